@@ -1,0 +1,39 @@
+# Every target makes its own virtual environment and installs what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Tests may run side by side; numba compiles once, before them.
+JOBS ?= auto
+
+.PHONY: demo test lint bench reproduce docs clean
+
+demo: $(READY)
+	$(BIN)/offpolicy demo --out out/demo
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run.py --out out/benchmarks.json
+
+reproduce: $(READY)
+	$(BIN)/offpolicy reproduce theory --out out/theory
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --site-dir site
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) out site

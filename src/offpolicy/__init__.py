@@ -1,0 +1,110 @@
+"""offpolicy: how would this policy have done, had it been running?
+
+Names are imported when first used, so ``import offpolicy`` is quick. No module is named like a
+function it exports (`evaluate` lives in ``evaluation``), or importing the module would hide it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "BanditLog": "log",
+    "Columns": "columns",
+    "Policy": "policies",
+    "Uniform": "policies",
+    "Tabular": "policies",
+    "Softmax": "policies",
+    "EpsilonGreedy": "policies",
+    "Deterministic": "policies",
+    "Mixture": "policies",
+    "Classifier": "policies",
+    "MonteCarlo": "policies",
+    "DM": "estimators",
+    "IPS": "estimators",
+    "CIPS": "estimators",
+    "SNIPS": "estimators",
+    "DR": "estimators",
+    "SNDR": "estimators",
+    "SB": "estimators",
+    "SWITCH": "estimators",
+    "SWITCHDR": "estimators",
+    "DRos": "estimators",
+    "SGIPS": "estimators",
+    "SGDR": "estimators",
+    "CAB": "estimators",
+    "CABDR": "estimators",
+    "ICE": "estimators",
+    "Estimator": "estimators",
+    "parse": "estimators",
+    "Estimate": "results",
+    "Result": "results",
+    "Interval": "intervals",
+    "evaluate": "evaluation",
+    "Curve": "curves",
+    "sweep": "curves",
+    "simulate_bandit": "simulation",
+    "OffpolicyError": "errors",
+}
+_MODULES = ("errors", "estimators", "policies", "testing", "theory")
+
+__all__ = sorted([*_HOME, *_MODULES, "__version__"])
+
+if TYPE_CHECKING:
+    from offpolicy import errors, estimators, policies, testing, theory
+    from offpolicy.columns import Columns
+    from offpolicy.errors import OffpolicyError
+    from offpolicy.estimators import (
+        CAB,
+        CABDR,
+        CIPS,
+        DM,
+        DR,
+        ICE,
+        IPS,
+        SB,
+        SGDR,
+        SGIPS,
+        SNDR,
+        SNIPS,
+        SWITCH,
+        SWITCHDR,
+        DRos,
+        Estimator,
+        parse,
+    )
+    from offpolicy.evaluation import evaluate
+    from offpolicy.intervals import Interval
+    from offpolicy.log import BanditLog
+    from offpolicy.policies import (
+        Classifier,
+        Deterministic,
+        EpsilonGreedy,
+        Mixture,
+        MonteCarlo,
+        Policy,
+        Softmax,
+        Tabular,
+        Uniform,
+    )
+    from offpolicy.results import Estimate, Result
+    from offpolicy.simulation import simulate_bandit
+    from offpolicy.curves import Curve, sweep
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"offpolicy.{_HOME[name]}"), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"offpolicy.{name}")
+    else:
+        raise AttributeError(f"module 'offpolicy' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,152 @@
+"""Which column of a frame plays which role, and reading frames through the Arrow interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy.errors import LogError, did_you_mean
+from offpolicy.softmax import Ints
+from offpolicy.validation import where
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names of the columns. One left out is looked for under the name of its role.
+
+    ``logging`` and ``candidates`` hold lists (one entry per candidate); ``context`` names any
+    number of columns. Without ``candidates``, ``action`` is a position in ``logging``; without
+    both, it is a name and the log knows only what was chosen.
+    """
+
+    action: str | None = None
+    reward: str | None = None
+    propensity: str | None = None
+    logging: str | None = None
+    candidates: str | None = None
+    cluster: str | None = None
+    time: str | None = None
+    row_weight: str | None = None
+    context: Sequence[str] = ()
+
+
+def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, dict[str, Any]]:
+    """The frame as an Arrow table, and the arrays by role (``offsets`` if there are lists)."""
+    table = as_table(frame)
+    roles: dict[str, Any] = {}
+    for role in (field.name for field in fields(Columns) if field.name != "context"):
+        given = getattr(columns, role)
+        if given is None and role not in table.column_names:
+            if role in ("action", "reward"):
+                _missing(table, role, role, source)
+            continue
+        name = given or role
+        if name not in table.column_names:
+            _missing(table, name, role, source)
+        if role in ("logging", "candidates"):
+            offsets, values = _lists(table, name, source)
+            known = roles.setdefault("offsets", offsets)
+            _same_lengths(known, offsets, name, source)
+            roles["candidate" if role == "candidates" else role] = values
+        else:
+            roles[role] = _scalars(table, name, source)
+    if columns.context:
+        for name in columns.context:
+            if name not in table.column_names:
+                _missing(table, name, "context", source)
+        roles["context"] = np.stack(
+            [_scalars(table, name, source) for name in columns.context], axis=1
+        )
+    return table, roles
+
+
+def as_table(frame: Any) -> pa.Table:
+    """Any frame with ``__arrow_c_stream__`` as an Arrow table."""
+    import pyarrow as pa
+
+    if isinstance(frame, pa.Table):
+        return frame
+    if hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__"):
+        return pa.table(frame)
+    raise LogError(
+        f"A {type(frame).__name__} is not a dataframe that speaks the Arrow PyCapsule interface. "
+        f"Recent pandas, polars, DuckDB and pyarrow do; for arrays use BanditLog.from_arrays."
+    )
+
+
+def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArray[Any]:
+    """One column: flat if it holds lists (as long as the log's candidates), else one a row."""
+    import pyarrow as pa
+
+    if name not in table.column_names:
+        _missing(table, name, "", source)
+    kind = table.schema.field(name).type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        own, values = _lists(table, name, source)
+        _same_lengths(offsets, own, name, source)
+        return values
+    return _scalars(table, name, source)
+
+
+def _lists(table: pa.Table, name: str, source: str) -> tuple[Ints, NDArray[Any]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = table.column(name)
+    kind = column.type
+    if not (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        raise LogError(
+            f'Column "{name}" holds {kind}, but must hold lists: one entry for every candidate.'
+        )
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise LogError(f"{where(source, name, row)}: the list is missing.")
+    lengths = pc.list_value_length(column).to_numpy().astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    values = pc.list_flatten(column)
+    if values.null_count:
+        at = int(np.argmax(values.is_null().to_numpy()))
+        row = int(np.searchsorted(offsets, at, side="right")) - 1
+        raise LogError(
+            f"{where(source, name, row)}, candidate {at - offsets[row]}: the value is missing."
+        )
+    return offsets, values.to_numpy()
+
+
+def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
+    if np.array_equal(known, offsets):
+        return
+    row = int(np.argmax(np.diff(known) != np.diff(offsets)))
+    raise LogError(
+        f"{where(source, name, row)}: the list has {np.diff(offsets)[row]} entries, but the "
+        f"decision has {np.diff(known)[row]} candidates. Lists of one row must be equally long."
+    )
+
+
+def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
+    column = table.column(name)
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise LogError(
+            f"{where(source, name, row)}: the value is missing ({column.null_count:,} of "
+            f"{len(column):,} rows). Fill these values in or leave these rows out."
+        )
+    return np.asarray(column.to_numpy())
+
+
+def _missing(table: pa.Table, name: str, role: str, source: str) -> None:
+    place = f"{source}: there" if source else "There"
+    what = f' (for {role})' if role and role != name else ""
+    raise LogError(
+        f'{place} is no column "{name}"{what}.{did_you_mean(name, table.column_names)} '
+        f"The columns are {', '.join(table.column_names)}."
+    )

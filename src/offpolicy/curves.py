@@ -1,0 +1,413 @@
+"""`sweep`: an estimator's value and standard error as a function of its parameter.
+
+Three ways to the same numbers. The *path* holds every M at once, exactly: a contribution is
+piecewise linear in M (or, for SWITCH, piecewise constant), so one walk over the sorted weights
+gives the mean and the variance between every two of them. The *grid* holds chosen values of M
+as mergeable moments, in one pass over blocks of rows. For SB the curve in τ is a closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy import intervals, weights
+from offpolicy.errors import EstimatorError, LogError, ParameterError
+from offpolicy.estimators import Estimator, as_estimator
+from offpolicy.evaluation import available_columns, choose_estimators, resolve_prediction
+from offpolicy.intervals import Interval
+from offpolicy.labels import GROUPS
+from offpolicy.log import BanditLog
+from offpolicy.moments import Moments, merged
+from offpolicy.policies import Target, resolve
+from offpolicy.scan import Block, blocks, contributions, each_block
+from offpolicy.softmax import decision_of_candidate, row_sums
+from offpolicy.weights import Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e6, 62), [np.inf]])
+"""The 64 values of M on which grids are taken unless asked otherwise; never fitted to data."""
+
+_BLENDS = ("CAB", "SWITCH")
+_HARD = ("SWITCH", "SWITCH-DR")
+_SWEPT = ("CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR")
+_NOTHING: Floats = np.empty(0)
+
+
+def sweep(
+    log: BanditLog,
+    policy: Any,
+    *,
+    prediction: Any = None,
+    estimator: str | Estimator = "CAB",
+    grid: ArrayLike | None = None,
+    level: float = 0.95,
+) -> Curve:
+    """The curve of an estimator over its parameter: M, or τ for SB.
+
+    Parameters
+    ----------
+    log, policy, prediction, level
+        As in `evaluate`, with a single policy.
+    estimator : str or Estimator
+        CAB, CAB-DR, CIPS, SWITCH, SWITCH-DR (over M) or SB (over τ); a parameter that it carries
+        is ignored.
+    grid : increasing values of M, optional
+        Only these, in one pass over the log. Without it, every M at once: O(N log N) time and
+        O(N) memory for N candidates.
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays(
+    ...     action=[0, 1, 0, 1], reward=[1, 0, 1, 1], logging=[[0.5, 0.5]] * 4
+    ... )
+    >>> curve = sweep(log, [[0.9, 0.1]] * 4, estimator="CIPS")
+    >>> curve.breakpoints.tolist()
+    [0.0, 0.2, 1.8]
+    >>> round(float(curve.at(1.0)), 6)
+    0.55
+    """
+    name = as_estimator(estimator).name
+    delta_hat = resolve_prediction(log, prediction)
+    target = resolve(log, policy, policy if isinstance(policy, str) else "policy")
+    have = available_columns(log, target, delta_hat)
+    if name == "SB":
+        (member,) = choose_estimators(["SB(tau=0)"], have)
+        return _sweep_tau(log, target, delta_hat, level)
+    if name not in _SWEPT:
+        raise EstimatorError(
+            f"{name} has no curve; these have: {', '.join(_SWEPT)} (over M) and SB (over tau)."
+        )
+    (member,) = choose_estimators([f"{name}(M=0)"], have)
+    if grid is not None:
+        return _sweep_grid(log, target, delta_hat, member, _checked_grid(grid), level)
+    return _sweep_path(log, target, delta_hat, member, level)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Value and standard error of an estimator for every value of its parameter.
+
+    ``breakpoints`` are the values where the curve may bend (or, on a grid, the grid). Between two
+    of them `at` and `stderr_at` are exact; on a grid they answer only on it.
+    """
+
+    estimator: str
+    parameter: str
+    breakpoints: Floats
+    values: Floats
+    variances: Floats
+    bends: Floats | None
+    """Between breakpoints the variance is quadratic; this is its leading coefficient. None: the
+    curve is constant between breakpoints (SWITCH), or known on a grid only."""
+    level: float
+    imputed_mass: Floats | None = None
+    on_grid: bool = False
+
+    def at(self, parameter: ArrayLike) -> Floats:
+        """The estimate at each value of the parameter."""
+        x, j, share = self._locate(parameter)
+        low, high = self.values[j], self.values[self._next(j)]
+        return np.asarray(low + share * (high - low))
+
+    def stderr_at(self, parameter: ArrayLike) -> Floats:
+        """The standard error of the estimate at each value of the parameter."""
+        x, j, share = self._locate(parameter)
+        low, high = self.variances[j], self.variances[self._next(j)]
+        with np.errstate(invalid="ignore"):
+            variance = low + share * (high - low)
+            if self.bends is not None:
+                gap = self.breakpoints[self._next(j)] - self.breakpoints[j]
+                variance = variance - self.bends[j] * gap * gap * share * (1.0 - share)
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+    def interval_at(self, parameter: float) -> Interval:
+        """The normal interval at one value of the parameter."""
+        value, stderr = float(self.at(parameter)), float(self.stderr_at(parameter))
+        return intervals.normal(value, stderr, self.level)
+
+    def _next(self, j: Any) -> Any:
+        return np.minimum(j + 1, len(self.breakpoints) - 1)
+
+    def _locate(self, parameter: ArrayLike) -> tuple[Floats, Any, Floats]:
+        """The interval of each value, and how far into it the value lies."""
+        x = np.asarray(parameter, dtype=np.float64)
+        top = 1.0 if self.parameter == "tau" else math.inf
+        if not ((x >= 0.0) & (x <= top)).all():
+            raise ParameterError(f"{self.parameter} must be from 0 to {top:g}; found {parameter}.")
+        j = np.searchsorted(self.breakpoints, x, side="right") - 1
+        if self.on_grid:
+            if not np.isin(x, self.breakpoints).all():
+                raise ParameterError(
+                    f"This curve is known on its grid only ({len(self.breakpoints)} values of "
+                    f"{self.parameter}, in breakpoints). Without grid= it is known everywhere."
+                )
+            return x, j, np.zeros_like(x)
+        if self.bends is None:
+            return x, j, np.zeros_like(x)
+        start, stop = self.breakpoints[j], self.breakpoints[self._next(j)]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(stop > start, (x - start) / (stop - start), 0.0)
+        return x, j, share
+
+    def to_frame(self, points: int = 1001) -> pa.Table:
+        """Parameter, value, stderr, low and high as an Arrow table.
+
+        At every breakpoint, or, if there are more than ``points``, at that many of them.
+        """
+        import pyarrow as pa
+
+        step = max(1, -(-len(self.breakpoints) // points))
+        x = np.unique(np.append(self.breakpoints[::step], self.breakpoints[-1]))
+        value, stderr = self.at(x), self.stderr_at(x)
+        half = intervals.normal_quantile(self.level) * stderr
+        return pa.table(
+            {
+                self.parameter: x,
+                "value": value,
+                "stderr": stderr,
+                "low": value - half,
+                "high": value + half,
+            }
+        )
+
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+        """Draw the curve and its interval (needs matplotlib: ``pip install offpolicy[plot]``)."""
+        from offpolicy.plots import plot_curve
+
+        return plot_curve(self, ax, label=label)
+
+
+def _checked_grid(grid: ArrayLike) -> Floats:
+    values = np.ascontiguousarray(grid, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not (values >= 0.0).all():
+        raise ParameterError("grid must hold at least one value of M, all of them 0 or more.")
+    if (np.diff(values) <= 0.0).any():
+        raise ParameterError("grid must be increasing, without repeats.")
+    return values
+
+
+class _Terms(NamedTuple):
+    """A decision contributes base + f(c, M)·residual, plus, for a blend, Σ share(M)·δ̂."""
+
+    base: Floats
+    residual: Floats
+
+
+def _terms(block: Block, member: Estimator) -> _Terms:
+    if member.imputes is None:
+        return _Terms(np.zeros(len(block.log)), block.log.reward)
+    if member.name in _BLENDS:
+        return _Terms(np.zeros(len(block.log)), block.log.reward)
+    (part,) = contributions(block, [member])
+    return _Terms(part.modelled, block.log.reward - block.delta_hat_chosen)
+
+
+# -- grid ------------------------------------------------------------------------------------
+
+
+def grid_moments(
+    log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator, grid: Floats
+) -> tuple[Moments, Floats | None]:
+    """Mergeable moments of the contributions at every M of the grid, and Σω·(imputed mass).
+
+    O(K + G) work a decision with K candidates and a grid of G.
+    """
+    from_all = log.logging is not None and target.flat is not None
+
+    def of_block(block: Block) -> tuple[Moments, Floats]:
+        values = np.empty((len(grid), len(block.log)))
+        left = np.zeros(len(grid))
+        fill = _grid_values_compiled if block.compiled else _grid_values_numpy
+        fill(block, member, grid, values, left)
+        moments = Moments.of(
+            values, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True
+        )
+        return moments, left
+
+    parts = list(each_block(of_block, blocks(log, target, delta_hat)))
+    left = np.sum([part[1] for part in parts], axis=0)
+    return merged(part[0] for part in parts), left if from_all else None
+
+
+def _grid_values_compiled(
+    block: Block, member: Estimator, grid: Floats, values: Floats, left: Floats
+) -> None:
+    from offpolicy import kernels
+
+    log, pi = block.log, block.target.flat
+    (part,) = contributions(block, [member])
+    blend = member.name in _BLENDS
+    with_model = member.imputes is not None and not blend
+    kernels.grid_values(
+        log.offsets,
+        _NOTHING if pi is None else pi,
+        _NOTHING if pi is None or log.logging is None else log.logging,
+        block.delta_hat if blend and block.delta_hat is not None else _NOTHING,
+        grid,
+        kernels.bucket_table(grid),
+        member.name in _HARD,
+        block.c,
+        part.modelled if with_model else np.zeros(len(log)),
+        log.reward - block.delta_hat_chosen if with_model else log.reward,
+        _NOTHING if log.row_weight is None else log.row_weight,
+        values,
+        left,
+    )
+
+
+def _grid_values_numpy(
+    block: Block, member: Estimator, grid: Floats, values: Floats, left: Floats
+) -> None:
+    omega = 1.0 if block.log.row_weight is None else block.log.row_weight
+    for m, M in enumerate(grid):
+        (part,) = contributions(block, [type(member)(M=float(M))])  # type: ignore[call-arg]
+        values[m] = part.value
+        left[m] = float(np.sum(omega * part.imputed_mass))
+
+
+def _sweep_grid(
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    member: Estimator,
+    grid: Floats,
+    level: float,
+) -> Curve:
+    moments, left = grid_moments(log, target, delta_hat, member, grid)
+    return Curve(
+        estimator=member.name,
+        parameter="M",
+        breakpoints=grid,
+        values=moments.mean,
+        variances=_finite_or_infinite(moments.covariance()),
+        bends=None,
+        level=level,
+        imputed_mass=None if left is None else left / moments.weight,
+        on_grid=True,
+    )
+
+
+# -- path ------------------------------------------------------------------------------------
+
+
+class _Events(NamedTuple):
+    """Candidates by the weight below which they are clipped; see `kernels.walk`."""
+
+    c: Floats
+    decision: Any
+    pi: Floats
+    pi0: Floats
+    delta_hat: Floats
+    observed: Any
+
+
+def _events(block: Block, member: Estimator, base: Floats) -> _Events:
+    """All candidates with 0 < c < ∞ for a blend (others go to ``base``), else the chosen ones."""
+    log, c = block.log, block.c
+    if member.name not in _BLENDS:
+        rows = np.flatnonzero(c > 0.0)
+        zeros = np.zeros(len(rows))
+        return _Events(c[rows], rows, zeros, zeros, zeros, np.ones(len(rows), dtype=bool))
+    pi, pi0, delta_hat = block.target.flat, log.logging, block.delta_hat
+    assert pi is not None and pi0 is not None and delta_hat is not None
+    base += row_sums(np.where(pi0 == 0.0, pi * delta_hat, 0.0), log.offsets)
+    every = weights.ratio(pi, pi0)
+    kept = np.flatnonzero((every > 0.0) & (pi0 > 0.0))
+    observed = np.zeros(len(pi), dtype=bool)
+    observed[log.chosen_index] = True
+    decision = decision_of_candidate(log.offsets)
+    if len(kept) == len(pi):
+        return _Events(every, decision, pi, pi0, delta_hat, observed)
+    return _Events(
+        every[kept], decision[kept], pi[kept], pi0[kept], delta_hat[kept], observed[kept]
+    )
+
+
+def _sweep_path(
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    member: Estimator,
+    level: float,
+) -> Curve:
+    from offpolicy import kernels
+
+    if log.cluster is not None:
+        raise LogError(
+            "The curve over every M at once has no clustered standard errors. Give grid= (the "
+            "default grid is offpolicy.curves.GRID) to get them."
+        )
+    whole = Block(log, target, delta_hat, lambda: None, compiled=False)
+    target.check(log)
+    terms = _terms(whole, member)
+    events = _events(whole, member, terms.base)
+    breakpoints, mean, second, slope_second = np.empty((4, len(events.c) + 1))
+    hard = member.name in _HARD
+    count = kernels.walk(
+        np.argsort(events.c),
+        *events,
+        hard,
+        whole.c,
+        terms.base,
+        terms.residual,
+        _NOTHING if log.row_weight is None else log.row_weight,
+        breakpoints,
+        mean,
+        second,
+        slope_second,
+    )
+    n = len(log)
+    weight = float(n if log.row_weight is None else log.row_weight.sum())
+    scale = n / (n - 1) / weight / weight if n > 1 else math.inf
+    kept = slice(len(breakpoints) - count, None)
+    with np.errstate(invalid="ignore"):
+        return Curve(
+            estimator=member.name,
+            parameter="M",
+            breakpoints=breakpoints[kept],
+            values=mean[kept],
+            variances=_finite_or_infinite(second[kept] * scale),
+            bends=None if hard or n == 1 else slope_second[kept] * scale,
+            level=level,
+        )
+
+
+def _finite_or_infinite(variance: Floats) -> Floats:
+    """Squares that overflowed, or a single row: the variance is unknown, that is, infinite."""
+    return np.where(np.isnan(variance), np.inf, variance)
+
+
+# -- tau -------------------------------------------------------------------------------------
+
+
+def _sweep_tau(log: BanditLog, target: Target, delta_hat: Floats | None, level: float) -> Curve:
+    """(1 − τ)·DM + τ·IPS: the mean is linear in τ, the variance quadratic."""
+    pair = [as_estimator("DM"), as_estimator("IPS")]
+
+    def of_block(block: Block) -> Moments:
+        dm, ips = contributions(block, pair)
+        x = np.stack([dm.value, ips.value, ips.value - dm.value])
+        return Moments.of(
+            x, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True
+        )
+
+    moments = merged(each_block(of_block, blocks(log, target, delta_hat)))
+    variance = _finite_or_infinite(moments.covariance())
+    return Curve(
+        estimator="SB",
+        parameter="tau",
+        breakpoints=np.array([0.0, 1.0]),
+        values=moments.mean[:2],
+        variances=variance[:2],
+        bends=np.array([variance[2], 0.0]),
+        level=level,
+    )

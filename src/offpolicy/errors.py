@@ -1,0 +1,69 @@
+"""Everything the library raises on purpose.
+
+```
+OffpolicyError
+├── LogError            the log itself is malformed
+│   └── PropensityError   a logging probability is not one
+├── PolicyError         the target policy's probabilities are unusable
+├── PredictionError     the reward model's predictions are unusable
+├── EstimatorError      unknown estimator, bad parameter
+│   └── MissingColumnError  the log lacks a column that the estimator needs
+├── SupportError        the log says nothing about this policy
+├── ResultError         a stored result cannot be read
+└── ParameterError      any other argument out of range
+```
+
+All but `SupportError` are also `ValueError`, so code that guards plain NumPy calls keeps working.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class OffpolicyError(Exception):
+    """Base of all errors raised on purpose; its text is a sentence meant for the user."""
+
+
+class LogError(OffpolicyError, ValueError):
+    """The log is malformed: the text names the column and the row."""
+
+
+class PropensityError(LogError):
+    """A logging probability is zero, negative, above one, or does not sum to one."""
+
+
+class PolicyError(OffpolicyError, ValueError):
+    """The target policy's probabilities are malformed or of the wrong shape."""
+
+
+class PredictionError(OffpolicyError, ValueError):
+    """The reward model's predictions are malformed or of the wrong shape."""
+
+
+class EstimatorError(OffpolicyError, ValueError):
+    """The estimator does not exist, or its parameter is out of range."""
+
+
+class MissingColumnError(EstimatorError):
+    """The estimator needs a column that the log or the call did not provide."""
+
+
+class SupportError(OffpolicyError):
+    """The log holds nothing from which the question could be answered."""
+
+
+class ResultError(OffpolicyError, ValueError):
+    """A stored result is damaged or of another version."""
+
+
+class ParameterError(OffpolicyError, ValueError):
+    """An argument is out of its range."""
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """' Did you mean "CAB"?', or '' when nothing is close."""
+    by_fold = {option.casefold(): option for option in options}
+    close = difflib.get_close_matches(word.casefold(), by_fold, n=1, cutoff=0.5)
+    return f' Did you mean "{by_fold[close[0]]}"?' if close else ""

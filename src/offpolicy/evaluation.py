@@ -1,0 +1,319 @@
+"""`evaluate`: what would these policies have earned?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy import intervals
+from offpolicy.errors import (
+    EstimatorError,
+    MissingColumnError,
+    ParameterError,
+    PredictionError,
+    SupportError,
+)
+from offpolicy.estimators import NAMED, Estimator, as_estimator
+from offpolicy.labels import GROUPS
+from offpolicy.log import BanditLog
+from offpolicy.moments import Moments, merged
+from offpolicy.policies import Target, resolve
+from offpolicy.results import Estimate, Logged, Result
+from offpolicy.scan import Block, blocks, contributions, each_block, effective_size
+from offpolicy.weights import Floats
+
+DEFAULT_ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB(M=10)", "CAB-DR(M=10)")
+"""What is computed unless asked otherwise, as far as the columns allow."""
+
+
+def evaluate(
+    log: BanditLog,
+    policy: Any,
+    *,
+    prediction: Any = None,
+    estimators: Sequence[str | Estimator] | None = None,
+    level: float = 0.95,
+) -> Result:
+    """Estimate the mean reward that one or several policies would have earned.
+
+    Parameters
+    ----------
+    log : BanditLog
+    policy
+        A policy (`offpolicy.policies`), an array of probabilities ((n, K), flat, or (n,) for the
+        chosen action only), a column name, a fitted classifier, or a mapping of names to these.
+    prediction : optional
+        The reward model δ̂: an array of predictions for every candidate ((n, K) or flat), a
+        column name, or an object with ``predict(log)``.
+    estimators : names or objects, optional
+        ``"CAB(M=10)"``, ``CAB(M=10)``, ``ICE(…)``, …; default `DEFAULT_ESTIMATORS`, as far as the
+        columns at hand allow.
+    level : float
+        Coverage of the intervals.
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays(
+    ...     action=[0, 1, 0, 1], reward=[1, 0, 1, 1], logging=[[0.5, 0.5]] * 4
+    ... )
+    >>> result = evaluate(log, [[0.9, 0.1]] * 4, estimators=["IPS"])
+    >>> round(result["IPS"].value, 6)
+    0.95
+    """
+    intervals.normal_quantile(level)
+    delta_hat = resolve_prediction(log, prediction)
+    policies = dict(policy) if isinstance(policy, Mapping) else {"policy": policy}
+    if isinstance(policy, str):
+        policies = {policy: policy}
+    if not policies:
+        raise ParameterError("There is no policy to evaluate.")
+    targets = [resolve(log, one, str(name)) for name, one in policies.items()]
+    estimates: list[Estimate] = []
+    for target in targets:
+        members = choose_estimators(estimators, available_columns(log, target, delta_hat))
+        estimates += _evaluate_one(log, target, delta_hat, members, level)
+    return Result(tuple(estimates), _logged(log, level))
+
+
+def resolve_prediction(log: BanditLog, prediction: Any) -> Floats | None:
+    """δ̂ of every candidate, flat, from anything that can stand for a reward model; unchecked."""
+    if prediction is None:
+        return None
+    if isinstance(prediction, str):
+        prediction = log.named_column(prediction)
+    elif hasattr(prediction, "predict"):
+        prediction = prediction.predict(log)
+    values: ArrayLike = prediction
+    return log.per_candidate(values, "prediction", PredictionError)
+
+
+def available_columns(log: BanditLog, target: Target, delta_hat: Floats | None) -> frozenset[str]:
+    """Which of the columns that estimators may need are at hand."""
+    have = {
+        "propensity": log.propensity is not None,
+        "logging": log.logging is not None,
+        "policy": target.flat is not None,
+        "prediction": delta_hat is not None,
+    }
+    return frozenset(name for name, there in have.items() if there)
+
+
+def choose_estimators(
+    wanted: Sequence[str | Estimator] | None, have: frozenset[str]
+) -> tuple[Estimator, ...]:
+    """The estimators asked for, all of them computable; or the default ones that are."""
+    if wanted is None:
+        members = [as_estimator(name) for name in DEFAULT_ESTIMATORS]
+        usable = tuple(member for member in members if member.needs <= have)
+        if not usable:
+            _refuse_missing_columns(members[0], have)
+        return usable
+    if isinstance(wanted, (str, Estimator)):
+        wanted = [wanted]
+    members = [as_estimator(item) for item in wanted]
+    if not members:
+        raise EstimatorError("There is no estimator to compute.")
+    names = [str(member) for member in members]
+    for member, name in zip(members, names, strict=True):
+        if not member.resolved:
+            raise EstimatorError(
+                f"{name}: {member.parameter_name} is not given. "
+                f'Write, for example, "{name}({member.parameter_name}=0.5)".'
+            )
+        if not member.needs <= have:
+            _refuse_missing_columns(member, have)
+        if names.count(name) > 1:
+            raise EstimatorError(f'"{name}" is asked for twice. (An ICE takes a label= of its own.)')
+    return tuple(members)
+
+
+_WHAT = {
+    "propensity": "the propensity of the chosen action",
+    "logging": "logging, the logger's probability of every candidate",
+    "policy": "the policy's probability of every candidate",
+    "prediction": "prediction, the reward model's estimate for every candidate",
+}
+
+
+def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
+    missing = " and ".join(text for name, text in _WHAT.items() if name in member.needs - have)
+    works = [name for name, kind in NAMED.items() if kind.needs <= have]
+    rest = f"These still work: {', '.join(works)}." if works else "No estimator works without."
+    raise MissingColumnError(f"{member.name} needs {missing}. {rest}")
+
+
+class Columns(NamedTuple):
+    """Which row of the moments holds what, for the j-th of E estimators."""
+
+    members: tuple[Estimator, ...]
+
+    @property
+    def count(self) -> int:
+        return 3 * len(self.members)
+
+    def value(self, j: int) -> int:
+        return j
+
+    def observed(self, j: int) -> int:
+        return len(self.members) + j
+
+    def imputed(self, j: int) -> int:
+        return 2 * len(self.members) + j
+
+
+# Rows of the second, small set of moments, whose co-moments are kept: for ratios.
+_WEIGHT, _WEIGHTED, _MODELLED = range(3)
+
+
+class Scanned(NamedTuple):
+    """What one pass over the log leaves behind."""
+
+    plain: Moments
+    ratios: tuple[Moments | None, ...]
+    """For each self-normalised estimator, moments of c, c·(residual − centre) and Σ πδ̂."""
+
+
+def _scan(
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    members: tuple[Estimator, ...],
+    centres: tuple[float, ...],
+) -> Scanned:
+    columns = Columns(members)
+
+    def of_block(block: Block) -> Scanned:
+        parts = contributions(block, members)
+        x = np.empty((columns.count, len(block.log)))
+        ratios: list[Moments | None] = []
+        for j, (member, part) in enumerate(zip(members, parts, strict=True)):
+            x[columns.value(j)] = part.value
+            x[columns.observed(j)] = part.observed
+            x[columns.imputed(j)] = part.imputed_mass
+            ratios.append(None)
+            if member.self_normalised:
+                residual = block.log.reward - centres[j]
+                if member.imputes is not None:
+                    residual -= block.delta_hat_chosen
+                y = np.stack([block.c, block.c * residual, part.modelled])
+                ratios[j] = Moments.of(y, block.log.row_weight, block.log.group, groups=GROUPS)
+        plain = Moments.of(
+            x, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True
+        )
+        return Scanned(plain, tuple(ratios))
+
+    scans = list(each_block(of_block, blocks(log, target, delta_hat)))
+    ratios = [
+        None if first is None else merged(m for scan in scans if (m := scan.ratios[j]) is not None)
+        for j, first in enumerate(scans[0].ratios)
+    ]
+    return Scanned(merged(scan.plain for scan in scans), tuple(ratios))
+
+
+def _finish(member: Estimator, j: int, scanned: Scanned, centre: float) -> tuple[float, float]:
+    """(value, standard error) from the moments."""
+    ratio = scanned.ratios[j]
+    if ratio is None:
+        value = float(scanned.plain.mean[j])
+        variance = scanned.plain.variance_of(np.eye(1, len(scanned.plain.mean), j)[0])
+    else:
+        weight = float(ratio.mean[_WEIGHT])
+        quotient = float(ratio.mean[_WEIGHTED]) / weight
+        value = float(ratio.mean[_MODELLED]) + quotient + centre
+        # The influence function of a ratio, as the gradient with respect to the three means.
+        variance = ratio.variance_of(np.array([-quotient / weight, 1.0 / weight, 1.0]))
+    if not math.isfinite(value):
+        largest = scanned.plain.high[len(scanned.ratios) + j]
+        raise EstimatorError(
+            f"{member} overflows: the largest weight is {largest:.3g}. "
+            f"Use an estimator that bounds the weights, CAB-DR(M=10) for example."
+        )
+    return value, math.sqrt(variance)
+
+
+def _evaluate_one(
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    members: tuple[Estimator, ...],
+    level: float,
+) -> list[Estimate]:
+    columns = Columns(members)
+    centres = tuple(_centre(log, delta_hat, member) for member in members)
+    scanned = _scan(log, target, delta_hat, members, centres)
+    plain = scanned.plain
+    _refuse_no_overlap(plain, columns, target.name)
+    policy_stderr = _policy_stderr(log, target, delta_hat, members, centres)
+    squares = plain.sum_of_squares()
+    rows = []
+    for j, member in enumerate(members):
+        value, stderr = _finish(member, j, scanned, centres[j])
+        observed = columns.observed(j)
+        rows.append(
+            Estimate(
+                policy=target.name,
+                estimator=str(member),
+                value=value,
+                stderr=stderr,
+                interval=intervals.normal(value, math.hypot(stderr, policy_stderr[j]), level),
+                level=level,
+                imputed_mass=float(plain.mean[columns.imputed(j)]),
+                ess=effective_size(plain.mean[observed] * plain.weight, squares[observed]),
+                largest_weight=float(plain.high[observed]),
+                policy_stderr=policy_stderr[j],
+            )
+        )
+    return rows
+
+
+def _refuse_no_overlap(plain: Moments, columns: Columns, name: str) -> None:
+    weights = [
+        plain.high[columns.observed(j)]
+        for j, member in enumerate(columns.members)
+        if "propensity" in member.needs and member.parameter != 0.0
+    ]
+    if weights and max(weights) == 0.0:
+        raise SupportError(
+            f"{name} gives probability 0 to every action that was chosen, so no reward in this log "
+            f"says anything about it. Only DM, with a reward model, can answer; to learn more, log "
+            f"some decisions with a policy closer to {name}."
+        )
+
+
+def _policy_stderr(
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    members: tuple[Estimator, ...],
+    centres: tuple[float, ...],
+) -> list[float]:
+    """Jackknife over the replicates of a policy that is known through draws only."""
+    if target.leave_one_out is None:
+        return [0.0] * len(members)
+    values = []
+    for flat in target.leave_one_out:
+        scanned = _scan(log, Target(target.name, flat), delta_hat, members, centres)
+        values.append([_finish(m, j, scanned, centres[j])[0] for j, m in enumerate(members)])
+    replicates = len(values)
+    spread = np.var(np.array(values), axis=0) * (replicates - 1)
+    return [float(math.sqrt(v)) for v in spread]
+
+
+def _centre(log: BanditLog, delta_hat: Floats | None, member: Estimator) -> float:
+    """A constant near the ratio of a self-normalised estimator, so that a shift of the rewards
+    costs no digits of its variance."""
+    if not member.self_normalised:
+        return 0.0
+    if member.imputes is None or delta_hat is None:
+        return float(np.mean(log.reward))
+    return float(np.mean(log.reward - delta_hat[log.chosen_index]))
+
+
+def _logged(log: BanditLog, level: float) -> Logged:
+    moments = Moments.of(log.reward[None, :], log.row_weight, log.group, groups=GROUPS)
+    value, stderr = float(moments.mean[0]), math.sqrt(moments.variance_of(np.ones(1)))
+    return Logged(len(log), value, stderr, intervals.normal(value, stderr, level))

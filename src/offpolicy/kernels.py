@@ -1,0 +1,464 @@
+"""The numba loops over the ragged layout. Everything here is exact and free of I/O.
+
+Each has a plain NumPy twin elsewhere (named in its docstring) that serves small inputs, where
+compiling would cost more than it saves, and against which it is tested.
+
+Sums over one decision's candidates may be re-associated, so that they vectorise; their result
+does not depend on threads. Error-free transformations (`walk`) must not be, and are compiled
+without that licence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+_COMMON: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+_SUMS = _COMMON | {"fastmath": {"reassoc", "nsz", "contract"}}
+_EXACT = _COMMON | {"fastmath": False}
+
+KINDS = {
+    "all": 0,
+    "scaled": 1,
+    "static": 2,
+    "clip": 3,
+    "switch": 4,
+    "optimistic": 5,
+    "subgaussian": 6,
+}
+"""Codes of the shares that `candidate_sums` knows (`offpolicy.estimators.Share`)."""
+
+LANES = 32
+"""How many decisions the grid kernels carry side by side, so that their scans vectorise."""
+
+
+@intrinsic
+def float_bits(typing_context, x):
+    """The 64 bits of a double as an integer (positive doubles sort like their bits)."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def fma(typing_context, a, b, c):
+    """a·b + c with one rounding."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@njit(**_SUMS)
+def candidate_sums(
+    offsets, chosen, pi, pi0, delta_hat, kinds, parameters,
+    mass, dot, total, lowest, pi_chosen, delta_hat_chosen,
+):  # fmt: skip
+    """Σ share and Σ share·δ̂ of every decision, for every requested share of π.
+
+    ``pi0`` and ``delta_hat`` may be empty where no share needs them. Fills ``mass`` and ``dot``
+    of shape (shares, decisions); on the way, π and δ̂ of the chosen candidates, and the sum and
+    the least of π, by which it is checked. NumPy twin: `Estimator.masses`, `softmax.row_sums`.
+    """
+    with_model = len(delta_hat) > 0
+    for i in range(len(offsets) - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        pi_chosen[i] = pi[start + chosen[i]]
+        delta_hat_chosen[i] = delta_hat[start + chosen[i]] if with_model else 0.0
+        p = pi[start:stop]
+        whole = 0.0
+        least = p[0]
+        for k in range(len(p)):
+            whole += p[k]
+            least = least if least < p[k] else p[k]
+        total[i] = whole
+        lowest[i] = least
+        if with_model:
+            d = delta_hat[start:stop]
+        else:
+            d = p
+        if len(pi0) > 0:
+            q = pi0[start:stop]
+        else:
+            q = p
+        for j in range(len(kinds)):
+            kind, parameter = kinds[j], parameters[j]
+            share_sum = 0.0
+            modelled = 0.0
+            if kind == 0 or kind == 1:
+                for k in range(len(p)):
+                    share_sum += p[k]
+                    modelled += p[k] * d[k]
+                if kind == 1:
+                    share_sum *= parameter
+                    modelled *= parameter
+            elif kind == 2:
+                for k in range(len(p)):
+                    share = p[k] if q[k] == 0.0 else (1.0 - parameter) * p[k]
+                    share_sum += share
+                    modelled += share * d[k]
+            elif (kind == 3 or kind == 4) and np.isinf(parameter):
+                for k in range(len(p)):
+                    share = p[k] if q[k] == 0.0 else 0.0
+                    share_sum += share
+                    modelled += share * d[k]
+            elif kind == 3:
+                for k in range(len(p)):
+                    share = max(p[k] - parameter * q[k], 0.0)
+                    share_sum += share
+                    modelled += share * d[k]
+            elif kind == 4:
+                for k in range(len(p)):
+                    share = p[k] if p[k] / q[k] > parameter else 0.0
+                    share_sum += share
+                    modelled += share * d[k]
+            elif kind == 5:
+                for k in range(len(p)):
+                    c = p[k] / q[k] if q[k] > 0.0 else 0.0
+                    if parameter == 0.0:
+                        observed = 0.0
+                    else:
+                        observed = c / (1.0 + c * (c / parameter))
+                    share = p[k] - q[k] * observed
+                    share_sum += share
+                    modelled += share * d[k]
+            else:
+                for k in range(len(p)):
+                    c = p[k] / q[k] if q[k] > 0.0 else 0.0
+                    observed = c / (1.0 - parameter + parameter * c) if c > 0.0 else 0.0
+                    share = p[k] - q[k] * observed
+                    share_sum += share
+                    modelled += share * d[k]
+            mass[j, i] = share_sum
+            dot[j, i] = modelled
+
+
+def bucket_table(grid: np.ndarray) -> np.ndarray:
+    """For each leading 16 bits of a positive double, how many grid values lie surely below it."""
+    first = (np.arange(1 << 15, dtype=np.int64) << 48).view(np.float64)
+    return np.searchsorted(grid, first, side="left").astype(np.int16)
+
+
+@njit(**_SUMS)
+def grid_values(
+    offsets, pi, pi0, delta_hat, grid, table, hard, c, base, residual, row_weight, values, left
+):
+    """Contributions on a whole grid of M, O(K + G) a decision: fills ``values`` (grid, decisions).
+
+    base + f(c, M)·residual + Σ share(M)·δ̂, with f(c, M) = min(c, M) and share = max(π − Mπ₀, 0),
+    or, if ``hard``, f = c·1{c ≤ M} and share = π·1{c > M}. With an empty ``delta_hat`` the last
+    sum is left out (CIPS, CAB-DR, SWITCH-DR); with an empty ``pi0`` nothing is read of the
+    candidates. The row-weighted totals of the shares are added to ``left``.
+
+    A candidate is clipped for every M below its c = π/π₀: it is dropped into the bucket of its
+    c, and a scan from the largest M down adds the buckets up. NumPy twin:
+    `sweep._grid_values_numpy`.
+    """
+    n, G = len(offsets) - 1, len(grid)
+    finite = G - 1 if np.isinf(grid[G - 1]) else G
+    slope = np.zeros(G)
+    if not hard:
+        slope[:finite] = grid[:finite]
+    P = np.zeros((G + 1, LANES))
+    Q = np.zeros((G + 1, LANES))
+    lane_c = np.zeros(LANES)
+    lane_base = np.zeros(LANES)
+    lane_residual = np.zeros(LANES)
+    all_pi = np.zeros(G + 1)
+    all_pi0 = np.zeros(G + 1)
+    with_logging = len(pi0) > 0
+    with_model = len(delta_hat) > 0
+    weighted = len(row_weight) > 0
+    for first in range(0, n, LANES):
+        lanes = min(LANES, n - first)
+        for lane in range(lanes):
+            i = first + lane
+            lane_c[lane] = c[i]
+            lane_base[lane] = base[i]
+            lane_residual[lane] = residual[i]
+            if not with_logging:
+                continue
+            omega = row_weight[i] if weighted else 1.0
+            for k in range(offsets[i], offsets[i + 1]):
+                p = pi[k]
+                if p == 0.0:
+                    continue
+                q = pi0[k]
+                if q == 0.0:
+                    bucket = G
+                else:
+                    weight = p / q
+                    bucket = np.int64(table[float_bits(weight) >> 48])
+                    while bucket < finite and grid[bucket] < weight:
+                        bucket += 1
+                all_pi[bucket] += omega * p
+                all_pi0[bucket] += omega * q
+                if with_model:
+                    P[bucket, lane] += p * delta_hat[k]
+                    Q[bucket, lane] += q * delta_hat[k]
+        # Bucket m holds the candidates with c <= grid[m], which are clipped from m - 1 down.
+        if with_model:
+            for m in range(G - 1, -1, -1):
+                for lane in range(LANES):
+                    P[m, lane] += P[m + 1, lane]
+                for lane in range(LANES):
+                    Q[m, lane] += Q[m + 1, lane]
+        for m in range(G):
+            M = grid[m]
+            if hard:
+                for lane in range(LANES):
+                    used = lane_c[lane] if lane_c[lane] <= M else 0.0
+                    Q[m + 1, lane] = (
+                        lane_base[lane] + P[m + 1, lane] + used * lane_residual[lane]
+                    )
+            else:
+                for lane in range(LANES):
+                    imputed = P[m + 1, lane] - slope[m] * Q[m + 1, lane]
+                    used = min(lane_c[lane], M)
+                    Q[m + 1, lane] = lane_base[lane] + imputed + used * lane_residual[lane]
+            if lanes == LANES:
+                for lane in range(LANES):
+                    values[m, first + lane] = Q[m + 1, lane]
+            else:
+                for lane in range(lanes):
+                    values[m, first + lane] = Q[m + 1, lane]
+        P[:] = 0.0
+        Q[:] = 0.0
+    for m in range(G - 1, -1, -1):
+        left[m] += all_pi[m + 1] - slope[m] * all_pi0[m + 1]
+        all_pi[m] += all_pi[m + 1]
+        all_pi0[m] += all_pi0[m + 1]
+
+
+@njit(**_SUMS)
+def column_moments(x, row_weight, mean, cross, second, low, high):
+    """Weighted mean, Σω²(x − mean), Σω²(x − mean)², least and largest of every row of ``x``.
+
+    NumPy twin: `Moments.of`.
+    """
+    rows = x.shape[1]
+    weighted = len(row_weight) > 0
+    weight = float(rows)
+    if weighted:
+        weight = row_weight.sum()
+    for m in range(x.shape[0]):
+        column = x[m]
+        total = 0.0
+        if weighted:
+            for i in range(rows):
+                total += row_weight[i] * column[i]
+        else:
+            for i in range(rows):
+                total += column[i]
+        centre = total / weight
+        least = column[0]
+        largest = column[0]
+        for i in range(rows):
+            least = least if least < column[i] else column[i]
+            largest = largest if largest > column[i] else column[i]
+        low[m] = least
+        high[m] = largest
+        off = 0.0
+        first = 0.0
+        squares = 0.0
+        weight2 = 0.0
+        if weighted:
+            for i in range(rows):
+                deviation = row_weight[i] * (column[i] - centre)
+                off += deviation
+                first += row_weight[i] * deviation
+                squares += deviation * deviation
+                weight2 += row_weight[i] * row_weight[i]
+        else:
+            for i in range(rows):
+                deviation = column[i] - centre
+                off += deviation
+                squares += deviation * deviation
+            first = off
+            weight2 = weight
+        # The first centre is rounded: move everything to the corrected one.
+        shift = off / weight
+        mean[m] = centre + shift
+        cross[m] = first - shift * weight2
+        second[m] = max(squares - shift * (2.0 * first - shift * weight2), 0.0)
+
+
+@njit(**_EXACT)
+def _two_sum(a, b):
+    """a + b as a rounded sum and its exact error (Knuth)."""
+    s = a + b
+    v = s - a
+    return s, (a - (s - v)) + (b - v)
+
+
+@njit(**_EXACT)
+def _plus(x, y):
+    """x + y of two double-doubles (high, low)."""
+    s, e = _two_sum(x[0], y[0])
+    e += x[1] + y[1]
+    high = s + e
+    return high, e - (high - s)
+
+
+@njit(**_EXACT)
+def _times(x, factor):
+    """A double-double times a double."""
+    p = x[0] * factor
+    e = fma(x[0], factor, -p) + x[1] * factor
+    high = p + e
+    return high, e - (high - p)
+
+
+@njit(**_EXACT)
+def _product(x, y):
+    """x·y of two double-doubles."""
+    p = x[0] * y[0]
+    e = fma(x[0], y[0], -p) + (x[0] * y[1] + x[1] * y[0])
+    high = p + e
+    return high, e - (high - p)
+
+
+@njit(**_EXACT)
+def _quotient(x, y):
+    """x/y of two double-doubles."""
+    high = x[0] / y[0]
+    rest = _plus(x, _times(y, -high))
+    return high, rest[0] / y[0]
+
+
+@njit(**_EXACT)
+def _add(sums, j, high, low):
+    sums[j, 0], sums[j, 1] = _plus((sums[j, 0], sums[j, 1]), (high, low))
+
+
+@njit(**_EXACT)
+def _add_product(sums, j, a, b):
+    """sums[j] += a·b, the product taken exactly."""
+    p = a * b
+    _add(sums, j, p, fma(a, b, -p))
+
+
+# What `walk` sums over decisions, in rows of ``sums``; the last two never change.
+_A, _B, _AA, _AB, _BB, _WA, _WB, _W, _WW = range(9)
+
+
+@njit(**_EXACT)
+def _get(sums, j):
+    return sums[j, 0], sums[j, 1]
+
+
+_REBUILD = 1e-6
+"""`walk` sums afresh whenever M has fallen by this factor."""
+
+
+@njit(**_EXACT)
+def _book(sums, sign, weighted, omega, a, b):
+    """Add (sign 1) or take out (sign −1) one decision's terms."""
+    _add(sums, _A, sign * a, 0.0)
+    _add(sums, _B, sign * b, 0.0)
+    _add_product(sums, _AA, sign * a, a)
+    _add_product(sums, _AB, sign * a, b)
+    _add_product(sums, _BB, sign * b, b)
+    if weighted:
+        _add_product(sums, _WA, sign * omega, a)
+        _add_product(sums, _WB, sign * omega, b)
+
+
+@njit(**_EXACT)
+def _spread(square, cross, mean, weight2):
+    """Σω²(x − mean)² from Σω²x² and Σω²x."""
+    back = _plus(_product(mean, weight2), _times(cross, -2.0))
+    return max(_plus(square, _product(mean, back))[0], 0.0)
+
+
+@njit(**_EXACT)
+def _moments_at(sums, weighted, M):
+    """(mean, Σω²(g − mean)², Σω²(b − mean b)²) at M."""
+    A, B, AA, AB, BB = (
+        _get(sums, _A), _get(sums, _B), _get(sums, _AA), _get(sums, _AB), _get(sums, _BB)
+    )  # fmt: skip
+    W, WW = _get(sums, _W), _get(sums, _WW)
+    WA, WB = (_get(sums, _WA), _get(sums, _WB)) if weighted else (A, B)
+    mean = _quotient(_plus(A, _times(B, M)), W)
+    square = _plus(_plus(AA, _times(AB, 2.0 * M)), _times(_times(BB, M), M))
+    spread = _spread(square, _plus(WA, _times(WB, M)), mean, WW)
+    return mean[0], spread, _spread(BB, WB, _quotient(B, W), WW)
+
+
+@njit(**_EXACT)
+def walk(
+    order, event_c, decision, pi, pi0, delta_hat, observed, hard,
+    c, base, residual, row_weight, breakpoints, mean, second, slope_second,
+):  # fmt: skip
+    """The whole path over M of Σω g/Σω and Σω²(g − mean)², exactly, in one walk.
+
+    One *event* per candidate with 0 < c < ∞: below M = c it is clipped. ``order`` sorts the
+    events by c; ``decision``, ``pi``, ``pi0``, ``delta_hat`` and ``observed`` (is it the chosen
+    one?) are per event. Between two events decision i contributes a + b·M with
+
+        a = P + u,  P = base + Σ_{clipped} π δ̂,  u = c·residual until the chosen one is clipped,
+        b = v − Q,  Q = Σ_{clipped} π₀ δ̂,        v = residual from then on
+
+    (all times ω; if ``hard`` then Q = v = 0). Walking from M = ∞ down, an event changes one
+    decision's terms, hence O(1) work.
+
+    The sums are double-doubles, so taking a term out again costs 2⁻¹⁰⁴ of it. Terms shrink as
+    they are clipped, and after M has fallen by a factor of 10⁶ everything is summed afresh, so
+    that what is left of a removed term is always negligible beside those that remain.
+
+    Fills the outputs from their end; returns how many breakpoints there are. Position j holds
+    the state on [breakpoints[j], breakpoints[j + 1]). NumPy twin: `evaluate` at each M.
+    """
+    n = len(c)
+    weighted = len(row_weight) > 0
+    P = np.empty(n)
+    a = np.empty(n)
+    b = np.zeros(n)
+    for i in range(n):
+        omega = row_weight[i] if weighted else 1.0
+        P[i] = omega * base[i]
+        a[i] = P[i] + omega * (c[i] * residual[i])
+    sums = np.zeros((9, 2))
+    for i in range(n):
+        omega = row_weight[i] if weighted else 1.0
+        _add(sums, _W, omega, 0.0)
+        _add_product(sums, _WW, omega, omega)
+    rebuild_below = np.inf
+    position = len(breakpoints)
+    j = len(order) - 1
+    while True:
+        M = event_c[order[j]] if j >= 0 else 0.0
+        if M < rebuild_below:
+            sums[:_W] = 0.0
+            for i in range(n):
+                omega = row_weight[i] if weighted else 1.0
+                _book(sums, 1.0, weighted, omega, a[i], b[i])
+            rebuild_below = M * _REBUILD
+        position -= 1
+        breakpoints[position] = M
+        mean[position], second[position], slope_second[position] = _moments_at(
+            sums, weighted, M
+        )
+        if j < 0:
+            break
+        while j >= 0 and event_c[order[j]] == M:
+            event = order[j]
+            i = decision[event]
+            omega = row_weight[i] if weighted else 1.0
+            _book(sums, -1.0, weighted, omega, a[i], b[i])
+            modelled = omega * delta_hat[event]
+            P[i] += modelled * pi[event]
+            if not hard:
+                b[i] -= modelled * pi0[event]
+                if observed[event]:
+                    b[i] += omega * residual[i]
+            a[i] = P[i] if c[i] >= M else P[i] + omega * (c[i] * residual[i])
+            _book(sums, 1.0, weighted, omega, a[i], b[i])
+            j -= 1
+    return len(breakpoints) - position

@@ -1,0 +1,504 @@
+"""`BanditLog`: logged decisions in one ragged layout.
+
+Flat arrays and offsets, as in an Arrow list column: the candidates of decision i are
+``offsets[i] : offsets[i + 1]`` of every per-candidate array. A plain (n, K) array is the special
+case of equal lengths. All validation happens when a log is made, once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy import labels
+from offpolicy import validation as check
+from offpolicy.columns import Columns, read_columns, read_named
+from offpolicy.errors import LogError, OffpolicyError, PropensityError
+from offpolicy.softmax import Ints
+from offpolicy.weights import Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BanditLog:
+    """Logged decisions: candidates, the chosen one, its propensity, and the reward.
+
+    Make one with `from_arrays`, `from_ragged` or `from_frame`.
+
+    Attributes
+    ----------
+    offsets : int64[n + 1]
+        Where each decision's candidates start.
+    chosen : int64[n]
+        Position of the chosen candidate inside its decision.
+    reward : float64[n]
+    propensity : float64[n] or None
+        π₀ of the chosen candidate.
+    logging : float64[N] or None
+        π₀ of every candidate.
+    actions : tuple or None
+        Names of the actions; ``candidate`` (int64[N]) says which one each candidate is.
+        If ``candidate`` is None every decision has all actions, in order.
+    cluster, time, row_weight, context, candidate_features
+        Optional companions: per decision, except the last (per candidate).
+    candidates_known : bool
+        False if the log lists only what was chosen, not what else could have been.
+    """
+
+    offsets: Ints
+    chosen: Ints
+    reward: Floats
+    propensity: Floats | None = None
+    logging: Floats | None = None
+    actions: tuple[Hashable, ...] | None = None
+    candidate: Ints | None = None
+    cluster: NDArray[Any] | None = None
+    time: NDArray[Any] | None = None
+    row_weight: Floats | None = None
+    context: NDArray[Any] | None = None
+    candidate_features: Floats | None = None
+    candidates_known: bool = True
+    source: str = ""
+    table: pa.Table | None = field(default=None, repr=False)
+    trusted: InitVar[bool] = False
+    tolerance: InitVar[float] = 1e-6
+
+    def __post_init__(self, trusted: bool, tolerance: float) -> None:
+        if not trusted:
+            _validate(self, tolerance)
+
+    # -- making one ------------------------------------------------------------------------
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        action: ArrayLike,
+        reward: ArrayLike,
+        logging: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
+        actions: Sequence[Hashable] | int | None = None,
+        context: ArrayLike | None = None,
+        candidate_features: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        row_weight: ArrayLike | None = None,
+        source: str = "",
+    ) -> BanditLog:
+        """A log in which every decision has the same K candidates.
+
+        Parameters
+        ----------
+        action : (n,)
+            What was chosen: column positions 0 … K − 1, or names if ``actions`` gives them.
+        reward : (n,)
+        logging : (n, K), optional
+            π₀ of every action. ``propensity`` then follows from it.
+        propensity : (n,), optional
+            π₀ of the chosen action, where that is all that was logged.
+        actions : names or number of the actions, optional
+            With ``propensity`` only, and without this, the log does not know its candidates:
+            estimators that need the policy on all of them are then out of reach.
+        context : (n, d), candidate_features : (n, K, d'), optional
+        cluster, time, row_weight : (n,), optional
+            Rows of one cluster (user, session) may be dependent; a row weight says how many
+            decisions the row stands for.
+
+        Examples
+        --------
+        >>> log = BanditLog.from_arrays(
+        ...     action=[0, 1, 1], reward=[1, 0, 1], logging=[[0.8, 0.2], [0.5, 0.5], [0.3, 0.7]]
+        ... )
+        >>> log.propensity.tolist()
+        [0.8, 0.5, 0.7]
+        """
+        rewards = _vector(reward, "reward")
+        n = len(rewards)
+        if n == 0:
+            raise LogError(_EMPTY)
+        probabilities = None
+        K: int | None = None
+        if logging is not None:
+            probabilities = check.as_floats(logging, "logging", PropensityError)
+            if probabilities.ndim != 2:
+                raise LogError(
+                    f"logging has shape {probabilities.shape}; it must be (n, K), one row per "
+                    f"decision. Use from_ragged where candidates differ, or propensity= where "
+                    f"only the chosen action's probability is known."
+                )
+            check.check_length(probabilities, n, "logging")
+            K = probabilities.shape[1]
+        names: tuple[Hashable, ...] | None = None
+        if isinstance(actions, (int, np.integer)):
+            names = tuple(range(int(actions)))
+        elif actions is not None:
+            names = tuple(actions)
+            if len(set(names)) != len(names):
+                raise LogError("actions names one action twice; every name must be different.")
+        if names is not None and K is not None and len(names) != K:
+            raise LogError(f"actions has {len(names)} names, but logging has {K} columns.")
+        if names is None and K is not None:
+            names = tuple(range(K))
+        known = names is not None
+        codes = None
+        if names is None:
+            given = np.asarray(action)
+            check.check_length(given, n, "action")
+            names, codes = labels.encode(given, "action", source)
+            width, chosen = 1, np.zeros(n, dtype=np.int64)
+        else:
+            width = len(names)
+            chosen = labels.positions(action, names, n, source)
+        features = None
+        if candidate_features is not None:
+            features = check.as_floats(candidate_features, "candidate_features")
+            features = features.reshape(n * width, -1)
+        return cls(
+            offsets=np.arange(n + 1, dtype=np.int64) * width,
+            chosen=chosen,
+            reward=rewards,
+            propensity=_optional_vector(propensity, "propensity", PropensityError),
+            logging=None if probabilities is None else probabilities.reshape(-1),
+            actions=names,
+            candidate=codes,
+            cluster=_optional_column(cluster),
+            time=_optional_column(time),
+            row_weight=_optional_vector(row_weight, "row_weight"),
+            context=_optional_context(context),
+            candidate_features=features,
+            candidates_known=known,
+            source=source,
+            tolerance=check.tolerance_of(logging),
+        )
+
+    @classmethod
+    def from_ragged(
+        cls,
+        *,
+        offsets: ArrayLike,
+        reward: ArrayLike,
+        chosen: ArrayLike | None = None,
+        action: ArrayLike | None = None,
+        candidate: ArrayLike | None = None,
+        logging: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
+        context: ArrayLike | None = None,
+        candidate_features: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        row_weight: ArrayLike | None = None,
+        source: str = "",
+        table: pa.Table | None = None,
+    ) -> BanditLog:
+        """A log whose candidates differ between decisions.
+
+        Give ``chosen`` (positions inside each decision), or ``action`` and ``candidate`` (names
+        of what was chosen and of every candidate, flat). Other arguments as in `from_arrays`,
+        with ``logging`` and ``candidate_features`` flat: one row per candidate.
+        """
+        bounds = _offsets(offsets)
+        rewards = _vector(reward, "reward")
+        check.check_length(rewards, len(bounds) - 1, "reward")
+        names = codes = None
+        if candidate is not None:
+            listed = np.asarray(candidate)
+            check.check_length(listed, int(bounds[-1]), "candidate", "candidates")
+            names, codes = labels.encode(listed, "candidate", source)
+            labels.refuse_twice(codes, bounds, names, source)
+        if (chosen is None) == (action is None):
+            raise LogError("Give either chosen (positions) or action (names), and not both.")
+        if chosen is not None:
+            positions = _integers(chosen, "chosen")
+        else:
+            if codes is None or names is None:
+                raise LogError(
+                    "action names what was chosen, but candidate, the names of the candidates, "
+                    "is missing. Give it, or give chosen as positions."
+                )
+            positions = labels.find_among(np.asarray(action), codes, names, bounds, source)
+        return cls(
+            offsets=bounds,
+            chosen=positions,
+            reward=rewards,
+            propensity=_optional_vector(propensity, "propensity", PropensityError),
+            logging=_optional_vector(logging, "logging", PropensityError),
+            actions=names,
+            candidate=codes,
+            cluster=_optional_column(cluster),
+            time=_optional_column(time),
+            row_weight=_optional_vector(row_weight, "row_weight"),
+            context=_optional_context(context),
+            candidate_features=None
+            if candidate_features is None
+            else check.as_floats(candidate_features, "candidate_features"),
+            source=source,
+            table=table,
+            tolerance=check.tolerance_of(logging),
+        )
+
+    @classmethod
+    def from_frame(cls, frame: Any, columns: Columns | None = None, source: str = "") -> BanditLog:
+        """A log from any dataframe that speaks the Arrow PyCapsule interface.
+
+        pandas, polars, DuckDB relations, Arrow tables, …: one row per decision, probabilities of
+        all candidates in list columns. ``columns`` says which column plays which role.
+        """
+        table, roles = read_columns(frame, columns or Columns(), source)
+        offsets = roles.pop("offsets", None)
+        if offsets is None:
+            roles.pop("candidate", None)
+            log = cls.from_arrays(**roles, source=source)
+        else:
+            if roles.get("candidate") is None:
+                roles["chosen"] = roles.pop("action")
+            log = cls.from_ragged(offsets=offsets, **roles, source=source)
+        object.__setattr__(log, "table", table)
+        return log
+
+    # -- looking at it ---------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    def __repr__(self) -> str:
+        lengths = np.diff(self.offsets)
+        if not self.candidates_known:
+            candidates = "candidates unknown"
+        elif lengths.min() == lengths.max():
+            candidates = f"{lengths[0]} candidates each"
+        else:
+            candidates = f"{lengths.min()} to {lengths.max()} candidates each"
+        extras = [
+            name
+            for name in ("logging", "propensity", "cluster", "time", "row_weight", "context")
+            if getattr(self, name) is not None
+        ]
+        name = f"{self.source}: " if self.source else ""
+        return f"BanditLog({name}{len(self):,} decisions, {candidates}, {', '.join(extras)})"
+
+    @cached_property
+    def chosen_index(self) -> Ints:
+        """Index of each decision's chosen candidate in the flat arrays."""
+        return self.offsets[:-1] + self.chosen
+
+    @cached_property
+    def group(self) -> Ints | None:
+        """Each decision's group, by a hash of its cluster; None without clusters."""
+        return None if self.cluster is None else labels.hash_groups(self.cluster)
+
+    @property
+    def has_equal_lengths(self) -> bool:
+        """Whether every decision has the same number of candidates."""
+        lengths = np.diff(self.offsets)
+        return bool(lengths.min() == lengths.max())
+
+    def candidate_codes(self) -> Ints:
+        """For each candidate, its position in ``actions``."""
+        if self.candidate is not None:
+            return self.candidate
+        width = int(self.offsets[1])
+        return np.tile(np.arange(width, dtype=np.int64), len(self))
+
+    def per_candidate(
+        self, values: ArrayLike, column: str, error: type[OffpolicyError] = LogError
+    ) -> Floats:
+        """``values`` as one flat number per candidate: from (N,) or (n, K)."""
+        array = check.as_floats(values, column, error)
+        total = int(self.offsets[-1])
+        if array.ndim == 2 and array.shape[0] == len(self) and array.size == total:
+            if self.has_equal_lengths:
+                return array.reshape(-1)
+        elif array.ndim == 1 and len(array) == total:
+            return array
+        expected = f"one value per candidate: shape ({total:,},)"
+        if self.has_equal_lengths and self.candidates_known:
+            expected += f" or ({len(self):,}, {self.offsets[1]:,})"
+        hint = (
+            ""
+            if self.candidates_known
+            else " This log does not say what else could have been chosen: give actions= (names "
+            "or number) when making it."
+        )
+        raise error(f"{column} has shape {array.shape}, but must have {expected}.{hint}")
+
+    def named_column(self, name: str) -> NDArray[Any]:
+        """A column of the frame the log was made from: flat if it holds lists."""
+        if self.table is None:
+            raise LogError(
+                f'"{name}" is a column name, but this log was not made from a frame or a file. '
+                f"Pass the values themselves."
+            )
+        return read_named(self.table, name, self.offsets, self.source)
+
+    def rows(self, start: int, stop: int) -> BanditLog:
+        """Decisions ``start : stop``, without copying."""
+        bounds = self.offsets[start : stop + 1]
+        flat = slice(int(bounds[0]), int(bounds[-1]))
+        row = slice(start, stop)
+        return BanditLog(
+            offsets=bounds - bounds[0],
+            chosen=self.chosen[row],
+            reward=self.reward[row],
+            propensity=_slice(self.propensity, row),
+            logging=_slice(self.logging, flat),
+            actions=self.actions,
+            candidate=_slice(self.candidate, flat),
+            cluster=_slice(self.cluster, row),
+            time=_slice(self.time, row),
+            row_weight=_slice(self.row_weight, row),
+            context=_slice(self.context, row),
+            candidate_features=_slice(self.candidate_features, flat),
+            candidates_known=self.candidates_known,
+            source=self.source,
+            table=None if self.table is None else self.table.slice(start, stop - start),
+            trusted=True,
+        )
+
+    def batches(self) -> Iterator[BanditLog]:
+        """The log in pieces that fit in memory: here, itself."""
+        yield self
+
+    def fingerprint(self) -> str:
+        """A hash of everything the log holds."""
+        digest = hashlib.sha256()
+        for name in (
+            "offsets", "chosen", "reward", "propensity", "logging", "candidate", "cluster",
+            "time", "row_weight", "context", "candidate_features",
+        ):  # fmt: skip
+            values = getattr(self, name)
+            digest.update(name.encode())
+            if values is not None:
+                array = np.ascontiguousarray(values)
+                raw = array.astype(str) if array.dtype == object else array
+                digest.update(f"{raw.dtype.str}{raw.shape}".encode())
+                digest.update(raw.tobytes())
+        digest.update(repr(self.actions).encode())
+        return digest.hexdigest()
+
+
+_EMPTY = "The log is empty: there is not one decision to learn from."
+
+
+def _validate(log: BanditLog, tolerance: float) -> None:
+    n, source = len(log), log.source
+    if n == 0:
+        raise LogError(_EMPTY)
+    total = int(log.offsets[-1])
+    check.check_length(log.chosen, n, "chosen")
+    for name in ("propensity", "cluster", "time", "row_weight", "context"):
+        values = getattr(log, name)
+        if values is not None:
+            check.check_length(values, n, name)
+    for name in ("logging", "candidate", "candidate_features"):
+        values = getattr(log, name)
+        if values is not None:
+            check.check_length(values, total, name, "candidates")
+    check.check_reward(log.reward, source)
+    outside = (log.chosen < 0) | (log.chosen >= np.diff(log.offsets))
+    if outside.any():
+        row = int(np.argmax(outside))
+        count = int(log.offsets[row + 1] - log.offsets[row])
+        raise LogError(
+            f"{check.where(source, 'chosen', row)}: position {log.chosen[row]}, but the decision "
+            f"has {count} candidates ({check.count_of(int(outside.sum()), n)} are like this). "
+            f"Positions run from 0 to the number of candidates less one."
+        )
+    if log.logging is not None:
+        check.check_probabilities(
+            log.logging, log.offsets, "logging", source, PropensityError, tolerance
+        )
+        _agree_on_propensity(log, tolerance)
+    if log.propensity is not None:
+        check.check_chosen_probabilities(
+            log.propensity, "propensity", source, PropensityError, positive=True
+        )
+    if log.row_weight is not None:
+        check.check_positive(log.row_weight, "row_weight", source)
+    for name in ("context", "candidate_features"):
+        values = getattr(log, name)
+        if values is not None and np.issubdtype(values.dtype, np.floating):
+            check.check_finite(values, name, source)
+    if log.time is not None and np.issubdtype(log.time.dtype, np.floating):
+        check.check_finite(log.time, "time", source)
+    if log.cluster is not None:
+        labels.refuse_missing(log.cluster, "cluster", source)
+
+
+def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
+    """``propensity`` is what ``logging`` says of the chosen candidate; given, it must agree."""
+    assert log.logging is not None
+    implied = log.logging[log.chosen_index]
+    if log.propensity is not None:
+        apart = np.abs(implied - log.propensity) > tolerance
+        if apart.any():
+            row = int(np.argmax(apart))
+            raise PropensityError(
+                f"{check.where(log.source, 'propensity', row)}: {log.propensity[row]}, but logging "
+                f"gives the chosen candidate {implied[row]} "
+                f"({check.count_of(int(apart.sum()), len(log))} disagree). "
+                f"Check that the chosen action and the order of the candidates match."
+            )
+    object.__setattr__(log, "propensity", implied)
+
+
+def _vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogError) -> Floats:
+    array = check.as_floats(values, column, error)
+    if array.ndim != 1:
+        raise error(f"{column} has shape {array.shape}; it must have one dimension.")
+    return array
+
+
+def _optional_vector(
+    values: ArrayLike | None, column: str, error: type[OffpolicyError] = LogError
+) -> Floats | None:
+    return None if values is None else _vector(values, column, error)
+
+
+def _optional_column(values: ArrayLike | None) -> NDArray[Any] | None:
+    return None if values is None else np.asarray(values)
+
+
+def _optional_context(values: ArrayLike | None) -> NDArray[Any] | None:
+    if values is None:
+        return None
+    array = np.asarray(values)
+    return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+def _integers(values: ArrayLike, column: str) -> Ints:
+    array = np.asarray(values)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        as_float = check.as_floats(array, column)
+        check.check_finite(as_float, column)
+        if (as_float != np.floor(as_float)).any():
+            row = int(np.argmax(as_float != np.floor(as_float)))
+            raise LogError(f"{column}, row {row}: {array[row]} is not a whole number.")
+        array = as_float
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _offsets(values: ArrayLike) -> Ints:
+    offsets = _integers(values, "offsets")
+    if offsets.ndim != 1 or len(offsets) < 2:
+        raise LogError(_EMPTY if len(offsets) == 1 else "offsets must hold n + 1 integers.")
+    if offsets[0] != 0:
+        raise LogError(f"offsets must start at 0; they start at {offsets[0]}.")
+    lengths = np.diff(offsets)
+    if (lengths < 1).any():
+        row = int(np.argmax(lengths < 1))
+        raise LogError(
+            f"offsets, row {row}: the decision has {lengths[row]} candidates; there must be at "
+            f"least one, the chosen one."
+        )
+    return offsets
+
+
+def _slice(values: Any, part: slice) -> Any:
+    return None if values is None else values[part]

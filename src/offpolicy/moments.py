@@ -1,0 +1,204 @@
+r"""Mergeable moments of per-decision contributions: accumulate, merge, finish.
+
+Rows carry a weight :math:`\omega` (1 unless the log was sub-sampled) and, optionally, a group.
+The mean is the weighted one, and its covariance is the sandwich estimate
+
+.. math::
+    \hat m = \frac{\sum_i \omega_i x_i}{\sum_i \omega_i}, \qquad
+    \widehat{\mathrm{Cov}}(\hat m) = \frac{n}{n-1}
+    \frac{\sum_i \omega_i^2 (x_i - \hat m)(x_i - \hat m)^\top}{(\sum_i \omega_i)^2},
+
+which for :math:`\omega = 1` is the textbook :math:`s^2/n`. With groups, the sum runs over the
+groups' totals of :math:`\omega_i (x_i - \hat m)` instead, so rows of one group may be dependent.
+
+All sums are kept about the running mean and shifted when two parts are merged (Chan, Golub and
+LeVeque 1979), so a mean of 1e8 costs no digits of the variance.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpolicy.softmax import Ints
+from offpolicy.weights import Floats
+
+
+_COMPILED = 200_000
+"""From this many numbers on, moments are taken by the compiled kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Moments of ``columns`` quantities over ``count`` rows; ``a + b`` is the union of the rows.
+
+    ``second`` is the full matrix of co-moments, or only its diagonal (for long grids).
+    """
+
+    count: int
+    weight: float
+    weight2: float
+    mean: Floats
+    cross: Floats
+    second: Floats
+    low: Floats
+    high: Floats
+    group_weight: Floats | None = None
+    group_mean: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        x: Floats,
+        row_weight: Floats | None = None,
+        group: Ints | None = None,
+        *,
+        groups: int = 0,
+        diagonal: bool = False,
+    ) -> Moments:
+        """Moments of ``x``, one row per column quantity: shape (columns, rows)."""
+        rows = x.shape[1]
+        if diagonal and group is None and x.size >= _COMPILED:
+            return cls._compiled(x, row_weight)
+        omega = np.ones(rows) if row_weight is None else row_weight
+        weight = float(omega.sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Plain sums rather than matrix products: those may depend on BLAS's threads.
+            mean = (x * omega).sum(axis=1) / weight
+            deviation = x - mean[:, None]
+            correction = (deviation * omega).sum(axis=1) / weight
+            mean = mean + correction
+            deviation -= correction[:, None]
+            deviation *= omega
+            if diagonal:
+                second = (deviation * deviation).sum(axis=1)
+            else:
+                second = np.einsum("ir,jr->ij", deviation, deviation, optimize=False)
+            cross = (deviation * omega).sum(axis=1)
+            group_weight = group_mean = None
+            if group is not None:
+                group_weight, group_mean = _group_means(mean, deviation, omega, group, groups)
+        return cls(
+            count=rows,
+            weight=weight,
+            weight2=float((omega * omega).sum()),
+            mean=mean,
+            cross=cross,
+            second=second,
+            low=x.min(axis=1),
+            high=x.max(axis=1),
+            group_weight=group_weight,
+            group_mean=group_mean,
+        )
+
+    @classmethod
+    def _compiled(cls, x: Floats, row_weight: Floats | None) -> Moments:
+        from offpolicy import kernels
+
+        columns, rows = x.shape
+        omega = np.empty(0) if row_weight is None else row_weight
+        mean, cross, second, low, high = np.empty((5, columns))
+        kernels.column_moments(x, omega, mean, cross, second, low, high)
+        return cls(
+            count=rows,
+            weight=float(rows if row_weight is None else row_weight.sum()),
+            weight2=float(rows if row_weight is None else (row_weight * row_weight).sum()),
+            mean=mean,
+            cross=cross,
+            second=second,
+            low=low,
+            high=high,
+        )
+
+    def __add__(self, other: Moments) -> Moments:
+        weight = self.weight + other.weight
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = self.mean + (other.mean - self.mean) * (other.weight / weight)
+            cross_a, second_a = self._about(mean)
+            cross_b, second_b = other._about(mean)
+            group_weight = group_mean = None
+            if self.group_weight is not None:
+                assert other.group_weight is not None
+                assert self.group_mean is not None and other.group_mean is not None
+                group_weight = self.group_weight + other.group_weight
+                share = other.group_weight / np.where(group_weight > 0.0, group_weight, 1.0)
+                step = (other.group_mean - self.group_mean) * share[:, None]
+                group_mean = self.group_mean + step
+        return Moments(
+            count=self.count + other.count,
+            weight=weight,
+            weight2=self.weight2 + other.weight2,
+            mean=mean,
+            cross=cross_a + cross_b,
+            second=second_a + second_b,
+            low=np.minimum(self.low, other.low),
+            high=np.maximum(self.high, other.high),
+            group_weight=group_weight,
+            group_mean=group_mean,
+        )
+
+    def _about(self, centre: Floats) -> tuple[Floats, Floats]:
+        """``cross`` and ``second`` about another centre."""
+        shift = self.mean - centre
+        cross = self.cross + shift * self.weight2
+        if self.second.ndim == 1:
+            return cross, self.second + shift * (self.cross + cross)
+        both = np.outer(shift, self.cross)
+        return cross, self.second + both + both.T + np.outer(shift, shift) * self.weight2
+
+    def covariance(self) -> Floats:
+        """Covariance of `mean` (its diagonal only, if that is all that was kept)."""
+        diagonal = self.second.ndim == 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.group_weight is None or self.group_mean is None:
+                small_sample = self.count / (self.count - 1) if self.count > 1 else np.inf
+                second = np.where(self.second == 0.0, 0.0, small_sample * self.second)
+                return self._unknown_if_single(self.count, second / self.weight / self.weight)
+            used = self.group_weight > 0.0
+            total = self.group_weight[used, None] * (self.group_mean[used] - self.mean)
+            count = int(used.sum())
+            small_sample = count / (count - 1) if count > 1 else np.inf
+            second = np.einsum("gi,gi->i", total, total) if diagonal else total.T @ total
+            return self._unknown_if_single(count, small_sample * second / self.weight**2)
+
+    @staticmethod
+    def _unknown_if_single(count: int, covariance: Floats) -> Floats:
+        """One row, or one group, says nothing about the spread: infinite, not zero."""
+        return np.full_like(covariance, np.inf) if count == 1 else covariance
+
+    def variance_of(self, gradient: Floats) -> float:
+        r"""Variance of :math:`f(\hat m)` with gradient ``gradient``, by the delta method."""
+        covariance = self.covariance()
+        used = np.flatnonzero(gradient)
+        slope = gradient[used]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if covariance.ndim == 1:
+                assert len(used) == 1, "a combination of columns needs their co-moments"
+                variance = float(slope[0] ** 2 * covariance[used[0]])
+            else:
+                inner = covariance[np.ix_(used, used)]
+                variance = float((slope[:, None] * inner * slope).sum())
+        # Only an overflow of the squares gives NaN here: the spread is beyond 1e154.
+        return np.inf if np.isnan(variance) else max(variance, 0.0)
+
+    def sum_of_squares(self) -> Floats:
+        """Σ ω²x² of every column (for effective sample sizes)."""
+        second = self.second if self.second.ndim == 1 else np.diag(self.second)
+        return second + 2.0 * self.mean * self.cross + self.mean**2 * self.weight2
+
+
+def merged(parts: Iterable[Moments]) -> Moments:
+    """The union of all parts, added in the order given."""
+    return functools.reduce(Moments.__add__, parts)
+
+
+def _group_means(
+    mean: Floats, deviation: Floats, omega: Floats, group: Ints, groups: int
+) -> tuple[Floats, Floats]:
+    weight = np.bincount(group, weights=omega, minlength=groups)
+    total = np.stack([np.bincount(group, weights=row, minlength=groups) for row in deviation])
+    safe = np.where(weight > 0.0, weight, 1.0)
+    return weight, np.where(weight[:, None] > 0.0, mean + (total / safe).T, 0.0)

@@ -1,0 +1,225 @@
+"""One pass over a log: blocks of rows in, contributions out, moments merged in order.
+
+The same few functions serve every verb. A block's result depends on its rows alone, and blocks
+are merged in row order, so the answer is the same whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from offpolicy import weights
+from offpolicy.errors import PredictionError
+from offpolicy.estimators import Estimator, Share
+from offpolicy.log import BanditLog
+from offpolicy.policies import Target
+from offpolicy.softmax import row_sums
+from offpolicy.validation import check_finite
+from offpolicy.weights import Floats
+
+BLOCK = 16_384
+"""Decisions a block."""
+
+SMALL = 200_000
+"""A log with fewer candidates goes through NumPy: compiling would take longer."""
+
+_NOTHING: Floats = np.empty(0)
+_PI_ONLY = ("all", "scaled")
+
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(eq=False)
+class Block:
+    """A stretch of rows with everything an estimator may ask for."""
+
+    log: BanditLog
+    target: Target
+    delta_hat: Floats | None
+    check_whole: Callable[[], None]
+    """Raise if anything in the whole scan is malformed, naming the row."""
+    compiled: bool
+
+    @cached_property
+    def pi_chosen(self) -> Floats:
+        """π of the chosen candidates."""
+        if self.target.chosen is not None:
+            return self.target.chosen
+        assert self.target.flat is not None
+        return self.target.flat[self.log.chosen_index]
+
+    @cached_property
+    def delta_hat_chosen(self) -> Floats:
+        """δ̂ of the chosen candidates; 0 without a model."""
+        if self.delta_hat is None:
+            return np.zeros(len(self.log))
+        return self.delta_hat[self.log.chosen_index]
+
+    @cached_property
+    def propensity(self) -> Floats:
+        """π₀ of the chosen candidates; 1 where the log has none (only DM is then computed)."""
+        return np.ones(len(self.log)) if self.log.propensity is None else self.log.propensity
+
+    @cached_property
+    def c(self) -> Floats:
+        """π/π₀ of the chosen candidates."""
+        return weights.ratio(self.pi_chosen, self.propensity)
+
+
+def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> Iterator[Block]:
+    """The log, a policy's probabilities and the predictions, block by block.
+
+    Small logs are checked here; large ones by the compiled pass over them.
+    """
+
+
+    def check_whole() -> None:
+        target.check(log)
+        if delta_hat is not None:
+            check_finite(delta_hat, "prediction", log.source, PredictionError)
+
+    compiled = is_large(log)
+    if not compiled:
+        check_whole()
+    for start in range(0, len(log), BLOCK):
+        stop = min(start + BLOCK, len(log))
+        flat = slice(int(log.offsets[start]), int(log.offsets[stop]))
+        yield Block(
+            log.rows(start, stop),
+            target._replace(
+                flat=None if target.flat is None else target.flat[flat],
+                chosen=None if target.chosen is None else target.chosen[start:stop],
+                leave_one_out=None,
+            ),
+            None if delta_hat is None else delta_hat[flat],
+            check_whole,
+            compiled,
+        )
+
+
+def is_large(log: BanditLog) -> bool:
+    """Whether the compiled kernels are worth their compilation."""
+    return int(log.offsets[-1]) >= SMALL
+
+
+def each_block(function: Callable[[Block], Outcome], stream: Iterator[Block]) -> Iterator[Outcome]:
+    """``function`` of every block, in order, on all cores."""
+    items = list(stream)
+    workers = min(os.cpu_count() or 1, len(items))
+    if workers <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(function, items)
+
+
+class Contributions(NamedTuple):
+    """What one estimator makes of a block: everything per decision."""
+
+    value: Floats
+    observed: Floats
+    imputed_mass: Floats
+    modelled: Floats
+    """The part of ``value`` that is Σ imputed·δ̂."""
+
+
+class Sums(NamedTuple):
+    """Σ share and Σ share·δ̂ of every decision."""
+
+    mass: Floats
+    dot: Floats
+
+
+def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contributions]:
+    """The bracket of Definition 1 for every decision, for every estimator."""
+    sums = _compiled_sums(block, estimators) if block.compiled else {}
+    parts = []
+    for estimator in estimators:
+        at_chosen = estimator.masses(block.pi_chosen, block.propensity, block.c)
+        modelled, mass = _over_candidates(block, estimator, at_chosen.observed, sums)
+        with np.errstate(over="ignore"):
+            value = modelled + at_chosen.observed * block.log.reward
+            if "prediction" in estimator.needs:
+                value += at_chosen.control * block.delta_hat_chosen
+        parts.append(Contributions(value, at_chosen.observed, mass, modelled))
+    return parts
+
+
+def _over_candidates(
+    block: Block, estimator: Estimator, observed: Floats, sums: dict[Share, Sums]
+) -> tuple[Floats, Floats]:
+    """(Σ imputed·δ̂, imputed mass) of every decision.
+
+    Where the logger's probabilities are known for the chosen candidates only, 1 − observed
+    stands in for the imputed mass: it has the same mean.
+    """
+    pi, pi0, offsets = block.target.flat, block.log.logging, block.log.offsets
+    imputes, leaves = estimator.imputes, estimator.leaves
+    unknown_mass = pi is None or pi0 is None
+    known = (imputes is None or imputes in sums) and (unknown_mass or leaves in sums)
+    if leaves is not None and block.compiled and known:
+        modelled = sums[imputes].dot if imputes is not None else np.zeros(len(observed))
+        return modelled, 1.0 - observed if unknown_mass else sums[leaves].mass
+    if pi is None:
+        return np.zeros(len(observed)), 1.0 - observed
+    pi0_or_one = np.ones_like(pi) if pi0 is None else pi0
+    masses = estimator.masses(pi, pi0_or_one, weights.ratio(pi, pi0_or_one))
+    modelled = np.zeros(len(observed))
+    if block.delta_hat is not None:
+        modelled = row_sums(masses.imputed * block.delta_hat, offsets)
+    if pi0 is None:
+        return modelled, 1.0 - observed
+    return modelled, row_sums(weights.leftover(pi, pi0, masses.observed), offsets)
+
+
+def _compiled_sums(block: Block, estimators: Sequence[Estimator]) -> dict[Share, Sums]:
+    """All the shares that the estimators ask for, in one pass, which also checks π and δ̂."""
+    from offpolicy import kernels
+
+    log, target = block.log, block.target
+    if target.flat is None:
+        return {}
+    shares = list(
+        dict.fromkeys(
+            share
+            for estimator in estimators
+            for share in (estimator.imputes, estimator.leaves)
+            if share is not None and (log.logging is not None or share.kind in _PI_ONLY)
+        )
+    )
+    mass, dot = np.empty((2, len(shares), len(log)))
+    total, lowest, pi_chosen, delta_hat_chosen = np.empty((4, len(log)))
+    kernels.candidate_sums(
+        log.offsets,
+        log.chosen,
+        target.flat,
+        _NOTHING if log.logging is None else log.logging,
+        _NOTHING if block.delta_hat is None else block.delta_hat,
+        np.array([kernels.KINDS[share.kind] for share in shares], dtype=np.int64),
+        np.array([share.parameter for share in shares], dtype=np.float64),
+        mass,
+        dot,
+        total,
+        lowest,
+        pi_chosen,
+        delta_hat_chosen,
+    )
+    off_by = np.abs(total - 1.0).max()
+    if not (lowest.min() >= 0.0 and off_by <= target.tolerance and np.isfinite(dot).all()):
+        block.check_whole()
+    block.pi_chosen, block.delta_hat_chosen = pi_chosen, delta_hat_chosen
+    return {share: Sums(mass[j], dot[j]) for j, share in enumerate(shares)}
+
+
+def effective_size(total: float, squares: float) -> float | None:
+    """(Σw)²/Σw², Kish's effective sample size; None where no reward has weight."""
+    if not total > 0.0:
+        return None
+    return total * total / squares if np.isfinite(squares) else 1.0

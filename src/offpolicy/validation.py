@@ -1,0 +1,190 @@
+"""Checks at the door. Each raises one sentence: what is wrong, where, what was found, what to do.
+
+Rows are counted from 0. ``source`` names the file or frame, if there is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from offpolicy.errors import LogError, OffpolicyError
+from offpolicy.softmax import Ints, row_sums
+from offpolicy.weights import Floats
+
+BLOCK_ROWS = 65_536
+LARGEST_REWARD = 1e150
+SMALLEST_PROPENSITY = 1e-300
+
+
+def where(source: str, column: str, row: int) -> str:
+    """'clicks.parquet, reward, row 412'."""
+    place = f"{column}, row {row}"
+    return f"{source}, {place}" if source else place
+
+
+def count_of(bad: int, total: int) -> str:
+    """'37 of 100,000 rows'."""
+    return f"{bad:,} of {total:,} rows"
+
+
+def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
+    """A contiguous float64 array; anything that is not a number is an error."""
+    try:
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise error(
+            f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}."
+        ) from None
+
+
+def tolerance_of(values: Any) -> float:
+    """How far probabilities may be from summing to 1: float32 columns are rounded more."""
+    dtype = getattr(values, "dtype", None)
+    narrow = dtype is not None and dtype in (np.dtype(np.float32), np.dtype(np.float16))
+    return 1e-3 if narrow else 1e-6
+
+
+def check_length(values: Any, length: int, column: str, unit: str = "decisions") -> None:
+    if len(values) != length:
+        raise LogError(
+            f"{column} has {len(values):,} values, but the log has {length:,} {unit}: "
+            f"there must be one value for each."
+        )
+
+
+def check_finite(
+    values: Floats, column: str, source: str = "", error: type[OffpolicyError] = LogError
+) -> None:
+    """No NaN, no infinity."""
+    if np.isfinite(values).all():
+        return
+    bad = ~np.isfinite(values)
+    bad = bad if bad.ndim == 1 else bad.any(axis=tuple(range(1, bad.ndim)))
+    row = int(np.argmax(bad))
+    raise error(
+        f"{where(source, column, row)}: {_first_value(values[row])} "
+        f"({count_of(int(bad.sum()), len(bad))} are missing or not finite). "
+        f"Fill these values in or leave these rows out."
+    )
+
+
+def check_reward(reward: Floats, source: str) -> None:
+    check_finite(reward, "reward", source)
+    bad = np.abs(reward) > LARGEST_REWARD
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise LogError(
+            f"{where(source, 'reward', row)}: {reward[row]} "
+            f"({count_of(int(bad.sum()), len(reward))} are beyond ±{LARGEST_REWARD:g}). "
+            f"Rewards this large overflow when squared; rescale them."
+        )
+
+
+def check_positive(values: Floats, column: str, source: str) -> None:
+    check_finite(values, column, source)
+    bad = values <= 0.0
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise LogError(
+            f"{where(source, column, row)}: {values[row]} "
+            f"({count_of(int(bad.sum()), len(values))} are 0 or below). "
+            f"A row weight says how many decisions the row stands for; leave rows of weight 0 out."
+        )
+
+
+def check_chosen_probabilities(
+    values: Floats, column: str, source: str, error: type[OffpolicyError], *, positive: bool
+) -> None:
+    """Probabilities of the chosen candidates: finite, at most 1, and above 0 if ``positive``."""
+    check_finite(values, column, source, error)
+    low = values < SMALLEST_PROPENSITY if positive else values < 0.0
+    if low.any():
+        row = int(np.argmax(low))
+        if positive:
+            raise error(
+                f"{where(source, column, row)}: {values[row]} "
+                f"({count_of(int(low.sum()), len(low))} are 0 or below, or under "
+                f"{SMALLEST_PROPENSITY:g}). The log must hold the probability with which the chosen "
+                f"action was drawn. If these rows were not randomised, leave them out."
+            )
+        raise error(
+            f"{where(source, column, row)}: {values[row]} "
+            f"({count_of(int(low.sum()), len(low))} are below 0). Probabilities are from 0 to 1."
+        )
+    high = values > 1.0 + 1e-6
+    if high.any():
+        row = int(np.argmax(high))
+        raise error(
+            f"{where(source, column, row)}: {values[row]} "
+            f"({count_of(int(high.sum()), len(high))} are above 1). Probabilities are from 0 to 1; "
+            f"if these are inverse propensities, or percentages, convert them first."
+        )
+
+
+def check_probabilities(
+    values: Floats,
+    offsets: Ints,
+    column: str,
+    source: str,
+    error: type[OffpolicyError],
+    tolerance: float,
+) -> None:
+    """Probabilities of every candidate: finite, not negative, each decision's sum 1."""
+    for start in range(0, len(offsets) - 1, BLOCK_ROWS):
+        bounds = offsets[start : start + BLOCK_ROWS + 1]
+        block = values[bounds[0] : bounds[-1]]
+        local = bounds - bounds[0]
+        if not block.min() >= 0.0 or not block.max() <= 1.0 + tolerance:
+            _bad_element(values, offsets, column, source, error, tolerance)
+        off_by = np.abs(row_sums(block, local) - 1.0)
+        if (off_by > tolerance).any():
+            _bad_sum(values, offsets, column, source, error, tolerance)
+
+
+def _bad_element(
+    values: Floats,
+    offsets: Ints,
+    column: str,
+    source: str,
+    error: type[OffpolicyError],
+    tolerance: float,
+) -> None:
+    bad = ~((values >= 0.0) & (values <= 1.0 + tolerance))
+    element = int(np.argmax(bad))
+    row = int(np.searchsorted(offsets, element, side="right")) - 1
+    raise error(
+        f"{where(source, column, row)}, candidate {element - offsets[row]}: {values[element]} "
+        f"({int(bad.sum()):,} of {len(values):,} values are missing, negative or above 1). "
+        f"Probabilities are from 0 to 1, one for every candidate."
+    )
+
+
+def _bad_sum(
+    values: Floats,
+    offsets: Ints,
+    column: str,
+    source: str,
+    error: type[OffpolicyError],
+    tolerance: float,
+) -> None:
+    sums = row_sums(values, offsets)
+    bad = np.abs(sums - 1.0) > tolerance
+    row = int(np.argmax(bad))
+    raise error(
+        f"{where(source, column, row)}: the probabilities sum to {sums[row]:.9g}, not 1 "
+        f"({count_of(int(bad.sum()), len(sums))} are off by more than {tolerance:g}). "
+        f"Every candidate that could have been chosen must be listed with its probability; "
+        f"if they are only rounded, divide each decision's probabilities by their sum."
+    )
+
+
+def _first_value(row: Any) -> Any:
+    flat = np.atleast_1d(row).ravel()
+    return flat[~np.isfinite(flat)][0]
+
+
+def _glimpse(values: Any) -> str:
+    text = repr(values)
+    return text if len(text) <= 80 else text[:77] + "..."
