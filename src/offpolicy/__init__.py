@@ -1,3 +1,4 @@
+# ruff: noqa: F401, PLE0605
 """offpolicy: how would this policy have done, had it been running?
 
 Names are imported when first used, so ``import offpolicy`` is quick. No module is named like a
@@ -56,6 +57,7 @@ __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 if TYPE_CHECKING:
     from offpolicy import errors, estimators, policies, testing, theory
     from offpolicy.columns import Columns
+    from offpolicy.curves import Curve, sweep
     from offpolicy.errors import OffpolicyError
     from offpolicy.estimators import (
         CAB,
@@ -92,7 +94,6 @@ if TYPE_CHECKING:
     )
     from offpolicy.results import Estimate, Result
     from offpolicy.simulation import simulate_bandit
-    from offpolicy.curves import Curve, sweep
 
 
 def __getattr__(name: str) -> Any:

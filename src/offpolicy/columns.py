@@ -145,7 +145,7 @@ def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
 
 def _missing(table: pa.Table, name: str, role: str, source: str) -> None:
     place = f"{source}: there" if source else "There"
-    what = f' (for {role})' if role and role != name else ""
+    what = f" (for {role})" if role and role != name else ""
     raise LogError(
         f'{place} is no column "{name}"{what}.{did_you_mean(name, table.column_names)} '
         f"The columns are {', '.join(table.column_names)}."

@@ -114,13 +114,13 @@ class Curve:
 
     def at(self, parameter: ArrayLike) -> Floats:
         """The estimate at each value of the parameter."""
-        x, j, share = self._locate(parameter)
+        j, share = self._locate(parameter)
         low, high = self.values[j], self.values[self._next(j)]
         return np.asarray(low + share * (high - low))
 
     def stderr_at(self, parameter: ArrayLike) -> Floats:
         """The standard error of the estimate at each value of the parameter."""
-        x, j, share = self._locate(parameter)
+        j, share = self._locate(parameter)
         low, high = self.variances[j], self.variances[self._next(j)]
         with np.errstate(invalid="ignore"):
             variance = low + share * (high - low)
@@ -137,12 +137,12 @@ class Curve:
     def _next(self, j: Any) -> Any:
         return np.minimum(j + 1, len(self.breakpoints) - 1)
 
-    def _locate(self, parameter: ArrayLike) -> tuple[Floats, Any, Floats]:
+    def _locate(self, parameter: ArrayLike) -> tuple[Any, Floats]:
         """The interval of each value, and how far into it the value lies."""
         x = np.asarray(parameter, dtype=np.float64)
         top = 1.0 if self.parameter == "tau" else math.inf
         if not ((x >= 0.0) & (x <= top)).all():
-            raise ParameterError(f"{self.parameter} must be from 0 to {top:g}; found {parameter}.")
+            raise ParameterError(f"{self.parameter} must be from 0 to {top:g}; found {x}.")
         j = np.searchsorted(self.breakpoints, x, side="right") - 1
         if self.on_grid:
             if not np.isin(x, self.breakpoints).all():
@@ -150,13 +150,13 @@ class Curve:
                     f"This curve is known on its grid only ({len(self.breakpoints)} values of "
                     f"{self.parameter}, in breakpoints). Without grid= it is known everywhere."
                 )
-            return x, j, np.zeros_like(x)
+            return j, np.zeros_like(x)
         if self.bends is None:
-            return x, j, np.zeros_like(x)
+            return j, np.zeros_like(x)
         start, stop = self.breakpoints[j], self.breakpoints[self._next(j)]
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(stop > start, (x - start) / (stop - start), 0.0)
-        return x, j, share
+        return j, share
 
     def to_frame(self, points: int = 1001) -> pa.Table:
         """Parameter, value, stderr, low and high as an Arrow table.
@@ -318,7 +318,9 @@ def _events(block: Block, member: Estimator, base: Floats) -> _Events:
         zeros = np.zeros(len(rows))
         return _Events(c[rows], rows, zeros, zeros, zeros, np.ones(len(rows), dtype=bool))
     pi, pi0, delta_hat = block.target.flat, log.logging, block.delta_hat
-    assert pi is not None and pi0 is not None and delta_hat is not None
+    assert pi is not None
+    assert pi0 is not None
+    assert delta_hat is not None
     base += row_sums(np.where(pi0 == 0.0, pi * delta_hat, 0.0), log.offsets)
     every = weights.ratio(pi, pi0)
     kept = np.flatnonzero((every > 0.0) & (pi0 > 0.0))
@@ -396,9 +398,7 @@ def _sweep_tau(log: BanditLog, target: Target, delta_hat: Floats | None, level: 
     def of_block(block: Block) -> Moments:
         dm, ips = contributions(block, pair)
         x = np.stack([dm.value, ips.value, ips.value - dm.value])
-        return Moments.of(
-            x, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True
-        )
+        return Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True)
 
     moments = merged(each_block(of_block, blocks(log, target, delta_hat)))
     variance = _finite_or_infinite(moments.covariance())

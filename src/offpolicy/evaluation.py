@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,7 +128,9 @@ def choose_estimators(
         if not member.needs <= have:
             _refuse_missing_columns(member, have)
         if names.count(name) > 1:
-            raise EstimatorError(f'"{name}" is asked for twice. (An ICE takes a label= of its own.)')
+            raise EstimatorError(
+                f'"{name}" is asked for twice. (An ICE takes a label= of its own.)'
+            )
     return tuple(members)
 
 
@@ -146,13 +149,14 @@ def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
     raise MissingColumnError(f"{member.name} needs {missing}. {rest}")
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rows:
     """Which row of the moments holds what, for the j-th of E estimators."""
 
     members: tuple[Estimator, ...]
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         return 3 * len(self.members)
 
     def value(self, j: int) -> int:
@@ -184,16 +188,16 @@ def _scan(
     members: tuple[Estimator, ...],
     centres: tuple[float, ...],
 ) -> Scanned:
-    columns = Columns(members)
+    rows = Rows(members)
 
     def of_block(block: Block) -> Scanned:
         parts = contributions(block, members)
-        x = np.empty((columns.count, len(block.log)))
+        x = np.empty((rows.total, len(block.log)))
         ratios: list[Moments | None] = []
         for j, (member, part) in enumerate(zip(members, parts, strict=True)):
-            x[columns.value(j)] = part.value
-            x[columns.observed(j)] = part.observed
-            x[columns.imputed(j)] = part.imputed_mass
+            x[rows.value(j)] = part.value
+            x[rows.observed(j)] = part.observed
+            x[rows.imputed(j)] = part.imputed_mass
             ratios.append(None)
             if member.self_normalised:
                 residual = block.log.reward - centres[j]
@@ -201,9 +205,7 @@ def _scan(
                     residual -= block.delta_hat_chosen
                 y = np.stack([block.c, block.c * residual, part.modelled])
                 ratios[j] = Moments.of(y, block.log.row_weight, block.log.group, groups=GROUPS)
-        plain = Moments.of(
-            x, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True
-        )
+        plain = Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True)
         return Scanned(plain, tuple(ratios))
 
     scans = list(each_block(of_block, blocks(log, target, delta_hat)))
@@ -242,18 +244,18 @@ def _evaluate_one(
     members: tuple[Estimator, ...],
     level: float,
 ) -> list[Estimate]:
-    columns = Columns(members)
+    rows = Rows(members)
     centres = tuple(_centre(log, delta_hat, member) for member in members)
     scanned = _scan(log, target, delta_hat, members, centres)
     plain = scanned.plain
-    _refuse_no_overlap(plain, columns, target.name)
+    _refuse_no_overlap(plain, rows, target.name)
     policy_stderr = _policy_stderr(log, target, delta_hat, members, centres)
     squares = plain.sum_of_squares()
-    rows = []
+    estimates = []
     for j, member in enumerate(members):
         value, stderr = _finish(member, j, scanned, centres[j])
-        observed = columns.observed(j)
-        rows.append(
+        observed = rows.observed(j)
+        estimates.append(
             Estimate(
                 policy=target.name,
                 estimator=str(member),
@@ -261,19 +263,19 @@ def _evaluate_one(
                 stderr=stderr,
                 interval=intervals.normal(value, math.hypot(stderr, policy_stderr[j]), level),
                 level=level,
-                imputed_mass=float(plain.mean[columns.imputed(j)]),
+                imputed_mass=float(plain.mean[rows.imputed(j)]),
                 ess=effective_size(plain.mean[observed] * plain.weight, squares[observed]),
                 largest_weight=float(plain.high[observed]),
                 policy_stderr=policy_stderr[j],
             )
         )
-    return rows
+    return estimates
 
 
-def _refuse_no_overlap(plain: Moments, columns: Columns, name: str) -> None:
+def _refuse_no_overlap(plain: Moments, rows: Rows, name: str) -> None:
     weights = [
-        plain.high[columns.observed(j)]
-        for j, member in enumerate(columns.members)
+        plain.high[rows.observed(j)]
+        for j, member in enumerate(rows.members)
         if "propensity" in member.needs and member.parameter != 0.0
     ]
     if weights and max(weights) == 0.0:

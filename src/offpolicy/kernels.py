@@ -79,14 +79,8 @@ def candidate_sums(
             least = least if least < p[k] else p[k]
         total[i] = whole
         lowest[i] = least
-        if with_model:
-            d = delta_hat[start:stop]
-        else:
-            d = p
-        if len(pi0) > 0:
-            q = pi0[start:stop]
-        else:
-            q = p
+        d = delta_hat[start:stop] if with_model else p
+        q = pi0[start:stop] if len(pi0) > 0 else p
         for j in range(len(kinds)):
             kind, parameter = kinds[j], parameters[j]
             share_sum = 0.0
@@ -121,10 +115,7 @@ def candidate_sums(
             elif kind == 5:
                 for k in range(len(p)):
                     c = p[k] / q[k] if q[k] > 0.0 else 0.0
-                    if parameter == 0.0:
-                        observed = 0.0
-                    else:
-                        observed = c / (1.0 + c * (c / parameter))
+                    observed = 0.0 if parameter == 0.0 else c / (1.0 + c * (c / parameter))
                     share = p[k] - q[k] * observed
                     share_sum += share
                     modelled += share * d[k]
@@ -214,9 +205,7 @@ def grid_values(
             if hard:
                 for lane in range(LANES):
                     used = lane_c[lane] if lane_c[lane] <= M else 0.0
-                    Q[m + 1, lane] = (
-                        lane_base[lane] + P[m + 1, lane] + used * lane_residual[lane]
-                    )
+                    Q[m + 1, lane] = lane_base[lane] + P[m + 1, lane] + used * lane_residual[lane]
             else:
                 for lane in range(LANES):
                     imputed = P[m + 1, lane] - slope[m] * Q[m + 1, lane]
@@ -434,7 +423,7 @@ def walk(
     j = len(order) - 1
     while True:
         M = event_c[order[j]] if j >= 0 else 0.0
-        if M < rebuild_below:
+        if rebuild_below > M:
             sums[:_W] = 0.0
             for i in range(n):
                 omega = row_weight[i] if weighted else 1.0
@@ -442,9 +431,7 @@ def walk(
             rebuild_below = M * _REBUILD
         position -= 1
         breakpoints[position] = M
-        mean[position], second[position], slope_second[position] = _moments_at(
-            sums, weighted, M
-        )
+        mean[position], second[position], slope_second[position] = _moments_at(sums, weighted, M)
         if j < 0:
             break
         while j >= 0 and event_c[order[j]] == M:

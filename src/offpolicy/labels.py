@@ -39,8 +39,8 @@ def positions(action: ArrayLike, names: tuple[Hashable, ...], n: int, source: st
         if bad.any():
             row = int(np.argmax(bad))
             raise LogError(
-                f"{where(source, 'action', row)}: {given[row]}, but there are {len(names)} actions, "
-                f"0 to {len(names) - 1} ({count_of(int(bad.sum()), n)} are outside). "
+                f"{where(source, 'action', row)}: {given[row]}, but there are {len(names)} "
+                f"actions, 0 to {len(names) - 1} ({count_of(int(bad.sum()), n)} are outside). "
                 f"If these are names rather than positions, list them in actions=."
             )
         return np.ascontiguousarray(given, dtype=np.int64)
@@ -77,9 +77,7 @@ def find_among(
     return hits - offsets[:-1]
 
 
-def refuse_twice(
-    codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source: str
-) -> None:
+def refuse_twice(codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source: str) -> None:
     """No decision may list one candidate twice."""
     rows = decision_of_candidate(offsets)
     order = np.lexsort((codes, rows))

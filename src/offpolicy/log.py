@@ -26,6 +26,7 @@ from offpolicy.weights import Floats
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
 @dataclass(frozen=True, eq=False, repr=False)
 class BanditLog:
     """Logged decisions: candidates, the chosen one, its propensity, and the reward.

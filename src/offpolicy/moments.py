@@ -26,7 +26,6 @@ import numpy as np
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
-
 _COMPILED = 200_000
 """From this many numbers on, moments are taken by the compiled kernel."""
 
@@ -122,7 +121,8 @@ class Moments:
             group_weight = group_mean = None
             if self.group_weight is not None:
                 assert other.group_weight is not None
-                assert self.group_mean is not None and other.group_mean is not None
+                assert self.group_mean is not None
+                assert other.group_mean is not None
                 group_weight = self.group_weight + other.group_weight
                 share = other.group_weight / np.where(group_weight > 0.0, group_weight, 1.0)
                 step = (other.group_mean - self.group_mean) * share[:, None]
@@ -198,7 +198,7 @@ def merged(parts: Iterable[Moments]) -> Moments:
 def _group_means(
     mean: Floats, deviation: Floats, omega: Floats, group: Ints, groups: int
 ) -> tuple[Floats, Floats]:
-    weight = np.bincount(group, weights=omega, minlength=groups)
+    weight: Floats = np.bincount(group, weights=omega, minlength=groups).astype(np.float64)
     total = np.stack([np.bincount(group, weights=row, minlength=groups) for row in deviation])
     safe = np.where(weight > 0.0, weight, 1.0)
     return weight, np.where(weight[:, None] > 0.0, mean + (total / safe).T, 0.0)

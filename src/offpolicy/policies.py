@@ -228,7 +228,7 @@ class Mixture:
 
     def probabilities(self, log: BanditLog) -> Floats:
         parts = [_all_candidates(log, part, "Mixture") for part in self.policies]
-        return np.sum([w * p for w, p in zip(self.weights, parts, strict=True)], axis=0)
+        return np.asarray(sum(w * p for w, p in zip(self.weights, parts, strict=True)))
 
 
 @final
@@ -304,7 +304,7 @@ class MonteCarlo:
             raise ParameterError(f"draws is {self.draws}; it must be at least {self.replicates}.")
 
     def probabilities(self, log: BanditLog) -> Floats:
-        return self.counts(log).sum(axis=0) / self.draws
+        return np.asarray(self.counts(log).sum(axis=0) / self.draws)
 
     def counts(self, log: BanditLog) -> NDArray[np.int64]:
         """How often each candidate was drawn, in each of the replicates: (replicates, N)."""

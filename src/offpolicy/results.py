@@ -129,9 +129,7 @@ class Result:
                 f'"{name}"].'
             )
         if len(hits) > 1:
-            raise ParameterError(
-                f'"{name}" could be {" or ".join(row.estimator for row in hits)}.'
-            )
+            raise ParameterError(f'"{name}" could be {" or ".join(row.estimator for row in hits)}.')
         return hits[0]
 
     # -- as text -----------------------------------------------------------------------------
@@ -254,7 +252,9 @@ def write_whole(path: Path, text: str) -> None:
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     floats = {
-        key: float(value) if value in ("inf", "-inf") and key not in ("policy", "estimator") else value
+        key: float(value)
+        if value in ("inf", "-inf") and key not in ("policy", "estimator")
+        else value
         for key, value in row.items()
     }
     low, high = row["interval"]

@@ -79,7 +79,6 @@ def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> Iterator
     Small logs are checked here; large ones by the compiled pass over them.
     """
 
-
     def check_whole() -> None:
         target.check(log)
         if delta_hat is not None:

@@ -28,7 +28,7 @@ def softmax(scores: Floats, offsets: Ints, temperature: float = 1.0) -> Floats:
         mass = (scores == top).astype(np.float64)
     else:
         mass = np.exp((scores - top) / temperature)
-    return mass / np.repeat(row_sums(mass, offsets), lengths)
+    return np.asarray(mass / np.repeat(row_sums(mass, offsets), lengths))
 
 
 def argmax(scores: Floats, offsets: Ints) -> Ints:

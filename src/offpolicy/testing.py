@@ -13,6 +13,7 @@ from offpolicy.errors import OffpolicyError
 from offpolicy.estimators import Estimator
 from offpolicy.evaluation import evaluate
 from offpolicy.log import BanditLog
+from offpolicy.softmax import Ints
 from offpolicy.theory import Problem
 from offpolicy.weights import Floats
 
@@ -92,7 +93,7 @@ def check_estimator(estimator: Estimator, *, seed: int = 0) -> None:
     def value(log: BanditLog, pi: Floats, delta_hat: Floats) -> float:
         return evaluate(log, pi, prediction=delta_hat, estimators=[estimator]).estimates[0].value
 
-    def rebuilt(rows: Floats, scale: float = 1.0) -> tuple[BanditLog, Floats, Floats]:
+    def rebuilt(rows: Ints, scale: float = 1.0) -> tuple[BanditLog, Floats, Floats]:
         assert log.logging is not None
         logging = log.logging.reshape(len(log), -1)
         again = BanditLog.from_arrays(
@@ -106,7 +107,9 @@ def check_estimator(estimator: Estimator, *, seed: int = 0) -> None:
     _law(estimator, "duplication", value(*rebuilt(np.repeat(everything, 2))), base)
     _law(estimator, "scale", value(*rebuilt(everything, 4.0)), 4.0 * base)
     if not estimator.self_normalised:
-        _law(estimator, "Theorem 1", _enumerated(estimator, problem), _by_theorem(estimator, problem))
+        _law(
+            estimator, "Theorem 1", _enumerated(estimator, problem), _by_theorem(estimator, problem)
+        )
     if estimator.weights_sum_to_one and not estimator.self_normalised:
         imputed, observed, control = estimator.masses(problem.pi, problem.pi0, problem.c_hat)
         total = imputed + problem.pi0 * (observed + control)
@@ -126,9 +129,7 @@ def _enumerated(estimator: Estimator, problem: Problem) -> float:
         logging=problem.pi0[x],
         row_weight=problem.p[x] * problem.pi0[x, y],
     )
-    result = evaluate(
-        log, problem.pi[x], prediction=problem.delta_hat[x], estimators=[estimator]
-    )
+    result = evaluate(log, problem.pi[x], prediction=problem.delta_hat[x], estimators=[estimator])
     return result.estimates[0].value
 
 

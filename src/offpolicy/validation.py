@@ -60,8 +60,7 @@ def check_finite(
     """No NaN, no infinity."""
     if np.isfinite(values).all():
         return
-    bad = ~np.isfinite(values)
-    bad = bad if bad.ndim == 1 else bad.any(axis=tuple(range(1, bad.ndim)))
+    bad = np.asarray((~np.isfinite(values)).reshape(len(values), -1).any(axis=1))
     row = int(np.argmax(bad))
     raise error(
         f"{where(source, column, row)}: {_first_value(values[row])} "
@@ -106,8 +105,8 @@ def check_chosen_probabilities(
             raise error(
                 f"{where(source, column, row)}: {values[row]} "
                 f"({count_of(int(low.sum()), len(low))} are 0 or below, or under "
-                f"{SMALLEST_PROPENSITY:g}). The log must hold the probability with which the chosen "
-                f"action was drawn. If these rows were not randomised, leave them out."
+                f"{SMALLEST_PROPENSITY:g}). The log must hold the probability with which the "
+                f"chosen action was drawn. If these rows were not randomised, leave them out."
             )
         raise error(
             f"{where(source, column, row)}: {values[row]} "

@@ -130,7 +130,9 @@ def optimistic(c: Floats, lam: float) -> Floats:
         return np.zeros_like(c)
     if math.isinf(lam):
         return c
-    return c / (1.0 + c * (c / lam))
+    with np.errstate(invalid="ignore", over="ignore"):
+        shrunk = c / (1.0 + c * (c / lam))
+    return np.where(np.isinf(c), 0.0, shrunk)
 
 
 def subgaussian(c: Floats, lam: float) -> Floats:

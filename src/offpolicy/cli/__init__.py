@@ -1,0 +1,77 @@
+"""The command line. Results go to stdout, everything else to stderr.
+
+Exit codes: 0 fine, 1 the data cannot answer, 2 usage or malformed input, 3 a fault of ours, 130
+interrupted. Only click is imported before a verb runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from offpolicy import __version__
+
+_VERBS = {
+    "evaluate": "What would these policies have earned?",
+    "sweep": "The curve of an estimator over its parameter.",
+    "demo": "Simulate a log and evaluate two policies against their known truth.",
+    "reproduce": "The paper's theorems and experiments.",
+}
+
+
+class _Verbs(click.Group):
+    """Loads a verb's module only when that verb is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        command = import_module(f"offpolicy.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(_VERBS.items()))
+
+
+@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def cli() -> None:
+    """How would this policy have done, had it been running?
+
+    \b
+    offpolicy evaluate log.parquet --policy new_policy --prediction q
+    """
+
+
+def main() -> None:
+    """Run, and turn errors meant for the user into a line and an exit code."""
+    from offpolicy.errors import OffpolicyError, SupportError
+
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        sys.exit(130)
+    except OffpolicyError as problem:
+        click.echo(f"{type(problem).__name__}: {problem}", err=True)
+        sys.exit(1 if isinstance(problem, SupportError) else 2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as problem:
+        import traceback
+
+        traceback.print_exc()
+        click.echo(f"This is a fault of offpolicy, not of your data: {problem!r}", err=True)
+        sys.exit(3)

@@ -1,0 +1,50 @@
+"""``offpolicy evaluate``."""
+
+from __future__ import annotations
+
+import click
+
+from offpolicy.cli.options import as_tsv, columns_of, format_option, level_option, log_options
+
+
+@click.command("evaluate")
+@log_options
+@click.option(
+    "--policy", "policies", metavar="COLUMN", multiple=True, required=True,
+    help="probability of the chosen action, or list: of every candidate; repeat to compare",
+)  # fmt: skip
+@click.option(
+    "-e", "--estimator", "estimators", multiple=True, metavar="NAME",
+    help='such as IPS or "CAB(M=10)"; repeat for several',
+)  # fmt: skip
+@level_option
+@format_option("table", "json", "tsv")
+def command(
+    log: str,
+    policies: tuple[str, ...],
+    prediction: str | None,
+    estimators: tuple[str, ...],
+    level: float,
+    style: str,
+    **roles: str | None,
+) -> None:
+    """What would these policies have earned?
+
+    LOG is a CSV or Parquet file with one row per decision.
+    """
+    from offpolicy.engines.memory import read_log
+    from offpolicy.evaluation import evaluate
+
+    result = evaluate(
+        read_log(log, columns_of(roles)),
+        {name: name for name in policies},
+        prediction=prediction,
+        estimators=list(estimators) or None,
+        level=level,
+    )
+    if style == "json":
+        click.echo(result.to_json(), nl=False)
+    elif style == "tsv":
+        click.echo(as_tsv(result.to_frame()))
+    else:
+        click.echo(str(result))

@@ -1,0 +1,50 @@
+"""``offpolicy sweep``."""
+
+from __future__ import annotations
+
+import click
+
+from offpolicy.cli.options import as_tsv, columns_of, format_option, level_option, log_options
+
+
+@click.command("sweep")
+@log_options
+@click.option("--policy", metavar="COLUMN", required=True, help="the policy's probabilities")
+@click.option("-e", "--estimator", default="CAB", show_default=True, metavar="NAME")
+@click.option("--plot", type=click.Path(dir_okay=False), help="also write a picture (PNG, SVG)")
+@level_option
+@format_option("tsv", "json")
+def command(
+    log: str,
+    policy: str,
+    prediction: str | None,
+    estimator: str,
+    plot: str | None,
+    level: float,
+    style: str,
+    **roles: str | None,
+) -> None:
+    """The curve of an estimator over its parameter: M, or tau for SB.
+
+    LOG is a CSV or Parquet file with one row per decision. Prints the curve at its breakpoints,
+    at most 1001 of them.
+    """
+    import json
+
+    from offpolicy.curves import sweep
+    from offpolicy.engines.memory import read_log
+
+    curve = sweep(
+        read_log(log, columns_of(roles)),
+        policy,
+        prediction=prediction,
+        estimator=estimator,
+        level=level,
+    )
+    frame = curve.to_frame()
+    click.echo(json.dumps(frame.to_pydict()) if style == "json" else as_tsv(frame))
+    if plot:
+        from offpolicy.plots import save_curve
+
+        save_curve(curve, plot)
+        click.echo(f"Wrote {plot}.", err=True)

@@ -1,0 +1,90 @@
+"""Small files, read whole: CSV and Parquet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offpolicy.columns import Columns
+from offpolicy.errors import LogError
+from offpolicy.log import BanditLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST = 2**30
+"""Bytes. Files are held in memory, several times over."""
+
+
+def read_log(path: str | Path, columns: Columns | None = None) -> BanditLog:
+    """A log from one CSV or Parquet file. In CSV, lists are written as JSON: ``"[0.2, 0.8]"``."""
+    return BanditLog.from_frame(read_table(Path(path)), columns, source=str(path))
+
+
+def read_table(path: Path) -> pa.Table:
+    """The file as an Arrow table."""
+    if not path.is_file():
+        raise LogError(f"{path}: there is no such file.")
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise LogError(
+            f"{path}: {size / 1e9:.1f} GB is more than this version reads into memory "
+            f"({LARGEST / 1e9:.1f} GB). Take a sample of the rows."
+        )
+    kind = path.suffix.lower()
+    if kind in (".parquet", ".pq"):
+        return _read_parquet(path)
+    if kind in (".csv", ".tsv", ".txt") or path.name.lower().endswith((".csv.gz", ".tsv.gz")):
+        return _read_csv(path)
+    raise LogError(f'{path}: "{kind}" is not a kind of file this version reads (.csv, .parquet).')
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as problem:
+        raise LogError(f"{path}: not a readable Parquet file ({_first_line(problem)}).") from None
+
+
+def _read_csv(path: Path) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    separator = "\t" if ".tsv" in path.name.lower() else ","
+    try:
+        table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator))
+    except (pa.ArrowException, OSError) as problem:
+        raise LogError(f"{path}: not a readable CSV file ({_first_line(problem)}).") from None
+    for position, name in enumerate(table.column_names):
+        column = table.column(position)
+        if pa.types.is_string(column.type) and len(column) and _looks_like_list(column[0].as_py()):
+            values = [
+                _parse_list(text, name, row, path) for row, text in enumerate(column.to_pylist())
+            ]
+            table = table.set_column(position, name, pa.array(values))
+    return table
+
+
+def _looks_like_list(text: str | None) -> bool:
+    return text is not None and text.strip().startswith("[")
+
+
+def _parse_list(text: str | None, name: str, row: int, path: Path) -> list[object]:
+    try:
+        values = json.loads(text or "")
+        if isinstance(values, list):
+            return values
+    except ValueError:
+        pass
+    raise LogError(
+        f'{path}, {name}, row {row}: "{(text or "")[:60]}" is not a list. Write lists as JSON: '
+        f'"[0.2, 0.8]".'
+    )
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
