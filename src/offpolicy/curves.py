@@ -105,9 +105,9 @@ class Curve:
     breakpoints: Floats
     values: Floats
     variances: Floats
-    bends: Floats | None
-    """Between breakpoints the variance is quadratic; this is its leading coefficient. None: the
-    curve is constant between breakpoints (SWITCH), or known on a grid only."""
+    joints: Floats | None
+    """Covariance of the estimates at each breakpoint and the next: with it, `stderr_at` is exact
+    between them. None: constant between breakpoints (SWITCH), or known on a grid only."""
     level: float
     imputed_mass: Floats | None = None
     on_grid: bool = False
@@ -122,11 +122,12 @@ class Curve:
         """The standard error of the estimate at each value of the parameter."""
         j, share = self._locate(parameter)
         low, high = self.variances[j], self.variances[self._next(j)]
+        if self.joints is None:
+            return np.asarray(np.sqrt(low))
         with np.errstate(invalid="ignore"):
-            variance = low + share * (high - low)
-            if self.bends is not None:
-                gap = self.breakpoints[self._next(j)] - self.breakpoints[j]
-                variance = variance - self.bends[j] * gap * gap * share * (1.0 - share)
+            rest = 1.0 - share
+            variance = rest * rest * low + share * (share * high + 2.0 * rest * self.joints[j])
+            variance = np.where(share == 0.0, low, _finite_or_infinite(variance))
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
     def interval_at(self, parameter: float) -> Interval:
@@ -151,7 +152,7 @@ class Curve:
                     f"{self.parameter}, in breakpoints). Without grid= it is known everywhere."
                 )
             return j, np.zeros_like(x)
-        if self.bends is None:
+        if self.joints is None:
             return j, np.zeros_like(x)
         start, stop = self.breakpoints[j], self.breakpoints[self._next(j)]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -289,7 +290,7 @@ def _sweep_grid(
         breakpoints=grid,
         values=moments.mean,
         variances=_finite_or_infinite(moments.covariance()),
-        bends=None,
+        joints=None,
         level=level,
         imputed_mass=None if left is None else left / moments.weight,
         on_grid=True,
@@ -352,7 +353,7 @@ def _sweep_path(
     target.check(log)
     terms = _terms(whole, member)
     events = _events(whole, member, terms.base)
-    breakpoints, mean, second, slope_second = np.empty((4, len(events.c) + 1))
+    breakpoints, mean, second, joint = np.empty((4, len(events.c) + 128))
     hard = member.name in _HARD
     count = kernels.walk(
         np.argsort(events.c),
@@ -365,7 +366,7 @@ def _sweep_path(
         breakpoints,
         mean,
         second,
-        slope_second,
+        joint,
     )
     n = len(log)
     weight = float(n if log.row_weight is None else log.row_weight.sum())
@@ -378,7 +379,7 @@ def _sweep_path(
             breakpoints=breakpoints[kept],
             values=mean[kept],
             variances=_finite_or_infinite(second[kept] * scale),
-            bends=None if hard or n == 1 else slope_second[kept] * scale,
+            joints=None if hard else _finite_or_infinite(joint[kept] * scale),
             level=level,
         )
 
@@ -397,17 +398,17 @@ def _sweep_tau(log: BanditLog, target: Target, delta_hat: Floats | None, level: 
 
     def of_block(block: Block) -> Moments:
         dm, ips = contributions(block, pair)
-        x = np.stack([dm.value, ips.value, ips.value - dm.value])
-        return Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True)
+        x = np.stack([dm.value, ips.value])
+        return Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS)
 
     moments = merged(each_block(of_block, blocks(log, target, delta_hat)))
-    variance = _finite_or_infinite(moments.covariance())
+    covariance = _finite_or_infinite(moments.covariance())
     return Curve(
         estimator="SB",
         parameter="tau",
         breakpoints=np.array([0.0, 1.0]),
-        values=moments.mean[:2],
-        variances=variance[:2],
-        bends=np.array([variance[2], 0.0]),
+        values=moments.mean,
+        variances=np.diag(covariance).copy(),
+        joints=covariance[:, 1].copy(),
         level=level,
     )

@@ -20,6 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, final
 
+import numpy as np
+
 from offpolicy import weights
 from offpolicy.errors import EstimatorError, did_you_mean
 from offpolicy.weights import Floats, Masses
@@ -589,7 +591,10 @@ class ICE(Estimator):
     subdifferentiable = False
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return Masses(pi * self.alpha(c), c * self.beta(c), c * self.gamma(c))
+        imputed, beta, gamma = pi * self.alpha(c), self.beta(c), self.gamma(c)
+        # Nothing is ever observed where c = ∞; there the products mean nothing.
+        finite = np.where(np.isinf(c), 0.0, c)
+        return Masses(imputed, finite * beta, finite * gamma)
 
     @property
     def imputes(self) -> None:

@@ -157,6 +157,11 @@ class Rows:
 
     @property
     def total(self) -> int:
+        return 3 * len(self.members) + 1
+
+    @property
+    def weight(self) -> int:
+        """The row of c itself."""
         return 3 * len(self.members)
 
     def value(self, j: int) -> int:
@@ -193,6 +198,7 @@ def _scan(
     def of_block(block: Block) -> Scanned:
         parts = contributions(block, members)
         x = np.empty((rows.total, len(block.log)))
+        x[rows.weight] = block.c
         ratios: list[Moments | None] = []
         for j, (member, part) in enumerate(zip(members, parts, strict=True)):
             x[rows.value(j)] = part.value
@@ -245,7 +251,7 @@ def _evaluate_one(
     level: float,
 ) -> list[Estimate]:
     rows = Rows(members)
-    centres = tuple(_centre(log, delta_hat, member) for member in members)
+    centres = tuple(_centre(log, target, delta_hat, member) for member in members)
     scanned = _scan(log, target, delta_hat, members, centres)
     plain = scanned.plain
     _refuse_no_overlap(plain, rows, target.name)
@@ -263,8 +269,8 @@ def _evaluate_one(
                 stderr=stderr,
                 interval=intervals.normal(value, math.hypot(stderr, policy_stderr[j]), level),
                 level=level,
-                imputed_mass=float(plain.mean[rows.imputed(j)]),
-                ess=effective_size(plain.mean[observed] * plain.weight, squares[observed]),
+                imputed_mass=_imputed_mass(log, target, float(plain.mean[rows.imputed(j)])),
+                ess=effective_size(plain.mean[observed] * plain.weight, float(squares[observed])),
                 largest_weight=float(plain.high[observed]),
                 policy_stderr=policy_stderr[j],
             )
@@ -272,13 +278,15 @@ def _evaluate_one(
     return estimates
 
 
+def _imputed_mass(log: BanditLog, target: Target, mean: float) -> float:
+    """Where it had to be estimated from the chosen candidates it is noisy: keep it a share."""
+    exact = log.logging is not None and target.flat is not None
+    return mean if exact else min(max(mean, 0.0), 1.0)
+
+
 def _refuse_no_overlap(plain: Moments, rows: Rows, name: str) -> None:
-    weights = [
-        plain.high[rows.observed(j)]
-        for j, member in enumerate(rows.members)
-        if "propensity" in member.needs and member.parameter != 0.0
-    ]
-    if weights and max(weights) == 0.0:
+    needy = any("propensity" in member.needs for member in rows.members)
+    if needy and plain.high[rows.weight] == 0.0:
         raise SupportError(
             f"{name} gives probability 0 to every action that was chosen, so no reward in this log "
             f"says anything about it. Only DM, with a reward model, can answer; to learn more, log "
@@ -305,14 +313,23 @@ def _policy_stderr(
     return [float(math.sqrt(v)) for v in spread]
 
 
-def _centre(log: BanditLog, delta_hat: Floats | None, member: Estimator) -> float:
-    """A constant near the ratio of a self-normalised estimator, so that a shift of the rewards
-    costs no digits of its variance."""
+def _centre(
+    log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator
+) -> float:
+    """The ratio of a self-normalised estimator, to be taken out of its numerator.
+
+    What is left of the ratio is then 0 but for rounding, and its variance that of one column: no
+    digits are lost to cancellation, whatever the rewards' offset.
+    """
     if not member.self_normalised:
         return 0.0
-    if member.imputes is None or delta_hat is None:
-        return float(np.mean(log.reward))
-    return float(np.mean(log.reward - delta_hat[log.chosen_index]))
+    whole = Block(log, target, delta_hat, lambda: None, compiled=False)
+    weight = whole.c if log.row_weight is None else whole.c * log.row_weight
+    residual = log.reward
+    if member.imputes is not None:
+        residual = residual - whole.delta_hat_chosen
+    total = float(weight.sum())
+    return float((weight * residual).sum() / total) if total > 0.0 else 0.0
 
 
 def _logged(log: BanditLog, level: float) -> Logged:

@@ -360,30 +360,37 @@ def _book(sums, sign, weighted, omega, a, b):
 
 
 @njit(**_EXACT)
-def _spread(square, cross, mean, weight2):
-    """Σω²(x − mean)² from Σω²x² and Σω²x."""
-    back = _plus(_product(mean, weight2), _times(cross, -2.0))
-    return max(_plus(square, _product(mean, back))[0], 0.0)
+def _joint(product, cross_x, cross_y, mean_x, mean_y, weight2):
+    """Σω²(x − mean x)(y − mean y) from Σω²xy, Σω²x and Σω²y."""
+    total = _plus(product, _times(_product(mean_x, cross_y), -1.0))
+    total = _plus(total, _times(_product(mean_y, cross_x), -1.0))
+    return _plus(total, _product(_product(mean_x, mean_y), weight2))[0]
 
 
 @njit(**_EXACT)
-def _moments_at(sums, weighted, M):
-    """(mean, Σω²(g − mean)², Σω²(b − mean b)²) at M."""
+def _moments_at(sums, weighted, M, right):
+    """(mean, Σω²(g − mean)², Σω²(g − mean)(h − mean h)) at M, with h the same sums at ``right``."""
     A, B, AA, AB, BB = (
         _get(sums, _A), _get(sums, _B), _get(sums, _AA), _get(sums, _AB), _get(sums, _BB)
     )  # fmt: skip
     W, WW = _get(sums, _W), _get(sums, _WW)
     WA, WB = (_get(sums, _WA), _get(sums, _WB)) if weighted else (A, B)
     mean = _quotient(_plus(A, _times(B, M)), W)
+    cross = _plus(WA, _times(WB, M))
     square = _plus(_plus(AA, _times(AB, 2.0 * M)), _times(_times(BB, M), M))
-    spread = _spread(square, _plus(WA, _times(WB, M)), mean, WW)
-    return mean[0], spread, _spread(BB, WB, _quotient(B, W), WW)
+    second = max(_joint(square, cross, cross, mean, mean, WW), 0.0)
+    if np.isinf(right):
+        return mean[0], second, second
+    mean_right = _quotient(_plus(A, _times(B, right)), W)
+    cross_right = _plus(WA, _times(WB, right))
+    product = _plus(_plus(AA, _times(AB, M)), _times(_plus(AB, _times(BB, M)), right))
+    return mean[0], second, _joint(product, cross, cross_right, mean, mean_right, WW)
 
 
 @njit(**_EXACT)
 def walk(
     order, event_c, decision, pi, pi0, delta_hat, observed, hard,
-    c, base, residual, row_weight, breakpoints, mean, second, slope_second,
+    c, base, residual, row_weight, breakpoints, mean, second, joint,
 ):  # fmt: skip
     """The whole path over M of Σω g/Σω and Σω²(g − mean)², exactly, in one walk.
 
@@ -397,12 +404,16 @@ def walk(
     (all times ω; if ``hard`` then Q = v = 0). Walking from M = ∞ down, an event changes one
     decision's terms, hence O(1) work.
 
-    The sums are double-doubles, so taking a term out again costs 2⁻¹⁰⁴ of it. Terms shrink as
-    they are clipped, and after M has fallen by a factor of 10⁶ everything is summed afresh, so
-    that what is left of a removed term is always negligible beside those that remain.
+    The sums are double-doubles, so taking a term out again costs 2⁻¹⁰⁴ of it. Terms shrink or
+    vanish as they are clipped; after M has fallen by a factor of 10⁶, or Σa² by 10¹², everything
+    is summed afresh, so that what is left of a removed term is negligible beside those that
+    remain. A stretch
+    without events is broken at the same factor, so that no stretch spans more than that.
 
     Fills the outputs from their end; returns how many breakpoints there are. Position j holds
-    the state on [breakpoints[j], breakpoints[j + 1]). NumPy twin: `evaluate` at each M.
+    mean and second moment at breakpoints[j], and the joint moment with those at
+    breakpoints[j + 1], from which all that lies between follows. The outputs must have room for
+    one entry per event and 128 more. NumPy twin: `evaluate` at each M.
     """
     n = len(c)
     weighted = len(row_weight) > 0
@@ -419,19 +430,25 @@ def walk(
         _add(sums, _W, omega, 0.0)
         _add_product(sums, _WW, omega, omega)
     rebuild_below = np.inf
+    right = np.inf
+    peak = 0.0
     position = len(breakpoints)
     j = len(order) - 1
     while True:
         M = event_c[order[j]] if j >= 0 else 0.0
+        if 0.0 < M < right * _REBUILD < np.inf:
+            M = right * _REBUILD
         if rebuild_below > M:
             sums[:_W] = 0.0
             for i in range(n):
                 omega = row_weight[i] if weighted else 1.0
                 _book(sums, 1.0, weighted, omega, a[i], b[i])
             rebuild_below = M * _REBUILD
+            peak = sums[_AA, 0]
         position -= 1
         breakpoints[position] = M
-        mean[position], second[position], slope_second[position] = _moments_at(sums, weighted, M)
+        mean[position], second[position], joint[position] = _moments_at(sums, weighted, M, right)
+        right = M
         if j < 0:
             break
         while j >= 0 and event_c[order[j]] == M:
@@ -448,4 +465,7 @@ def walk(
             a[i] = P[i] if c[i] >= M else P[i] + omega * (c[i] * residual[i])
             _book(sums, 1.0, weighted, omega, a[i], b[i])
             j -= 1
+        peak = max(peak, sums[_AA, 0])
+        if not sums[_AA, 0] >= peak * _REBUILD * _REBUILD:
+            rebuild_below = np.inf
     return len(breakpoints) - position

@@ -187,7 +187,9 @@ class Moments:
     def sum_of_squares(self) -> Floats:
         """Σ ω²x² of every column (for effective sample sizes)."""
         second = self.second if self.second.ndim == 1 else np.diag(self.second)
-        return second + 2.0 * self.mean * self.cross + self.mean**2 * self.weight2
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = second + 2.0 * self.mean * self.cross + self.mean**2 * self.weight2
+        return np.where(np.isnan(total), np.inf, total)
 
 
 def merged(parts: Iterable[Moments]) -> Moments:

@@ -219,6 +219,6 @@ def _compiled_sums(block: Block, estimators: Sequence[Estimator]) -> dict[Share,
 
 def effective_size(total: float, squares: float) -> float | None:
     """(Σw)²/Σw², Kish's effective sample size; None where no reward has weight."""
-    if not total > 0.0:
+    if not (total > 0.0 and squares > 0.0):
         return None
-    return total * total / squares if np.isfinite(squares) else 1.0
+    return float(total * total / squares) if np.isfinite(squares) else 1.0

@@ -1,0 +1,138 @@
+"""Inputs at the edge of floating point, and logs at the edge of being logs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import offpolicy as op
+from offpolicy.errors import EstimatorError
+
+SAFE = ["DM", "CIPS(M=5)", "SB(tau=0)", "CAB(M=5)", "CAB-DR(M=5)", "SWITCH(M=5)", "SNIPS"]
+
+
+def two_actions(pi0: float, pi: float, n: int = 4, chosen: int = 1, reward: float = 1.0):
+    """n decisions between two actions; the logger takes action 1 with probability pi0."""
+    log = op.BanditLog.from_arrays(
+        action=[chosen] * n, reward=[reward] * n, logging=[[1.0 - pi0, pi0]] * n
+    )
+    return log, [[1.0 - pi, pi]] * n, [[0.5, 0.25]] * n
+
+
+@pytest.mark.parametrize("pi0", [1e-300, 1e-12, 0.5])
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_tiny_propensities_are_ordinary(pi0, chosen):
+    log, pi, delta_hat = two_actions(pi0, 0.5, chosen=chosen)
+    result = op.evaluate(log, pi, prediction=delta_hat, estimators=[*SAFE, "IPS", "DRos(lam=3)"])
+    for row in result:
+        assert math.isfinite(row.value)
+        assert not math.isnan(row.stderr)
+    c = (0.5 / pi0) if chosen == 1 else 0.5 / (1.0 - pi0)
+    assert result["IPS"].value == pytest.approx(c, rel=1e-12)
+    assert result["CIPS"].value == pytest.approx(min(c, 5.0), rel=1e-12)
+    modelled = max(0.5 - 5 * pi0, 0) * 0.25 + max(0.5 - 5 * (1 - pi0), 0) * 0.5
+    assert result["CAB"].value == pytest.approx(modelled + min(c, 5.0), rel=1e-12)
+
+
+def test_weights_whose_squares_overflow_have_an_infinite_error():
+    log = op.BanditLog.from_arrays(
+        action=[1, 0, 0], reward=[1.0, 1.0, 0.0],
+        logging=[[1.0, 1e-290], [0.5, 0.5], [0.5, 0.5]],
+    )  # fmt: skip
+    result = op.evaluate(log, [[0.5, 0.5]] * 3, estimators=["IPS", "CIPS(M=10)", "SNIPS"])
+    assert math.isinf(result["IPS"].stderr)
+    assert result["IPS"].interval == (-math.inf, math.inf)
+    assert math.isfinite(result["CIPS"].stderr)
+    assert op.Result.from_json(result.to_json()) == result
+
+
+def test_values_that_overflow_are_refused():
+    log = op.BanditLog.from_arrays(
+        action=[1, 0], reward=[1e140, 0.0], logging=[[1.0, 1e-290], [0.5, 0.5]]
+    )
+    with pytest.raises(EstimatorError, match=r"IPS overflows: the largest weight is 5e\+289"):
+        op.evaluate(log, [[0.5, 0.5]] * 2, estimators=["IPS"])
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e6, 1e12])
+def test_weights_up_to_1e12_keep_their_digits(weight):
+    log = op.BanditLog.from_arrays(
+        action=[1, 0, 0, 0],
+        reward=[1.0, 0.0, 1.0, 1.0],
+        logging=[[1.0 - 0.5 / weight, 0.5 / weight], *[[0.5, 0.5]] * 3],
+    )
+    result = op.evaluate(log, [[0.5, 0.5]] * 4, estimators=["IPS", "SNIPS"])
+    c = np.array([weight, 1.0, 1.0, 1.0])
+    r = np.array([1.0, 0.0, 1.0, 1.0])
+    assert result["IPS"].value == pytest.approx((c * r).mean(), rel=1e-14)
+    assert result["IPS"].stderr == pytest.approx((c * r).std(ddof=1) / 2.0, rel=1e-12)
+    assert result["SNIPS"].value == pytest.approx((c * r).sum() / c.sum(), rel=1e-14)
+
+
+def test_one_decision_has_a_value_and_an_unbounded_interval():
+    log, pi, delta_hat = two_actions(0.5, 0.8, n=1)
+    result = op.evaluate(log, pi, prediction=delta_hat)
+    for row in result:
+        assert math.isfinite(row.value)
+        assert row.stderr == math.inf
+        assert row.interval == (-math.inf, math.inf)
+
+
+def test_one_candidate_is_no_choice():
+    log = op.BanditLog.from_arrays(action=[0] * 3, reward=[1, 2, 3], logging=[[1.0]] * 3)
+    result = op.evaluate(log, [[1.0]] * 3, prediction=[[9.0]] * 3, estimators=["IPS", "CAB(M=1)"])
+    assert [row.value for row in result] == [2.0, 2.0]
+
+
+def test_a_hundred_thousand_candidates():
+    K = 100_000
+    rng = np.random.default_rng(0)
+    pi0 = rng.dirichlet(np.ones(K), 3)
+    pi = rng.dirichlet(np.ones(K), 3)
+    delta_hat = rng.normal(size=(3, K))
+    action = np.array([0, K // 2, K - 1])
+    reward = np.array([1.0, 0.0, 2.0])
+    log = op.BanditLog.from_arrays(action=action, reward=reward, logging=pi0)
+    result = op.evaluate(log, pi, prediction=delta_hat, estimators=["DM", "CAB(M=2)", "SWITCH(M=2)"])
+    c = pi[np.arange(3), action] / pi0[np.arange(3), action]
+    cab = (np.maximum(pi - 2 * pi0, 0) * delta_hat).sum(axis=1) + np.minimum(c, 2) * reward
+    assert result["CAB"].value == pytest.approx(cab.mean(), rel=1e-12)
+    curve = op.sweep(log, pi, prediction=delta_hat)
+    assert float(curve.at(2.0)) == pytest.approx(cab.mean(), rel=1e-12)
+    assert float(curve.stderr_at(2.0)) == pytest.approx(result["CAB"].stderr, rel=1e-10)
+
+
+def test_deficient_support_is_reported_as_imputed_mass():
+    log = op.BanditLog.from_arrays(
+        action=[0, 0], reward=[1.0, 0.0], logging=[[1.0, 0.0], [1.0, 0.0]]
+    )
+    result = op.evaluate(
+        log, [[0.25, 0.75]] * 2, prediction=[[0.5, 1.0]] * 2,
+        estimators=["IPS", "DR", "CAB(M=inf)", "CAB-DR(M=inf)", "SWITCH(M=inf)"],
+    )  # fmt: skip
+    for row in result:
+        assert row.imputed_mass == 0.75
+    assert result["IPS"].value == 0.125
+    assert result["CAB"].value == 0.125 + 0.75
+    assert result["SWITCH"].value == 0.875
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8, -1e8])
+def test_an_offset_of_the_rewards_costs_no_digits(offset):
+    rng = np.random.default_rng(1)
+    n = 5000
+    noise = rng.normal(size=n)
+    logging = np.full((n, 2), 0.5)
+    action = rng.integers(0, 2, n)
+    log = op.BanditLog.from_arrays(action=action, reward=noise + offset, logging=logging)
+    base = op.BanditLog.from_arrays(action=action, reward=noise, logging=logging)
+    delta_hat = np.full((n, 2), offset)
+    pi = np.tile([0.3, 0.7], (n, 1))
+    members = ["DM", "SNIPS", "DR", "SNDR", "CAB-DR(M=1.2)"]
+    a = op.evaluate(log, pi, prediction=delta_hat, estimators=members)
+    b = op.evaluate(base, pi, prediction=np.zeros((n, 2)), estimators=members)
+    for x, y in zip(a, b, strict=True):
+        assert x.value - offset == pytest.approx(y.value, abs=1e-7)
+        assert x.stderr == pytest.approx(y.stderr, rel=1e-7, abs=1e-12)
