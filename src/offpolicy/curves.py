@@ -9,13 +9,15 @@ as mergeable moments, in one pass over blocks of rows. For SB the curve in τ is
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from offpolicy import intervals, weights
+from offpolicy import intervals
 from offpolicy.errors import EstimatorError, LogError, ParameterError
 from offpolicy.estimators import Estimator, as_estimator
 from offpolicy.evaluation import available_columns, choose_estimators, resolve_prediction
@@ -24,8 +26,16 @@ from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments, merged
 from offpolicy.policies import Target, resolve
-from offpolicy.scan import Block, blocks, contributions, each_block
-from offpolicy.softmax import decision_of_candidate, row_sums
+from offpolicy.scan import (
+    Block,
+    blocks,
+    contributions,
+    each_block,
+    is_large,
+    refuse_no_overlap,
+    whole_block,
+)
+from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
 if TYPE_CHECKING:
@@ -39,6 +49,8 @@ _BLENDS = ("CAB", "SWITCH")
 _HARD = ("SWITCH", "SWITCH-DR")
 _SWEPT = ("CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR")
 _NOTHING: Floats = np.empty(0)
+_STRETCH = 2048
+"""Decisions whose contributions on a grid are held at once: they should fit in the cache."""
 
 
 def sweep(
@@ -222,57 +234,81 @@ def grid_moments(
 
     O(K + G) work a decision with K candidates and a grid of G.
     """
-    from_all = log.logging is not None and target.flat is not None
+    fill = _grid_compiled(member, grid) if is_large(log) else _grid_numpy(member, grid)
 
     def of_block(block: Block) -> tuple[Moments, Floats]:
-        values = np.empty((len(grid), len(block.log)))
         left = np.zeros(len(grid))
-        fill = _grid_values_compiled if block.compiled else _grid_values_numpy
-        fill(block, member, grid, values, left)
-        moments = Moments.of(
-            values, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True
-        )
-        return moments, left
+        parts = []
+        for rows, values in fill(block, left):
+            omega, group = block.log.row_weight, block.log.group
+            parts.append(
+                Moments.of(
+                    values,
+                    None if omega is None else omega[rows],
+                    None if group is None else group[rows],
+                    groups=GROUPS,
+                    diagonal=True,
+                )
+            )
+        return merged(parts), left
 
     parts = list(each_block(of_block, blocks(log, target, delta_hat)))
     left = np.sum([part[1] for part in parts], axis=0)
+    from_all = log.logging is not None and target.flat is not None
     return merged(part[0] for part in parts), left if from_all else None
 
 
-def _grid_values_compiled(
-    block: Block, member: Estimator, grid: Floats, values: Floats, left: Floats
-) -> None:
+_Fill = Callable[[Block, Floats], Iterator[tuple[slice, Floats]]]
+"""Yields the contributions (grid, rows) of stretches of a block, adding up the imputed mass."""
+
+
+def _grid_compiled(member: Estimator, grid: Floats) -> _Fill:
     from offpolicy import kernels
 
-    log, pi = block.log, block.target.flat
-    (part,) = contributions(block, [member])
+    table = kernels.bucket_table(grid)
     blend = member.name in _BLENDS
     with_model = member.imputes is not None and not blend
-    kernels.grid_values(
-        log.offsets,
-        _NOTHING if pi is None else pi,
-        _NOTHING if pi is None or log.logging is None else log.logging,
-        block.delta_hat if blend and block.delta_hat is not None else _NOTHING,
-        grid,
-        kernels.bucket_table(grid),
-        member.name in _HARD,
-        block.c,
-        part.modelled if with_model else np.zeros(len(log)),
-        log.reward - block.delta_hat_chosen if with_model else log.reward,
-        _NOTHING if log.row_weight is None else log.row_weight,
-        values,
-        left,
-    )
+
+    def fill(block: Block, left: Floats) -> Iterator[tuple[slice, Floats]]:
+        log, pi = block.log, block.target.flat
+        parts = contributions(block, [] if blend else [member])
+        base = parts[0].modelled if with_model else np.zeros(len(log))
+        residual = log.reward - block.delta_hat_chosen if with_model else log.reward
+        for start in range(0, len(log), _STRETCH):
+            values = np.empty((len(grid), min(_STRETCH, len(log) - start)))
+            kernels.grid_values(
+                log.offsets,
+                start,
+                _NOTHING if pi is None else pi,
+                _NOTHING if pi is None or log.logging is None else log.logging,
+                block.delta_hat if blend and block.delta_hat is not None else _NOTHING,
+                grid,
+                table,
+                member.name in _HARD,
+                block.c,
+                base,
+                residual,
+                _NOTHING if log.row_weight is None else log.row_weight,
+                values,
+                left,
+            )
+            if not np.isfinite(values[0]).all():
+                block.check_whole()
+            yield slice(start, start + values.shape[1]), values
+
+    return fill
 
 
-def _grid_values_numpy(
-    block: Block, member: Estimator, grid: Floats, values: Floats, left: Floats
-) -> None:
-    omega = 1.0 if block.log.row_weight is None else block.log.row_weight
-    for m, M in enumerate(grid):
-        (part,) = contributions(block, [type(member)(M=float(M))])  # type: ignore[call-arg]
-        values[m] = part.value
-        left[m] = float(np.sum(omega * part.imputed_mass))
+def _grid_numpy(member: Estimator, grid: Floats) -> _Fill:
+    members = [type(member)(M=float(M)) for M in grid]  # type: ignore[call-arg]
+
+    def fill(block: Block, left: Floats) -> Iterator[tuple[slice, Floats]]:
+        omega = 1.0 if block.log.row_weight is None else block.log.row_weight
+        parts = contributions(block, members)
+        left += [float(np.sum(omega * part.imputed_mass)) for part in parts]
+        yield slice(None), np.array([part.value for part in parts])
+
+    return fill
 
 
 def _sweep_grid(
@@ -303,36 +339,44 @@ def _sweep_grid(
 class _Events(NamedTuple):
     """Candidates by the weight below which they are clipped; see `kernels.walk`."""
 
-    c: Floats
-    decision: Any
-    pi: Floats
-    pi0: Floats
-    delta_hat: Floats
-    observed: Any
+    order: Ints
+    runs: Ints
+    records: Floats
 
 
 def _events(block: Block, member: Estimator, base: Floats) -> _Events:
-    """All candidates with 0 < c < ∞ for a blend (others go to ``base``), else the chosen ones."""
-    log, c = block.log, block.c
+    """All candidates for a blend (``base`` gets those without support), else the chosen ones."""
+    from offpolicy import kernels
+
+    log = block.log
     if member.name not in _BLENDS:
-        rows = np.flatnonzero(c > 0.0)
-        zeros = np.zeros(len(rows))
-        return _Events(c[rows], rows, zeros, zeros, zeros, np.ones(len(rows), dtype=bool))
+        rows = np.flatnonzero(block.c > 0.0)
+        c, records = block.c[rows], np.zeros((len(rows), 4))
+        records[:, 0], records[:, 3] = c, -1.0 - rows
+        return _Events(*_sorted_runs(c), records)
     pi, pi0, delta_hat = block.target.flat, log.logging, block.delta_hat
     assert pi is not None
     assert pi0 is not None
     assert delta_hat is not None
-    base += row_sums(np.where(pi0 == 0.0, pi * delta_hat, 0.0), log.offsets)
-    every = weights.ratio(pi, pi0)
-    kept = np.flatnonzero((every > 0.0) & (pi0 > 0.0))
-    observed = np.zeros(len(pi), dtype=bool)
-    observed[log.chosen_index] = True
-    decision = decision_of_candidate(log.offsets)
-    if len(kept) == len(pi):
-        return _Events(every, decision, pi, pi0, delta_hat, observed)
-    return _Events(
-        every[kept], decision[kept], pi[kept], pi0[kept], delta_hat[kept], observed[kept]
+    c, records = np.empty(len(pi)), np.empty((len(pi), 4))
+    count = kernels.events_of_candidates(
+        log.offsets, log.chosen_index, pi, pi0, delta_hat, c, records, base
     )
+    return _Events(*_sorted_runs(c[:count]), records[:count])
+
+
+def _sorted_runs(c: Floats) -> tuple[Ints, Ints]:
+    """Two halves of ``c``, each sorted by a thread of its own: their order and where they start."""
+    runs = np.array([0, len(c) // 2, len(c)])
+    order = np.empty(len(c), dtype=np.int64)
+
+    def sort(run: int) -> None:
+        part = slice(runs[run], runs[run + 1])
+        np.add(np.argsort(c[part]), runs[run], out=order[part])
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(sort, range(2)))
+    return order, runs
 
 
 def _sweep_path(
@@ -349,39 +393,34 @@ def _sweep_path(
             "The curve over every M at once has no clustered standard errors. Give grid= (the "
             "default grid is offpolicy.curves.GRID) to get them."
         )
-    whole = Block(log, target, delta_hat, lambda: None, compiled=False)
-    target.check(log)
+    whole = whole_block(log, target, delta_hat)
+    whole.check_whole()
+    refuse_no_overlap(float(whole.c.max()), target.name)
     terms = _terms(whole, member)
     events = _events(whole, member, terms.base)
-    breakpoints, mean, second, joint = np.empty((4, len(events.c) + 128))
-    hard = member.name in _HARD
+    n = len(log)
+    weight = float(n if log.row_weight is None else log.row_weight.sum())
+    path = np.empty((4, len(events.order) + 128))
     count = kernels.walk(
-        np.argsort(events.c),
         *events,
-        hard,
+        member.name in _HARD,
         whole.c,
         terms.base,
         terms.residual,
         _NOTHING if log.row_weight is None else log.row_weight,
-        breakpoints,
-        mean,
-        second,
-        joint,
+        n / (n - 1) / weight / weight if n > 1 else math.inf,
+        *path,
     )
-    n = len(log)
-    weight = float(n if log.row_weight is None else log.row_weight.sum())
-    scale = n / (n - 1) / weight / weight if n > 1 else math.inf
-    kept = slice(len(breakpoints) - count, None)
-    with np.errstate(invalid="ignore"):
-        return Curve(
-            estimator=member.name,
-            parameter="M",
-            breakpoints=breakpoints[kept],
-            values=mean[kept],
-            variances=_finite_or_infinite(second[kept] * scale),
-            joints=None if hard else _finite_or_infinite(joint[kept] * scale),
-            level=level,
-        )
+    breakpoints, values, variances, joints = path[:, path.shape[1] - count :]
+    return Curve(
+        estimator=member.name,
+        parameter="M",
+        breakpoints=breakpoints,
+        values=values,
+        variances=variances,
+        joints=None if member.name in _HARD else joints,
+        level=level,
+    )
 
 
 def _finite_or_infinite(variance: Floats) -> Floats:

@@ -16,7 +16,6 @@ from offpolicy.errors import (
     MissingColumnError,
     ParameterError,
     PredictionError,
-    SupportError,
 )
 from offpolicy.estimators import NAMED, Estimator, as_estimator
 from offpolicy.labels import GROUPS
@@ -24,7 +23,15 @@ from offpolicy.log import BanditLog
 from offpolicy.moments import Moments, merged
 from offpolicy.policies import Target, resolve
 from offpolicy.results import Estimate, Logged, Result
-from offpolicy.scan import Block, blocks, contributions, each_block, effective_size
+from offpolicy.scan import (
+    Block,
+    blocks,
+    contributions,
+    each_block,
+    effective_size,
+    refuse_no_overlap,
+    whole_block,
+)
 from offpolicy.weights import Floats
 
 DEFAULT_ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB(M=10)", "CAB-DR(M=10)")
@@ -254,7 +261,8 @@ def _evaluate_one(
     centres = tuple(_centre(log, target, delta_hat, member) for member in members)
     scanned = _scan(log, target, delta_hat, members, centres)
     plain = scanned.plain
-    _refuse_no_overlap(plain, rows, target.name)
+    if any("propensity" in member.needs for member in members):
+        refuse_no_overlap(float(plain.high[rows.weight]), target.name)
     policy_stderr = _policy_stderr(log, target, delta_hat, members, centres)
     squares = plain.sum_of_squares()
     estimates = []
@@ -284,16 +292,6 @@ def _imputed_mass(log: BanditLog, target: Target, mean: float) -> float:
     return mean if exact else min(max(mean, 0.0), 1.0)
 
 
-def _refuse_no_overlap(plain: Moments, rows: Rows, name: str) -> None:
-    needy = any("propensity" in member.needs for member in rows.members)
-    if needy and plain.high[rows.weight] == 0.0:
-        raise SupportError(
-            f"{name} gives probability 0 to every action that was chosen, so no reward in this log "
-            f"says anything about it. Only DM, with a reward model, can answer; to learn more, log "
-            f"some decisions with a policy closer to {name}."
-        )
-
-
 def _policy_stderr(
     log: BanditLog,
     target: Target,
@@ -313,9 +311,7 @@ def _policy_stderr(
     return [float(math.sqrt(v)) for v in spread]
 
 
-def _centre(
-    log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator
-) -> float:
+def _centre(log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator) -> float:
     """The ratio of a self-normalised estimator, to be taken out of its numerator.
 
     What is left of the ratio is then 0 but for rounding, and its variance that of one column: no
@@ -323,7 +319,7 @@ def _centre(
     """
     if not member.self_normalised:
         return 0.0
-    whole = Block(log, target, delta_hat, lambda: None, compiled=False)
+    whole = whole_block(log, target, delta_hat)
     weight = whole.c if log.row_weight is None else whole.c * log.row_weight
     residual = log.reward
     if member.imputes is not None:

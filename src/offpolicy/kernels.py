@@ -138,10 +138,12 @@ def bucket_table(grid: np.ndarray) -> np.ndarray:
 
 @njit(**_SUMS)
 def grid_values(
-    offsets, pi, pi0, delta_hat, grid, table, hard, c, base, residual, row_weight, values, left
-):
+    offsets, first_row, pi, pi0, delta_hat, grid, table, hard, c, base, residual, row_weight,
+    values, left,
+):  # fmt: skip
     """Contributions on a whole grid of M, O(K + G) a decision: fills ``values`` (grid, decisions).
 
+    For as many decisions as ``values`` has room for, from ``first_row`` on:
     base + f(c, M)·residual + Σ share(M)·δ̂, with f(c, M) = min(c, M) and share = max(π − Mπ₀, 0),
     or, if ``hard``, f = c·1{c ≤ M} and share = π·1{c > M}. With an empty ``delta_hat`` the last
     sum is left out (CIPS, CAB-DR, SWITCH-DR); with an empty ``pi0`` nothing is read of the
@@ -149,9 +151,9 @@ def grid_values(
 
     A candidate is clipped for every M below its c = π/π₀: it is dropped into the bucket of its
     c, and a scan from the largest M down adds the buckets up. NumPy twin:
-    `sweep._grid_values_numpy`.
+    `curves._grid_numpy`.
     """
-    n, G = len(offsets) - 1, len(grid)
+    G, n = values.shape
     finite = G - 1 if np.isinf(grid[G - 1]) else G
     slope = np.zeros(G)
     if not hard:
@@ -169,7 +171,7 @@ def grid_values(
     for first in range(0, n, LANES):
         lanes = min(LANES, n - first)
         for lane in range(lanes):
-            i = first + lane
+            i = first_row + first + lane
             lane_c[lane] = c[i]
             lane_base[lane] = base[i]
             lane_residual[lane] = residual[i]
@@ -322,15 +324,20 @@ def _quotient(x, y):
 
 
 @njit(**_EXACT)
-def _add(sums, j, high, low):
-    sums[j, 0], sums[j, 1] = _plus((sums[j, 0], sums[j, 1]), (high, low))
+def _add(sums, j, x):
+    """sums[j] += x; the rounding error goes to the second place."""
+    s, e = _two_sum(sums[j, 0], x)
+    sums[j, 0] = s
+    sums[j, 1] += e
 
 
 @njit(**_EXACT)
 def _add_product(sums, j, a, b):
     """sums[j] += a·b, the product taken exactly."""
     p = a * b
-    _add(sums, j, p, fma(a, b, -p))
+    s, e = _two_sum(sums[j, 0], p)
+    sums[j, 0] = s
+    sums[j, 1] += e + fma(a, b, -p)
 
 
 # What `walk` sums over decisions, in rows of ``sums``; the last two never change.
@@ -339,7 +346,8 @@ _A, _B, _AA, _AB, _BB, _WA, _WB, _W, _WW = range(9)
 
 @njit(**_EXACT)
 def _get(sums, j):
-    return sums[j, 0], sums[j, 1]
+    """A sum as a double-double."""
+    return _two_sum(sums[j, 0], sums[j, 1])
 
 
 _REBUILD = 1e-6
@@ -349,8 +357,8 @@ _REBUILD = 1e-6
 @njit(**_EXACT)
 def _book(sums, sign, weighted, omega, a, b):
     """Add (sign 1) or take out (sign −1) one decision's terms."""
-    _add(sums, _A, sign * a, 0.0)
-    _add(sums, _B, sign * b, 0.0)
+    _add(sums, _A, sign * a)
+    _add(sums, _B, sign * b)
     _add_product(sums, _AA, sign * a, a)
     _add_product(sums, _AB, sign * a, b)
     _add_product(sums, _BB, sign * b, b)
@@ -360,43 +368,122 @@ def _book(sums, sign, weighted, omega, a, b):
 
 
 @njit(**_EXACT)
-def _joint(product, cross_x, cross_y, mean_x, mean_y, weight2):
-    """Σω²(x − mean x)(y − mean y) from Σω²xy, Σω²x and Σω²y."""
-    total = _plus(product, _times(_product(mean_x, cross_y), -1.0))
-    total = _plus(total, _times(_product(mean_y, cross_x), -1.0))
-    return _plus(total, _product(_product(mean_x, mean_y), weight2))[0]
-
-
-@njit(**_EXACT)
-def _moments_at(sums, weighted, M, right):
-    """(mean, Σω²(g − mean)², Σω²(g − mean)(h − mean h)) at M, with h the same sums at ``right``."""
+def _moments_exactly(sums, weighted, M, right):
+    """`_moments_at` in double-doubles throughout."""
     A, B, AA, AB, BB = (
         _get(sums, _A), _get(sums, _B), _get(sums, _AA), _get(sums, _AB), _get(sums, _BB)
     )  # fmt: skip
     W, WW = _get(sums, _W), _get(sums, _WW)
     WA, WB = (_get(sums, _WA), _get(sums, _WB)) if weighted else (A, B)
     mean = _quotient(_plus(A, _times(B, M)), W)
+    minus = (-mean[0], -mean[1])
     cross = _plus(WA, _times(WB, M))
-    square = _plus(_plus(AA, _times(AB, 2.0 * M)), _times(_times(BB, M), M))
-    second = max(_joint(square, cross, cross, mean, mean, WW), 0.0)
+    ABM = _plus(AB, _times(BB, M))
+    square = _plus(AA, _times(_plus(AB, ABM), M))
+    off = _plus(cross, _product(minus, WW))
+    second = _plus(square, _product(minus, _plus(cross, off)))
     if np.isinf(right):
-        return mean[0], second, second
-    mean_right = _quotient(_plus(A, _times(B, right)), W)
-    cross_right = _plus(WA, _times(WB, right))
-    product = _plus(_plus(AA, _times(AB, M)), _times(_plus(AB, _times(BB, M)), right))
-    return mean[0], second, _joint(product, cross, cross_right, mean, mean_right, WW)
+        return mean[0], max(second[0], 0.0), max(second[0], 0.0)
+    # Σω²(g − mean)(b − mean b), by which the joint moment changes as h moves away from g.
+    tilt = _plus(ABM, _product(minus, WB))
+    if weighted:
+        slope = _quotient(B, W)
+        tilt = _plus(tilt, _product((-slope[0], -slope[1]), off))
+    joint = _plus(second, _times(tilt, right - M))
+    return mean[0], max(second[0], 0.0), joint[0]
+
+
+_SAFE = 1e-3
+"""A difference is trusted to plain doubles if it is no smaller than this share of its terms."""
+
+
+@njit(**_EXACT)
+def _moments_at(sums, weighted, M, right):
+    """(mean, Σω²(g − mean)², Σω²(g − mean)(h − mean h)) at M, with h the same sums at ``right``.
+
+    Where nothing cancels, plain doubles do; elsewhere double-doubles.
+    """
+    if weighted:
+        return _moments_exactly(sums, weighted, M, right)
+    A, B = sums[_A, 0] + sums[_A, 1], sums[_B, 0] + sums[_B, 1]
+    AA, AB, BB = (
+        sums[_AA, 0] + sums[_AA, 1], sums[_AB, 0] + sums[_AB, 1], sums[_BB, 0] + sums[_BB, 1]
+    )  # fmt: skip
+    BM = B * M
+    total = A + BM
+    mean = total / sums[_W, 0]
+    ABM = AB + BB * M
+    second = AA + (AB + ABM) * M - mean * total
+    tilt = ABM - mean * B
+    gap = 0.0 if np.isinf(right) else right - M
+    size = AA + (2.0 * abs(AB) + BB * M) * M
+    lever = abs(AB) + BB * M + abs(mean * B)
+    mean_safe = abs(total) >= _SAFE * (abs(A) + abs(BM))
+    if mean_safe and second >= _SAFE * size and second >= _SAFE * gap * lever:
+        return mean, second, second + tilt * gap
+    return _moments_exactly(sums, weighted, M, right)
+
+
+@njit(**_SUMS)
+def events_of_candidates(offsets, chosen_index, pi, pi0, delta_hat, c, records, base):
+    """Events for `walk`, one per candidate with 0 < c < ∞; what has π₀ = 0 goes to ``base``.
+
+    Returns how many there are. An event's record holds c, π·δ̂, π₀·δ̂ and the decision, which is
+    written −1 − i for the chosen candidate of decision i; ``c`` holds the first of these alone,
+    for sorting.
+    """
+    count = 0
+    for i in range(len(offsets) - 1):
+        lost = 0.0
+        for k in range(offsets[i], offsets[i + 1]):
+            if pi[k] == 0.0:
+                continue
+            if pi0[k] == 0.0:
+                lost += pi[k] * delta_hat[k]
+                continue
+            c[count] = pi[k] / pi0[k]
+            records[count, 0] = c[count]
+            records[count, 1] = pi[k] * delta_hat[k]
+            records[count, 2] = pi0[k] * delta_hat[k]
+            records[count, 3] = -1.0 - i if k == chosen_index[i] else float(i)
+            count += 1
+        base[i] = lost
+    return count
+
+
+# What `walk` keeps of a decision, side by side in memory: everything is times ω.
+_P, _SUM_A, _SUM_B, _U, _C, _V, _OMEGA = range(7)
+
+_AHEAD = 32
+"""How many events `walk` looks ahead, to have their memory at hand when it gets there."""
+
+
+@njit(**_EXACT)
+def _decision(code):
+    return np.int64(code if code >= 0.0 else -1.0 - code)
+
+
+@njit(**_EXACT)
+def _largest(order, runs, at, records):
+    """(c, run) of the largest event not yet passed; (0, −1) when there is none."""
+    M, run = 0.0, -1
+    for q in range(len(at)):
+        if at[q] >= runs[q] and records[order[at[q]], 0] > M:
+            M, run = records[order[at[q]], 0], q
+    return M, run
 
 
 @njit(**_EXACT)
 def walk(
-    order, event_c, decision, pi, pi0, delta_hat, observed, hard,
-    c, base, residual, row_weight, breakpoints, mean, second, joint,
+    order, runs, records, hard, c, base, residual, row_weight, scale,
+    breakpoints, mean, variance, joint,
 ):  # fmt: skip
-    """The whole path over M of Σω g/Σω and Σω²(g − mean)², exactly, in one walk.
+    """The whole path over M of Σω g/Σω and scale·Σω²(g − mean)², exactly, in one walk.
 
-    One *event* per candidate with 0 < c < ∞: below M = c it is clipped. ``order`` sorts the
-    events by c; ``decision``, ``pi``, ``pi0``, ``delta_hat`` and ``observed`` (is it the chosen
-    one?) are per event. Between two events decision i contributes a + b·M with
+    One *event* per candidate with 0 < c < ∞: below M = c it is clipped. ``records`` are those of
+    `events_of_candidates`; ``order`` sorts them by c within each of several ``runs`` (run q is
+    order[runs[q] : runs[q + 1]]), which are merged on the way. Between two events decision i
+    contributes a + b·M with
 
         a = P + u,  P = base + Σ_{clipped} π δ̂,  u = c·residual until the chosen one is clipped,
         b = v − Q,  Q = Σ_{clipped} π₀ δ̂,        v = residual from then on
@@ -404,68 +491,82 @@ def walk(
     (all times ω; if ``hard`` then Q = v = 0). Walking from M = ∞ down, an event changes one
     decision's terms, hence O(1) work.
 
-    The sums are double-doubles, so taking a term out again costs 2⁻¹⁰⁴ of it. Terms shrink or
-    vanish as they are clipped; after M has fallen by a factor of 10⁶, or Σa² by 10¹², everything
-    is summed afresh, so that what is left of a removed term is negligible beside those that
-    remain. A stretch
-    without events is broken at the same factor, so that no stretch spans more than that.
+    Sums carry their rounding errors along, so taking a term out again costs 2⁻¹⁰⁴ of it. Terms
+    shrink or vanish as they are clipped; after M has fallen by a factor of 10⁶, or Σa² by 10¹²,
+    everything is summed afresh, so that what is left of a removed term is negligible beside
+    those that remain. A stretch without events is broken at the same factor, so that none spans
+    more.
 
     Fills the outputs from their end; returns how many breakpoints there are. Position j holds
-    mean and second moment at breakpoints[j], and the joint moment with those at
-    breakpoints[j + 1], from which all that lies between follows. The outputs must have room for
-    one entry per event and 128 more. NumPy twin: `evaluate` at each M.
+    mean and variance at breakpoints[j], and the joint moment with those at breakpoints[j + 1],
+    from which all that lies between follows; ∞ where squares overflow. The outputs must have
+    room for one entry per event and 128 more. NumPy twin: `evaluate` at each M.
     """
     n = len(c)
     weighted = len(row_weight) > 0
-    P = np.empty(n)
-    a = np.empty(n)
-    b = np.zeros(n)
-    for i in range(n):
-        omega = row_weight[i] if weighted else 1.0
-        P[i] = omega * base[i]
-        a[i] = P[i] + omega * (c[i] * residual[i])
+    state = np.zeros((n, 8))
     sums = np.zeros((9, 2))
     for i in range(n):
         omega = row_weight[i] if weighted else 1.0
-        _add(sums, _W, omega, 0.0)
+        state[i, _OMEGA] = omega
+        state[i, _C] = c[i]
+        state[i, _V] = omega * residual[i]
+        state[i, _U] = omega * (c[i] * residual[i])
+        state[i, _P] = omega * base[i]
+        state[i, _SUM_A] = state[i, _P] + state[i, _U]
+        _add(sums, _W, omega)
         _add_product(sums, _WW, omega, omega)
+    at = runs[1:] - 1
+    ahead = runs[1:].copy()
     rebuild_below = np.inf
     right = np.inf
     peak = 0.0
+    touched = 0.0
     position = len(breakpoints)
-    j = len(order) - 1
     while True:
-        M = event_c[order[j]] if j >= 0 else 0.0
+        for q in range(len(at)):
+            if runs[q] <= at[q] < ahead[q]:
+                # Reads that do not depend on each other overlap; those of the walk would not.
+                ahead[q] = max(at[q] - _AHEAD, runs[q])
+                for t in range(at[q], ahead[q] - 1, -1):
+                    touched += state[_decision(records[order[t], 3]), _P]
+        M, run = _largest(order, runs, at, records)
         if 0.0 < M < right * _REBUILD < np.inf:
             M = right * _REBUILD
         if rebuild_below > M:
             sums[:_W] = 0.0
             for i in range(n):
-                omega = row_weight[i] if weighted else 1.0
-                _book(sums, 1.0, weighted, omega, a[i], b[i])
+                _book(sums, 1.0, weighted, state[i, _OMEGA], state[i, _SUM_A], state[i, _SUM_B])
             rebuild_below = M * _REBUILD
             peak = sums[_AA, 0]
         position -= 1
+        m, second, both = _moments_at(sums, weighted, M, right)
         breakpoints[position] = M
-        mean[position], second[position], joint[position] = _moments_at(sums, weighted, M, right)
+        mean[position] = m
+        variance[position] = np.inf if np.isnan(second * scale) else second * scale
+        joint[position] = np.inf if np.isnan(both * scale) else both * scale
         right = M
-        if j < 0:
+        if run < 0:
             break
-        while j >= 0 and event_c[order[j]] == M:
-            event = order[j]
-            i = decision[event]
-            omega = row_weight[i] if weighted else 1.0
-            _book(sums, -1.0, weighted, omega, a[i], b[i])
-            modelled = omega * delta_hat[event]
-            P[i] += modelled * pi[event]
+        while run >= 0 and records[order[at[run]], 0] == M:
+            event = order[at[run]]
+            code = records[event, 3]
+            i = _decision(code)
+            omega = state[i, _OMEGA]
+            _book(sums, -1.0, weighted, omega, state[i, _SUM_A], state[i, _SUM_B])
+            state[i, _P] += omega * records[event, 1]
             if not hard:
-                b[i] -= modelled * pi0[event]
-                if observed[event]:
-                    b[i] += omega * residual[i]
-            a[i] = P[i] if c[i] >= M else P[i] + omega * (c[i] * residual[i])
-            _book(sums, 1.0, weighted, omega, a[i], b[i])
-            j -= 1
+                state[i, _SUM_B] -= omega * records[event, 2]
+                if code < 0.0:
+                    state[i, _SUM_B] += state[i, _V]
+            unclipped = state[i, _C] < M
+            state[i, _SUM_A] = state[i, _P] + (state[i, _U] if unclipped else 0.0)
+            _book(sums, 1.0, weighted, omega, state[i, _SUM_A], state[i, _SUM_B])
+            at[run] -= 1
+            if at[run] < runs[run] or records[order[at[run]], 0] != M:
+                _, run = _largest(order, runs, at, records)
         peak = max(peak, sums[_AA, 0])
         if not sums[_AA, 0] >= peak * _REBUILD * _REBUILD:
             rebuild_below = np.inf
-    return len(breakpoints) - position
+    # Always true; it only keeps the reads ahead from being optimised away.
+    return len(breakpoints) - position if touched != np.inf else -1

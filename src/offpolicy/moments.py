@@ -26,7 +26,7 @@ import numpy as np
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
-_COMPILED = 200_000
+_COMPILED = 100_000
 """From this many numbers on, moments are taken by the compiled kernel."""
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from offpolicy import weights
-from offpolicy.errors import PredictionError
+from offpolicy.errors import PredictionError, SupportError
 from offpolicy.estimators import Estimator, Share
 from offpolicy.log import BanditLog
 from offpolicy.policies import Target
@@ -73,20 +73,26 @@ class Block:
         return weights.ratio(self.pi_chosen, self.propensity)
 
 
+def whole_block(log: BanditLog, target: Target, delta_hat: Floats | None) -> Block:
+    """The whole log as one block, to be worked on without the compiled pass."""
+
+    def check_whole() -> None:
+        target.check(log)
+        if delta_hat is not None:
+            check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
+
+    return Block(log, target, delta_hat, check_whole, compiled=False)
+
+
 def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> Iterator[Block]:
     """The log, a policy's probabilities and the predictions, block by block.
 
     Small logs are checked here; large ones by the compiled pass over them.
     """
-
-    def check_whole() -> None:
-        target.check(log)
-        if delta_hat is not None:
-            check_finite(delta_hat, "prediction", log.source, PredictionError)
-
+    whole = whole_block(log, target, delta_hat)
     compiled = is_large(log)
-    if not compiled:
-        check_whole()
+    if not compiled or target.flat is None:
+        whole.check_whole()
     for start in range(0, len(log), BLOCK):
         stop = min(start + BLOCK, len(log))
         flat = slice(int(log.offsets[start]), int(log.offsets[stop]))
@@ -98,8 +104,18 @@ def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> Iterator
                 leave_one_out=None,
             ),
             None if delta_hat is None else delta_hat[flat],
-            check_whole,
+            whole.check_whole,
             compiled,
+        )
+
+
+def refuse_no_overlap(largest_weight: float, name: str) -> None:
+    """Raise if no chosen candidate has a weight: the log says nothing about the policy."""
+    if largest_weight == 0.0:
+        raise SupportError(
+            f'Policy "{name}" gives probability 0 to every action that was chosen, so no reward in '
+            f"this log says anything about it. Only DM, with a reward model, can answer; to learn "
+            f"more, log some decisions with a policy closer to it."
         )
 
 

@@ -55,18 +55,30 @@ def check_length(values: Any, length: int, column: str, unit: str = "decisions")
 
 
 def check_finite(
-    values: Floats, column: str, source: str = "", error: type[OffpolicyError] = LogError
+    values: Floats,
+    column: str,
+    source: str = "",
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
 ) -> None:
-    """No NaN, no infinity."""
+    """No NaN, no infinity. With ``offsets``, ``values`` are per candidate."""
     if np.isfinite(values).all():
         return
     bad = np.asarray((~np.isfinite(values)).reshape(len(values), -1).any(axis=1))
-    row = int(np.argmax(bad))
+    place, unit = place_of(int(np.argmax(bad)), column, source, offsets)
     raise error(
-        f"{where(source, column, row)}: {_first_value(values[row])} "
-        f"({count_of(int(bad.sum()), len(bad))} are missing or not finite). "
+        f"{place}: {_first_value(values[int(np.argmax(bad))])} "
+        f"({int(bad.sum()):,} of {len(bad):,} {unit} are missing or not finite). "
         f"Fill these values in or leave these rows out."
     )
+
+
+def place_of(index: int, column: str, source: str, offsets: Ints | None) -> tuple[str, str]:
+    """('q, row 412, candidate 3', 'values'), or, for a column per decision, (…, 'rows')."""
+    if offsets is None:
+        return where(source, column, index), "rows"
+    row = int(np.searchsorted(offsets, index, side="right")) - 1
+    return f"{where(source, column, row)}, candidate {index - offsets[row]}", "values"
 
 
 def check_reward(reward: Floats, source: str) -> None:
@@ -152,9 +164,9 @@ def _bad_element(
 ) -> None:
     bad = ~((values >= 0.0) & (values <= 1.0 + tolerance))
     element = int(np.argmax(bad))
-    row = int(np.searchsorted(offsets, element, side="right")) - 1
+    place, _ = place_of(element, column, source, offsets)
     raise error(
-        f"{where(source, column, row)}, candidate {element - offsets[row]}: {values[element]} "
+        f"{place}: {values[element]} "
         f"({int(bad.sum()):,} of {len(values):,} values are missing, negative or above 1). "
         f"Probabilities are from 0 to 1, one for every candidate."
     )
