@@ -95,7 +95,9 @@ def test_a_hundred_thousand_candidates():
     action = np.array([0, K // 2, K - 1])
     reward = np.array([1.0, 0.0, 2.0])
     log = op.BanditLog.from_arrays(action=action, reward=reward, logging=pi0)
-    result = op.evaluate(log, pi, prediction=delta_hat, estimators=["DM", "CAB(M=2)", "SWITCH(M=2)"])
+    result = op.evaluate(
+        log, pi, prediction=delta_hat, estimators=["DM", "CAB(M=2)", "SWITCH(M=2)"]
+    )
     c = pi[np.arange(3), action] / pi0[np.arange(3), action]
     cab = (np.maximum(pi - 2 * pi0, 0) * delta_hat).sum(axis=1) + np.minimum(c, 2) * reward
     assert result["CAB"].value == pytest.approx(cab.mean(), rel=1e-12)

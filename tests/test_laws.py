@@ -187,10 +187,7 @@ def test_a_row_weight_is_a_repetition_for_the_value(case, times):
 @settings(max_examples=40, deadline=None)
 def test_scaling_rewards_scales_everything(case, factor):
     scaled = Case(
-        **(
-            vars(case)
-            | {"reward": factor * case.reward, "delta_hat": factor * case.delta_hat}
-        )
+        **(vars(case) | {"reward": factor * case.reward, "delta_hat": factor * case.delta_hat})
     )
     np.testing.assert_allclose(
         values(scaled, EVERYDAY), factor * values(case, EVERYDAY), atol=1e-11 * unit(case)

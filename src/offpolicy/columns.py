@@ -56,13 +56,15 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
             _same_lengths(known, offsets, name, source)
             roles["candidate" if role == "candidates" else role] = values
         else:
-            roles[role] = _scalars(table, name, source)
+            roles[role] = _plain(table, name, role, source)
     if columns.context:
+        if isinstance(columns.context, str):
+            raise LogError("context must be a list of column names, even if there is only one.")
         for name in columns.context:
             if name not in table.column_names:
                 _missing(table, name, "context", source)
         roles["context"] = np.stack(
-            [_scalars(table, name, source) for name in columns.context], axis=1
+            [_plain(table, name, "context", source) for name in columns.context], axis=1
         )
     return table, roles
 
@@ -71,14 +73,25 @@ def as_table(frame: Any) -> pa.Table:
     """Any frame with ``__arrow_c_stream__`` as an Arrow table."""
     import pyarrow as pa
 
-    if isinstance(frame, pa.Table):
-        return frame
-    if hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__"):
-        return pa.table(frame)
-    raise LogError(
-        f"A {type(frame).__name__} is not a dataframe that speaks the Arrow PyCapsule interface. "
-        f"Recent pandas, polars, DuckDB and pyarrow do; for arrays use BanditLog.from_arrays."
-    )
+    table = frame
+    if not isinstance(frame, pa.Table):
+        if not (hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")):
+            lazy = " Collect it first." if hasattr(frame, "collect") else ""
+            raise LogError(
+                f"A {type(frame).__name__} is not a dataframe that speaks the Arrow PyCapsule "
+                f"interface.{lazy} Recent pandas, polars, DuckDB and pyarrow do; for arrays use "
+                f"BanditLog.from_arrays."
+            )
+        try:
+            table = pa.table(frame)
+        except (pa.ArrowException, TypeError, ValueError) as problem:
+            raise LogError(
+                f"This {type(frame).__name__} is not a dataframe that Arrow can read: {problem}."
+            ) from None
+    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+    if twice:
+        raise LogError(f'There are two columns named "{min(twice)}"; every name must be different.')
+    return table
 
 
 def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArray[Any]:
@@ -130,6 +143,19 @@ def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
         f"{where(source, name, row)}: the list has {np.diff(offsets)[row]} entries, but the "
         f"decision has {np.diff(known)[row]} candidates. Lists of one row must be equally long."
     )
+
+
+def _plain(table: pa.Table, name: str, role: str, source: str) -> NDArray[Any]:
+    """A column with one plain value in every row."""
+    import pyarrow as pa
+
+    kind = table.schema.field(name).type
+    if pa.types.is_nested(kind):
+        raise LogError(
+            f'{source + ": " if source else ""}column "{name}" holds {kind}, but {role} must be '
+            f"a single value in every row."
+        )
+    return _scalars(table, name, source)
 
 
 def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:

@@ -3,76 +3,142 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from offpolicy.errors import LogError, did_you_mean
+from offpolicy.errors import LogError, OffpolicyError, did_you_mean
 from offpolicy.softmax import Ints, decision_of_candidate
-from offpolicy.validation import check_length, count_of, where
+from offpolicy.validation import check_length, count_of, place_of, where
 
 GROUPS = 256
 """Clusters are hashed into this many groups, whose totals the moments keep."""
 
 
-def encode(names: NDArray[Any], column: str, source: str) -> tuple[tuple[Hashable, ...], Ints]:
-    """The different names, in order, and each value's position among them."""
-    refuse_missing(names, column, source)
-    if names.dtype == object:
-        order: dict[Hashable, int] = {}
-        codes = np.fromiter((order.setdefault(name, len(order)) for name in names), np.int64)
-        return tuple(order), codes
-    unique, inverse = np.unique(names, return_inverse=True)
-    return tuple(unique.tolist()), inverse.reshape(-1).astype(np.int64)
+def as_names(values: Any, column: str, error: type[OffpolicyError] = LogError) -> NDArray[Any]:
+    """One name per row. Tuples and mixed types stay what they are."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+        raise error(f"{column} is the single value {values!r}; there must be one for every row.")
+    if isinstance(values, (list, tuple)):
+        kinds = {type(value) for value in values}
+        if len(kinds) > 1 or not kinds <= {int, float, str, bytes, bool}:
+            array = np.empty(len(values), dtype=object)
+            for k, value in enumerate(values):
+                array[k] = value.item() if isinstance(value, np.generic) else value
+        else:
+            array = np.array(values)
+    else:
+        array = np.asarray(values)
+    if array.ndim == 1 and array.dtype == object and all(type(v) is list for v in array):
+        raise error(f"{column} holds lists; there must be a single name in every row.")
+    if array.ndim != 1:
+        raise error(f"{column} has shape {array.shape}; it must have one dimension.")
+    return array
 
 
-def positions(action: ArrayLike, names: tuple[Hashable, ...], n: int, source: str) -> Ints:
+def as_action_names(actions: Iterable[Any]) -> tuple[Hashable, ...]:
+    """The names of all actions: plain Python values, each different and hashable."""
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in actions)
+    try:
+        different = len(set(names)) == len(names)
+    except TypeError:
+        raise LogError("actions must hold hashable names (strings, numbers, tuples).") from None
+    if not different:
+        raise LogError("actions names one action twice; every name must be different.")
+    if not names:
+        raise LogError("There are no actions: at least one must be named.")
+    return names
+
+
+def encode(
+    names: NDArray[Any],
+    column: str,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+) -> tuple[tuple[Hashable, ...], Ints]:
+    """The different names, sorted if they can be, and each value's position among them."""
+    refuse_missing(names, column, source, error, offsets)
+    if names.dtype != object:
+        unique, inverse = np.unique(names, return_inverse=True)
+        return tuple(unique.tolist()), inverse.reshape(-1).astype(np.int64)
+    first_seen: dict[Hashable, int] = {}
+    try:
+        codes = np.fromiter(
+            (first_seen.setdefault(name, len(first_seen)) for name in names), np.int64
+        )
+    except TypeError:
+        raise error(
+            f"{column} must hold hashable names (strings, numbers, tuples), all of one kind."
+        ) from None
+    try:
+        ordered = sorted(first_seen)  # type: ignore[type-var]
+    except TypeError:
+        return tuple(first_seen), codes
+    rank = {name: k for k, name in enumerate(ordered)}
+    return tuple(ordered), np.array([rank[name] for name in first_seen], dtype=np.int64)[codes]
+
+
+def positions(
+    action: Any,
+    names: tuple[Hashable, ...],
+    n: int,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+) -> Ints:
     """Position of each action among ``names``."""
-    given = np.asarray(action)
-    if given.ndim != 1:
-        raise LogError(f"action has shape {given.shape}; it must have one dimension.")
-    check_length(given, n, "action")
+    given = as_names(action, "action", error)
+    check_length(given, n, "action", error=error)
     if names == tuple(range(len(names))) and np.issubdtype(given.dtype, np.integer):
         bad = (given < 0) | (given >= len(names))
         if bad.any():
             row = int(np.argmax(bad))
-            raise LogError(
+            raise error(
                 f"{where(source, 'action', row)}: {given[row]}, but there are {len(names)} "
                 f"actions, 0 to {len(names) - 1} ({count_of(int(bad.sum()), n)} are outside). "
                 f"If these are names rather than positions, list them in actions=."
             )
         return np.ascontiguousarray(given, dtype=np.int64)
-    unique, codes = encode(given, "action", source)
+    unique, codes = encode(given, "action", source, error)
     place = {name: k for k, name in enumerate(names)}
     missing = [name for name in unique if name not in place]
     if missing:
-        row = int(np.argmax(codes == unique.index(missing[0])))
-        raise LogError(
-            f"{where(source, 'action', row)}: {missing[0]!r} is not among the {len(names)} actions."
-            f"{did_you_mean(str(missing[0]), map(str, names))} Every chosen action must be listed."
+        row = int(np.argmax(np.isin(codes, [unique.index(name) for name in missing])))
+        name = unique[codes[row]]
+        raise error(
+            f"{where(source, 'action', row)}: {name!r} is not among the {len(names)} actions."
+            f"{_suggestion(name, names)} Every chosen action must be listed in actions=."
         )
     return np.array([place[name] for name in unique], dtype=np.int64)[codes]
 
 
 def find_among(
-    action: NDArray[Any], codes: Ints, names: tuple[Hashable, ...], offsets: Ints, source: str
+    action: Any,
+    codes: Ints,
+    names: tuple[Hashable, ...],
+    offsets: Ints,
+    source: str,
+    error: type[OffpolicyError] = LogError,
 ) -> Ints:
     """Position of each action among its own decision's candidates."""
     n = len(offsets) - 1
-    check_length(action, n, "action")
-    unique, inverse = encode(action, "action", source)
+    given = as_names(action, "action", error)
+    check_length(given, n, "action", error=error)
+    unique, inverse = encode(given, "action", source, error)
     place = {name: k for k, name in enumerate(names)}
     wanted = np.array([place.get(name, -1) for name in unique], dtype=np.int64)[inverse]
     hits = np.flatnonzero(codes == np.repeat(wanted, np.diff(offsets)))
     rows = decision_of_candidate(offsets)[hits]
     if len(rows) < n:
         row = int(np.setdiff1d(np.arange(n), rows)[0])
-        raise LogError(
-            f"{where(source, 'action', row)}: {action[row]!r} is not among the decision's "
-            f"candidates ({count_of(n - len(rows), n)} are like this). "
-            f"The chosen action must be one of them."
+        name = unique[inverse[row]]
+        listed = [names[code] for code in codes[offsets[row] : offsets[row + 1]]]
+        raise error(
+            f"{where(source, 'action', row)}: {name!r} is not among the decision's "
+            f"candidates ({count_of(n - len(rows), n)} are like this)."
+            f"{_suggestion(name, listed)} The chosen action must be one of them."
         )
     return hits - offsets[:-1]
 
@@ -90,19 +156,28 @@ def refuse_twice(codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source
         )
 
 
-def refuse_missing(values: NDArray[Any], column: str, source: str) -> None:
-    """No None and no NaN among names."""
+def refuse_missing(
+    values: NDArray[Any],
+    column: str,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+) -> None:
+    """No None, NaN or NaT among names or times."""
     if values.dtype == object:
-        missing = np.fromiter((v is None or v != v for v in values), bool, len(values))
+        flat = values.reshape(len(values), -1)
+        missing = np.array([any(_is_missing(v) for v in row) for row in flat])
     elif np.issubdtype(values.dtype, np.floating):
         missing = np.isnan(values)
+    elif values.dtype.kind in "mM":
+        missing = np.isnat(values)
     else:
         return
     if missing.any():
-        row = int(np.argmax(missing))
-        raise LogError(
-            f"{where(source, column, row)}: the value is missing "
-            f"({count_of(int(missing.sum()), len(values))}). Fill it in or leave these rows out."
+        place, unit = place_of(int(np.argmax(missing)), column, source, offsets)
+        raise error(
+            f"{place}: the value is missing ({int(missing.sum()):,} of {len(values):,} {unit}). "
+            f"Fill it in or leave these rows out."
         )
 
 
@@ -114,3 +189,19 @@ def hash_groups(cluster: NDArray[Any]) -> Ints:
         for name in unique
     ]
     return np.array(group, dtype=np.int64)[codes]
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT, and pandas' NA, whose comparison has no truth value."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"
+
+
+def _suggestion(name: Hashable, names: Iterable[Hashable]) -> str:
+    """Only text has near misses; 1 and "1" are different names, and no slip of the pen."""
+    texts = [other for other in names if isinstance(other, str)]
+    return did_you_mean(name, texts) if isinstance(name, str) else ""

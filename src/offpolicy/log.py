@@ -138,19 +138,17 @@ class BanditLog:
             K = probabilities.shape[1]
         names: tuple[Hashable, ...] | None = None
         if isinstance(actions, (int, np.integer)):
-            names = tuple(range(int(actions)))
+            names = labels.as_action_names(range(int(actions)))
         elif actions is not None:
-            names = tuple(actions)
-            if len(set(names)) != len(names):
-                raise LogError("actions names one action twice; every name must be different.")
+            names = labels.as_action_names(actions)
         if names is not None and K is not None and len(names) != K:
             raise LogError(f"actions has {len(names)} names, but logging has {K} columns.")
         if names is None and K is not None:
-            names = tuple(range(K))
+            names = labels.as_action_names(range(K))
         known = names is not None
         codes = None
         if names is None:
-            given = np.asarray(action)
+            given = labels.as_names(action, "action")
             check.check_length(given, n, "action")
             names, codes = labels.encode(given, "action", source)
             width, chosen = 1, np.zeros(n, dtype=np.int64)
@@ -160,6 +158,11 @@ class BanditLog:
         features = None
         if candidate_features is not None:
             features = check.as_floats(candidate_features, "candidate_features")
+            if features.ndim not in (2, 3) or features.shape[:2] != (n, width):
+                raise LogError(
+                    f"candidate_features has shape {features.shape}; it must be "
+                    f"({n:,}, {width}, d): d numbers for every candidate of every decision."
+                )
             features = features.reshape(n * width, -1)
         return cls(
             offsets=np.arange(n + 1, dtype=np.int64) * width,
@@ -169,8 +172,8 @@ class BanditLog:
             logging=None if probabilities is None else probabilities.reshape(-1),
             actions=names,
             candidate=codes,
-            cluster=_optional_column(cluster),
-            time=_optional_column(time),
+            cluster=_optional_names(cluster, "cluster"),
+            time=_optional_names(time, "time"),
             row_weight=_optional_vector(row_weight, "row_weight"),
             context=_optional_context(context),
             candidate_features=features,
@@ -209,9 +212,9 @@ class BanditLog:
         check.check_length(rewards, len(bounds) - 1, "reward")
         names = codes = None
         if candidate is not None:
-            listed = np.asarray(candidate)
+            listed = labels.as_names(candidate, "candidate")
             check.check_length(listed, int(bounds[-1]), "candidate", "candidates")
-            names, codes = labels.encode(listed, "candidate", source)
+            names, codes = labels.encode(listed, "candidate", source, offsets=bounds)
             labels.refuse_twice(codes, bounds, names, source)
         if (chosen is None) == (action is None):
             raise LogError("Give either chosen (positions) or action (names), and not both.")
@@ -223,7 +226,7 @@ class BanditLog:
                     "action names what was chosen, but candidate, the names of the candidates, "
                     "is missing. Give it, or give chosen as positions."
                 )
-            positions = labels.find_among(np.asarray(action), codes, names, bounds, source)
+            positions = labels.find_among(action, codes, names, bounds, source)
         return cls(
             offsets=bounds,
             chosen=positions,
@@ -232,8 +235,8 @@ class BanditLog:
             logging=_optional_vector(logging, "logging", PropensityError),
             actions=names,
             candidate=codes,
-            cluster=_optional_column(cluster),
-            time=_optional_column(time),
+            cluster=_optional_names(cluster, "cluster"),
+            time=_optional_names(time, "time"),
             row_weight=_optional_vector(row_weight, "row_weight"),
             context=_optional_context(context),
             candidate_features=None
@@ -258,7 +261,7 @@ class BanditLog:
             log = cls.from_arrays(**roles, source=source)
         else:
             if roles.get("candidate") is None:
-                roles["chosen"] = roles.pop("action")
+                roles["chosen"] = _positions_in_lists(roles.pop("action"))
             log = cls.from_ragged(offsets=offsets, **roles, source=source)
         object.__setattr__(log, "table", table)
         return log
@@ -282,7 +285,7 @@ class BanditLog:
             if getattr(self, name) is not None
         ]
         name = f"{self.source}: " if self.source else ""
-        return f"BanditLog({name}{len(self):,} decisions, {candidates}, {', '.join(extras)})"
+        return f"BanditLog({name}{', '.join([f'{len(self):,} decisions', candidates, *extras])})"
 
     @cached_property
     def chosen_index(self) -> Ints:
@@ -380,7 +383,7 @@ class BanditLog:
                 raw = array.astype(str) if array.dtype == object else array
                 digest.update(f"{raw.dtype.str}{raw.shape}".encode())
                 digest.update(raw.tobytes())
-        digest.update(repr(self.actions).encode())
+        digest.update(repr((self.actions, self.candidates_known)).encode())
         return digest.hexdigest()
 
 
@@ -415,21 +418,29 @@ def _validate(log: BanditLog, tolerance: float) -> None:
         check.check_probabilities(
             log.logging, log.offsets, "logging", source, PropensityError, tolerance
         )
-        _agree_on_propensity(log, tolerance)
     if log.propensity is not None:
         check.check_chosen_probabilities(
-            log.propensity, "propensity", source, PropensityError, positive=True
-        )
+            log.propensity, "propensity", source, PropensityError,
+            positive=True, tolerance=tolerance,
+        )  # fmt: skip
+    if log.logging is not None:
+        _agree_on_propensity(log, tolerance)
     if log.row_weight is not None:
         check.check_positive(log.row_weight, "row_weight", source)
-    for name in ("context", "candidate_features"):
+    if log.candidate_features is not None:
+        check.check_finite(
+            log.candidate_features, "candidate_features", source, offsets=log.offsets
+        )
+    if log.context is not None:
+        if np.issubdtype(log.context.dtype, np.floating):
+            check.check_finite(log.context, "context", source)
+        labels.refuse_missing(log.context, "context", source)
+    for name in ("time", "cluster"):
         values = getattr(log, name)
-        if values is not None and np.issubdtype(values.dtype, np.floating):
-            check.check_finite(values, name, source)
-    if log.time is not None and np.issubdtype(log.time.dtype, np.floating):
-        check.check_finite(log.time, "time", source)
-    if log.cluster is not None:
-        labels.refuse_missing(log.cluster, "cluster", source)
+        if values is not None:
+            if name == "time" and np.issubdtype(values.dtype, np.floating):
+                check.check_finite(values, name, source)
+            labels.refuse_missing(values, name, source)
 
 
 def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
@@ -437,7 +448,7 @@ def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
     assert log.logging is not None
     implied = log.logging[log.chosen_index]
     if log.propensity is not None:
-        apart = np.abs(implied - log.propensity) > tolerance
+        apart = np.abs(implied - log.propensity) > tolerance * np.maximum(implied, log.propensity)
         if apart.any():
             row = int(np.argmax(apart))
             raise PropensityError(
@@ -446,6 +457,10 @@ def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
                 f"({check.count_of(int(apart.sum()), len(log))} disagree). "
                 f"Check that the chosen action and the order of the candidates match."
             )
+    check.check_chosen_probabilities(
+        implied, "propensity", log.source, PropensityError,
+        positive=True, tolerance=tolerance,
+    )  # fmt: skip
     object.__setattr__(log, "propensity", implied)
 
 
@@ -462,24 +477,43 @@ def _optional_vector(
     return None if values is None else _vector(values, column, error)
 
 
-def _optional_column(values: ArrayLike | None) -> NDArray[Any] | None:
-    return None if values is None else np.asarray(values)
+def _optional_names(values: Any, column: str) -> NDArray[Any] | None:
+    return None if values is None else labels.as_names(values, column)
 
 
-def _optional_context(values: ArrayLike | None) -> NDArray[Any] | None:
+def _optional_context(values: Any) -> NDArray[Any] | None:
     if values is None:
         return None
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise LogError("context must have as many numbers in every row.") from None
+    if array.ndim not in (1, 2):
+        raise LogError(f"context has shape {array.shape}; it must be (n, d).")
     return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+def _positions_in_lists(action: NDArray[Any]) -> Ints:
+    """Actions of a frame whose lists have no names: they must be positions."""
+    if not np.issubdtype(action.dtype, np.number):
+        raise LogError(
+            f"action holds {action[0]!r}, a name, but nothing says which candidate that is. Give "
+            f"candidates, a column with the list of their names, or action as positions."
+        )
+    return _integers(action, "action")
 
 
 def _integers(values: ArrayLike, column: str) -> Ints:
     array = np.asarray(values)
+    if array.ndim != 1:
+        what = "hold n + 1 integers" if column == "offsets" else "have one dimension"
+        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.")
     if array.size and not np.issubdtype(array.dtype, np.integer):
         as_float = check.as_floats(array, column)
         check.check_finite(as_float, column)
-        if (as_float != np.floor(as_float)).any():
-            row = int(np.argmax(as_float != np.floor(as_float)))
+        odd = (as_float != np.floor(as_float)) | (np.abs(as_float) > 2.0**53)
+        if odd.any():
+            row = int(np.argmax(odd))
             raise LogError(f"{column}, row {row}: {array[row]} is not a whole number.")
         array = as_float
     return np.ascontiguousarray(array, dtype=np.int64)
@@ -487,7 +521,7 @@ def _integers(values: ArrayLike, column: str) -> Ints:
 
 def _offsets(values: ArrayLike) -> Ints:
     offsets = _integers(values, "offsets")
-    if offsets.ndim != 1 or len(offsets) < 2:
+    if len(offsets) < 2:
         raise LogError(_EMPTY if len(offsets) == 1 else "offsets must hold n + 1 integers.")
     if offsets[0] != 0:
         raise LogError(f"offsets must start at 0; they start at {offsets[0]}.")

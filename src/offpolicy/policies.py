@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy import validation as check
 from offpolicy.errors import ParameterError, PolicyError
-from offpolicy.labels import positions
+from offpolicy.labels import find_among, positions
 from offpolicy.log import BanditLog
-from offpolicy.softmax import Ints, argmax, softmax
+from offpolicy.softmax import Ints, argmax, decision_of_candidate, row_sums, softmax
 from offpolicy.weights import Floats
 
 
@@ -110,8 +110,10 @@ class Tabular:
                     f"({len(missing)} of {len(actions)} actions are missing). Give 0 if it never "
                     f"chooses them."
                 )
-            return np.array([float(self.table[name]) for name in actions])
+            return np.array([_number(self.table[name], name) for name in actions])
         table = check.as_floats(self.table, "Tabular", PolicyError)
+        if table.ndim not in (1, 2):
+            raise PolicyError(f"Tabular has shape {table.shape}; it must be (K,) or (S, K).")
         if table.shape[-1] != len(actions):
             raise PolicyError(
                 f"Tabular has {table.shape[-1]} columns, but the log has {len(actions)} actions."
@@ -121,13 +123,19 @@ class Tabular:
     def _states(self, log: BanditLog, rows: int) -> Ints:
         if log.context is None:
             raise PolicyError("Tabular with state= needs a log with context.")
-        state = np.asarray(log.context[:, self.state])
-        index = state.astype(np.int64)
-        bad = (index != state) | (index < 0) | (index >= rows)
+        if not -log.context.shape[1] <= (self.state or 0) < log.context.shape[1]:
+            raise PolicyError(
+                f"Tabular: there is no context column {self.state}; there are "
+                f"{log.context.shape[1]}."
+            )
+        given = log.context[:, self.state]
+        state = check.as_floats(given, f"Tabular: context column {self.state}", PolicyError)
+        bad = ~((state >= 0) & (state < rows) & (state == np.floor(state)))
+        index = np.where(bad, 0.0, state).astype(np.int64)
         if bad.any():
             row = int(np.argmax(bad))
             raise PolicyError(
-                f"Tabular: context column {self.state}, row {row}: {state[row]} is not a row of "
+                f"Tabular: context column {self.state}, row {row}: {given[row]} is not a row of "
                 f"the table (0 to {rows - 1})."
             )
         return index
@@ -174,7 +182,11 @@ class EpsilonGreedy:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Deterministic:
-    """Always one candidate: by name or position (``action``), or the best score."""
+    """Always one candidate: ``action``, or the one with the best score.
+
+    ``action`` is a name, or one name for every decision, or a function of the log that gives
+    these; in a log whose candidates have no names, positions inside each decision.
+    """
 
     action: ArrayLike | Callable[[BanditLog], ArrayLike] | None = None
     scores: Scores | None = None
@@ -194,19 +206,15 @@ class Deterministic:
         return mass
 
     def _chosen(self, log: BanditLog) -> Ints:
-        given = self.action(log) if callable(self.action) else self.action
-        array = np.asarray(given)
-        if array.ndim == 0:
-            array = np.repeat(array.reshape(1), len(log))
-        if log.candidate is None and log.actions is not None:
-            return positions(array, log.actions, len(log), "Deterministic")
-        index = array.astype(np.int64)
-        if len(index) != len(log) or ((index < 0) | (index >= np.diff(log.offsets))).any():
-            raise PolicyError(
-                "Deterministic: where candidates differ between decisions, action must hold one "
-                "position inside its decision for every decision."
-            )
-        return index
+        given: Any = self.action(log) if callable(self.action) else self.action
+        if isinstance(given, (str, bytes)) or np.ndim(given) == 0:
+            given = [given] * len(log)
+        if log.actions is None:
+            return _checked_positions(given, log, "Deterministic: action must hold")
+        if log.candidate is None:
+            return positions(given, log.actions, len(log), "Deterministic", PolicyError)
+        source = "Deterministic"
+        return find_among(given, log.candidate, log.actions, log.offsets, source, PolicyError)
 
 
 @final
@@ -246,14 +254,23 @@ class Classifier:
         _need_candidates(log, "Classifier")
         if log.context is None:
             raise PolicyError("A classifier as policy needs a log with context.")
-        predicted = check.as_floats(
-            self.model.predict_proba(log.context), "predict_proba", PolicyError
-        )
-        if log.candidate is not None or log.actions is None:
-            raise PolicyError("A classifier as policy needs the same candidates in every decision.")
+        if log.actions is None:
+            raise PolicyError(
+                "A classifier as policy needs to know which action each candidate is: give "
+                "candidate= (names) when making the log."
+            )
+        raw = self.model.predict_proba(log.context)
+        predicted = check.as_floats(raw, "predict_proba", PolicyError)
         classes = getattr(self.model, "classes_", None)
+        width = len(log.actions) if classes is None else len(classes)
+        if predicted.shape != (len(log), width):
+            raise PolicyError(
+                f"predict_proba has shape {predicted.shape}; it must be ({len(log):,}, {width}): "
+                f"a probability of every class for every decision."
+            )
+        predicted = check.widened(predicted, check.tolerance_of(raw))
         if classes is None:
-            return log.per_candidate(predicted, "predict_proba", PolicyError)
+            return _of_candidates(predicted, log)
         place = {name: k for k, name in enumerate(log.actions)}
         names = np.asarray(classes).tolist()
         unknown = [name for name in names if name not in place]
@@ -264,7 +281,7 @@ class Classifier:
             )
         full = np.zeros((len(log), len(log.actions)))
         full[:, [place[name] for name in names]] = predicted
-        return full.reshape(-1)
+        return _of_candidates(full, log)
 
 
 Draw = Callable[[BanditLog, np.random.Generator], ArrayLike]
@@ -311,17 +328,13 @@ class MonteCarlo:
         _need_candidates(log, "MonteCarlo")
         streams = np.random.SeedSequence(self.seed).spawn(self.replicates)
         counts = np.zeros((self.replicates, int(log.offsets[-1])), dtype=np.int64)
-        lengths = np.diff(log.offsets)
         for replicate, stream in enumerate(streams):
             rng = np.random.default_rng(stream)
             share = (self.draws + replicate) // self.replicates
             for _ in range(share):
-                position = np.asarray(self.draw(log, rng)).astype(np.int64)
-                if position.shape != (len(log),) or ((position < 0) | (position >= lengths)).any():
-                    raise PolicyError(
-                        "MonteCarlo: draw(log, rng) must return, for every decision, a position "
-                        "from 0 to its number of candidates less one."
-                    )
+                position = _checked_positions(
+                    self.draw(log, rng), log, "MonteCarlo: draw(log, rng) must return"
+                )
                 counts[replicate, log.offsets[:-1] + position] += 1
         return counts
 
@@ -382,12 +395,42 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
     return Target(name, flat, tolerance=tolerance)
 
 
+def _number(value: Any, name: Hashable) -> float:
+    number = check.as_floats(value, f"Tabular, action {name!r},", PolicyError)
+    if number.size != 1 or not np.isfinite(number).all():
+        raise PolicyError(f"Tabular, action {name!r}: {value!r} is not a probability.")
+    return float(number.reshape(-1)[0])
+
+
+def _checked_positions(given: Any, log: BanditLog, what: str) -> Ints:
+    """One position inside its decision for every decision."""
+    array = np.asarray(given)
+    lengths = np.diff(log.offsets)
+    if array.shape == (len(log),) and np.issubdtype(array.dtype, np.number):
+        inside = (array >= 0) & (array < lengths) & (array == np.floor(array))
+        if inside.all():
+            return array.astype(np.int64)
+    raise PolicyError(
+        f"{what}, for every decision, a position from 0 to its number of candidates less one."
+    )
+
+
+def _of_candidates(table: Floats, log: BanditLog) -> Floats:
+    """The entries of an (n, actions) table that belong to the log's candidates, flat."""
+    if log.candidate is None:
+        return table.reshape(-1)
+    return table[decision_of_candidate(log.offsets), log.candidate]
+
+
 def _all_candidates(log: BanditLog, policy: Any, name: str) -> Floats:
     target = resolve(log, policy, name)
     target.check(log)
     if target.flat is None:
         raise PolicyError(f"{name} needs the policy's probability of every candidate.")
-    return target.flat
+    rounded = target.tolerance > 1e-6
+    if not rounded:
+        return target.flat
+    return target.flat / np.repeat(row_sums(target.flat, log.offsets), np.diff(log.offsets))
 
 
 def _scores(scores: Scores, log: BanditLog, name: str) -> Floats:
@@ -395,7 +438,7 @@ def _scores(scores: Scores, log: BanditLog, name: str) -> Floats:
     values = log.per_candidate(
         scores(log) if callable(scores) else scores, f"{name} scores", PolicyError
     )
-    check.check_finite(values, f"{name} scores", log.source, PolicyError)
+    check.check_finite(values, f"{name} scores", log.source, PolicyError, log.offsets)
     return values
 
 

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy.errors import ParameterError, PolicyError
 from offpolicy.log import BanditLog
 from offpolicy.softmax import Ints
-from offpolicy.validation import as_floats
+from offpolicy.validation import as_floats, check_probabilities, tolerance_of, widened
+from offpolicy.weights import Floats
 
 
 class Simulated(NamedTuple):
@@ -33,7 +34,7 @@ def simulate_bandit(
     Parameters
     ----------
     X : (m, d), y : (m,)
-        Examples and labels 0 … K − 1.
+        Examples and labels: 0 … K − 1, or, if the policy is a classifier, its classes.
     policy : (m, K) array or fitted classifier
         The logging policy.
     n : int, optional
@@ -47,16 +48,18 @@ def simulate_bandit(
     100
     """
     contexts, labels = np.asarray(X), np.asarray(y)
+    if labels.ndim != 1 or not len(labels):
+        raise ParameterError(f"y has shape {labels.shape}; it must hold one label per example.")
     m = len(labels)
-    if len(contexts) != m or m == 0:
-        raise ParameterError(f"X has {len(contexts)} examples and y has {m}; they must be equal.")
-    generator = np.random.default_rng(rng)
-    raw = policy.predict_proba(contexts) if hasattr(policy, "predict_proba") else policy
-    probabilities = as_floats(raw, "policy", PolicyError)
-    if probabilities.ndim != 2 or len(probabilities) != m:
-        raise PolicyError(
-            f"policy has shape {probabilities.shape}; it must be ({m}, number of actions)."
+    if contexts.ndim == 0 or len(contexts) != m:
+        raise ParameterError(
+            f"X has {len(np.atleast_1d(contexts))} examples and y has {m}; they must be equal."
         )
+    if n is not None and n < 1:
+        raise ParameterError(f"n is {n}; there must be at least one decision.")
+    generator = np.random.default_rng(rng)
+    probabilities = _logging_policy(policy, contexts, m)
+    labels = _as_actions(labels, probabilities.shape[1], getattr(policy, "classes_", None))
     rows = np.arange(m) if n is None else generator.integers(0, m, n)
     action = sample_actions(probabilities[rows], generator)
     log = BanditLog.from_arrays(
@@ -66,6 +69,34 @@ def simulate_bandit(
         context=contexts[rows],
     )
     return Simulated(log, rows)
+
+
+def _logging_policy(policy: Any, contexts: NDArray[Any], m: int) -> Floats:
+    raw = policy.predict_proba(contexts) if hasattr(policy, "predict_proba") else policy
+    probabilities = as_floats(raw, "policy", PolicyError)
+    if probabilities.ndim != 2 or len(probabilities) != m or not probabilities.shape[1]:
+        raise PolicyError(
+            f"policy has shape {probabilities.shape}; it must be ({m}, number of actions)."
+        )
+    tolerance = tolerance_of(raw)
+    probabilities = widened(probabilities, tolerance)
+    offsets = np.arange(m + 1) * probabilities.shape[1]
+    check_probabilities(probabilities.reshape(-1), offsets, "policy", "", PolicyError, tolerance)
+    return probabilities
+
+
+def _as_actions(labels: NDArray[Any], K: int, classes: Any) -> Ints:
+    """Labels as action numbers, by the order of the classifier's classes if it has any."""
+    names = list(range(K)) if classes is None else np.asarray(classes).tolist()
+    place = {name: k for k, name in enumerate(names)}
+    codes = np.array([place.get(label, -1) for label in labels.tolist()])
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        raise ParameterError(
+            f"y, row {row}: {labels[row]!r} is not one of the policy's {K} actions "
+            f"({', '.join(map(repr, names[:5]))}{', …' if K > 5 else ''})."
+        )
+    return codes
 
 
 def sample_actions(probabilities: NDArray[np.float64], rng: np.random.Generator) -> Ints:

@@ -27,7 +27,8 @@ def softmax(scores: Floats, offsets: Ints, temperature: float = 1.0) -> Floats:
     if temperature == 0.0:
         mass = (scores == top).astype(np.float64)
     else:
-        mass = np.exp((scores - top) / temperature)
+        with np.errstate(over="ignore"):
+            mass = np.exp((scores - top) / temperature)
     return np.asarray(mass / np.repeat(row_sums(mass, offsets), lengths))
 
 

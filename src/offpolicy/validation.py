@@ -31,9 +31,12 @@ def count_of(bad: int, total: int) -> str:
 
 def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     """A contiguous float64 array; anything that is not a number is an error."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "f")
     try:
+        if isinstance(kind, str) and kind in "cmMSU":
+            raise TypeError
         return np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise error(
             f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}."
         ) from None
@@ -46,9 +49,23 @@ def tolerance_of(values: Any) -> float:
     return 1e-3 if narrow else 1e-6
 
 
-def check_length(values: Any, length: int, column: str, unit: str = "decisions") -> None:
+def widened(probabilities: Floats, tolerance: float) -> Floats:
+    """(n, K) probabilities that came as narrow floats, with their rounding taken out."""
+    total = probabilities.sum(axis=1, keepdims=True)
+    if tolerance > 1e-6 and (np.abs(total - 1.0) <= tolerance).all():
+        return np.asarray(probabilities / total)
+    return probabilities
+
+
+def check_length(
+    values: Any,
+    length: int,
+    column: str,
+    unit: str = "decisions",
+    error: type[OffpolicyError] = LogError,
+) -> None:
     if len(values) != length:
-        raise LogError(
+        raise error(
             f"{column} has {len(values):,} values, but the log has {length:,} {unit}: "
             f"there must be one value for each."
         )
@@ -106,7 +123,13 @@ def check_positive(values: Floats, column: str, source: str) -> None:
 
 
 def check_chosen_probabilities(
-    values: Floats, column: str, source: str, error: type[OffpolicyError], *, positive: bool
+    values: Floats,
+    column: str,
+    source: str,
+    error: type[OffpolicyError],
+    *,
+    positive: bool,
+    tolerance: float = 1e-6,
 ) -> None:
     """Probabilities of the chosen candidates: finite, at most 1, and above 0 if ``positive``."""
     check_finite(values, column, source, error)
@@ -124,7 +147,7 @@ def check_chosen_probabilities(
             f"{where(source, column, row)}: {values[row]} "
             f"({count_of(int(low.sum()), len(low))} are below 0). Probabilities are from 0 to 1."
         )
-    high = values > 1.0 + 1e-6
+    high = values > 1.0 + tolerance
     if high.any():
         row = int(np.argmax(high))
         raise error(
@@ -197,5 +220,5 @@ def _first_value(row: Any) -> Any:
 
 
 def _glimpse(values: Any) -> str:
-    text = repr(values)
+    text = " ".join(repr(values).split())
     return text if len(text) <= 80 else text[:77] + "..."

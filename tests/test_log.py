@@ -1,0 +1,806 @@
+"""`BanditLog`: making one from arrays, ragged or not; looking at it; what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from offpolicy import BanditLog
+from offpolicy.errors import LogError, OffpolicyError, PropensityError
+from offpolicy.labels import hash_groups
+from offpolicy.validation import BLOCK_ROWS
+
+NAN, INF = float("nan"), float("inf")
+NAT = np.array(["2026-11-03", "NaT", "2026-11-05"], dtype="datetime64[D]")
+
+ARRAYS = {
+    "action": [0, 1, 1],
+    "reward": [1.0, 0.0, 2.0],
+    "logging": [[0.8, 0.2], [0.5, 0.5], [0.3, 0.7]],
+}
+CHOSEN_ONLY = {"action": [0, 1, 1], "reward": [1.0, 0.0, 2.0], "propensity": [0.8, 0.5, 0.7]}
+RAGGED = {
+    "offsets": [0, 2, 5, 6],
+    "chosen": [1, 2, 0],
+    "reward": [1.0, 0.0, 2.0],
+    "logging": [0.4, 0.6, 0.2, 0.3, 0.5, 1.0],
+}
+NAMED = {
+    **{key: RAGGED[key] for key in ("offsets", "reward", "logging")},
+    "action": ["b", "c", "a"],
+    "candidate": ["a", "b", "a", "b", "c", "a"],
+}
+COMPANIONS = {
+    "cluster": ["u", "v", "u"],
+    "time": [10, 20, 30],
+    "row_weight": [1.0, 2.0, 4.0],
+    "context": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+}
+
+
+def objects(*values: object) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def from_arrays(**changes: object) -> BanditLog:
+    return BanditLog.from_arrays(**{**ARRAYS, **changes})
+
+
+def chosen_only(**changes: object) -> BanditLog:
+    return BanditLog.from_arrays(**{**CHOSEN_ONLY, **changes})
+
+
+def from_ragged(**changes: object) -> BanditLog:
+    return BanditLog.from_ragged(**{**RAGGED, **changes})
+
+
+def named(**changes: object) -> BanditLog:
+    return BanditLog.from_ragged(**{**NAMED, **changes})
+
+
+# -- from_arrays: what it makes ----------------------------------------------------------------
+
+
+def test_square_arrays_become_the_ragged_layout_with_equal_lengths():
+    log = from_arrays()
+    assert len(log) == 3
+    assert_array_equal(log.offsets, [0, 2, 4, 6])
+    assert_array_equal(log.chosen, [0, 1, 1])
+    assert_array_equal(log.chosen_index, [0, 3, 5])
+    assert_array_equal(log.logging, [0.8, 0.2, 0.5, 0.5, 0.3, 0.7])
+    assert_array_equal(log.propensity, [0.8, 0.5, 0.7])
+    assert log.actions == (0, 1)
+    assert log.has_equal_lengths
+    assert log.candidates_known
+    assert_array_equal(log.candidate_codes(), [0, 1, 0, 1, 0, 1])
+
+
+def test_arrays_have_the_layouts_types():
+    log = from_arrays(reward=[1, 0, 2], row_weight=[1, 2, 3])
+    assert (log.offsets.dtype, log.chosen.dtype) == (np.int64, np.int64)
+    for column in (log.reward, log.logging, log.propensity, log.row_weight):
+        assert column.dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int64, np.float64, bool])
+def test_positions_may_be_of_any_numeric_type(kind):
+    assert_array_equal(from_arrays(action=np.array([0, 1, 1], dtype=kind)).chosen, [0, 1, 1])
+
+
+def test_propensity_alone_leaves_the_candidates_unknown():
+    log = chosen_only()
+    assert not log.candidates_known
+    assert log.logging is None
+    assert_array_equal(log.offsets, [0, 1, 2, 3])
+    assert_array_equal(log.chosen, [0, 0, 0])
+    assert_array_equal(log.candidate_codes(), [0, 1, 1])
+
+
+@pytest.mark.parametrize("actions", [3, np.int64(3), [0, 1, 2], range(3)])
+def test_propensity_with_actions_knows_the_candidates(actions):
+    log = chosen_only(actions=actions)
+    assert log.candidates_known
+    assert log.actions == (0, 1, 2)
+    assert_array_equal(log.offsets, [0, 3, 6, 9])
+    assert_array_equal(log.chosen, [0, 1, 1])
+    assert_array_equal(log.propensity, [0.8, 0.5, 0.7])
+
+
+def test_neither_logging_nor_propensity_is_still_a_log():
+    log = BanditLog.from_arrays(action=[0, 1], reward=[1, 0], actions=2)
+    assert log.propensity is None
+    assert log.logging is None
+
+
+def test_an_agreeing_propensity_is_welcome_beside_logging():
+    assert_array_equal(from_arrays(propensity=[0.8, 0.5, 0.7]).propensity, [0.8, 0.5, 0.7])
+
+
+NAMES = [
+    pytest.param(("red", "green"), id="strings"),
+    pytest.param((10, 20), id="integers"),
+    pytest.param((2.5, -1.0), id="floats"),
+    pytest.param((b"x", b"y"), id="bytes"),
+    pytest.param((("a", 1), ("b", 2)), id="tuples"),
+    pytest.param((("a",), ("b", 2)), id="tuples of different lengths"),
+    pytest.param(("a", 1), id="string and integer"),
+    pytest.param((frozenset("a"), ("b", 2.5)), id="frozenset and tuple"),
+]
+
+
+@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize("wrap", [list, lambda names: objects(*names)], ids=["list", "array"])
+def test_actions_may_be_named_by_any_hashable(names, wrap):
+    first, second = names
+    log = from_arrays(action=wrap([second, first, first]), actions=names)
+    assert_array_equal(log.chosen, [1, 0, 0])
+    assert log.actions == names
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_unlisted_actions_may_be_named_by_any_hashable(names):
+    first, second = names
+    log = chosen_only(action=[second, first, second])
+    codes = log.candidate_codes()
+    assert [log.actions[code] for code in codes] == [second, first, second]
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_ragged_candidates_may_be_named_by_any_hashable(names):
+    first, second = names
+    log = BanditLog.from_ragged(
+        offsets=[0, 2, 3],
+        candidate=[second, first, first],
+        action=[first, first],
+        reward=[1, 0],
+        propensity=[0.5, 1.0],
+    )
+    assert_array_equal(log.chosen, [1, 0])
+    assert set(log.actions) == {first, second}
+
+
+def test_names_given_as_an_array_are_the_same_log_as_names_in_a_list():
+    one = chosen_only(action=[10, 20, 20], actions=np.array([10, 20]))
+    other = chosen_only(action=[10, 20, 20], actions=[10, 20])
+    assert one.fingerprint() == other.fingerprint()
+
+
+def test_companions_are_carried_along():
+    features = np.arange(18.0).reshape(3, 2, 3)
+    log = from_arrays(**COMPANIONS, candidate_features=features)
+    for name, values in COMPANIONS.items():
+        assert_array_equal(getattr(log, name), values)
+    assert_array_equal(log.candidate_features, features.reshape(6, 3))
+
+
+def test_a_context_of_one_dimension_is_one_column():
+    assert from_arrays(context=[1.0, 2.0, 3.0]).context.shape == (3, 1)
+
+
+def test_candidate_features_without_a_third_axis_are_one_feature():
+    assert from_arrays(candidate_features=np.ones((3, 2))).candidate_features.shape == (6, 1)
+
+
+# -- from_ragged: what it makes ----------------------------------------------------------------
+
+
+def test_ragged_arrays_are_taken_as_they_are():
+    log = from_ragged(**COMPANIONS, candidate_features=np.arange(12.0).reshape(6, 2))
+    assert_array_equal(log.offsets, RAGGED["offsets"])
+    assert_array_equal(log.propensity, [0.6, 0.5, 1.0])
+    assert_array_equal(log.candidate_features[2], [4.0, 5.0])
+    assert not log.has_equal_lengths
+    assert log.actions is None
+
+
+def test_chosen_by_name_is_found_inside_its_own_decision():
+    log = named()
+    assert_array_equal(log.chosen, [1, 2, 0])
+    assert log.actions == ("a", "b", "c")
+    assert_array_equal(log.candidate, [0, 1, 0, 1, 2, 0])
+    assert_array_equal(log.candidate_codes(), log.candidate)
+
+
+def test_ragged_propensity_without_logging():
+    log = from_ragged(logging=None, propensity=[0.6, 0.5, 1.0])
+    assert log.logging is None
+    assert_array_equal(log.propensity, [0.6, 0.5, 1.0])
+
+
+def test_whole_floats_do_as_offsets_and_positions():
+    log = from_ragged(offsets=[0.0, 2.0, 5.0, 6.0], chosen=[1.0, 2.0, 0.0])
+    assert (log.offsets.dtype, log.chosen.dtype) == (np.int64, np.int64)
+
+
+def test_equal_lengths_give_the_same_columns_as_square_arrays():
+    flat = [0.8, 0.2, 0.5, 0.5, 0.3, 0.7]
+    ragged = BanditLog.from_ragged(
+        offsets=[0, 2, 4, 6], chosen=ARRAYS["action"], reward=ARRAYS["reward"], logging=flat
+    )
+    square = from_arrays()
+    for name in ("offsets", "chosen", "reward", "logging", "propensity"):
+        assert_array_equal(getattr(ragged, name), getattr(square, name))
+
+
+# -- tolerance ---------------------------------------------------------------------------------
+
+
+def test_double_precision_must_sum_to_one_within_a_millionth():
+    from_arrays(logging=[[0.8, 0.2 + 5e-7], [0.5, 0.5], [0.3, 0.7]])
+    with pytest.raises(PropensityError, match=r"off by more than 1e-06"):
+        from_arrays(logging=[[0.8, 0.2 + 5e-6], [0.5, 0.5], [0.3, 0.7]])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_narrow_floats_must_sum_to_one_within_a_thousandth(kind):
+    from_arrays(logging=np.array([[0.8, 0.2005], [0.5, 0.5], [0.3, 0.7]], dtype=kind))
+    with pytest.raises(PropensityError, match=r"off by more than 0\.001"):
+        from_arrays(logging=np.array([[0.8, 0.205], [0.5, 0.5], [0.3, 0.7]], dtype=kind))
+
+
+def test_narrow_floats_are_tolerated_in_ragged_logs():
+    from_ragged(logging=np.array([0.4, 0.6005, 0.2, 0.3, 0.5, 1.0], dtype=np.float32))
+
+
+def test_a_narrow_probability_may_exceed_one_by_its_rounding():
+    from_arrays(logging=np.array([[1.0005, 0.0], [0.5, 0.5], [0.3, 0.7]], dtype=np.float32))
+
+
+# -- rows, batches, per-candidate values -------------------------------------------------------
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 1), (1, 2), (1, 3), (2, 3), (0, 3)])
+def test_rows_equal_a_log_made_of_those_rows(start, stop):
+    offsets = np.array(NAMED["offsets"])
+    flat, row = slice(offsets[start], offsets[stop]), slice(start, stop)
+    everything = {**NAMED, **COMPANIONS, "candidate_features": np.arange(12.0).reshape(6, 2)}
+    per_candidate = ("logging", "candidate", "candidate_features")
+    part = BanditLog.from_ragged(**everything).rows(start, stop)
+    expected = BanditLog.from_ragged(
+        offsets=offsets[start : stop + 1] - offsets[start],
+        **{
+            name: values[flat if name in per_candidate else row]
+            for name, values in everything.items()
+            if name != "offsets"
+        },
+    )
+    assert len(part) == stop - start
+    assert [part.actions[code] for code in part.candidate] == NAMED["candidate"][flat]
+    for name in ("offsets", "chosen", "reward", "propensity", "logging", "candidate_features"):
+        assert_array_equal(getattr(part, name), getattr(expected, name))
+    for name in COMPANIONS:
+        assert_array_equal(getattr(part, name), getattr(expected, name))
+
+
+def test_rows_of_a_log_without_extras_have_none():
+    part = chosen_only().rows(1, 3)
+    assert not part.candidates_known
+    assert_array_equal(part.propensity, [0.5, 0.7])
+    assert_array_equal(part.chosen_index, [0, 1])
+    assert (part.logging, part.cluster, part.context) == (None, None, None)
+
+
+def test_rows_do_not_copy():
+    log = from_arrays()
+    assert np.shares_memory(log.rows(1, 2).reward, log.reward)
+
+
+def test_a_log_is_its_own_only_batch():
+    log = from_arrays()
+    assert [batch is log for batch in log.batches()] == [True]
+
+
+@pytest.mark.parametrize("values", [[[1, 2], [3, 4], [5, 6]], [1, 2, 3, 4, 5, 6]])
+def test_values_per_candidate_may_be_square_or_flat(values):
+    assert_array_equal(from_arrays().per_candidate(values, "prediction"), [1, 2, 3, 4, 5, 6])
+
+
+@pytest.mark.parametrize(
+    ("log", "values", "text"),
+    [
+        (from_arrays(), np.ones(3), r"prediction has shape \(3,\).*\(6,\) or \(3, 2\)"),
+        (from_arrays(), np.ones((2, 3)), r"shape \(2, 3\).*\(6,\) or \(3, 2\)"),
+        (from_ragged(), np.ones((3, 2)), r"shape \(3, 2\).*shape \(6,\)\."),
+        (chosen_only(), np.ones((3, 2)), r"shape \(3, 2\).*give actions= "),
+        (from_arrays(), "q", "prediction must hold numbers.*found 'q'"),
+    ],
+)
+def test_values_per_candidate_of_another_shape_are_refused(log, values, text):
+    with pytest.raises(LogError, match=text):
+        log.per_candidate(values, "prediction")
+
+
+def test_a_column_name_means_nothing_without_a_frame():
+    with pytest.raises(LogError, match=r'"new" is a column name.*not made from a frame'):
+        from_arrays().named_column("new")
+
+
+# -- repr, groups, fingerprint -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("log", "text"),
+    [
+        (from_arrays(), "BanditLog(3 decisions, 2 candidates each, logging, propensity)"),
+        (from_ragged(), "BanditLog(3 decisions, 1 to 3 candidates each, logging, propensity)"),
+        (
+            chosen_only(cluster=[1, 2, 3], time=[1, 2, 3], row_weight=[1, 2, 3], source="a.csv"),
+            "BanditLog(a.csv: 3 decisions, candidates unknown, "
+            "propensity, cluster, time, row_weight)",
+        ),
+        (
+            BanditLog.from_arrays(action=[0, 1], reward=[1, 0], actions=2),
+            "BanditLog(2 decisions, 2 candidates each)",
+        ),
+    ],
+)
+def test_repr_says_what_the_log_holds(log, text):
+    assert repr(log) == text
+
+
+def test_a_log_cannot_be_reassigned():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        from_arrays().reward = np.zeros(3)
+
+
+def test_rows_of_one_cluster_share_a_group():
+    group = from_arrays(cluster=["u", "v", "u"]).group
+    assert group[0] == group[2] != group[1]
+    assert from_arrays().group is None
+
+
+def test_groups_are_the_same_on_every_machine():
+    # blake2b(str(name), digest_size=1, person=b"cluster"), noted once: later versions must agree.
+    assert_array_equal(hash_groups(np.array(["u", "v", "user-17"])), [46, 160, 41])
+
+
+def test_groups_fill_their_range_evenly():
+    counts = np.bincount(hash_groups(np.arange(25_600)), minlength=256)
+    assert len(counts) == 256
+    assert np.abs(counts - 100).max() < 60
+
+
+CHANGES = {
+    "offsets": {"offsets": [0, 2, 3, 6], "chosen": [1, 0, 2], "logging": [0.4, 0.6, 1, 0, 0, 1]},
+    "chosen": {"chosen": [0, 2, 0]},
+    "reward": {"reward": [1.0, 0.0, 2.0 + 1e-15]},
+    "logging": {"logging": [0.4, 0.6, 0.3, 0.2, 0.5, 1.0]},
+    "propensity": {"logging": None, "propensity": [0.6, 0.5, 1.0]},
+    "candidate": {"candidate": ["a", "b", "a", "b", "c", "a"]},
+    "names": {"candidate": ["a", "b", "a", "b", "d", "a"]},
+    "cluster": {"cluster": ["u", "v", "u"]},
+    "other cluster": {"cluster": ["u", "u", "v"]},
+    "time": {"time": [1, 2, 3]},
+    "row_weight": {"row_weight": [1.0, 1.0, 1.0]},
+    "context": {"context": [[1.0], [2.0], [3.0]]},
+    "candidate_features": {"candidate_features": np.ones((6, 1))},
+}
+
+
+def test_any_change_changes_the_fingerprint():
+    prints = [from_ragged(**change).fingerprint() for change in ({}, *CHANGES.values())]
+    assert len(set(prints)) == len(prints)
+
+
+@pytest.mark.parametrize("change", [{}, *({name: v} for name, v in COMPANIONS.items())])
+def test_the_same_content_has_the_same_fingerprint(change):
+    assert from_ragged(**change).fingerprint() == from_ragged(**change).fingerprint()
+
+
+def test_the_fingerprint_does_not_depend_on_where_the_log_came_from():
+    assert from_arrays(source="a.csv").fingerprint() == from_arrays().fingerprint()
+
+
+def test_the_fingerprint_tells_unknown_candidates_from_single_ones():
+    single = BanditLog.from_ragged(
+        offsets=[0, 1, 2, 3],
+        chosen=[0, 0, 0],
+        candidate=CHOSEN_ONLY["action"],
+        reward=CHOSEN_ONLY["reward"],
+        propensity=CHOSEN_ONLY["propensity"],
+    )
+    assert single.fingerprint() != chosen_only().fingerprint()
+
+
+# -- what is refused: probabilities ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("second_row", "text"),
+    [
+        ([-0.5, 1.5], r"logging, row 1, candidate 0: -0\.5 \(2 of 6 values .*negative or above 1"),
+        ([0.0, 1.5], r"logging, row 1, candidate 1: 1\.5 \(1 of 6 values"),
+        ([0.5, NAN], r"logging, row 1, candidate 1: nan \(1 of 6 values are missing"),
+        ([INF, 0.5], r"logging, row 1, candidate 0: inf \(1 of 6 values"),
+        (
+            [0.5, 0.4],
+            r"logging, row 1: the probabilities sum to 0\.9, not 1 \(1 of 3 .*divide",
+        ),
+        ([0.5, 0.6], r"logging, row 1: the probabilities sum to 1\.1, not 1 \(1 of 3 rows"),
+        ([1.0, 0.0], r"propensity, row 1: 0\.0 \(1 of 3 rows are 0 or below.*leave them out"),
+        ([1.0, 1e-310], r"propensity, row 1: 1e-310 \(1 of 3 rows are .*under 1e-300"),
+    ],
+)
+def test_logging_that_is_no_distribution_is_refused(second_row, text):
+    with pytest.raises(PropensityError, match=text):
+        from_arrays(logging=[[0.8, 0.2], second_row, [0.3, 0.7]])
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([0.4, 0.6, 0.2, 0.3, 0.6, 1.0], r"logging, row 1: .* sum to 1\.1.*1 of 3 rows"),
+        ([0.4, 0.6, 0.2, -0.3, 1.1, 1.0], r"logging, row 1, candidate 1: -0\.3 \(2 of 6 values"),
+        ([0.4, 0.6, 0.2, 0.3, 0.5, NAN], r"logging, row 2, candidate 0: nan"),
+        ([1.0, 0.0, 0.2, 0.3, 0.5, 1.0], r"propensity, row 0: 0\.0 \(1 of 3 rows"),
+    ],
+)
+def test_ragged_logging_is_refused_by_decision_and_candidate(values, text):
+    with pytest.raises(PropensityError, match=text):
+        from_ragged(logging=values)
+
+
+@pytest.mark.parametrize("bad", [[0.5, 0.4], [-0.5, 1.5]])
+def test_bad_rows_are_counted_and_placed_beyond_the_first_block(bad):
+    n = BLOCK_ROWS + 1000
+    logging = np.full((n, 2), 0.5)
+    logging[[BLOCK_ROWS + 7, n - 1]] = bad
+    with pytest.raises(PropensityError, match=f"row {BLOCK_ROWS + 7}") as caught:
+        BanditLog.from_arrays(action=np.zeros(n, int), reward=np.zeros(n), logging=logging)
+    assert ("2 of 66,536 rows" if sum(bad) < 1 else "4 of 133,072 values") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (-0.1, r"-0\.1 \(1 of 3 rows are 0 or below.*drawn.*leave them out"),
+        (0.0, r"0\.0 \(1 of 3 rows are 0 or below"),
+        (1e-301, r"1e-301 \(1 of 3 rows are .*under 1e-300"),
+        (1.25, r"1\.25 \(1 of 3 rows are above 1\).*inverse propensities, or percentages"),
+        (NAN, r"nan \(1 of 3 rows are missing or not finite\)"),
+        (INF, r"inf \(1 of 3 rows are missing or not finite\)"),
+    ],
+)
+def test_a_propensity_that_is_no_probability_is_refused(value, text):
+    with pytest.raises(PropensityError, match=rf"^a\.csv, propensity, row 1: {text}"):
+        chosen_only(propensity=[0.8, value, 0.7], source="a.csv")
+
+
+def test_logging_and_propensity_must_agree():
+    text = r"propensity, row 1: 0\.7, but logging .* 0\.5 \(2 of 3 rows disagree\).*order"
+    with pytest.raises(PropensityError, match=text):
+        from_arrays(propensity=[0.8, 0.7, 0.3])
+
+
+def test_a_missing_propensity_is_refused_beside_logging_too():
+    with pytest.raises(PropensityError, match=r"propensity, row 1: nan"):
+        from_arrays(propensity=[0.8, NAN, 0.7])
+
+
+# -- what is refused: rewards and companions ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (NAN, r"nan \(1 of 3 rows are missing or not finite\)\. Fill"),
+        (None, r"nan \(1 of 3 rows are missing or not finite\)"),
+        (-INF, r"-inf \(1 of 3 rows are missing or not finite\)"),
+        (1.1e150, r"1\.1e\+150 \(1 of 3 rows are beyond ±1e\+150\).*rescale"),
+        (-1.1e150, r"-1\.1e\+150 \(1 of 3 rows are beyond"),
+    ],
+)
+def test_an_unusable_reward_is_refused(value, text):
+    with pytest.raises(LogError, match=rf"^a\.csv, reward, row 1: {text}"):
+        from_arrays(reward=[1.0, value, 0.0], source="a.csv")
+
+
+def test_rewards_up_to_the_limit_are_taken():
+    assert_array_equal(from_arrays(reward=[1e150, -1e150, 0]).reward, [1e150, -1e150, 0])
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "text"),
+    [
+        ("row_weight", [1, NAN, 1], r"row_weight, row 1: nan \(1 of 3 rows are missing"),
+        ("row_weight", [1, INF, 1], r"row_weight, row 1: inf"),
+        (
+            "row_weight",
+            [1, 0, -1],
+            r"row_weight, row 1: 0\.0 \(2 of 3 rows are 0 or .*leave",
+        ),
+        ("row_weight", [1, -2, 1], r"row_weight, row 1: -2\.0 \(1 of 3 rows"),
+        ("context", [[1.0], [NAN], [2.0]], r"context, row 1: nan \(1 of 3 rows"),
+        ("context", [[1.0, 2.0], [3.0, -INF], [2.0, 2.0]], r"context, row 1: -inf"),
+        ("context", [[1], [None], [2]], r"context, row 1"),
+        ("time", [1.0, NAN, 2.0], r"time, row 1: nan \(1 of 3 rows"),
+        ("time", [1.0, INF, 2.0], r"time, row 1: inf"),
+        ("time", [1, None, 2], r"time, row 1"),
+        ("time", NAT, r"time, row 1"),
+        ("cluster", [1.0, NAN, NAN], r"cluster, row 1: the value is missing \(2 of 3 rows\)"),
+        ("cluster", ["u", None, "v"], r"cluster, row 1: the value is missing \(1 of 3 rows\)"),
+        ("cluster", NAT, r"cluster, row 1: the value is missing"),
+    ],
+)
+def test_a_missing_or_infinite_value_is_refused(column, values, text):
+    with pytest.raises(LogError, match=text):
+        from_arrays(**{column: values})
+
+
+def test_missing_candidate_features_are_placed_by_decision_and_candidate():
+    features = np.ones((3, 2, 2))
+    features[1, 0, 1] = NAN
+    with pytest.raises(LogError, match=r"candidate_features, row 1, candidate 0: nan"):
+        from_arrays(candidate_features=features)
+    with pytest.raises(LogError, match=r"candidate_features, row 1, candidate 2: inf"):
+        from_ragged(candidate_features=[1, 2, 3, 4, INF, 6])
+
+
+# -- what is refused: shapes and lengths -------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["action", "propensity", *COMPANIONS])
+@pytest.mark.parametrize("make", [from_arrays, chosen_only])
+def test_a_column_must_be_as_long_as_the_log(make, column):
+    text = rf"{column} has 2 values, but the log has 3 decisions: .* one value for each"
+    with pytest.raises(LogError, match=text):
+        make(**{column: [1, 1]})
+
+
+def test_logging_must_be_as_long_as_the_log():
+    with pytest.raises(LogError, match=r"logging has 2 values, but the log has 3 decisions"):
+        from_arrays(logging=[[0.5, 0.5]] * 2)
+
+
+@pytest.mark.parametrize("column", ["logging", "candidate", "candidate_features"])
+def test_a_ragged_column_must_have_a_value_for_every_candidate(column):
+    with pytest.raises(LogError, match=rf"{column} has 3 values, but the log has 6 candidates"):
+        from_ragged(**{column: [0.4, 0.6, 1.0]})
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"reward": [1.0]}, "reward has 1 values, but the log has 3 decisions"),
+        ({"chosen": [0]}, "chosen has 1 values, but the log has 3 decisions"),
+    ],
+)
+def test_ragged_columns_must_be_as_long_as_the_offsets_say(change, text):
+    with pytest.raises(LogError, match=text):
+        from_ragged(**change)
+
+
+def test_ragged_action_must_be_as_long_as_the_log():
+    with pytest.raises(LogError, match="action has 2 values, but the log has 3 decisions"):
+        named(action=["a", "b"])
+
+
+@pytest.mark.parametrize("column", ["action", "reward", "propensity", "row_weight", "cluster"])
+@pytest.mark.parametrize("values", [np.ones((3, 1), int), np.ones((3, 2), int)])
+@pytest.mark.parametrize("make", [from_arrays, chosen_only])
+def test_a_column_of_two_dimensions_is_refused(make, column, values):
+    shape = rf"\({values.shape[0]}, {values.shape[1]}\)"
+    with pytest.raises(LogError, match=rf"{column} has shape {shape}; it must have one dimension"):
+        make(**{column: values})
+
+
+@pytest.mark.parametrize("values", [[[1], [2], [0]], [[1, 1], [2, 2], [0, 0]]])
+def test_chosen_of_two_dimensions_is_refused(values):
+    with pytest.raises(LogError, match="chosen has shape"):
+        from_ragged(chosen=values)
+
+
+@pytest.mark.parametrize("values", [["b", "c", "a"], [["b", "b"], ["c", "c"], ["a", "a"]]])
+def test_ragged_action_of_two_dimensions_is_refused(values):
+    with pytest.raises(LogError, match="action has shape"):
+        named(action=np.array(values).reshape(3, -1))
+
+
+@pytest.mark.parametrize("column", ["action", "cluster", "time", "context"])
+@pytest.mark.parametrize("make", [from_arrays, chosen_only])
+def test_a_single_value_is_no_column(make, column):
+    with pytest.raises(LogError, match=column):
+        make(**{column: 1})
+
+
+@pytest.mark.parametrize("column", ["cluster", "time", "context", "candidate_features"])
+def test_rows_of_different_lengths_are_refused(column):
+    with pytest.raises(LogError, match=column):
+        from_arrays(**{column: [[1, 2], [3], [4]]})
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 3), (3, 1, 4), (3, 3, 2), (5,), (3,), (4, 3)])
+def test_candidate_features_of_another_shape_are_refused(shape):
+    with pytest.raises(LogError, match="candidate_features"):
+        from_arrays(candidate_features=np.ones(shape))
+
+
+@pytest.mark.parametrize("logging", [[0.5, 0.5, 0.5], np.full((3, 1, 2), 0.5), 0.5])
+def test_logging_must_have_two_dimensions(logging):
+    with pytest.raises(LogError, match=r"logging has shape .*\(n, K\).*from_ragged.*propensity="):
+        from_arrays(logging=logging)
+
+
+def test_ragged_logging_must_be_flat():
+    with pytest.raises(PropensityError, match=r"logging has shape \(3, 2\)"):
+        from_ragged(offsets=[0, 2, 4, 6], chosen=[0, 0, 0], logging=[[0.5, 0.5]] * 3)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "found"),
+    [
+        ("reward", ["x", "y", "z"], r"found \['x', 'y', 'z'\]"),
+        ("reward", [[1], [1, 2], [3]], "all rows of one length"),
+        ("reward", {"a": 1}, "found {'a': 1}"),
+        ("propensity", ["x", "y", "z"], "found"),
+        ("row_weight", ["x", "y", "z"], "found"),
+        ("logging", "pi0", "found 'pi0'"),
+        ("logging", [[0.5, 0.5], [1.0], [0.5, 0.5]], "all rows of one length"),
+        ("candidate_features", [["a", "b"]] * 3, "found"),
+    ],
+)
+def test_what_is_not_a_number_is_refused(column, values, found):
+    with pytest.raises(LogError, match=rf"{column} must hold numbers.*{found}"):
+        from_arrays(**{column: values})
+
+
+def test_a_long_value_is_cut_short_in_the_message():
+    with pytest.raises(LogError) as caught:
+        from_arrays(reward=["not a number"] * 1000)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        lambda: BanditLog.from_arrays(action=[], reward=[], logging=np.zeros((0, 2))),
+        lambda: BanditLog.from_arrays(action=[], reward=[], propensity=[]),
+        lambda: BanditLog.from_ragged(offsets=[0], chosen=[], reward=[], logging=[]),
+        lambda: BanditLog(offsets=np.zeros(1, int), chosen=np.zeros(0, int), reward=np.zeros(0)),
+    ],
+)
+def test_an_empty_log_is_refused(empty):
+    with pytest.raises(LogError, match="The log is empty"):
+        empty()
+
+
+# -- what is refused: actions and candidates ---------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "count"), [(2, 1), (-1, 1)])
+def test_a_position_outside_the_actions_is_refused(value, count):
+    text = rf"action, row 1: {value}, but there are 2 actions, 0 to 1 \({count} of 3 rows.*actions="
+    with pytest.raises(LogError, match=text):
+        from_arrays(action=[0, value, 1])
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one():
+    text = r"a\.csv, action, row 1: 'gren' is not among the 2 actions\. Did you mean \"green\"\?"
+    with pytest.raises(LogError, match=text):
+        from_arrays(action=["red", "gren", "red"], actions=["red", "green"], source="a.csv")
+
+
+def test_an_unknown_name_like_no_other_has_no_suggestion():
+    with pytest.raises(LogError, match=r"'q' is not among the 2 actions\. Every chosen"):
+        from_arrays(action=["red", "q", "red"], actions=["red", "green"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", None, "b"],
+        [1.0, NAN, 2.0],
+        objects("a", NAN, "b"),
+        pytest.param(NAT, id="NaT"),
+    ],
+)
+def test_a_missing_action_is_refused(values):
+    with pytest.raises(LogError, match=r"action, row 1: the value is missing \(1 of 3 rows\)"):
+        chosen_only(action=values)
+
+
+def test_a_missing_action_of_pandas_is_refused():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(LogError, match=r"action, row 1: the value is missing"):
+        chosen_only(action=objects("a", pandas.NA, "b"))
+
+
+def test_names_that_cannot_be_told_apart_are_refused():
+    with pytest.raises(LogError, match="action"):
+        chosen_only(action=objects({}, {}, {}))
+    with pytest.raises(LogError, match="actions"):
+        from_arrays(actions=[["a"], ["b"]])
+
+
+def test_actions_named_twice_are_refused():
+    with pytest.raises(LogError, match="actions names one action twice"):
+        from_arrays(action=["a", "a", "a"], actions=["a", "a"])
+
+
+def test_as_many_names_as_columns_are_needed():
+    with pytest.raises(LogError, match="actions has 3 names, but logging has 2 columns"):
+        from_arrays(actions=3)
+
+
+@pytest.mark.parametrize("actions", [0, -1, []])
+def test_there_must_be_an_action(actions):
+    with pytest.raises(LogError, match=r"0 actions|at least one"):
+        chosen_only(actions=actions)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([1, 2, -1], r"chosen, row 2: position -1, but the decision has 1 candidates \(1 of 3"),
+        ([2, 3, 0], r"chosen, row 0: position 2, but the decision has 2 candidates \(2 of 3"),
+        ([1, 0.5, 0], r"chosen, row 1: 0\.5 is not a whole number"),
+        ([1, NAN, 0], r"chosen, row 1: nan \(1 of 3 rows are missing"),
+        ([1, None, 0], r"chosen, row 1: nan"),
+        (["b", "c", "a"], r"chosen must hold numbers"),
+        ([1, 1e30, 0], r"chosen, row 1"),
+    ],
+)
+def test_an_impossible_position_is_refused(values, text):
+    with pytest.raises(LogError, match=text):
+        from_ragged(chosen=values)
+
+
+def test_a_name_that_is_no_candidate_of_its_decision_is_refused():
+    text = r"a\.csv, action, row 0: 'c' is not among the decision's candidates \(2 of 3 rows"
+    with pytest.raises(LogError, match=text):
+        named(action=["c", "c", "b"], source="a.csv")
+
+
+def test_a_missing_candidate_is_placed_by_decision_and_candidate():
+    with pytest.raises(LogError, match=r"candidate, row 1, candidate 1: the value is missing"):
+        named(candidate=["a", "b", "a", None, "c", "a"])
+
+
+def test_a_candidate_listed_twice_is_refused():
+    text = r"a\.csv, candidate, row 1: 'a' is listed twice.*add up their probabilities"
+    with pytest.raises(LogError, match=text):
+        named(candidate=["a", "b", "a", "c", "a", "a"], source="a.csv")
+
+
+@pytest.mark.parametrize("change", [{"action": ["b", "c", "a"]}, {"chosen": None}])
+def test_either_positions_or_names_are_needed(change):
+    with pytest.raises(LogError, match=r"either chosen .* or action .* not both"):
+        from_ragged(**change)
+
+
+def test_names_of_the_chosen_need_names_of_the_candidates():
+    with pytest.raises(LogError, match="candidate, the names of the candidates, is missing"):
+        from_ragged(chosen=None, action=["b", "c", "a"])
+
+
+@pytest.mark.parametrize(
+    ("offsets", "text"),
+    [
+        ([1, 2, 5, 6], "must start at 0; they start at 1"),
+        ([0, 2, 2, 6], "offsets, row 1: the decision has 0 candidates; .* at least one"),
+        ([0, 3, 2, 6], "offsets, row 1: the decision has -1 candidates"),
+        ([0, 2.5, 5, 6], r"offsets, row 1: 2\.5 is not a whole number"),
+        ([0, NAN, 5, 6], r"offsets, row 1: nan"),
+        ([0, 2, 5, 1e30], "offsets"),
+        (["a", "b"], "offsets must hold numbers"),
+        ([], r"offsets must hold n \+ 1 integers"),
+        ([[0, 2, 5, 6]], r"offsets must hold n \+ 1 integers"),
+        (6, r"offsets must hold n \+ 1 integers"),
+        ([0, 2, 6], "reward has 3 values, but the log has 2 decisions"),
+        ([0, 2, 5, 7], "logging has 6 values, but the log has 7 candidates"),
+    ],
+)
+def test_bad_offsets_are_refused(offsets, text):
+    with pytest.raises(LogError, match=text):
+        from_ragged(offsets=offsets)
+
+
+def test_every_refusal_is_a_value_error_too():
+    with pytest.raises(ValueError, match="reward") as caught:
+        from_arrays(reward=["x", "y", "z"])
+    assert isinstance(caught.value, OffpolicyError)

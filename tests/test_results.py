@@ -1,0 +1,564 @@
+"""What `evaluate` returns and refuses: indexing, text, JSON, frames, files, and every error."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from html.parser import HTMLParser
+
+import numpy as np
+import polars as pl
+import pytest
+
+import offpolicy as op
+from offpolicy import errors
+from offpolicy.intervals import Interval
+from offpolicy.results import write_whole
+
+CHOSEN_ONLY = ["IPS", "CIPS(M=2)", "SNIPS", "SGIPS(lam=0.5)"]
+MODEL = ["DM"]
+BOTH = [
+    "DR", "SNDR", "SB(tau=0.5)", "SWITCH-DR(M=2)", "DRos(lam=2)", "SGDR(lam=0.5)", "CAB-DR(M=2)",
+]  # fmt: skip
+EVERYTHING = ["SWITCH(M=2)", "CAB(M=2)"]
+ODD_NAMES = [
+    "inf", "-inf", "NaN", "null", "", "</script>", "naïve 日本 🎉 \u2028", 'quote " \\ tab \t',
+]  # fmt: skip
+
+
+def bare(name: str) -> str:
+    return name.split("(", maxsplit=1)[0]
+
+
+@pytest.fixture
+def log() -> op.BanditLog:
+    return op.BanditLog.from_arrays(
+        action=[0, 1, 0, 1], reward=[1, 0, 1, 1], logging=[[0.5, 0.5]] * 4
+    )
+
+
+PI = np.array([[0.9, 0.1]] * 4)
+OTHER = np.array([[0.2, 0.8]] * 4)
+DELTA_HAT = np.array([[0.7, 0.2]] * 4)
+
+
+@pytest.fixture
+def result(log) -> op.Result:
+    estimators = ["IPS", "CAB(M=1)", "CAB(M=10)", "DR"]
+    return op.evaluate(log, {"new": PI, "old": OTHER}, prediction=DELTA_HAT, estimators=estimators)
+
+
+# -- indexing --------------------------------------------------------------------------------
+
+
+def test_index_by_name_or_estimator(log):
+    result = op.evaluate(log, PI, prediction=DELTA_HAT, estimators=["IPS", "CAB(M=10)"])
+    assert result["IPS"] is result[op.IPS()] is result["policy", "IPS"]
+    assert result["CAB"] is result["CAB(M=10)"] is result[op.CAB(M=10)] is result[op.CAB()]
+
+
+def test_index_by_policy_and_estimator(result):
+    assert result["old", "IPS"].policy == "old"
+    assert result["new", op.CAB(M=10)].estimator == "CAB(M=10)"
+    assert [row.policy for row in result] == ["new"] * 4 + ["old"] * 4
+    assert (len(result), result.policies) == (8, ("new", "old"))
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("IPS", 'There are 2 policies: ask for result["new", "IPS"].'),
+        (("new", "CAB"), '"CAB" could be CAB(M=1) or CAB(M=10).'),
+        (("new", "CAB(M=11)"), '"CAB(M=11)" was not among the estimators. Did you mean "CAB(M='),
+        (("new", "DM"), "There are IPS, CAB(M=1), CAB(M=10), DR."),
+        (
+            ("nwe", "IPS"),
+            'There is no policy "nwe". Did you mean "new"? The policies are new, old.',
+        ),
+    ],
+)
+def test_index_errors_say_what_there_is(result, key, message):
+    with pytest.raises(errors.ParameterError) as caught:
+        result[key]
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("estimators", "chosen"),
+    [
+        (["DM", "IPS"], "DM"),
+        (["IPS", "SNIPS"], "SNIPS"),
+        (["SNIPS", "DR", "SWITCH-DR(M=2)"], "DR"),
+        (["DR", "CAB(M=10)"], "CAB(M=10)"),
+        (["CAB(M=10)", "CAB-DR(M=2)", "CAB-DR(M=3)"], "CAB-DR(M=2)"),
+    ],
+)
+def test_headline_is_the_most_trustworthy_row_of_the_first_policy(log, estimators, chosen):
+    result = op.evaluate(
+        log, {"new": PI, "old": OTHER}, prediction=DELTA_HAT, estimators=estimators
+    )
+    assert result.headline is result["new", chosen]
+
+
+def test_an_estimate_knows_its_member(result):
+    row = result["new", "CAB(M=10)"]
+    assert (row.member, row.M) == (op.CAB(M=10), 10.0)
+    assert result["new", "IPS"].M is None
+
+
+def test_an_ice_has_no_clipping_constant(log):
+    ice = op.ICE(alpha=np.zeros_like, beta=np.ones_like, gamma=np.zeros_like)
+    row = op.evaluate(log, PI, prediction=DELTA_HAT, estimators=[ice])[ice]
+    assert row.M is None
+
+
+# -- text ------------------------------------------------------------------------------------
+
+
+def test_sentence(log):
+    result = op.evaluate(log, PI, estimators=["IPS"])
+    assert result.sentence() == (
+        "policy: 0.95 [-0.01517, 1.9152] by IPS, 0.2 above what ran (0.75, 4 decisions)."
+    )
+    assert str(result).splitlines()[0] == result.sentence()
+
+
+def test_sentence_says_below(log):
+    assert ", 0.15 below what ran (" in op.evaluate(log, OTHER, estimators=["IPS"]).sentence()
+
+
+def test_table_is_aligned(log, result):
+    for table in (result.to_text(), op.evaluate(log, PI, estimators=["IPS"]).to_text()):
+        assert len({len(line) for line in table.splitlines()}) == 1
+
+
+def test_table_names_the_policies_only_if_there_are_several(log, result):
+    head, rule, *body = result.to_text().splitlines()
+    assert head.split()[:4] == ["policy", "estimator", "value", "stderr"]
+    assert set(rule) == {"─", " "}
+    assert [line.split()[:2] for line in body] == [[row.policy, row.estimator] for row in result]
+    assert op.evaluate(log, PI, estimators=["IPS"], level=0.8).to_text().split()[:5] == [
+        "estimator", "value", "stderr", "low", "0.8",
+    ]  # fmt: skip
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.data: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+
+    def handle_data(self, data):
+        self.data.append(data)
+
+
+def test_html_escapes_everything(log):
+    nasty = "<script>alert('x')</script> & \"co\""
+    ice = op.ICE(np.zeros_like, np.ones_like, np.zeros_like, label="<img src=x onerror=y>")
+    page = Tags(
+        op.evaluate(
+            log, {nasty: PI, "b": PI}, prediction=DELTA_HAT, estimators=[ice, "IPS"]
+        )._repr_html_()
+    )
+    assert page.tags == {"p", "table", "tr", "th", "td"}
+    assert page.data.count(nasty) == 2
+    assert page.data.count(ice.label) == 2
+
+
+# -- JSON ------------------------------------------------------------------------------------
+
+
+def strict(text: str) -> dict:
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_json_round_trip(log, name, tmp_path):
+    result = op.evaluate(log, {name: PI, "b": OTHER}, prediction=DELTA_HAT)
+    path = tmp_path / "result.json"
+    text = result.to_json(path)
+    assert op.Result.from_json(text) == result
+    assert path.read_text(encoding="utf-8") == text
+    assert strict(text)["estimates"][0]["policy"] == name
+
+
+def test_json_round_trip_with_infinite_errors():
+    log = op.BanditLog.from_arrays(action=["a"], reward=[1], propensity=[0.5])
+    result = op.evaluate(log, {"inf": [0.5]})
+    body = strict(result.to_json())
+    assert body["estimates"][0]["interval"] == ["-inf", "inf"]
+    again = op.Result.from_json(result.to_json())
+    assert again == result
+    assert again["IPS"].stderr == math.inf
+
+
+def test_equal_inputs_give_equal_bytes(large_log):
+    first, second = (
+        op.evaluate(large_log, op.Uniform(), prediction=np.ones(large_log.offsets[-1])).to_json()
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def damaged(result: op.Result, **changes: object) -> str:
+    return json.dumps(json.loads(result.to_json()) | changes)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "{}", '"schema"'])
+def test_other_json_is_not_a_result(text):
+    with pytest.raises(errors.ResultError, match=r"^This is not a result: no JSON object with a"):
+        op.Result.from_json(text)
+
+
+def test_another_schema_is_named(result):
+    with pytest.raises(errors.ResultError) as caught:
+        op.Result.from_json(damaged(result, schema="offpolicy.result/2"))
+    assert str(caught.value) == (
+        'The schema is "offpolicy.result/2"; this version reads "offpolicy.result/1".'
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"estimates": 5},
+        {"estimates": []},
+        {"estimates": ["x"]},
+        {"estimates": [{}]},
+        {"logged": []},
+        {"logged": {}},
+        {"logged": None},
+    ],
+    ids=str,
+)
+def test_damaged_json_is_refused(result, changes):
+    with pytest.raises(errors.ResultError, match=r"^The result is damaged"):
+        op.Result.from_json(damaged(result, **changes))
+
+
+@pytest.mark.parametrize(
+    "cell", [{"value": "x"}, {"value": None}, {"interval": [1]}, {"surprise": 1}], ids=str
+)
+def test_damaged_rows_are_refused(result, cell):
+    row = json.loads(result.to_json())["estimates"][0]
+    with pytest.raises(errors.ResultError, match=r"^The result is damaged"):
+        op.Result.from_json(damaged(result, estimates=[row | cell]))
+
+
+# -- frames ----------------------------------------------------------------------------------
+
+FRAME = {
+    "policy", "estimator", "value", "stderr", "low", "high", "level", "imputed_mass", "ess",
+    "largest_weight", "policy_stderr",
+}  # fmt: skip
+
+
+def test_frame_has_one_row_per_estimate(result):
+    frame = result.to_frame()
+    assert set(frame.column_names) == FRAME
+    assert frame["value"].to_pylist() == [row.value for row in result]
+    assert frame["low"].to_pylist() == [row.interval.low for row in result]
+    assert frame["high"].to_pylist() == [row.interval.high for row in result]
+
+
+def test_frame_becomes_pandas_and_polars(result):
+    for frame in (result.to_frame().to_pandas(), pl.DataFrame(result.to_frame())):
+        assert set(frame.columns) == FRAME
+        assert len(frame) == 8
+        assert list(frame["estimator"]) == [row.estimator for row in result]
+
+
+def test_frame_types_do_not_depend_on_the_values(log, result):
+    alone = op.evaluate(log, PI, prediction=DELTA_HAT, estimators=["DM"])
+    assert alone["DM"].ess is None
+    assert alone.to_frame().schema.equals(result.to_frame().schema)
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("before", [None, "old"])
+@pytest.mark.parametrize("failure", [OSError("disk full"), KeyboardInterrupt()], ids=repr)
+def test_a_failed_write_leaves_the_old_content(tmp_path, monkeypatch, step, before, failure):
+    path = tmp_path / "result.json"
+    if before is not None:
+        path.write_text(before)
+
+    def fail(*args):
+        raise failure
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(type(failure)):
+        write_whole(path, "new")
+    assert [item.name for item in tmp_path.iterdir()] == ([path.name] if before else [])
+    assert before is None or path.read_text() == before
+
+
+def test_a_text_that_cannot_be_encoded_leaves_nothing(tmp_path):
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(tmp_path / "result.json", "x" * 100_000 + "\ud800")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_replaces_the_old_content(tmp_path):
+    path = tmp_path / "result.json"
+    for text in ("old", "日本\n"):
+        write_whole(path, text)
+    assert path.read_text(encoding="utf-8") == "日本\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_written_file_has_ordinary_permissions(tmp_path):
+    write_whole(tmp_path / "ours", "x")
+    (tmp_path / "plain").write_text("x")
+    ours, plain = (stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ours", "plain"))
+    assert ours == plain
+
+
+# -- intervals -------------------------------------------------------------------------------
+
+
+def test_a_higher_level_gives_a_wider_interval(log):
+    narrow, wide = (op.evaluate(log, PI, level=level).headline.interval for level in (0.5, 0.99))
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+@pytest.mark.parametrize("value", [0, 0.5, np.float64(0.5), np.float32(0.5), np.int64(1)])
+def test_an_interval_contains_numbers_of_any_type(value):
+    assert value in Interval(0.0, 1.0)
+    assert value not in Interval(2.0, 3.0)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95, math.nan])
+def test_level_must_be_a_share(log, level):
+    with pytest.raises(errors.ParameterError) as caught:
+        op.evaluate(log, PI, level=level)
+    assert str(caught.value) == (
+        f"level is {level}; it is the coverage asked for, between 0 and 1 (0.95, say)."
+    )
+
+
+# -- which columns are needed ----------------------------------------------------------------
+
+_chosen = {"action": [0, 1, 0, 1], "reward": [1, 0, 1, 1], "actions": 2}
+_propensity = {"propensity": [0.5] * 4}
+_logging = {"logging": [[0.5, 0.5]] * 4}
+WITHOUT = {
+    "logging": (_chosen | _propensity, PI, DELTA_HAT, CHOSEN_ONLY + MODEL + BOTH),
+    "prediction": (_chosen | _logging, PI, None, CHOSEN_ONLY),
+    "policy": (_chosen | _logging, PI[[0, 1, 2, 3], [0, 1, 0, 1]], DELTA_HAT, CHOSEN_ONLY),
+    "propensity": (_chosen, PI, DELTA_HAT, MODEL),
+}
+PHRASE = {
+    "logging": "logging, the logger's probability of every candidate",
+    "prediction": "prediction, the reward model's estimate for every candidate",
+    "policy": "the policy's probability of every candidate",
+    "propensity": "the propensity of the chosen action",
+}
+
+
+@pytest.mark.parametrize("missing", WITHOUT)
+@pytest.mark.parametrize("name", CHOSEN_ONLY + MODEL + BOTH + EVERYTHING)
+def test_a_missing_column_is_named_with_what_still_works(missing, name):
+    arrays, policy, prediction, works = WITHOUT[missing]
+    log = op.BanditLog.from_arrays(**arrays)
+    if name in works:
+        assert op.evaluate(log, policy, prediction=prediction, estimators=[name])[name]
+        return
+    with pytest.raises(errors.MissingColumnError) as caught:
+        op.evaluate(log, policy, prediction=prediction, estimators=[name])
+    text = str(caught.value)
+    assert text.startswith(f"{bare(name)} needs ")
+    assert PHRASE[missing] in text
+    still = text.split("These still work: ")[1].rstrip(".").split(", ")
+    assert set(still) == {bare(one) for one in works}
+
+
+@pytest.mark.parametrize("missing", WITHOUT)
+def test_default_estimators_are_those_that_work(missing):
+    arrays, policy, prediction, works = WITHOUT[missing]
+    result = op.evaluate(op.BanditLog.from_arrays(**arrays), policy, prediction=prediction)
+    assert {row.member.name for row in result} <= {bare(one) for one in works}
+
+
+def test_a_log_without_propensities_is_told_so():
+    log = op.BanditLog.from_arrays(**_chosen)
+    with pytest.raises(errors.MissingColumnError, match="propensity"):
+        op.evaluate(log, PI)
+
+
+# -- estimators and policies asked for -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimators", "message"),
+    [
+        (["CAB"], 'CAB: M is not given. Write, for example, "CAB(M=0.5)".'),
+        ([op.SB()], 'SB: tau is not given. Write, for example, "SB(tau=0.5)".'),
+        (["IPS", "ips"], '"IPS" is asked for twice.'),
+        (["CAB(M=1)", op.CAB(M=1.0)], '"CAB(M=1)" is asked for twice.'),
+        ([], "There is no estimator to compute."),
+        (["CBA(M=1)"], 'Did you mean "CAB"?'),
+    ],
+    ids=str,
+)
+def test_estimators_that_cannot_be_computed(log, estimators, message):
+    with pytest.raises(errors.EstimatorError) as caught:
+        op.evaluate(log, PI, prediction=DELTA_HAT, estimators=estimators)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("wanted", [op.DM, 3, None], ids=["class", "number", "none"])
+def test_what_is_no_estimator_is_refused(log, wanted):
+    with pytest.raises(errors.EstimatorError):
+        op.evaluate(log, PI, prediction=DELTA_HAT, estimators=[wanted])
+
+
+def test_one_estimator_needs_no_list(log):
+    assert len(op.evaluate(log, PI, estimators="IPS")) == 1
+    assert len(op.evaluate(log, PI, estimators=op.IPS())) == 1
+
+
+def test_no_policy_is_refused(log):
+    with pytest.raises(errors.ParameterError, match=r"^There is no policy to evaluate\.$"):
+        op.evaluate(log, {})
+
+
+@pytest.mark.parametrize("column", ["policy", "prediction"])
+def test_a_column_name_needs_a_frame(log, column):
+    arguments = {"policy": PI, "prediction": DELTA_HAT} | {column: "q"}
+    with pytest.raises(errors.LogError, match=r'^"q" is a column name, but this log was not made'):
+        op.evaluate(log, **arguments)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4,), (2, 4), (4, 3), (4, 2, 1)])
+def test_a_prediction_of_the_wrong_shape(log, shape):
+    with pytest.raises(errors.PredictionError) as caught:
+        op.evaluate(log, PI, prediction=np.zeros(shape))
+    assert str(caught.value) == (
+        f"prediction has shape {shape}, but must have one value per candidate: "
+        f"shape (8,) or (4, 2)."
+    )
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_prediction_that_is_not_finite_is_found_by_row(log, bad):
+    delta_hat = DELTA_HAT.copy()
+    delta_hat[2, 1] = bad
+    with pytest.raises(errors.PredictionError, match=rf"^prediction, row 2\b.*{bad}"):
+        op.evaluate(log, PI, prediction=delta_hat)
+
+
+# -- large logs take the compiled path -------------------------------------------------------
+
+LARGE, WIDE, BAD_ROW = 20_500, 20, 17_777
+
+
+@pytest.fixture(scope="module")
+def large_log() -> op.BanditLog:
+    rng = np.random.default_rng(5)
+    return op.BanditLog.from_arrays(
+        action=rng.integers(0, WIDE, LARGE),
+        reward=rng.random(LARGE),
+        logging=np.full((LARGE, WIDE), 1.0 / WIDE),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({3: 0.06}, rf"^policy, row {BAD_ROW}: the probabilities sum to 1\.01, not 1 \(1 of 20,5"),
+        ({3: -0.1, 4: 0.2}, rf"^policy, row {BAD_ROW}, candidate 3: -0\.1 "),
+        ({3: math.nan}, rf"^policy, row {BAD_ROW}, candidate 3: nan "),
+    ],
+    ids=["sum", "negative", "missing"],
+)
+@pytest.mark.parametrize("estimators", [["IPS"], ["DM", "CAB(M=10)"]], ids=str)
+def test_a_bad_policy_in_a_large_log_is_found_by_row(large_log, change, message, estimators):
+    pi = np.full((LARGE, WIDE), 1.0 / WIDE)
+    for candidate, value in change.items():
+        pi[BAD_ROW, candidate] = value
+    with pytest.raises(errors.PolicyError, match=message):
+        op.evaluate(large_log, pi, prediction=np.ones((LARGE, WIDE)), estimators=estimators)
+
+
+@pytest.mark.parametrize("estimators", [["IPS"], ["DM"], ["CAB(M=10)"]], ids=str)
+def test_a_bad_prediction_in_a_large_log_is_found_by_row(large_log, estimators):
+    delta_hat = np.ones((LARGE, WIDE))
+    delta_hat[BAD_ROW, 3] = math.nan
+    with pytest.raises(errors.PredictionError, match=rf"^prediction, row {BAD_ROW}\b.*nan"):
+        op.evaluate(large_log, op.Uniform(), prediction=delta_hat, estimators=estimators)
+
+
+def test_a_large_policy_in_single_precision_may_be_rounded(large_log):
+    pi = np.random.default_rng(0).dirichlet(np.ones(WIDE), LARGE).astype(np.float32)
+    assert len(op.evaluate(large_log, pi, estimators=["IPS"])) == 1
+
+
+# -- support and overflow --------------------------------------------------------------------
+
+NEVER = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*CHOSEN_ONLY, *BOTH, *EVERYTHING, "SGIPS(lam=0)", "SGDR(lam=0)", "CAB(M=inf)"],
+)
+def test_no_overlap_is_no_answer(log, name):
+    with pytest.raises(errors.SupportError) as caught:
+        op.evaluate(log, {"new": NEVER}, prediction=DELTA_HAT, estimators=[name])
+    assert str(caught.value).startswith(
+        "new gives probability 0 to every action that was chosen, so no reward in this log says "
+        "anything about it."
+    )
+
+
+def test_no_overlap_of_one_policy_names_it(log):
+    with pytest.raises(errors.SupportError, match=r"^second gives probability 0"):
+        op.evaluate(log, {"first": PI, "second": NEVER})
+
+
+def test_the_model_alone_answers_without_overlap(log):
+    row = op.evaluate(log, NEVER, prediction=DELTA_HAT, estimators=["DM"])["DM"]
+    assert row.value == pytest.approx(0.45)
+    assert row.imputed_mass == pytest.approx(1.0)
+    assert row.ess is None
+
+
+@pytest.mark.parametrize("name", ["SWITCH(M=0.1)", "SWITCH-DR(M=0.1)"])
+def test_a_switch_that_is_never_on_is_not_a_lack_of_overlap(log, name):
+    row = op.evaluate(log, PI, prediction=DELTA_HAT, estimators=[name])[name]
+    assert row.value == pytest.approx(0.65)
+
+
+def extreme(reward: float, propensity: float) -> op.BanditLog:
+    return op.BanditLog.from_arrays(
+        action=["a", "b"], reward=[reward, 1.0], propensity=[propensity, 0.5]
+    )
+
+
+@pytest.mark.parametrize("name", ["IPS", "CIPS(M=inf)", "SGIPS(lam=0)"])
+def test_an_overflow_is_refused(name):
+    with pytest.raises(errors.EstimatorError) as caught:
+        op.evaluate(extreme(1e150, 1e-300), [1.0, 0.5], estimators=[name])
+    assert str(caught.value) == (
+        f"{op.parse(name)} overflows: the largest weight is 1e+300. "
+        f"Use an estimator that bounds the weights, CAB-DR(M=10) for example."
+    )
+
+
+def test_a_spread_that_overflows_is_infinite():
+    row = op.evaluate(extreme(1.0, 1e-200), [1.0, 0.5], estimators=["IPS"])["IPS"]
+    assert row.value == pytest.approx(5e199)
+    assert row.stderr == math.inf
+    assert row.interval == (-math.inf, math.inf)
