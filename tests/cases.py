@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
-from reference import Decision
 
 import offpolicy as op
+from reference import Decision
 
 ALL_MEMBERS = [
     "DM", "IPS", "DR", "SNIPS", "SNDR",

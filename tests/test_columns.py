@@ -422,7 +422,7 @@ def test_an_action_must_be_a_plain_value(action):
 
 @pytest.mark.parametrize("reward", [["x", "y", "z"], [[1, 2], [3, 4], [5, 6]]])
 def test_a_reward_must_be_a_number(reward):
-    with pytest.raises(LogError, match="reward must (hold numbers|be a single value)"):
+    with pytest.raises(LogError, match=r"reward must (hold numbers|be a single value)"):
         log_of(CHOSEN_ONLY, reward=reward)
 
 

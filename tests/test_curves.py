@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-import reference
-from cases import Case, cases, make_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offpolicy as op
+import reference
+from cases import Case, cases, make_case
 from offpolicy import curves, scan
 from offpolicy.curves import GRID
 from offpolicy.errors import EstimatorError, LogError, ParameterError, SupportError
@@ -60,17 +60,18 @@ def test_path_grid_and_single_evaluation_agree(case, name):
 def test_compiled_grid_agrees(monkeypatch, name, shift, weighted):
     rng = np.random.default_rng(8)
     case = make_case(rng, 300, most=9, shift=shift, unsupported=0.2, tiny=1e-9, weighted=weighted)
-    slow = sweep(case, name, grid=GRID)
+    Ms = GRID[::7]
+    slow = sweep(case, name, grid=Ms)
     monkeypatch.setattr(scan, "SMALL", 0)
     monkeypatch.setattr(scan, "BLOCK", 101)
-    fast = sweep(case, name, grid=GRID)
-    unit = np.array([terms(case, name, M) for M in GRID])
+    fast = sweep(case, name, grid=Ms)
+    unit = np.array([terms(case, name, M) for M in Ms])
     assert (np.abs(slow.values - fast.values) <= 1e-12 * unit).all()
-    assert (np.abs(slow.stderr_at(GRID) - fast.stderr_at(GRID)) <= 1e-12 * unit).all()
+    assert (np.abs(slow.stderr_at(Ms) - fast.stderr_at(Ms)) <= 1e-12 * unit).all()
     np.testing.assert_allclose(slow.imputed_mass, fast.imputed_mass, atol=1e-13)
     path = sweep(case, name)
-    assert (np.abs(path.at(GRID) - fast.values) <= 1e-12 * unit).all()
-    assert (np.abs(path.stderr_at(GRID) - fast.stderr_at(GRID)) <= 1e-12 * unit).all()
+    assert (np.abs(path.at(Ms) - fast.values) <= 1e-12 * unit).all()
+    assert (np.abs(path.stderr_at(Ms) - fast.stderr_at(Ms)) <= 1e-12 * unit).all()
 
 
 @pytest.mark.parametrize("name", SWEPT)
@@ -152,7 +153,7 @@ def test_clustered_logs_have_clustered_grids_and_no_path():
         cluster=np.arange(400) // 4,
     )  # fmt: skip
     options = {"prediction": case.delta_hat, "estimator": "CAB"}
-    with pytest.raises(LogError, match="no clustered standard errors. Give grid="):
+    with pytest.raises(LogError, match=r"no clustered standard errors. Give grid="):
         op.sweep(log, case.pi, **options)
     curve = op.sweep(log, case.pi, **options, grid=[1.0, 5.0])
     row = op.evaluate(log, case.pi, prediction=case.delta_hat, estimators=["CAB(M=5)"])["CAB"]

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-import reference
-from cases import ALL_MEMBERS, Case, cases, make_case
 from hypothesis import given, settings
 
 import offpolicy as op
+import reference
+from cases import ALL_MEMBERS, Case, cases, make_case
 from offpolicy import scan
 from offpolicy.errors import SupportError
 from offpolicy.estimators import NAMED, Estimator, parse

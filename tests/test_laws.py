@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from cases import ALL_MEMBERS, Case, cases, make_case
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import offpolicy as op
+from cases import ALL_MEMBERS, Case, cases, make_case
 from offpolicy.errors import SupportError
 from offpolicy.estimators import NAMED, parse
 from offpolicy.testing import LawBroken, check_estimator

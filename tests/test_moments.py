@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_parts_merge_to_the_whole(seed, sizes, offset, weighted, grouped, diagon
             diagonal=diagonal,
         )
 
-    parts = [of(a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+    parts = [of(a, b) for a, b in itertools.pairwise(bounds)]
     whole = of(0, n)
     both = merged(parts)
     assert both.count == n

@@ -382,7 +382,7 @@ def test_deterministic_refuses_what_is_no_action(log, action, text):
     ids=str,
 )
 def test_deterministic_refuses_what_is_no_candidate(log, action):
-    with pytest.raises(PolicyError, match="Deterministic|action"):
+    with pytest.raises(PolicyError, match=r"Deterministic|action"):
         Deterministic(action).probabilities(log)
 
 

@@ -553,7 +553,8 @@ def test_an_overflow_is_refused(name):
         op.evaluate(extreme(1e150, 1e-300), [1.0, 0.5], estimators=[name])
     assert str(caught.value) == (
         f"{op.parse(name)} overflows: the largest weight is 1e+300. "
-        f"Use an estimator that bounds the weights, CAB-DR(M=10) for example."
+        f"Use an estimator that bounds the weights, CAB-DR(M=10) for example, or rescale rewards "
+        f"and predictions."
     )
 
 

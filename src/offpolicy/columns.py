@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns. One left out is looked for under the name of its role.
+    """Names of the columns. One left out is looked for under the name of its role; one that is
+    "" is not used even if it is there.
 
     ``logging`` and ``candidates`` hold lists (one entry per candidate); ``context`` names any
     number of columns. Without ``candidates``, ``action`` is a position in ``logging``; without
@@ -43,11 +44,13 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
     roles: dict[str, Any] = {}
     for role in (field.name for field in fields(Columns) if field.name != "context"):
         given = getattr(columns, role)
+        if given == "" and role not in ("action", "reward"):
+            continue
         if given is None and role not in table.column_names:
             if role in ("action", "reward"):
                 _missing(table, role, role, source)
             continue
-        name = given or role
+        name = role if given is None else given
         if name not in table.column_names:
             _missing(table, name, role, source)
         if role in ("logging", "candidates"):
@@ -171,8 +174,10 @@ def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
 
 def _missing(table: pa.Table, name: str, role: str, source: str) -> None:
     place = f"{source}: there" if source else "There"
+    one = table.column_names[0] if len(table.column_names) == 1 else ""
+    hint = " Are the fields separated by something other than commas?" if ";" in one else ""
     what = f" (for {role})" if role and role != name else ""
     raise LogError(
         f'{place} is no column "{name}"{what}.{did_you_mean(name, table.column_names)} '
-        f"The columns are {', '.join(table.column_names)}."
+        f"The columns are {', '.join(table.column_names)}.{hint}"
     )

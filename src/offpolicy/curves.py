@@ -20,7 +20,12 @@ from numpy.typing import ArrayLike
 from offpolicy import intervals
 from offpolicy.errors import EstimatorError, LogError, ParameterError
 from offpolicy.estimators import Estimator, as_estimator
-from offpolicy.evaluation import available_columns, choose_estimators, resolve_prediction
+from offpolicy.evaluation import (
+    available_columns,
+    choose_estimators,
+    need_log,
+    resolve_prediction,
+)
 from offpolicy.intervals import Interval
 from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
@@ -36,6 +41,7 @@ from offpolicy.scan import (
     whole_block,
 )
 from offpolicy.softmax import Ints
+from offpolicy.validation import as_floats
 from offpolicy.weights import Floats
 
 if TYPE_CHECKING:
@@ -87,6 +93,8 @@ def sweep(
     0.55
     """
     name = as_estimator(estimator).name
+    intervals.normal_quantile(level)
+    need_log(log)
     delta_hat = resolve_prediction(log, prediction)
     target = resolve(log, policy, policy if isinstance(policy, str) else "policy")
     have = available_columns(log, target, delta_hat)
@@ -152,7 +160,7 @@ class Curve:
 
     def _locate(self, parameter: ArrayLike) -> tuple[Any, Floats]:
         """The interval of each value, and how far into it the value lies."""
-        x = np.asarray(parameter, dtype=np.float64)
+        x = as_floats(parameter, self.parameter, ParameterError).reshape(np.shape(parameter))
         top = 1.0 if self.parameter == "tau" else math.inf
         if not ((x >= 0.0) & (x <= top)).all():
             raise ParameterError(f"{self.parameter} must be from 0 to {top:g}; found {x}.")
@@ -178,8 +186,10 @@ class Curve:
         """
         import pyarrow as pa
 
-        step = max(1, -(-len(self.breakpoints) // points))
-        x = np.unique(np.append(self.breakpoints[::step], self.breakpoints[-1]))
+        if points < 2:
+            raise ParameterError(f"points is {points}; there must be at least 2.")
+        count = min(points, len(self.breakpoints))
+        x = self.breakpoints[np.linspace(0, len(self.breakpoints) - 1, count).astype(np.int64)]
         value, stderr = self.at(x), self.stderr_at(x)
         half = intervals.normal_quantile(self.level) * stderr
         return pa.table(
@@ -200,7 +210,7 @@ class Curve:
 
 
 def _checked_grid(grid: ArrayLike) -> Floats:
-    values = np.ascontiguousarray(grid, dtype=np.float64)
+    values = as_floats(grid, "grid", ParameterError)
     if values.ndim != 1 or not len(values) or not (values >= 0.0).all():
         raise ParameterError("grid must hold at least one value of M, all of them 0 or more.")
     if (np.diff(values) <= 0.0).any():
@@ -319,6 +329,7 @@ def _sweep_grid(
     grid: Floats,
     level: float,
 ) -> Curve:
+    refuse_no_overlap(float(whole_block(log, target, delta_hat).c.max()), target.name)
     moments, left = grid_moments(log, target, delta_hat, member, grid)
     return Curve(
         estimator=member.name,
@@ -390,8 +401,8 @@ def _sweep_path(
 
     if log.cluster is not None:
         raise LogError(
-            "The curve over every M at once has no clustered standard errors. Give grid= (the "
-            "default grid is offpolicy.curves.GRID) to get them."
+            "The curve over every M at once has no clustered standard errors. Give grid= (on the "
+            "command line --grid; the default grid is offpolicy.curves.GRID) to get them."
         )
     whole = whole_block(log, target, delta_hat)
     whole.check_whole()

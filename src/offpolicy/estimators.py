@@ -18,7 +18,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -636,12 +636,12 @@ def parse(text: str) -> Estimator:
             f"The names are {', '.join(NAMED)}."
         )
     parameter = kind.parameter_name
-    if not value:
-        if key is not None or (value == "" and "(" in text and parameter is None):
+    if parameter is None and "(" in text:
+        raise EstimatorError(f'"{text}": {kind.name} has no parameter. Write "{kind.name}".')
+    if not value or parameter is None:
+        if key is not None:
             raise EstimatorError(f'"{text}": the parameter has no value.')
         return kind()
-    if parameter is None:
-        raise EstimatorError(f'"{text}": {kind.name} has no parameter.')
     if key is not None and key.casefold() != parameter.casefold():
         raise EstimatorError(
             f'"{text}": the parameter of {kind.name} is {parameter}, not {key}. '
@@ -656,19 +656,27 @@ def parse(text: str) -> Estimator:
 
 def as_estimator(estimator: Estimator | str) -> Estimator:
     """The estimator itself, or the one of that name."""
-    return parse(estimator) if isinstance(estimator, str) else estimator
+    if isinstance(estimator, str):
+        return parse(estimator)
+    if not isinstance(estimator, Estimator):
+        raise EstimatorError(
+            f'{estimator!r} is not an estimator. Give a name such as "CAB(M=10)", or an object '
+            f"such as CAB(M=10)."
+        )
+    return estimator
 
 
-def _store(self: Estimator, field: str, value: float | None, low: float, high: float) -> None:
+def _store(self: Estimator, field: str, value: Any, low: float, high: float) -> None:
     """Check a parameter and keep it as a float (1 and 1.0 are one estimator)."""
     if value is None:
         return
-    number = float(value)
+    try:
+        number = float(value) if not isinstance(value, (str, bytes)) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
     if not low <= number <= high:
-        upper = "or more" if math.isinf(high) else f"to {_number(high)}"
-        raise EstimatorError(
-            f"{self.name}: {field} is {value}; it must be a number from {_number(low)} {upper}."
-        )
+        span = ", 0 or more" if math.isinf(high) else f" from 0 to {_number(high)}"
+        raise EstimatorError(f"{self.name}: {field} is {value!r}; it must be a number{span}.")
     object.__setattr__(self, field, number + 0.0)
 
 

@@ -73,18 +73,30 @@ def evaluate(
     0.95
     """
     intervals.normal_quantile(level)
+    need_log(log)
     delta_hat = resolve_prediction(log, prediction)
     policies = dict(policy) if isinstance(policy, Mapping) else {"policy": policy}
     if isinstance(policy, str):
         policies = {policy: policy}
     if not policies:
         raise ParameterError("There is no policy to evaluate.")
+    if len({str(name) for name in policies}) < len(policies):
+        raise ParameterError("Two policies have the same name; every name must be different.")
     targets = [resolve(log, one, str(name)) for name, one in policies.items()]
     estimates: list[Estimate] = []
     for target in targets:
         members = choose_estimators(estimators, available_columns(log, target, delta_hat))
         estimates += _evaluate_one(log, target, delta_hat, members, level)
     return Result(tuple(estimates), _logged(log, level))
+
+
+def need_log(log: object) -> None:
+    """Raise, saying how to make one, unless this is a log."""
+    if not isinstance(log, BanditLog):
+        raise ParameterError(
+            f"A {type(log).__name__} is not a log. Make one with BanditLog.from_frame (any "
+            f"dataframe), from_arrays or from_ragged."
+        )
 
 
 def resolve_prediction(log: BanditLog, prediction: Any) -> Floats | None:
@@ -118,7 +130,7 @@ def choose_estimators(
         members = [as_estimator(name) for name in DEFAULT_ESTIMATORS]
         usable = tuple(member for member in members if member.needs <= have)
         if not usable:
-            _refuse_missing_columns(members[0], have)
+            _refuse_missing_columns(as_estimator("IPS"), have)
         return usable
     if isinstance(wanted, (str, Estimator)):
         wanted = [wanted]
@@ -244,8 +256,8 @@ def _finish(member: Estimator, j: int, scanned: Scanned, centre: float) -> tuple
     if not math.isfinite(value):
         largest = scanned.plain.high[len(scanned.ratios) + j]
         raise EstimatorError(
-            f"{member} overflows: the largest weight is {largest:.3g}. "
-            f"Use an estimator that bounds the weights, CAB-DR(M=10) for example."
+            f"{member} overflows: the largest weight is {largest:.3g}. Use an estimator that "
+            f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions."
         )
     return value, math.sqrt(variance)
 
@@ -325,7 +337,9 @@ def _centre(log: BanditLog, target: Target, delta_hat: Floats | None, member: Es
     if member.imputes is not None:
         residual = residual - whole.delta_hat_chosen
     total = float(weight.sum())
-    return float((weight * residual).sum() / total) if total > 0.0 else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = float((weight * residual).sum() / total) if total > 0.0 else 0.0
+    return ratio if math.isfinite(ratio) else 0.0
 
 
 def _logged(log: BanditLog, level: float) -> Logged:

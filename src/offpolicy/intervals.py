@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -20,12 +21,12 @@ class Interval(NamedTuple):
         return self.high - self.low
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, (int, float)) and self.low <= value <= self.high
+        return isinstance(value, Real) and self.low <= float(value) <= self.high
 
 
 def normal_quantile(level: float) -> float:
     """z such that a standard normal lies in [−z, z] with probability ``level``."""
-    if not 0.0 < level < 1.0:
+    if not isinstance(level, Real) or not 0.0 < level < 1.0:
         raise ParameterError(
             f"level is {level}; it is the coverage asked for, between 0 and 1 (0.95, say)."
         )

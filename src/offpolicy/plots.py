@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.errors import OffpolicyError
+from offpolicy.errors import OffpolicyError, ParameterError
+from offpolicy.files import write_whole
 from offpolicy.intervals import normal_quantile
 
 if TYPE_CHECKING:
@@ -59,12 +61,15 @@ def save_curve(curve: Curve, path: str) -> None:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure beside its place, then rename it there."""
-    part = path.with_name(path.name + ".part")
-    try:
-        figure.savefig(part, dpi=140, format=path.suffix.lstrip(".") or "png")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    kind = path.suffix.lstrip(".").lower() or "png"
+    kinds = figure.canvas.get_supported_filetypes()
+    if kind not in kinds:
+        raise ParameterError(
+            f'"{path.name}": pictures can be written as {", ".join(sorted(kinds))}.'
+        )
+    content = BytesIO()
+    figure.savefig(content, dpi=140, format=kind)
+    write_whole(path, content.getvalue())
 
 
 def _abscissa(curve: Curve) -> np.ndarray:

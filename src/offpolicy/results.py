@@ -6,14 +6,14 @@ import html
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from offpolicy.errors import ParameterError, ResultError, did_you_mean
+from offpolicy.errors import EstimatorError, ParameterError, ResultError, did_you_mean
 from offpolicy.estimators import Estimator, parse
+from offpolicy.files import write_whole
 from offpolicy.intervals import Interval
 
 if TYPE_CHECKING:
@@ -57,13 +57,17 @@ class Estimate:
 
     @property
     def member(self) -> Estimator:
-        """The estimator itself (not for `ICE`, which has no name to parse)."""
+        """The estimator itself (not for `ICE`, whose label says nothing)."""
         return parse(self.estimator)
 
     @property
     def M(self) -> float | None:
         """Its clipping constant, if it has one."""
-        return self.member.parameter if self.member.parameter_name == "M" else None
+        try:
+            member = self.member
+        except EstimatorError:
+            return None
+        return member.parameter if member.parameter_name == "M" else None
 
 
 @final
@@ -106,6 +110,8 @@ class Result:
         return own[0]
 
     def __getitem__(self, key: str | Estimator | tuple[str, str | Estimator]) -> Estimate:
+        if isinstance(key, tuple) and len(key) != 2:
+            raise ParameterError("Ask for result[estimator] or result[policy, estimator].")
         policy, wanted = key if isinstance(key, tuple) else (None, key)
         rows = [row for row in self.estimates if policy in (None, row.policy)]
         if not rows:
@@ -113,7 +119,7 @@ class Result:
                 f'There is no policy "{policy}".{did_you_mean(str(policy), self.policies)} '
                 f"The policies are {', '.join(self.policies)}."
             )
-        name = str(wanted)
+        name = _canonical(str(wanted))
         hits = [row for row in rows if row.estimator == name] or [
             row for row in rows if row.estimator.split("(")[0] == name
         ]
@@ -142,10 +148,11 @@ class Result:
         row = self.headline
         gap = row.value - self.logged.value
         side = "above" if gap >= 0 else "below"
+        unit = "decision" if self.logged.n == 1 else "decisions"
         return (
             f"{row.policy}: {_short(row.value)} [{_short(row.interval.low)}, "
             f"{_short(row.interval.high)}] by {row.estimator}, {_short(abs(gap))} {side} what ran "
-            f"({_short(self.logged.value)}, {self.logged.n:,} decisions)."
+            f"({_short(self.logged.value)}, {self.logged.n:,} {unit})."
         )
 
     def to_text(self) -> str:
@@ -200,7 +207,9 @@ class Result:
             flat = {item.name: getattr(row, item.name) for item in fields(row)}
             flat["low"], flat["high"] = flat.pop("interval")
             rows.append(flat)
-        return pa.Table.from_pylist(rows)
+        text = ("policy", "estimator")
+        types = {name: pa.string() if name in text else pa.float64() for name in rows[0]}
+        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """As JSON text (schema ``offpolicy.result/1``); written to ``path`` whole or not at all.
@@ -212,7 +221,7 @@ class Result:
             "logged": asdict(self.logged) | {"interval": list(self.logged.interval)},
             "estimates": [asdict(row) | {"interval": list(row.interval)} for row in self.estimates],
         }
-        text = json.dumps(_plain(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         if path is not None:
             write_whole(Path(path), text)
         return text
@@ -228,44 +237,43 @@ class Result:
         if schema != SCHEMA:
             raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
         try:
-            return cls(
-                estimates=tuple(Estimate(**_row(row)) for row in body["estimates"]),
-                logged=Logged(**_row(body["logged"])),
-            )
-        except (KeyError, TypeError, ValueError) as problem:
-            raise ResultError(f"The result is damaged: {problem}.") from None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write beside, then rename: the file is complete or absent."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+            estimates = tuple(Estimate(**_row(row)) for row in body["estimates"])
+            logged = Logged(**_row(body["logged"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            kind = type(problem).__name__
+            raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
+        if not estimates:
+            raise ResultError("The result is damaged (it holds no estimates).")
+        return cls(estimates, logged)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    floats = {
-        key: float(value)
-        if value in ("inf", "-inf") and key not in ("policy", "estimator")
-        else value
-        for key, value in row.items()
-    }
     low, high = row["interval"]
-    return floats | {"interval": Interval(float(low), float(high))}
+    cells = {key: _cell(key, value) for key, value in row.items() if key != "interval"}
+    return cells | {"interval": Interval(float(low), float(high))}
 
 
-def _plain(value: Any) -> Any:
+def _cell(key: str, value: Any) -> Any:
+    """A stored value as it was: text, a count, or a number that may be infinite or absent."""
+    if key in ("policy", "estimator", "n") or (key == "ess" and value is None):
+        return value
+    return float(value)
+
+
+def _canonical(name: str) -> str:
+    """The name as it is written in results, if it can be parsed: cab(10) is CAB(M=10)."""
+    try:
+        return str(parse(name))
+    except EstimatorError:
+        return name
+
+
+def json_safe(value: Any) -> Any:
+    """The same, with infinite numbers as the strings "inf" and "-inf"."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: json_safe(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [json_safe(item) for item in value]
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return value

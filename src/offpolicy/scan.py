@@ -91,7 +91,7 @@ def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> Iterator
     """
     whole = whole_block(log, target, delta_hat)
     compiled = is_large(log)
-    if not compiled or target.flat is None:
+    if not compiled or target.flat is None or log.logging is None:
         whole.check_whole()
     for start in range(0, len(log), BLOCK):
         stop = min(start + BLOCK, len(log))
@@ -113,9 +113,9 @@ def refuse_no_overlap(largest_weight: float, name: str) -> None:
     """Raise if no chosen candidate has a weight: the log says nothing about the policy."""
     if largest_weight == 0.0:
         raise SupportError(
-            f'Policy "{name}" gives probability 0 to every action that was chosen, so no reward in '
-            f"this log says anything about it. Only DM, with a reward model, can answer; to learn "
-            f"more, log some decisions with a policy closer to it."
+            f"{name} gives probability 0 to every action that was chosen, so no reward in this log "
+            f"says anything about it. Only DM, with a reward model, can answer; to learn more, log "
+            f"some decisions with a policy closer to this one."
         )
 
 
@@ -159,7 +159,7 @@ def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contrib
     for estimator in estimators:
         at_chosen = estimator.masses(block.pi_chosen, block.propensity, block.c)
         modelled, mass = _over_candidates(block, estimator, at_chosen.observed, sums)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             value = modelled + at_chosen.observed * block.log.reward
             if "prediction" in estimator.needs:
                 value += at_chosen.control * block.delta_hat_chosen
@@ -188,7 +188,8 @@ def _over_candidates(
     masses = estimator.masses(pi, pi0_or_one, weights.ratio(pi, pi0_or_one))
     modelled = np.zeros(len(observed))
     if block.delta_hat is not None:
-        modelled = row_sums(masses.imputed * block.delta_hat, offsets)
+        with np.errstate(over="ignore", invalid="ignore"):
+            modelled = row_sums(masses.imputed * block.delta_hat, offsets)
     if pi0 is None:
         return modelled, 1.0 - observed
     return modelled, row_sums(weights.leftover(pi, pi0, masses.observed), offsets)

@@ -51,8 +51,12 @@ def cli() -> None:
 
 def main() -> None:
     """Run, and turn errors meant for the user into a line and an exit code."""
+    import signal
+
     from offpolicy.errors import OffpolicyError, SupportError
 
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as other filters: end when nobody reads
     try:
         cli.main(standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -66,9 +70,9 @@ def main() -> None:
     except OffpolicyError as problem:
         click.echo(f"{type(problem).__name__}: {problem}", err=True)
         sys.exit(1 if isinstance(problem, SupportError) else 2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+    except OSError as problem:
+        click.echo(f"{problem}", err=True)
+        sys.exit(2)
     except Exception as problem:
         import traceback
 

@@ -9,7 +9,7 @@ import click
 
 @click.command("demo")
 @click.option("--out", type=click.Path(file_okay=False), default="out/demo", show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 def command(out: str, seed: int) -> None:
     """Simulate a log and evaluate two policies against their known truth."""
     from offpolicy.experiments.demo import run_demo, save_demo
@@ -17,6 +17,6 @@ def command(out: str, seed: int) -> None:
     demo = run_demo(seed=seed)
     click.echo(demo.to_text())
     written = save_demo(demo, Path(out))
-    click.echo(f"\nWrote {', '.join(map(str, written))}.")
+    click.echo(f"Wrote {', '.join(map(str, written))}.", err=True)
     if len(written) == 1:
         click.echo("For the picture: pip install 'offpolicy[plot]'.", err=True)

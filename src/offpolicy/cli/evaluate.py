@@ -35,6 +35,9 @@ def command(
     from offpolicy.engines.memory import read_log
     from offpolicy.evaluation import evaluate
 
+    if len(set(policies)) < len(policies):
+        raise click.UsageError("One --policy is given twice.")
+
     result = evaluate(
         read_log(log, columns_of(roles)),
         {name: name for name in policies},

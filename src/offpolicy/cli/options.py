@@ -55,4 +55,9 @@ def columns_of(roles: dict[str, str | None]) -> Columns:
 def as_tsv(table: Any) -> str:
     """An Arrow table as tab-separated text."""
     rows = [table.column_names] + [list(row.values()) for row in table.to_pylist()]
-    return "\n".join("\t".join("" if cell is None else str(cell) for cell in row) for row in rows)
+    return "\n".join("\t".join(_cell(cell) for cell in row) for row in rows)
+
+
+def _cell(value: Any) -> str:
+    """One field: tabs and line ends would break the table."""
+    return "" if value is None else " ".join(str(value).split())

@@ -12,6 +12,7 @@ from offpolicy.cli.options import as_tsv, columns_of, format_option, level_optio
 @click.option("--policy", metavar="COLUMN", required=True, help="the policy's probabilities")
 @click.option("-e", "--estimator", default="CAB", show_default=True, metavar="NAME")
 @click.option("--plot", type=click.Path(dir_okay=False), help="also write a picture (PNG, SVG)")
+@click.option("--grid", is_flag=True, help="64 fixed values of M; needed for clustered errors")
 @level_option
 @format_option("tsv", "json")
 def command(
@@ -20,6 +21,7 @@ def command(
     prediction: str | None,
     estimator: str,
     plot: str | None,
+    grid: bool,
     level: float,
     style: str,
     **roles: str | None,
@@ -31,20 +33,22 @@ def command(
     """
     import json
 
-    from offpolicy.curves import sweep
+    from offpolicy.curves import GRID, sweep
     from offpolicy.engines.memory import read_log
+    from offpolicy.results import json_safe
 
     curve = sweep(
         read_log(log, columns_of(roles)),
         policy,
         prediction=prediction,
         estimator=estimator,
+        grid=GRID if grid else None,
         level=level,
     )
     frame = curve.to_frame()
-    click.echo(json.dumps(frame.to_pydict()) if style == "json" else as_tsv(frame))
     if plot:
         from offpolicy.plots import save_curve
 
         save_curve(curve, plot)
         click.echo(f"Wrote {plot}.", err=True)
+    click.echo(json.dumps(json_safe(frame.to_pydict())) if style == "json" else as_tsv(frame))

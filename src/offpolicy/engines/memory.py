@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from offpolicy.columns import Columns
 from offpolicy.errors import LogError
@@ -24,6 +24,8 @@ def read_log(path: str | Path, columns: Columns | None = None) -> BanditLog:
 
 def read_table(path: Path) -> pa.Table:
     """The file as an Arrow table."""
+    if path.is_dir():
+        raise LogError(f"{path}: this is a folder; give a file.")
     if not path.is_file():
         raise LogError(f"{path}: there is no such file.")
     size = path.stat().st_size
@@ -61,29 +63,42 @@ def _read_csv(path: Path) -> pa.Table:
         raise LogError(f"{path}: not a readable CSV file ({_first_line(problem)}).") from None
     for position, name in enumerate(table.column_names):
         column = table.column(position)
-        if pa.types.is_string(column.type) and len(column) and _looks_like_list(column[0].as_py()):
-            values = [
-                _parse_list(text, name, row, path) for row, text in enumerate(column.to_pylist())
-            ]
-            table = table.set_column(position, name, pa.array(values))
+        if pa.types.is_binary(column.type):
+            raise LogError(f"{path}, {name}: the text is not UTF-8. Convert the file first.")
+        if pa.types.is_string(column.type) and len(column) and _as_list(column[0].as_py()):
+            table = table.set_column(position, name, _parse_lists(column, name, path))
     return table
 
 
-def _looks_like_list(text: str | None) -> bool:
-    return text is not None and text.strip().startswith("[")
-
-
-def _parse_list(text: str | None, name: str, row: int, path: Path) -> list[object]:
+def _as_list(text: str | None) -> list[Any] | None:
+    """The list that the text holds as JSON, if it does."""
+    if not text or not text.lstrip().startswith("["):
+        return None
     try:
-        values = json.loads(text or "")
-        if isinstance(values, list):
-            return values
+        values = json.loads(text)
     except ValueError:
-        pass
-    raise LogError(
-        f'{path}, {name}, row {row}: "{(text or "")[:60]}" is not a list. Write lists as JSON: '
-        f'"[0.2, 0.8]".'
-    )
+        return None
+    return values if isinstance(values, list) else None
+
+
+def _parse_lists(column: pa.ChunkedArray, name: str, path: Path) -> pa.Array:
+    import pyarrow as pa
+
+    lists = []
+    for row, text in enumerate(column.to_pylist()):
+        values = _as_list(text)
+        if values is None:
+            raise LogError(
+                f'{path}, {name}, row {row}: "{(text or "")[:60]}" is not a list. Write lists as '
+                f'JSON: "[0.2, 0.8]".'
+            )
+        lists.append(values)
+    try:
+        return pa.array(lists)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as problem:
+        raise LogError(
+            f"{path}, {name}: the lists must hold values of one kind ({_first_line(problem)})."
+        ) from None
 
 
 def _first_line(problem: Exception) -> str:

@@ -10,9 +10,10 @@ import numpy as np
 
 from offpolicy.curves import Curve, sweep
 from offpolicy.evaluation import evaluate
+from offpolicy.files import write_whole
 from offpolicy.log import BanditLog
 from offpolicy.plots import save_figure
-from offpolicy.results import Result, write_whole
+from offpolicy.results import Result
 from offpolicy.simulation import simulate_bandit
 from offpolicy.weights import Floats
 
@@ -99,7 +100,7 @@ def run_demo(*, n: int = 5000, seed: int = 0) -> Demo:
 
 
 def save_demo(demo: Demo, folder: Path) -> list[Path]:
-    """Write the result, the curves and (if matplotlib is there) the picture."""
+    """Write the result and, if matplotlib is there, the picture of the curves."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "result.json"]
     write_whole(written[0], demo.result.to_json())

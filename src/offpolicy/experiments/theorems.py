@@ -11,7 +11,7 @@ import numpy as np
 from offpolicy import theory
 from offpolicy.estimators import parse
 from offpolicy.evaluation import evaluate
-from offpolicy.results import write_whole
+from offpolicy.files import write_whole
 from offpolicy.testing import random_problem, sample_log
 from offpolicy.theory import Problem
 
@@ -67,7 +67,7 @@ def compare_with_simulation(*, n: int = 400_000, seed: int = 0) -> list[Row]:
                     row.estimator,
                     bias,
                     simulated,
-                    (simulated - bias) / row.stderr if row.stderr else 0.0,
+                    (simulated - bias) / row.stderr,
                     theory.variance(member, problem) ** 0.5,
                     row.stderr * n**0.5,
                 )

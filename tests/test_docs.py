@@ -1,0 +1,96 @@
+"""The documentation is true: its code runs, its commands work, and both print what is shown.
+
+A page's blocks run in order, in an empty folder. A ``text`` block holds what the ``python`` block
+before it printed. In a ``console`` block, ``$ cat FILE`` shows a file, which is thereby made, and
+``$ offpolicy …`` a command with its output; other commands are left alone. A line "…" stands for
+lines left out.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import offpolicy as op
+from offpolicy.cli import cli
+
+ROOT = Path(__file__).parent.parent
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *DOCS]
+BLOCK = re.compile(r"^```(python|text|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Each command of a console block, and what is shown below it."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, shown
+
+
+def run(command: str) -> str:
+    """What a command prints to stdout; it must succeed."""
+    outcome = CliRunner().invoke(cli, shlex.split(command)[1:], catch_exceptions=False)
+    assert outcome.exit_code == 0, f"{command}\n{outcome.stderr}"
+    return outcome.stdout
+
+
+def assert_same(shown: str, printed: str) -> None:
+    """Equal words, and numbers equal but for what another machine's libraries may change."""
+    expected, found = shown.rstrip().splitlines(), printed.rstrip().splitlines()
+    if "…" in expected:
+        at = expected.index("…")
+        found[at : len(found) - (len(expected) - at - 1)] = ["…"]
+    texts = ["\n".join(re.sub("─+", "─", line) for line in lines) for lines in (expected, found)]
+    words = [NUMBER.sub("#", text).split() for text in texts]
+    numbers = [[float(x.replace(",", "")) for x in NUMBER.findall(text)] for text in texts]
+    assert words[0] == words[1], printed
+    assert numbers[0] == pytest.approx(numbers[1], rel=5e-3, abs=5e-3), printed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_everything_shown_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for kind, text in BLOCK.findall(read(page)):
+        if kind == "python":
+            exec(compile(text, page.name, "exec"), namespace)
+        elif kind == "text":
+            assert_same(text, capsys.readouterr().out)
+        else:
+            for command, shown in commands(text):
+                if command.startswith("cat "):
+                    Path(command[4:]).write_text(shown, encoding="utf-8")
+                elif command.startswith("offpolicy "):
+                    printed = run(command)
+                    if shown.strip():
+                        assert_same(shown, printed)
+
+
+@pytest.mark.parametrize("name", op.__all__)
+def test_every_exported_name_is_in_the_docs(name):
+    word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
+    assert any(word.search(read(page)) for page in DOCS)
+
+
+def test_links_of_the_front_page_lead_somewhere():
+    for target in re.findall(r"\]\((?!http)([^)#]+)", read(ROOT / "README.md")):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert {page.stem for page in DOCS} <= {page.stem for page in tmp_path.glob("*.html")}
