@@ -351,43 +351,48 @@ class _Events(NamedTuple):
     """Candidates by the weight below which they are clipped; see `kernels.walk`."""
 
     order: Ints
-    runs: Ints
     records: Floats
 
 
 def _events(block: Block, member: Estimator, base: Floats) -> _Events:
     """All candidates for a blend (``base`` gets those without support), else the chosen ones."""
+    if member.name in _BLENDS:
+        return _events_of_candidates(block, base)
+    rows = np.flatnonzero(block.c > 0.0)
+    c, records = block.c[rows], np.zeros((len(rows), 4))
+    records[:, 0], records[:, 3] = c, -1.0 - rows
+    return _Events(np.argsort(c), records)
+
+
+def _events_of_candidates(block: Block, base: Floats) -> _Events:
+    """Sorted by c in two steps: into buckets, which lie together in memory, then within them."""
     from offpolicy import kernels
 
-    log = block.log
-    if member.name not in _BLENDS:
-        rows = np.flatnonzero(block.c > 0.0)
-        c, records = block.c[rows], np.zeros((len(rows), 4))
-        records[:, 0], records[:, 3] = c, -1.0 - rows
-        return _Events(*_sorted_runs(c), records)
-    pi, pi0, delta_hat = block.target.flat, log.logging, block.delta_hat
+    log, pi, delta_hat = block.log, block.target.flat, block.delta_hat
     assert pi is not None
-    assert pi0 is not None
     assert delta_hat is not None
-    c, records = np.empty(len(pi)), np.empty((len(pi), 4))
-    count = kernels.events_of_candidates(
-        log.offsets, log.chosen_index, pi, pi0, delta_hat, c, records, base
+    counts = np.zeros(kernels.EVENT_KEYS, dtype=np.int64)
+    kernels.count_events(pi, log.logging, counts)
+    stop = np.cumsum(counts)
+    start = stop - counts
+    filled = np.flatnonzero(counts)
+    bounds = np.append(start[filled], stop[-1])
+    total = int(stop[-1])
+    c, records = np.empty(total), np.empty((total, 4))
+    kernels.place_events(
+        log.offsets, log.chosen_index, pi, log.logging, delta_hat, start, c, records, base
     )
-    return _Events(*_sorted_runs(c[:count]), records[:count])
+    order = np.empty(total, dtype=np.int64)
 
+    def sort(buckets: Any) -> None:
+        for k in buckets:
+            part = slice(bounds[k], bounds[k + 1])
+            np.add(np.argsort(c[part]), bounds[k], out=order[part])
 
-def _sorted_runs(c: Floats) -> tuple[Ints, Ints]:
-    """Two halves of ``c``, each sorted by a thread of its own: their order and where they start."""
-    runs = np.array([0, len(c) // 2, len(c)])
-    order = np.empty(len(c), dtype=np.int64)
-
-    def sort(run: int) -> None:
-        part = slice(runs[run], runs[run + 1])
-        np.add(np.argsort(c[part]), runs[run], out=order[part])
-
+    half = int(np.searchsorted(bounds, total // 2))
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(sort, range(2)))
-    return order, runs
+        list(pool.map(sort, (range(half), range(half, len(filled)))))
+    return _Events(order, records)
 
 
 def _sweep_path(

@@ -424,15 +424,27 @@ def _moments_at(sums, weighted, M, right):
     return _moments_exactly(sums, weighted, M, right)
 
 
-@njit(**_SUMS)
-def events_of_candidates(offsets, chosen_index, pi, pi0, delta_hat, c, records, base):
-    """Events for `walk`, one per candidate with 0 < c < ∞; what has π₀ = 0 goes to ``base``.
+_KEY_SHIFT = 45
+EVENT_KEYS = 1 << (63 - _KEY_SHIFT)
+"""Events are first put into buckets by the leading bits of c: sign, exponent, 7 of the mantissa."""
 
-    Returns how many there are. An event's record holds c, π·δ̂, π₀·δ̂ and the decision, which is
-    written −1 − i for the chosen candidate of decision i; ``c`` holds the first of these alone,
-    for sorting.
+
+@njit(**_SUMS)
+def count_events(pi, pi0, counts):
+    """How many candidates with 0 < c < ∞ fall into each bucket."""
+    for k in range(len(pi)):
+        if pi[k] > 0.0 and pi0[k] > 0.0:
+            counts[float_bits(pi[k] / pi0[k]) >> _KEY_SHIFT] += 1
+
+
+@njit(**_SUMS)
+def place_events(offsets, chosen_index, pi, pi0, delta_hat, start, c, records, base):
+    """Events for `walk`, bucket by bucket; what has π₀ = 0 goes to ``base``.
+
+    ``start`` says where each bucket starts, and is moved on. An event's record holds c, π·δ̂,
+    π₀·δ̂ and the decision, which is written −1 − i for the chosen candidate of decision i; ``c``
+    holds the first of these alone, for sorting.
     """
-    count = 0
     for i in range(len(offsets) - 1):
         lost = 0.0
         for k in range(offsets[i], offsets[i + 1]):
@@ -441,14 +453,16 @@ def events_of_candidates(offsets, chosen_index, pi, pi0, delta_hat, c, records, 
             if pi0[k] == 0.0:
                 lost += pi[k] * delta_hat[k]
                 continue
-            c[count] = pi[k] / pi0[k]
-            records[count, 0] = c[count]
-            records[count, 1] = pi[k] * delta_hat[k]
-            records[count, 2] = pi0[k] * delta_hat[k]
-            records[count, 3] = -1.0 - i if k == chosen_index[i] else float(i)
-            count += 1
+            weight = pi[k] / pi0[k]
+            key = float_bits(weight) >> _KEY_SHIFT
+            at = start[key]
+            start[key] += 1
+            c[at] = weight
+            records[at, 0] = weight
+            records[at, 1] = pi[k] * delta_hat[k]
+            records[at, 2] = pi0[k] * delta_hat[k]
+            records[at, 3] = -1.0 - i if k == chosen_index[i] else float(i)
         base[i] = lost
-    return count
 
 
 # What `walk` keeps of a decision, side by side in memory: everything is times ω.
@@ -464,26 +478,15 @@ def _decision(code):
 
 
 @njit(**_EXACT)
-def _largest(order, runs, at, records):
-    """(c, run) of the largest event not yet passed; (0, −1) when there is none."""
-    M, run = 0.0, -1
-    for q in range(len(at)):
-        if at[q] >= runs[q] and records[order[at[q]], 0] > M:
-            M, run = records[order[at[q]], 0], q
-    return M, run
-
-
-@njit(**_EXACT)
 def walk(
-    order, runs, records, hard, c, base, residual, row_weight, scale,
+    order, records, hard, c, base, residual, row_weight, scale,
     breakpoints, mean, variance, joint,
 ):  # fmt: skip
     """The whole path over M of Σω g/Σω and scale·Σω²(g − mean)², exactly, in one walk.
 
     One *event* per candidate with 0 < c < ∞: below M = c it is clipped. ``records`` are those of
-    `events_of_candidates`; ``order`` sorts them by c within each of several ``runs`` (run q is
-    order[runs[q] : runs[q + 1]]), which are merged on the way. Between two events decision i
-    contributes a + b·M with
+    `place_events`; ``order`` sorts them by c. Between two events decision i contributes a + b·M
+    with
 
         a = P + u,  P = base + Σ_{clipped} π δ̂,  u = c·residual until the chosen one is clipped,
         b = v − Q,  Q = Σ_{clipped} π₀ δ̂,        v = residual from then on
@@ -516,21 +519,20 @@ def walk(
         state[i, _SUM_A] = state[i, _P] + state[i, _U]
         _add(sums, _W, omega)
         _add_product(sums, _WW, omega, omega)
-    at = runs[1:] - 1
-    ahead = runs[1:].copy()
     rebuild_below = np.inf
     right = np.inf
     peak = 0.0
     touched = 0.0
+    ahead = len(order)
     position = len(breakpoints)
+    j = len(order) - 1
     while True:
-        for q in range(len(at)):
-            if runs[q] <= at[q] < ahead[q]:
-                # Reads that do not depend on each other overlap; those of the walk would not.
-                ahead[q] = max(at[q] - _AHEAD, runs[q])
-                for t in range(at[q], ahead[q] - 1, -1):
-                    touched += state[_decision(records[order[t], 3]), _P]
-        M, run = _largest(order, runs, at, records)
+        if j < ahead:
+            # Reads that do not depend on each other overlap; those of the walk itself would not.
+            ahead = max(j - _AHEAD, -1)
+            for t in range(j, ahead, -1):
+                touched += state[_decision(records[order[t], 3]), _P]
+        M = records[order[j], 0] if j >= 0 else 0.0
         if 0.0 < M < right * _REBUILD < np.inf:
             M = right * _REBUILD
         if rebuild_below > M:
@@ -546,10 +548,10 @@ def walk(
         variance[position] = np.inf if np.isnan(second * scale) else second * scale
         joint[position] = np.inf if np.isnan(both * scale) else both * scale
         right = M
-        if run < 0:
+        if j < 0:
             break
-        while run >= 0 and records[order[at[run]], 0] == M:
-            event = order[at[run]]
+        while j >= 0 and records[order[j], 0] == M:
+            event = order[j]
             code = records[event, 3]
             i = _decision(code)
             omega = state[i, _OMEGA]
@@ -562,9 +564,7 @@ def walk(
             unclipped = state[i, _C] < M
             state[i, _SUM_A] = state[i, _P] + (state[i, _U] if unclipped else 0.0)
             _book(sums, 1.0, weighted, omega, state[i, _SUM_A], state[i, _SUM_B])
-            at[run] -= 1
-            if at[run] < runs[run] or records[order[at[run]], 0] != M:
-                _, run = _largest(order, runs, at, records)
+            j -= 1
         peak = max(peak, sums[_AA, 0])
         if not sums[_AA, 0] >= peak * _REBUILD * _REBUILD:
             rebuild_below = np.inf
