@@ -218,3 +218,28 @@ def test_clustered_standard_errors_equal_the_formula():
     G = len(totals)
     expected = math.sqrt(G / (G - 1) * np.square(totals).sum()) / weight.sum()
     assert (got.value, got.stderr) == pytest.approx((v, expected), rel=1e-12)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own draws", "one draw for all"])
+def test_the_error_of_a_policy_known_by_draws_is_reported(shared):
+    """policy_stderr is the spread of the estimate over repeated sets of draws."""
+    rng = np.random.default_rng(5)
+    n = 300
+    log = op.BanditLog.from_arrays(
+        action=rng.integers(0, 2, n), reward=rng.random(n), logging=np.full((n, 2), 0.5)
+    )
+
+    def draw(log, stream):
+        size = None if shared else len(log)
+        return np.broadcast_to(stream.random(size) < 0.3, len(log)).astype(int)
+
+    rows = [
+        op.evaluate(log, op.MonteCarlo(draw, draws=60, seed=seed), estimators=["IPS"])["IPS"]
+        for seed in range(150)
+    ]
+    spread = np.std([row.value for row in rows])
+    reported = math.sqrt(np.mean([row.policy_stderr**2 for row in rows]))
+    assert reported == pytest.approx(spread, rel=0.25)
+    for row in rows[:3]:
+        half = 1.959963984540054 * math.hypot(row.stderr, row.policy_stderr)
+        assert row.interval == pytest.approx((row.value - half, row.value + half))

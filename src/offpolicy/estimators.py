@@ -34,10 +34,6 @@ class Share(NamedTuple):
     parameter: float = 0.0
 
 
-UNSUPPORTED = Share("clip", math.inf)
-ALL = Share("all")
-
-
 @dataclass(frozen=True, slots=True)
 class Estimator(ABC):
     """A member of the family, or a self-normalised relative of one.
@@ -51,22 +47,31 @@ class Estimator(ABC):
     for_ranking: ClassVar[bool]
     adaptive: ClassVar[bool]
     subdifferentiable: ClassVar[bool]
-    parameter_name: ClassVar[str | None] = None
     self_normalised: ClassVar[bool] = False
+    parameter_name: ClassVar[str | None] = None
+    parameter_limit: ClassVar[float] = math.inf
+    imputed_share: ClassVar[str | None] = None
+    left_share: ClassVar[str | None] = None
+
+    def __post_init__(self) -> None:
+        """Check the parameter and keep it as a float: 1 and 1.0 are one estimator."""
+        if self.parameter_name is not None and self.parameter is not None:
+            number = _checked(self, self.parameter)
+            object.__setattr__(self, self.parameter_name, number)
 
     @abstractmethod
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         """The three masses of each (context, action) pair; see `offpolicy.weights`."""
 
     @property
-    @abstractmethod
     def imputes(self) -> Share | None:
         """The share of π that is multiplied with the model, if any."""
+        return _share(self, self.imputed_share)
 
     @property
-    @abstractmethod
     def leaves(self) -> Share | None:
         """π − π₀·observed, the imputed mass. None: only `masses` knows (`ICE`)."""
+        return _share(self, self.left_share)
 
     @property
     def parameter(self) -> float | None:
@@ -106,17 +111,11 @@ class DM(Estimator):
     for_ranking = True
     adaptive = False
     subdifferentiable = True
+    imputed_share = "all"
+    left_share = "all"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.dm(pi, c)
-
-    @property
-    def imputes(self) -> Share:
-        return ALL
-
-    @property
-    def leaves(self) -> Share:
-        return ALL
 
 
 @final
@@ -136,17 +135,10 @@ class IPS(Estimator):
     for_ranking = True
     adaptive = False
     subdifferentiable = True
+    left_share = "unsupported"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.ips(pi, c)
-
-    @property
-    def imputes(self) -> None:
-        return None
-
-    @property
-    def leaves(self) -> Share:
-        return UNSUPPORTED
 
 
 @final
@@ -167,20 +159,10 @@ class CIPS(Estimator):
     for_ranking = True
     adaptive = True
     subdifferentiable = True
-
-    def __post_init__(self) -> None:
-        _store(self, "M", self.M, 0.0, math.inf)
+    left_share = "clip"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.cips(pi, c, _given(self))
-
-    @property
-    def imputes(self) -> None:
-        return None
-
-    @property
-    def leaves(self) -> Share:
-        return Share("clip", _given(self))
 
 
 @final
@@ -201,17 +183,10 @@ class SNIPS(Estimator):
     adaptive = False
     subdifferentiable = True
     self_normalised = True
+    left_share = "unsupported"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.ips(pi, c)
-
-    @property
-    def imputes(self) -> None:
-        return None
-
-    @property
-    def leaves(self) -> Share:
-        return UNSUPPORTED
 
 
 @final
@@ -231,17 +206,11 @@ class DR(Estimator):
     for_ranking = False
     adaptive = False
     subdifferentiable = True
+    imputed_share = "all"
+    left_share = "unsupported"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.dr(pi, c)
-
-    @property
-    def imputes(self) -> Share:
-        return ALL
-
-    @property
-    def leaves(self) -> Share:
-        return UNSUPPORTED
 
 
 @final
@@ -262,17 +231,11 @@ class SNDR(Estimator):
     adaptive = False
     subdifferentiable = True
     self_normalised = True
+    imputed_share = "all"
+    left_share = "unsupported"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.dr(pi, c)
-
-    @property
-    def imputes(self) -> Share:
-        return ALL
-
-    @property
-    def leaves(self) -> Share:
-        return UNSUPPORTED
 
 
 @final
@@ -293,20 +256,12 @@ class SB(Estimator):
     for_ranking = True
     adaptive = False
     subdifferentiable = True
-
-    def __post_init__(self) -> None:
-        _store(self, "tau", self.tau, 0.0, 1.0)
+    parameter_limit = 1.0
+    imputed_share = "scaled"
+    left_share = "static"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.sb(pi, c, _given(self))
-
-    @property
-    def imputes(self) -> Share:
-        return Share("scaled", 1.0 - _given(self))
-
-    @property
-    def leaves(self) -> Share:
-        return Share("static", _given(self))
 
 
 @final
@@ -329,20 +284,11 @@ class SWITCH(Estimator):
     for_ranking = True
     adaptive = True
     subdifferentiable = False
-
-    def __post_init__(self) -> None:
-        _store(self, "M", self.M, 0.0, math.inf)
+    imputed_share = "switch"
+    left_share = "switch"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.switch(pi, pi0, c, _given(self))
-
-    @property
-    def imputes(self) -> Share:
-        return Share("switch", _given(self))
-
-    @property
-    def leaves(self) -> Share:
-        return Share("switch", _given(self))
 
 
 @final
@@ -364,20 +310,11 @@ class SWITCHDR(Estimator):
     for_ranking = False
     adaptive = True
     subdifferentiable = False
-
-    def __post_init__(self) -> None:
-        _store(self, "M", self.M, 0.0, math.inf)
+    imputed_share = "all"
+    left_share = "switch"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.switch_dr(pi, c, _given(self))
-
-    @property
-    def imputes(self) -> Share:
-        return ALL
-
-    @property
-    def leaves(self) -> Share:
-        return Share("switch", _given(self))
 
 
 @final
@@ -399,20 +336,11 @@ class DRos(Estimator):
     for_ranking = False
     adaptive = True
     subdifferentiable = True
-
-    def __post_init__(self) -> None:
-        _store(self, "lam", self.lam, 0.0, math.inf)
+    imputed_share = "all"
+    left_share = "optimistic"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.dros(pi, c, _given(self))
-
-    @property
-    def imputes(self) -> Share:
-        return ALL
-
-    @property
-    def leaves(self) -> Share:
-        return Share("optimistic", _given(self))
 
 
 @final
@@ -433,20 +361,11 @@ class SGIPS(Estimator):
     for_ranking = True
     adaptive = True
     subdifferentiable = True
-
-    def __post_init__(self) -> None:
-        _store(self, "lam", self.lam, 0.0, 1.0)
+    parameter_limit = 1.0
+    left_share = "subgaussian"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.sgips(pi, c, _given(self))
-
-    @property
-    def imputes(self) -> None:
-        return None
-
-    @property
-    def leaves(self) -> Share:
-        return Share("subgaussian", _given(self))
 
 
 @final
@@ -468,20 +387,12 @@ class SGDR(Estimator):
     for_ranking = False
     adaptive = True
     subdifferentiable = True
-
-    def __post_init__(self) -> None:
-        _store(self, "lam", self.lam, 0.0, 1.0)
+    parameter_limit = 1.0
+    imputed_share = "all"
+    left_share = "subgaussian"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.sgdr(pi, c, _given(self))
-
-    @property
-    def imputes(self) -> Share:
-        return ALL
-
-    @property
-    def leaves(self) -> Share:
-        return Share("subgaussian", _given(self))
 
 
 @final
@@ -504,20 +415,11 @@ class CAB(Estimator):
     for_ranking = True
     adaptive = True
     subdifferentiable = True
-
-    def __post_init__(self) -> None:
-        _store(self, "M", self.M, 0.0, math.inf)
+    imputed_share = "clip"
+    left_share = "clip"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.cab(pi, pi0, c, _given(self))
-
-    @property
-    def imputes(self) -> Share:
-        return Share("clip", _given(self))
-
-    @property
-    def leaves(self) -> Share:
-        return Share("clip", _given(self))
 
 
 @final
@@ -541,20 +443,11 @@ class CABDR(Estimator):
     for_ranking = False
     adaptive = True
     subdifferentiable = True
-
-    def __post_init__(self) -> None:
-        _store(self, "M", self.M, 0.0, math.inf)
+    imputed_share = "all"
+    left_share = "clip"
 
     def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
         return weights.cab_dr(pi, c, _given(self))
-
-    @property
-    def imputes(self) -> Share:
-        return ALL
-
-    @property
-    def leaves(self) -> Share:
-        return Share("clip", _given(self))
 
 
 WeightFunction = Callable[[Floats], Floats]
@@ -595,14 +488,6 @@ class ICE(Estimator):
         # Nothing is ever observed where c = ∞; there the products mean nothing.
         finite = np.where(np.isinf(c), 0.0, c)
         return Masses(imputed, finite * beta, finite * gamma)
-
-    @property
-    def imputes(self) -> None:
-        return None
-
-    @property
-    def leaves(self) -> None:
-        return None
 
     def __str__(self) -> str:
         return self.label
@@ -666,18 +551,24 @@ def as_estimator(estimator: Estimator | str) -> Estimator:
     return estimator
 
 
-def _store(self: Estimator, field: str, value: Any, low: float, high: float) -> None:
-    """Check a parameter and keep it as a float (1 and 1.0 are one estimator)."""
-    if value is None:
-        return
+def _checked(self: Estimator, value: Any) -> float:
     try:
         number = float(value) if not isinstance(value, (str, bytes)) else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not low <= number <= high:
-        span = ", 0 or more" if math.isinf(high) else f" from 0 to {_number(high)}"
-        raise EstimatorError(f"{self.name}: {field} is {value!r}; it must be a number{span}.")
-    object.__setattr__(self, field, number + 0.0)
+    if not 0.0 <= number <= self.parameter_limit:
+        limit = self.parameter_limit
+        span = ", 0 or more" if math.isinf(limit) else f" from 0 to {_number(limit)}"
+        raise EstimatorError(
+            f"{self.name}: {self.parameter_name} is {value!r}; it must be a number{span}."
+        )
+    return number + 0.0
+
+
+def _share(self: Estimator, kind: str | None) -> Share | None:
+    if kind is None:
+        return None
+    return Share(kind, 0.0 if kind in ("all", "unsupported") else _given(self))
 
 
 def _given(self: Estimator) -> float:

@@ -28,6 +28,7 @@ KINDS = {
     "switch": 4,
     "optimistic": 5,
     "subgaussian": 6,
+    "unsupported": 7,
 }
 """Codes of the shares that `candidate_sums` knows (`offpolicy.estimators.Share`)."""
 
@@ -90,14 +91,14 @@ def candidate_sums(
                     share_sum += p[k]
                     modelled += p[k] * d[k]
                 if kind == 1:
-                    share_sum *= parameter
-                    modelled *= parameter
+                    share_sum *= 1.0 - parameter
+                    modelled *= 1.0 - parameter
             elif kind == 2:
                 for k in range(len(p)):
                     share = p[k] if q[k] == 0.0 else (1.0 - parameter) * p[k]
                     share_sum += share
                     modelled += share * d[k]
-            elif (kind == 3 or kind == 4) and np.isinf(parameter):
+            elif kind == 7 or ((kind == 3 or kind == 4) and np.isinf(parameter)):
                 for k in range(len(p)):
                     share = p[k] if q[k] == 0.0 else 0.0
                     share_sum += share
