@@ -348,7 +348,7 @@ def _sweep_grid(
 
 
 class _Events(NamedTuple):
-    """Candidates by the weight below which they are clipped; see `kernels.walk`."""
+    """Candidates by the weight below which they are clipped; see `offpolicy.walk`."""
 
     order: Ints
     records: Floats
@@ -366,20 +366,20 @@ def _events(block: Block, member: Estimator, base: Floats) -> _Events:
 
 def _events_of_candidates(block: Block, base: Floats) -> _Events:
     """Sorted by c in two steps: into buckets, which lie together in memory, then within them."""
-    from offpolicy import kernels
+    from offpolicy import walk
 
     log, pi, delta_hat = block.log, block.target.flat, block.delta_hat
     assert pi is not None
     assert delta_hat is not None
-    counts = np.zeros(kernels.EVENT_KEYS, dtype=np.int64)
-    kernels.count_events(pi, log.logging, counts)
+    counts = np.zeros(walk.EVENT_KEYS, dtype=np.int64)
+    walk.count_events(pi, log.logging, counts)
     stop = np.cumsum(counts)
     start = stop - counts
     filled = np.flatnonzero(counts)
     bounds = np.append(start[filled], stop[-1])
     total = int(stop[-1])
     c, records = np.empty(total), np.empty((total, 4))
-    kernels.place_events(
+    walk.place_events(
         log.offsets, log.chosen_index, pi, log.logging, delta_hat, start, c, records, base
     )
     order = np.empty(total, dtype=np.int64)
@@ -402,7 +402,7 @@ def _sweep_path(
     member: Estimator,
     level: float,
 ) -> Curve:
-    from offpolicy import kernels
+    from offpolicy import walk
 
     if log.cluster is not None:
         raise LogError(
@@ -417,7 +417,7 @@ def _sweep_path(
     n = len(log)
     weight = float(n if log.row_weight is None else log.row_weight.sum())
     path = np.empty((4, len(events.order) + 128))
-    count = kernels.walk(
+    count = walk.walk(
         *events,
         member.name in _HARD,
         whole.c,

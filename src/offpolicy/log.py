@@ -120,10 +120,10 @@ class BanditLog:
         >>> log.propensity.tolist()
         [0.8, 0.5, 0.7]
         """
-        rewards = _vector(reward, "reward")
+        rewards = check.as_vector(reward, "reward")
         n = len(rewards)
         if n == 0:
-            raise LogError(_EMPTY)
+            raise LogError(check.EMPTY)
         probabilities = None
         K: int | None = None
         if logging is not None:
@@ -207,8 +207,8 @@ class BanditLog:
         of what was chosen and of every candidate, flat). Other arguments as in `from_arrays`,
         with ``logging`` and ``candidate_features`` flat: one row per candidate.
         """
-        bounds = _offsets(offsets)
-        rewards = _vector(reward, "reward")
+        bounds = check.as_offsets(offsets)
+        rewards = check.as_vector(reward, "reward")
         check.check_length(rewards, len(bounds) - 1, "reward")
         names = codes = None
         if candidate is not None:
@@ -219,7 +219,7 @@ class BanditLog:
         if (chosen is None) == (action is None):
             raise LogError("Give either chosen (positions) or action (names), and not both.")
         if chosen is not None:
-            positions = _integers(chosen, "chosen")
+            positions = check.as_integers(chosen, "chosen")
         else:
             if codes is None or names is None:
                 raise LogError(
@@ -387,13 +387,10 @@ class BanditLog:
         return digest.hexdigest()
 
 
-_EMPTY = "The log is empty: there is not one decision to learn from."
-
-
 def _validate(log: BanditLog, tolerance: float) -> None:
     n, source = len(log), log.source
     if n == 0:
-        raise LogError(_EMPTY)
+        raise LogError(check.EMPTY)
     total = int(log.offsets[-1])
     check.check_length(log.chosen, n, "chosen")
     for name in ("propensity", "cluster", "time", "row_weight", "context"):
@@ -464,17 +461,10 @@ def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
     object.__setattr__(log, "propensity", implied)
 
 
-def _vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogError) -> Floats:
-    array = check.as_floats(values, column, error)
-    if array.ndim != 1:
-        raise error(f"{column} has shape {array.shape}; it must have one dimension.")
-    return array
-
-
 def _optional_vector(
     values: ArrayLike | None, column: str, error: type[OffpolicyError] = LogError
 ) -> Floats | None:
-    return None if values is None else _vector(values, column, error)
+    return None if values is None else check.as_vector(values, column, error)
 
 
 def _optional_names(values: Any, column: str) -> NDArray[Any] | None:
@@ -500,39 +490,7 @@ def _positions_in_lists(action: NDArray[Any]) -> Ints:
             f"action holds {action[0]!r}, a name, but nothing says which candidate that is. Give "
             f"candidates, a column with the list of their names, or action as positions."
         )
-    return _integers(action, "action")
-
-
-def _integers(values: ArrayLike, column: str) -> Ints:
-    array = np.asarray(values)
-    if array.ndim != 1:
-        what = "hold n + 1 integers" if column == "offsets" else "have one dimension"
-        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.")
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        as_float = check.as_floats(array, column)
-        check.check_finite(as_float, column)
-        odd = (as_float != np.floor(as_float)) | (np.abs(as_float) > 2.0**53)
-        if odd.any():
-            row = int(np.argmax(odd))
-            raise LogError(f"{column}, row {row}: {array[row]} is not a whole number.")
-        array = as_float
-    return np.ascontiguousarray(array, dtype=np.int64)
-
-
-def _offsets(values: ArrayLike) -> Ints:
-    offsets = _integers(values, "offsets")
-    if len(offsets) < 2:
-        raise LogError(_EMPTY if len(offsets) == 1 else "offsets must hold n + 1 integers.")
-    if offsets[0] != 0:
-        raise LogError(f"offsets must start at 0; they start at {offsets[0]}.")
-    lengths = np.diff(offsets)
-    if (lengths < 1).any():
-        row = int(np.argmax(lengths < 1))
-        raise LogError(
-            f"offsets, row {row}: the decision has {lengths[row]} candidates; there must be at "
-            f"least one, the chosen one."
-        )
-    return offsets
+    return check.as_integers(action, "action")
 
 
 def _slice(values: Any, part: slice) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from offpolicy.errors import LogError, OffpolicyError
 from offpolicy.softmax import Ints, row_sums
@@ -15,6 +16,7 @@ from offpolicy.weights import Floats
 
 BLOCK_ROWS = 65_536
 LARGEST_REWARD = 1e150
+EMPTY = "The log is empty: there is not one decision to learn from."
 SMALLEST_PROPENSITY = 1e-300
 
 
@@ -40,6 +42,45 @@ def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) 
         raise error(
             f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}."
         ) from None
+
+
+def as_vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogError) -> Floats:
+    array = as_floats(values, column, error)
+    if array.ndim != 1:
+        raise error(f"{column} has shape {array.shape}; it must have one dimension.")
+    return array
+
+
+def as_integers(values: ArrayLike, column: str) -> Ints:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        what = "hold n + 1 integers" if column == "offsets" else "have one dimension"
+        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.")
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        as_float = as_floats(array, column)
+        check_finite(as_float, column)
+        odd = (as_float != np.floor(as_float)) | (np.abs(as_float) > 2.0**53)
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise LogError(f"{column}, row {row}: {array[row]} is not a whole number.")
+        array = as_float
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_offsets(values: ArrayLike) -> Ints:
+    offsets = as_integers(values, "offsets")
+    if len(offsets) < 2:
+        raise LogError(EMPTY if len(offsets) == 1 else "offsets must hold n + 1 integers.")
+    if offsets[0] != 0:
+        raise LogError(f"offsets must start at 0; they start at {offsets[0]}.")
+    lengths = np.diff(offsets)
+    if (lengths < 1).any():
+        row = int(np.argmax(lengths < 1))
+        raise LogError(
+            f"offsets, row {row}: the decision has {lengths[row]} candidates; there must be at "
+            f"least one, the chosen one."
+        )
+    return offsets
 
 
 def tolerance_of(values: Any) -> float:
