@@ -183,16 +183,16 @@ def estimate(name: str, parameter: float | None, decisions: Sequence[Decision]) 
 
 
 def imputed_mass(name: str, parameter: float | None, d: Decision) -> float:
-    """sum_y [pi - pi0 c w_beta]: the part of pi that observed rewards do not answer for.
+    """sum_y max(pi - pi0 c w_beta, 0): the part of pi that observed rewards do not answer for.
 
-    The second term exists only where pi0 > 0. SGIPS and SGDR can be negative (w_beta > 1).
+    The second term exists only where pi0 > 0. SGIPS and SGDR have w_beta > 1 where c < 1.
     """
     member, mass = {"SNIPS": "IPS", "SNDR": "DR"}.get(name, name), Fraction(0)
     for pi, pi0 in zip(d.pi, d.pi0, strict=True):
         mass += exact(pi)
         if pi0 > 0:
             c = exact(pi) / exact(pi0)
-            mass -= exact(pi0) * c * weights(member, parameter, pi, pi0)[1]
+            mass -= exact(pi0) * min(c * weights(member, parameter, pi, pi0)[1], c)
     return float(mass)
 
 

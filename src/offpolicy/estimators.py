@@ -70,7 +70,7 @@ class Estimator(ABC):
 
     @property
     def leaves(self) -> Share | None:
-        """π − π₀·observed, the imputed mass. None: only `masses` knows (`ICE`)."""
+        """max(π − π₀·observed, 0), the imputed mass. None: only `masses` knows (`ICE`)."""
         return _share(self, self.left_share)
 
     @property
@@ -350,7 +350,7 @@ class SGIPS(Estimator):
 
     .. math:: \frac1n \sum_i \frac{c_i}{1 - \lambda + \lambda c_i}\, r_i
 
-    Metelli, Russo and Restelli 2021. λ = 0 is IPS, λ = 1 the mean reward where π > 0.
+    Metelli, Russo and Restelli 2021. λ = 0 is IPS, λ = 1 the mean of r·1{π > 0}.
     """
 
     lam: float | None = None

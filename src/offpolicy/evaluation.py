@@ -193,8 +193,15 @@ class Rows:
         return 2 * len(self.members) + j
 
 
-# Rows of the second, small set of moments, whose co-moments are kept: for ratios.
-_WEIGHT, _WEIGHTED, _MODELLED = range(3)
+class Centre(NamedTuple):
+    """What a ratio is near to, Σcρ/Σc and the mean of c, so that little of it remains to be found.
+
+    Taken from the log itself: the ratio that remains is then 0 but for rounding, and its variance
+    that of a single column, so no digits are lost to cancellation.
+    """
+
+    ratio: float = 0.0
+    weight: float = 1.0
 
 
 class Scanned(NamedTuple):
@@ -202,7 +209,8 @@ class Scanned(NamedTuple):
 
     plain: Moments
     ratios: tuple[Moments | None, ...]
-    """For each self-normalised estimator, moments of c, c·(residual − centre) and Σ πδ̂."""
+    """For each self-normalised estimator, moments of c, of c·(residual − ratio), and of
+    Σ πδ̂ + c·(residual − ratio)/weight."""
 
 
 def _scan(
@@ -210,7 +218,7 @@ def _scan(
     target: Target,
     delta_hat: Floats | None,
     members: tuple[Estimator, ...],
-    centres: tuple[float, ...],
+    centres: tuple[Centre, ...],
 ) -> Scanned:
     rows = Rows(members)
 
@@ -225,10 +233,11 @@ def _scan(
             x[rows.imputed(j)] = part.imputed_mass
             ratios.append(None)
             if member.self_normalised:
-                residual = block.log.reward - centres[j]
+                residual = block.log.reward - centres[j].ratio
                 if member.imputes is not None:
                     residual -= block.delta_hat_chosen
-                y = np.stack([block.c, block.c * residual, part.modelled])
+                weighted = block.c * residual
+                y = np.stack([block.c, weighted, part.modelled + weighted / centres[j].weight])
                 ratios[j] = Moments.of(y, block.log.row_weight, block.log.group, groups=GROUPS)
         plain = Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True)
         return Scanned(plain, tuple(ratios))
@@ -241,18 +250,18 @@ def _scan(
     return Scanned(merged(scan.plain for scan in scans), tuple(ratios))
 
 
-def _finish(member: Estimator, j: int, scanned: Scanned, centre: float) -> tuple[float, float]:
+def _finish(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:
     """(value, standard error) from the moments."""
     ratio = scanned.ratios[j]
     if ratio is None:
         value = float(scanned.plain.mean[j])
         variance = scanned.plain.variance_of(np.eye(1, len(scanned.plain.mean), j)[0])
     else:
-        weight = float(ratio.mean[_WEIGHT])
-        quotient = float(ratio.mean[_WEIGHTED]) / weight
-        value = float(ratio.mean[_MODELLED]) + quotient + centre
-        # The influence function of a ratio, as the gradient with respect to the three means.
-        variance = ratio.variance_of(np.array([-quotient / weight, 1.0 / weight, 1.0]))
+        weight, weighted, influence = map(float, ratio.mean)
+        rest = 1.0 / weight - 1.0 / centre.weight
+        value = centre.ratio + influence + weighted * rest
+        # The influence function of the ratio, as the gradient with respect to the three means.
+        variance = ratio.variance_of(np.array([-weighted / weight / weight, rest, 1.0]))
     if not math.isfinite(value):
         largest = scanned.plain.high[len(scanned.ratios) + j]
         raise EstimatorError(
@@ -309,7 +318,7 @@ def _policy_stderr(
     target: Target,
     delta_hat: Floats | None,
     members: tuple[Estimator, ...],
-    centres: tuple[float, ...],
+    centres: tuple[Centre, ...],
 ) -> list[float]:
     """Jackknife over the replicates of a policy that is known through draws only."""
     if target.leave_one_out is None:
@@ -323,23 +332,19 @@ def _policy_stderr(
     return [float(math.sqrt(v)) for v in spread]
 
 
-def _centre(log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator) -> float:
-    """The ratio of a self-normalised estimator, to be taken out of its numerator.
-
-    What is left of the ratio is then 0 but for rounding, and its variance that of one column: no
-    digits are lost to cancellation, whatever the rewards' offset.
-    """
+def _centre(log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator) -> Centre:
     if not member.self_normalised:
-        return 0.0
+        return Centre()
     whole = whole_block(log, target, delta_hat)
-    weight = whole.c if log.row_weight is None else whole.c * log.row_weight
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
     residual = log.reward
     if member.imputes is not None:
         residual = residual - whole.delta_hat_chosen
-    total = float(weight.sum())
     with np.errstate(over="ignore", invalid="ignore"):
-        ratio = float((weight * residual).sum() / total) if total > 0.0 else 0.0
-    return ratio if math.isfinite(ratio) else 0.0
+        total = float((omega * whole.c).sum())
+        ratio = float((omega * whole.c * residual).sum() / total) if total > 0.0 else math.nan
+        weight = total / float(omega.sum())
+    return Centre(ratio, weight) if math.isfinite(ratio) else Centre()
 
 
 def _logged(log: BanditLog, level: float) -> Logged:

@@ -105,14 +105,14 @@ def candidate_sums(
                 for k in range(len(p)):
                     c = p[k] / q[k] if q[k] > 0.0 else 0.0
                     observed = 0.0 if parameter == 0.0 else c / (1.0 + c * (c / parameter))
-                    share = p[k] - q[k] * observed
+                    share = max(p[k] - q[k] * observed, 0.0)
                     share_sum += share
                     modelled += share * d[k]
             else:
                 for k in range(len(p)):
                     c = p[k] / q[k] if q[k] > 0.0 else 0.0
                     observed = c / (1.0 - parameter + parameter * c) if c > 0.0 else 0.0
-                    share = p[k] - q[k] * observed
+                    share = max(p[k] - q[k] * observed, 0.0)
                     share_sum += share
                     modelled += share * d[k]
             mass[j, i] = share_sum
@@ -122,7 +122,80 @@ def candidate_sums(
 def bucket_table(grid: np.ndarray) -> np.ndarray:
     """For each leading 16 bits of a positive double, how many grid values lie surely below it."""
     first = (np.arange(1 << 15, dtype=np.int64) << 48).view(np.float64)
-    return np.searchsorted(grid, first, side="left").astype(np.int16)
+    return np.searchsorted(grid, first, side="left").astype(np.uint32)
+
+
+@njit(**SUMS)
+def _find_buckets(pi, pi0, edges, table, buckets):
+    """Fills in how many grid values lie below each candidate's c = π/π₀; returns the largest.
+
+    None if π = 0, and all, be one of them ∞, if π₀ = 0. ``edges`` are the grid and ∞.
+    """
+    highest = 0
+    for k in range(len(pi)):
+        p, q = pi[k], pi0[k]
+        weight = p / q
+        bucket = np.int64(table[(float_bits(weight) >> 48) & 0x7FFF])
+        # Where a branch could go either way, none is taken: on most grids one step is enough.
+        bucket += edges[bucket] < weight
+        while edges[bucket] < weight:
+            bucket += 1
+        bucket = 0 if p == 0.0 else len(edges) - 1 if q == 0.0 else bucket
+        buckets[k] = bucket
+        highest = max(highest, bucket)
+    return highest
+
+
+@njit(**SUMS)
+def _fill_buckets(starts, pi, pi0, delta_hat, row_weight, buckets, sums, all_pi, all_pi0):
+    """Drops the candidates of up to `LANES` decisions into their buckets."""
+    with_model = len(delta_hat) > 0
+    weighted = len(row_weight) > 0
+    first = np.uint64(starts[0])
+    for lane in range(len(starts) - 1):
+        omega = row_weight[lane] if weighted else 1.0
+        # Unsigned indices cannot count from the end, which would have to be looked at.
+        for k in range(np.uint64(starts[lane]), np.uint64(starts[lane + 1])):
+            p, q = pi[k], pi0[k]
+            bucket = np.int64(buckets[k - first])
+            all_pi[bucket] += omega * p
+            all_pi0[bucket] += omega * q
+            if with_model:
+                at = 2 * LANES * bucket + lane
+                sums[at] += p * delta_hat[k]
+                sums[at + LANES] += q * delta_hat[k]
+
+
+@njit(**SUMS)
+def _scan_buckets(sums, highest, state, grid, ceiling, values, first):
+    """Adds the buckets up from the highest down, and empties them: fills some of ``values``.
+
+    ``state`` holds base, 0, c and residual of `LANES` decisions, one after the other, and
+    bucket b of ``sums`` Σπδ̂ and Σπ₀δ̂ likewise. Only so, with constant distances in few arrays,
+    LLVM finds it worthwhile to vectorise: arrays of unknown origin might overlap.
+    """
+    lanes = min(LANES, values.shape[1] - first)
+    for m in range(highest, len(grid)):
+        M, most = grid[m], ceiling[m]
+        row = values[m, first : first + lanes]
+        for lane in range(lanes):
+            c = state[lane + 2 * LANES]
+            used = most if c > M else c
+            row[lane] = state[lane] + used * state[lane + 3 * LANES]
+    for m in range(highest - 1, -1, -1):
+        M, most = grid[m], ceiling[m]
+        row = values[m, first : first + lanes]
+        bucket = sums[2 * LANES * (m + 1) : 2 * LANES * (m + 2)]
+        for lane in range(lanes):
+            P = state[lane] + bucket[lane]
+            Q = state[lane + LANES] + bucket[lane + LANES]
+            state[lane] = P
+            state[lane + LANES] = Q
+            bucket[lane] = 0.0
+            bucket[lane + LANES] = 0.0
+            c = state[lane + 2 * LANES]
+            used = most if c > M else c
+            row[lane] = P - most * Q + used * state[lane + 3 * LANES]
 
 
 @njit(**SUMS)
@@ -143,75 +216,37 @@ def grid_values(
     `curves._grid_numpy`.
     """
     G, n = values.shape
-    finite = G - 1 if np.isinf(grid[G - 1]) else G
-    slope = np.zeros(G)
-    if not hard:
-        slope[:finite] = grid[:finite]
-    P = np.zeros((G + 1, LANES))
-    Q = np.zeros((G + 1, LANES))
-    lane_c = np.zeros(LANES)
-    lane_base = np.zeros(LANES)
-    lane_residual = np.zeros(LANES)
+    edges = np.append(grid, np.inf)
+    # What is left of c where it is clipped; at M = ∞ that is only where π₀ = 0.
+    ceiling = np.where(hard | np.isinf(grid), 0.0, grid)
+    # Bucket m holds the candidates with c <= grid[m], which are clipped from m - 1 down; so
+    # what is in the first does not matter, and is never emptied.
+    sums = np.zeros(2 * LANES * (G + 1))
     all_pi = np.zeros(G + 1)
     all_pi0 = np.zeros(G + 1)
+    state = np.zeros(4 * LANES)
     with_logging = len(pi0) > 0
     with_model = len(delta_hat) > 0
-    weighted = len(row_weight) > 0
+    candidates = offsets[first_row + n] - offsets[first_row] if with_logging else 0
+    buckets = np.empty(candidates, table.dtype)
     for first in range(0, n, LANES):
         lanes = min(LANES, n - first)
-        for lane in range(lanes):
-            i = first_row + first + lane
-            lane_c[lane] = c[i]
-            lane_base[lane] = base[i]
-            lane_residual[lane] = residual[i]
-            if not with_logging:
-                continue
-            omega = row_weight[i] if weighted else 1.0
-            for k in range(offsets[i], offsets[i + 1]):
-                p = pi[k]
-                if p == 0.0:
-                    continue
-                q = pi0[k]
-                if q == 0.0:
-                    bucket = G
-                else:
-                    weight = p / q
-                    bucket = np.int64(table[float_bits(weight) >> 48])
-                    while bucket < finite and grid[bucket] < weight:
-                        bucket += 1
-                all_pi[bucket] += omega * p
-                all_pi0[bucket] += omega * q
-                if with_model:
-                    P[bucket, lane] += p * delta_hat[k]
-                    Q[bucket, lane] += q * delta_hat[k]
-        # Bucket m holds the candidates with c <= grid[m], which are clipped from m - 1 down.
-        if with_model:
-            for m in range(G - 1, -1, -1):
-                for lane in range(LANES):
-                    P[m, lane] += P[m + 1, lane]
-                for lane in range(LANES):
-                    Q[m, lane] += Q[m + 1, lane]
-        for m in range(G):
-            M = grid[m]
-            if hard:
-                for lane in range(LANES):
-                    used = lane_c[lane] if lane_c[lane] <= M else 0.0
-                    Q[m + 1, lane] = lane_base[lane] + P[m + 1, lane] + used * lane_residual[lane]
-            else:
-                for lane in range(LANES):
-                    imputed = P[m + 1, lane] - slope[m] * Q[m + 1, lane]
-                    used = min(lane_c[lane], M)
-                    Q[m + 1, lane] = lane_base[lane] + imputed + used * lane_residual[lane]
-            if lanes == LANES:
-                for lane in range(LANES):
-                    values[m, first + lane] = Q[m + 1, lane]
-            else:
-                for lane in range(lanes):
-                    values[m, first + lane] = Q[m + 1, lane]
-        P[:] = 0.0
-        Q[:] = 0.0
+        rows = slice(first_row + first, first_row + first + lanes)
+        state[:lanes] = base[rows]
+        state[LANES : LANES + lanes] = 0.0
+        state[2 * LANES : 2 * LANES + lanes] = c[rows]
+        state[3 * LANES : 3 * LANES + lanes] = residual[rows]
+        highest = 0
+        if with_logging:
+            starts = offsets[rows.start : rows.stop + 1]
+            tile = slice(starts[0], starts[-1])
+            highest = _find_buckets(pi[tile], pi0[tile], edges, table, buckets)
+            _fill_buckets(
+                starts, pi, pi0, delta_hat, row_weight[rows], buckets, sums, all_pi, all_pi0
+            )
+        _scan_buckets(sums, highest if with_model else 0, state, grid, ceiling, values, first)
     for m in range(G - 1, -1, -1):
-        left[m] += all_pi[m + 1] - slope[m] * all_pi0[m + 1]
+        left[m] += all_pi[m + 1] - ceiling[m] * all_pi0[m + 1]
         all_pi[m] += all_pi[m + 1]
         all_pi0[m] += all_pi0[m + 1]
 

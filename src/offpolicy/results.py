@@ -31,11 +31,12 @@ class Estimate:
     ----------
     value, stderr, interval
         The estimate, its standard error, and the normal interval at ``level``. The interval
-        covers the *estimator's own mean*: a clipped or blended estimator may be biased, by at
-        most the imputed mass times the width of the reward range.
+        covers the *estimator's own mean*. With true propensities, a clipped or blended estimator
+        is off by at most the imputed mass times the largest error of what is imputed (the
+        model's, or, where 0 is imputed, the largest expected reward).
     imputed_mass
         Share of the policy's probability for which no observed reward answers: the model (or,
-        in IPS and CIPS, the number 0) does.
+        in IPS and CIPS, the number 0) does: Σ max(π − π₀·weight, 0).
     ess
         Effective number of rewards, (Σw)²/Σw² over the weights put on rewards; None if none.
     largest_weight

@@ -160,9 +160,13 @@ def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contrib
         at_chosen = estimator.masses(block.pi_chosen, block.propensity, block.c)
         modelled, mass = _over_candidates(block, estimator, at_chosen.observed, sums)
         with np.errstate(over="ignore", invalid="ignore"):
-            value = modelled + at_chosen.observed * block.log.reward
-            if "prediction" in estimator.needs:
-                value += at_chosen.control * block.delta_hat_chosen
+            if estimator.for_ranking:
+                value = modelled + at_chosen.observed * block.log.reward
+            else:
+                # Huge weights must meet the residual, not two large terms that cancel.
+                delta_hat = block.delta_hat_chosen
+                value = modelled + at_chosen.observed * (block.log.reward - delta_hat)
+                value += (at_chosen.observed + at_chosen.control) * delta_hat
         parts.append(Contributions(value, at_chosen.observed, mass, modelled))
     return parts
 
@@ -172,18 +176,19 @@ def _over_candidates(
 ) -> tuple[Floats, Floats]:
     """(Σ imputed·δ̂, imputed mass) of every decision.
 
-    Where the logger's probabilities are known for the chosen candidates only, 1 − observed
+    Where the logger's probabilities are known for the chosen candidates only, 1 − min(observed, c)
     stands in for the imputed mass: it has the same mean.
     """
+    unanswered = 1.0 - np.minimum(observed, block.c)
     pi, pi0, offsets = block.target.flat, block.log.logging, block.log.offsets
     imputes, leaves = estimator.imputes, estimator.leaves
     unknown_mass = pi is None or pi0 is None
     known = (imputes is None or imputes in sums) and (unknown_mass or leaves in sums)
     if leaves is not None and block.compiled and known:
         modelled = sums[imputes].dot if imputes is not None else np.zeros(len(observed))
-        return modelled, 1.0 - observed if unknown_mass else sums[leaves].mass
+        return modelled, unanswered if unknown_mass else sums[leaves].mass
     if pi is None:
-        return np.zeros(len(observed)), 1.0 - observed
+        return np.zeros(len(observed)), unanswered
     pi0_or_one = np.ones_like(pi) if pi0 is None else pi0
     masses = estimator.masses(pi, pi0_or_one, weights.ratio(pi, pi0_or_one))
     modelled = np.zeros(len(observed))
@@ -191,7 +196,7 @@ def _over_candidates(
         with np.errstate(over="ignore", invalid="ignore"):
             modelled = row_sums(masses.imputed * block.delta_hat, offsets)
     if pi0 is None:
-        return modelled, 1.0 - observed
+        return modelled, unanswered
     return modelled, row_sums(weights.leftover(pi, pi0, masses.observed), offsets)
 
 

@@ -41,8 +41,8 @@ def ratio(pi: Floats, pi0: Floats) -> Floats:
 
 
 def leftover(pi: Floats, pi0: Floats, observed: Floats) -> Floats:
-    """π − π₀·observed: the part of π for which no observed reward answers; π where π₀ = 0."""
-    return np.where(pi0 == 0.0, pi, pi - pi0 * np.where(pi0 == 0.0, 0.0, observed))
+    """max(π − π₀·observed, 0): the part of π for which no observed reward answers."""
+    return np.maximum(pi - pi0 * np.where(pi0 == 0.0, 0.0, observed), 0.0)
 
 
 def dm(pi: Floats, c: Floats) -> Masses:
