@@ -138,3 +138,89 @@ def test_an_offset_of_the_rewards_costs_no_digits(offset):
     for x, y in zip(a, b, strict=True):
         assert x.value - offset == pytest.approx(y.value, abs=1e-7)
         assert x.stderr == pytest.approx(y.stderr, rel=1e-7, abs=1e-12)
+
+
+def test_a_logger_that_all_but_never_draws_counts_as_one_that_never_does():
+    """π₀ = 1.5e-311: its inverse overflows."""
+    n, rng = 300, np.random.default_rng(0)
+    scores = np.tile([0.0, -715.0, 0.0], (n, 1))
+    blank = op.BanditLog.from_arrays(action=np.zeros(n, int), reward=np.zeros(n), actions=3)
+    pi0 = op.Softmax(scores).probabilities(blank).reshape(n, 3)
+    assert 0.0 < pi0[0, 1] < 1e-300
+    log = op.BanditLog.from_arrays(action=rng.choice([0, 2], n), reward=rng.random(n), logging=pi0)
+    Ms = [1.0, 1e10, math.inf]
+    delta_hat = np.full((n, 3), 0.5)
+    curve = op.sweep(log, op.Uniform(), prediction=delta_hat)
+    members = [f"CAB(M={M!r})" for M in Ms]
+    result = op.evaluate(log, op.Uniform(), prediction=delta_hat, estimators=members)
+    assert curve.at(Ms) == pytest.approx([row.value for row in result], rel=1e-12)
+    assert result["CAB(M=inf)"].imputed_mass == pytest.approx(1 / 3)
+
+
+def test_masked_values_are_refused():
+    reward = np.ma.array([1.0, 999.0], mask=[False, True])
+    with pytest.raises(ValueError, match="reward has masked values"):
+        op.BanditLog.from_arrays(action=[0, 0], reward=reward, logging=[[1.0], [1.0]])
+
+
+def test_only_ratios_of_row_weights_matter():
+    given = {"action": [0, 1, 0], "reward": [1, 0, 1], "logging": [[0.5, 0.5]] * 3}
+    weight = np.array([1.0, 2.0, 3.0])
+    pi = [[0.8, 0.2]] * 3
+    rows = [
+        op.evaluate(
+            op.BanditLog.from_arrays(**given, row_weight=scale * weight), pi, estimators=["IPS"]
+        )["IPS"]
+        for scale in (1.0, 1e-90, 1e90)
+    ]
+    for row in rows[1:]:
+        assert (row.value, row.stderr, row.ess) == pytest.approx(
+            (rows[0].value, rows[0].stderr, rows[0].ess), rel=1e-12
+        )
+    with pytest.raises(ValueError, match="rescale it: only ratios matter"):
+        op.BanditLog.from_arrays(**given, row_weight=1e-170 * weight)
+
+
+def test_few_clusters_never_share_a_group():
+    given = {"action": [0] * 100, "reward": np.arange(100.0), "logging": np.ones((100, 1))}
+    for names in ([47, 9], [1, 2]):
+        log = op.BanditLog.from_arrays(**given, cluster=np.repeat(names, 50))
+        row = op.evaluate(log, np.ones((100, 1)), estimators=["IPS"])["IPS"]
+        assert row.stderr == pytest.approx(25.0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_bad_prediction_is_found_wherever_it_stands(bad):
+    """Even where the policy never goes, in a log that takes the compiled path."""
+    n, K, rng = 20_000, 12, np.random.default_rng(0)
+    log = op.BanditLog.from_arrays(
+        action=rng.integers(0, K, n), reward=rng.random(n), logging=np.full((n, K), 1 / K)
+    )
+    pi = np.zeros((n, K))
+    pi[:, :6] = 1 / 6
+    delta_hat = rng.random((n, K))
+    delta_hat[7, 11] = bad
+    ice = op.ICE(alpha=np.ones_like, beta=np.ones_like, gamma=lambda c: -np.ones_like(c))
+    for ask in (
+        lambda: op.sweep(log, pi, prediction=delta_hat, grid=[5.0]),
+        lambda: op.sweep(log, pi, prediction=delta_hat),
+        lambda: op.evaluate(log, pi, prediction=delta_hat, estimators=[ice]),
+    ):
+        with pytest.raises(ValueError, match="prediction, row 7, candidate 11"):
+            ask()
+
+
+def test_grids_longer_than_two_bytes_can_count():
+    rng = np.random.default_rng(0)
+    n, K = 20_000, 12
+    pi, pi0 = rng.dirichlet(np.ones(K), n), rng.dirichlet(np.ones(K), n)
+    log = op.BanditLog.from_arrays(
+        action=rng.integers(0, K, n), reward=rng.random(n), logging=pi0
+    ).rows(0, 17_000)
+    grid = np.linspace(0.0, 4.0, 40_001)[::4]
+    grid = np.concatenate([grid, np.linspace(4.1, 9.0, 33_000)])[-33_500:]
+    few = grid[:: len(grid) // 5]
+    flat = {"prediction": rng.random((17_000, K)), "estimator": "SWITCH"}
+    whole = op.sweep(log, pi[:17_000], **flat, grid=grid)
+    part = op.sweep(log, pi[:17_000], **flat, grid=few)
+    np.testing.assert_allclose(whole.at(few), part.values, rtol=1e-12)

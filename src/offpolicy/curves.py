@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e6, 62), [np.inf]])
 """The 64 values of M on which grids are taken unless asked otherwise; never fitted to data."""
+GRID.setflags(write=False)
 
 _BLENDS = ("CAB", "SWITCH")
 _HARD = ("SWITCH", "SWITCH-DR")
@@ -99,7 +100,9 @@ def sweep(
     target = resolve(log, policy, policy if isinstance(policy, str) else "policy")
     have = available_columns(log, target, delta_hat)
     if name == "SB":
-        (member,) = choose_estimators(["SB(tau=0)"], have)
+        choose_estimators(["SB(tau=0)"], have)
+        if grid is not None:
+            raise ParameterError("SB needs no grid: its curve over tau is a closed form.")
         return _sweep_tau(log, target, delta_hat, level)
     if name not in _SWEPT:
         raise EstimatorError(
@@ -210,7 +213,7 @@ class Curve:
 
 
 def _checked_grid(grid: ArrayLike) -> Floats:
-    values = as_floats(grid, "grid", ParameterError)
+    values = np.array(as_floats(grid, "grid", ParameterError))
     if values.ndim != 1 or not len(values) or not (values >= 0.0).all():
         raise ParameterError("grid must hold at least one value of M, all of them 0 or more.")
     if (np.diff(values) <= 0.0).any():
@@ -226,9 +229,7 @@ class _Terms(NamedTuple):
 
 
 def _terms(block: Block, member: Estimator) -> _Terms:
-    if member.imputes is None:
-        return _Terms(np.zeros(len(block.log)), block.log.reward)
-    if member.name in _BLENDS:
+    if member.imputes is None or member.name in _BLENDS:
         return _Terms(np.zeros(len(block.log)), block.log.reward)
     (part,) = contributions(block, [member])
     return _Terms(part.modelled, block.log.reward - block.delta_hat_chosen)
@@ -314,9 +315,12 @@ def _grid_numpy(member: Estimator, grid: Floats) -> _Fill:
 
     def fill(block: Block, left: Floats) -> Iterator[tuple[slice, Floats]]:
         omega = 1.0 if block.log.row_weight is None else block.log.row_weight
-        parts = contributions(block, members)
-        left += [float(np.sum(omega * part.imputed_mass)) for part in parts]
-        yield slice(None), np.array([part.value for part in parts])
+        values = np.empty((len(grid), len(block.log)))
+        for m, one in enumerate(members):
+            (part,) = contributions(block, [one])
+            values[m] = part.value
+            left[m] += float(np.sum(omega * part.imputed_mass))
+        yield slice(None), values
 
     return fill
 
@@ -329,8 +333,8 @@ def _sweep_grid(
     grid: Floats,
     level: float,
 ) -> Curve:
-    refuse_no_overlap(float(whole_block(log, target, delta_hat).c.max()), target.name)
     moments, left = grid_moments(log, target, delta_hat, member, grid)
+    refuse_no_overlap(float(whole_block(log, target, delta_hat).c.max()), target.name)
     return Curve(
         estimator=member.name,
         parameter="M",
@@ -457,6 +461,7 @@ def _sweep_tau(log: BanditLog, target: Target, delta_hat: Floats | None, level: 
         return Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS)
 
     moments = merged(each_block(of_block, blocks(log, target, delta_hat)))
+    refuse_no_overlap(float(whole_block(log, target, delta_hat).c.max()), target.name)
     covariance = _finite_or_infinite(moments.covariance())
     return Curve(
         estimator="SB",

@@ -324,7 +324,10 @@ def _policy_stderr(
     if target.leave_one_out is None:
         return [0.0] * len(members)
     values = []
-    for flat in target.leave_one_out:
+    for replicate in target.leave_one_out:
+        flat = replicate()
+        if not flat[log.chosen_index].any():
+            return [math.inf] * len(members)
         scanned = _scan(log, Target(target.name, flat), delta_hat, members, centres)
         values.append([_finish(m, j, scanned, centres[j])[0] for j, m in enumerate(members)])
     replicates = len(values)

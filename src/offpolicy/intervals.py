@@ -26,7 +26,7 @@ class Interval(NamedTuple):
 
 def normal_quantile(level: float) -> float:
     """z such that a standard normal lies in [−z, z] with probability ``level``."""
-    if not isinstance(level, Real) or not 0.0 < level < 1.0:
+    if not isinstance(level, Real) or not 0.0 < level < 1.0 - 1e-12:
         raise ParameterError(
             f"level is {level}; it is the coverage asked for, between 0 and 1 (0.95, say)."
         )

@@ -19,6 +19,8 @@ GROUPS = 256
 
 def as_names(values: Any, column: str, error: type[OffpolicyError] = LogError) -> NDArray[Any]:
     """One name per row. Tuples and mixed types stay what they are."""
+    if np.ma.is_masked(values):
+        raise error(f"{column} has masked values. Fill them in or leave these rows out.")
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
         raise error(f"{column} is the single value {values!r}; there must be one for every row.")
     if isinstance(values, (list, tuple)):
@@ -182,8 +184,11 @@ def refuse_missing(
 
 
 def hash_groups(cluster: NDArray[Any]) -> Ints:
-    """Each row's group, 0 … 255, by a hash of its cluster that is the same on every machine."""
+    """Each row's group, 0 … 255: its cluster's own, or, if there are more clusters than groups,
+    one by a hash that is the same on every machine."""
     unique, codes = encode(cluster, "cluster", "")
+    if len(unique) <= GROUPS:
+        return codes
     group = [
         hashlib.blake2b(str(name).encode(), digest_size=1, person=b"cluster").digest()[0]
         for name in unique

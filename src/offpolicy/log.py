@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class BanditLog:
     """Logged decisions: candidates, the chosen one, its propensity, and the reward.
 
-    Make one with `from_arrays`, `from_ragged` or `from_frame`.
+    Make one with `from_arrays`, `from_ragged` or `from_frame`. Arrays of the right type are not
+    copied: do not change them afterwards.
 
     Attributes
     ----------
@@ -415,6 +416,9 @@ def _validate(log: BanditLog, tolerance: float) -> None:
         check.check_probabilities(
             log.logging, log.offsets, "logging", source, PropensityError, tolerance
         )
+        traced = log.logging
+        if traced[log.chosen_index].min() >= check.SMALLEST_PROPENSITY:
+            object.__setattr__(log, "logging", check.without_traces(traced))
     if log.propensity is not None:
         check.check_chosen_probabilities(
             log.propensity, "propensity", source, PropensityError,

@@ -46,7 +46,7 @@ class Moments:
     low: Floats
     high: Floats
     group_weight: Floats | None = None
-    group_mean: Floats | None = None
+    group_total: Floats | None = None
 
     @classmethod
     def of(
@@ -77,9 +77,9 @@ class Moments:
             else:
                 second = np.einsum("ir,jr->ij", deviation, deviation, optimize=False)
             cross = (deviation * omega).sum(axis=1)
-            group_weight = group_mean = None
+            group_weight = group_total = None
             if group is not None:
-                group_weight, group_mean = _group_means(mean, deviation, omega, group, groups)
+                group_weight, group_total = _group_totals(deviation, omega, group, groups)
         return cls(
             count=rows,
             weight=weight,
@@ -90,7 +90,7 @@ class Moments:
             low=x.min(axis=1),
             high=x.max(axis=1),
             group_weight=group_weight,
-            group_mean=group_mean,
+            group_total=group_total,
         )
 
     @classmethod
@@ -118,15 +118,18 @@ class Moments:
             mean = self.mean + (other.mean - self.mean) * (other.weight / weight)
             cross_a, second_a = self._about(mean)
             cross_b, second_b = other._about(mean)
-            group_weight = group_mean = None
+            group_weight = group_total = None
             if self.group_weight is not None:
                 assert other.group_weight is not None
-                assert self.group_mean is not None
-                assert other.group_mean is not None
+                assert self.group_total is not None
+                assert other.group_total is not None
                 group_weight = self.group_weight + other.group_weight
-                share = other.group_weight / np.where(group_weight > 0.0, group_weight, 1.0)
-                step = (other.group_mean - self.group_mean) * share[:, None]
-                group_mean = self.group_mean + step
+                group_total = (
+                    self.group_total
+                    + np.outer(self.group_weight, self.mean - mean)
+                    + other.group_total
+                    + np.outer(other.group_weight, other.mean - mean)
+                )
         return Moments(
             count=self.count + other.count,
             weight=weight,
@@ -137,7 +140,7 @@ class Moments:
             low=np.minimum(self.low, other.low),
             high=np.maximum(self.high, other.high),
             group_weight=group_weight,
-            group_mean=group_mean,
+            group_total=group_total,
         )
 
     def _about(self, centre: Floats) -> tuple[Floats, Floats]:
@@ -153,12 +156,12 @@ class Moments:
         """Covariance of `mean` (its diagonal only, if that is all that was kept)."""
         diagonal = self.second.ndim == 1
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.group_weight is None or self.group_mean is None:
+            if self.group_weight is None or self.group_total is None:
                 small_sample = self.count / (self.count - 1) if self.count > 1 else np.inf
                 second = np.where(self.second == 0.0, 0.0, small_sample * self.second)
                 return self._unknown_if_single(self.count, second / self.weight / self.weight)
             used = self.group_weight > 0.0
-            total = self.group_weight[used, None] * (self.group_mean[used] - self.mean)
+            total = self.group_total[used]
             count = int(used.sum())
             small_sample = count / (count - 1) if count > 1 else np.inf
             second = np.einsum("gi,gi->i", total, total) if diagonal else total.T @ total
@@ -197,10 +200,10 @@ def merged(parts: Iterable[Moments]) -> Moments:
     return functools.reduce(Moments.__add__, parts)
 
 
-def _group_means(
-    mean: Floats, deviation: Floats, omega: Floats, group: Ints, groups: int
+def _group_totals(
+    deviation: Floats, omega: Floats, group: Ints, groups: int
 ) -> tuple[Floats, Floats]:
-    weight: Floats = np.bincount(group, weights=omega, minlength=groups).astype(np.float64)
-    total = np.stack([np.bincount(group, weights=row, minlength=groups) for row in deviation])
-    safe = np.where(weight > 0.0, weight, 1.0)
-    return weight, np.where(weight[:, None] > 0.0, mean + (total / safe).T, 0.0)
+    """Σω and Σω(x − mean) of every group; ``deviation`` is ω(x − mean)."""
+    weight = np.bincount(group, weights=omega, minlength=groups).astype(np.float64)
+    total = [np.bincount(group, weights=row, minlength=groups) for row in deviation]
+    return weight, np.stack(total, axis=1)

@@ -7,6 +7,7 @@ Wherever a policy is asked for, plain arrays, column names and fitted classifier
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, final, runtime_checkable
@@ -226,7 +227,7 @@ class Mixture:
     weights: Sequence[float]
 
     def __post_init__(self) -> None:
-        weights = np.asarray(self.weights, dtype=np.float64)
+        weights = check.as_floats(self.weights, "Mixture weights", ParameterError)
         if len(self.policies) != len(weights) or not len(weights):
             raise ParameterError("Mixture needs one weight for every policy.")
         if not (weights >= 0.0).all() or abs(weights.sum() - 1.0) > 1e-6:
@@ -235,8 +236,9 @@ class Mixture:
             )
 
     def probabilities(self, log: BanditLog) -> Floats:
-        parts = [_all_candidates(log, part, "Mixture") for part in self.policies]
-        return np.asarray(sum(w * p for w, p in zip(self.weights, parts, strict=True)))
+        flat = _mixed(log, self, "Mixture").flat
+        assert flat is not None
+        return flat
 
 
 @final
@@ -293,7 +295,9 @@ class MonteCarlo:
     """A policy known only through its draws (Thompson sampling, say).
 
     Its probabilities are estimated as frequencies over ``draws`` draws, as the paper did for
-    Amazon Music. What that costs in accuracy is reported as `Estimate.policy_stderr`.
+    Amazon Music. What that costs in accuracy is reported as `Estimate.policy_stderr`, and made
+    part of the interval; where every decision has draws of its own, the rows' spread holds it
+    already, so that the interval is then wider than it need be.
 
     Parameters
     ----------
@@ -317,8 +321,12 @@ class MonteCarlo:
     replicates: int = field(default=10, init=False)
 
     def __post_init__(self) -> None:
-        if self.draws < self.replicates:
-            raise ParameterError(f"draws is {self.draws}; it must be at least {self.replicates}.")
+        if int(self.draws) != self.draws or self.draws < self.replicates:
+            raise ParameterError(
+                f"draws is {self.draws}; it must be a whole number, at least {self.replicates}."
+            )
+        if self.seed < 0:
+            raise ParameterError(f"seed is {self.seed}; it must be 0 or more.")
 
     def probabilities(self, log: BanditLog) -> Floats:
         return np.asarray(self.counts(log).sum(axis=0) / self.draws)
@@ -346,7 +354,8 @@ class Target(NamedTuple):
     flat: Floats | None
     chosen: Floats | None = None
     tolerance: float = 1e-6
-    leave_one_out: NDArray[np.float64] | None = None
+    leave_one_out: tuple[Callable[[], Floats], ...] | None = None
+    """For a policy known by draws: its probabilities without each replicate in turn."""
 
     def check(self, log: BanditLog) -> None:
         """Raise unless every decision's probabilities are probabilities."""
@@ -363,13 +372,12 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
     of a column, or a fitted classifier. Those of all candidates are yet to be checked
     (`Target.check`): a scan can do that on the way.
     """
+    if isinstance(policy, type):
+        raise PolicyError(f"{policy.__name__} is a class; give an instance: {policy.__name__}(…).")
     if isinstance(policy, MonteCarlo):
-        counts = policy.counts(log)
-        total = counts.sum(axis=0)
-        sizes = counts.sum(axis=1)[:, None] // len(log)
-        others = (total - counts) / (policy.draws - sizes)
-        flat = total / policy.draws
-        return Target(name, flat, leave_one_out=others)
+        return _by_draws(log, policy, name)
+    if isinstance(policy, Mixture):
+        return _mixed(log, policy, name)
     if isinstance(policy, str):
         policy = log.named_column(policy)
     if hasattr(policy, "probabilities"):
@@ -422,8 +430,37 @@ def _of_candidates(table: Floats, log: BanditLog) -> Floats:
     return table[decision_of_candidate(log.offsets), log.candidate]
 
 
-def _all_candidates(log: BanditLog, policy: Any, name: str) -> Floats:
-    target = resolve(log, policy, name)
+def _by_draws(log: BanditLog, policy: MonteCarlo, name: str) -> Target:
+    counts = policy.counts(log)
+    total = counts.sum(axis=0)
+
+    def without(replicate: int) -> Floats:
+        left = policy.draws - int(counts[replicate].sum()) // len(log)
+        return np.asarray((total - counts[replicate]) / left)
+
+    others = tuple(functools.partial(without, k) for k in range(len(counts)))
+    return Target(name, np.asarray(total / policy.draws), leave_one_out=others)
+
+
+def _mixed(log: BanditLog, policy: Mixture, name: str) -> Target:
+    targets = [resolve(log, part, name) for part in policy.policies]
+    parts = [_all_candidates(log, target, name) for target in targets]
+
+    def mix(probabilities: Sequence[Floats]) -> Floats:
+        return np.asarray(sum(w * p for w, p in zip(policy.weights, probabilities, strict=True)))
+
+    def without(part: int, replicate: Callable[[], Floats]) -> Floats:
+        return mix([*parts[:part], replicate(), *parts[part + 1 :]])
+
+    others = tuple(
+        functools.partial(without, k, replicate)
+        for k, target in enumerate(targets)
+        for replicate in target.leave_one_out or ()
+    )
+    return Target(name, mix(parts), leave_one_out=others or None)
+
+
+def _all_candidates(log: BanditLog, target: Target, name: str) -> Floats:
     target.check(log)
     if target.flat is None:
         raise PolicyError(f"{name} needs the policy's probability of every candidate.")

@@ -114,7 +114,7 @@ class Result:
         if isinstance(key, tuple) and len(key) != 2:
             raise ParameterError("Ask for result[estimator] or result[policy, estimator].")
         policy, wanted = key if isinstance(key, tuple) else (None, key)
-        rows = [row for row in self.estimates if policy in (None, row.policy)]
+        rows = [row for row in self.estimates if policy is None or row.policy == str(policy)]
         if not rows:
             raise ParameterError(
                 f'There is no policy "{policy}".{did_you_mean(str(policy), self.policies)} '

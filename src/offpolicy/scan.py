@@ -6,6 +6,7 @@ are merged in row order, so the answer is the same whatever the number of thread
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -84,8 +85,8 @@ def whole_block(log: BanditLog, target: Target, delta_hat: Floats | None) -> Blo
     return Block(log, target, delta_hat, check_whole, compiled=False)
 
 
-def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> Iterator[Block]:
-    """The log, a policy's probabilities and the predictions, block by block.
+def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> list[Callable[[], Block]]:
+    """The log, a policy's probabilities and the predictions, block by block, yet to be made.
 
     Small logs are checked here; large ones by the compiled pass over them.
     """
@@ -93,10 +94,11 @@ def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> Iterator
     compiled = is_large(log)
     if not compiled or target.flat is None or log.logging is None:
         whole.check_whole()
-    for start in range(0, len(log), BLOCK):
+
+    def block(start: int) -> Block:
         stop = min(start + BLOCK, len(log))
         flat = slice(int(log.offsets[start]), int(log.offsets[stop]))
-        yield Block(
+        return Block(
             log.rows(start, stop),
             target._replace(
                 flat=None if target.flat is None else target.flat[flat],
@@ -107,6 +109,8 @@ def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> Iterator
             whole.check_whole,
             compiled,
         )
+
+    return [functools.partial(block, start) for start in range(0, len(log), BLOCK)]
 
 
 def refuse_no_overlap(largest_weight: float, name: str) -> None:
@@ -124,15 +128,20 @@ def is_large(log: BanditLog) -> bool:
     return int(log.offsets[-1]) >= SMALL
 
 
-def each_block(function: Callable[[Block], Outcome], stream: Iterator[Block]) -> Iterator[Outcome]:
-    """``function`` of every block, in order, on all cores."""
-    items = list(stream)
-    workers = min(os.cpu_count() or 1, len(items))
+def each_block(
+    function: Callable[[Block], Outcome], makers: list[Callable[[], Block]]
+) -> Iterator[Outcome]:
+    """``function`` of every block, in order, on all cores; a block lives only while it is used."""
+
+    def run(make: Callable[[], Block]) -> Outcome:
+        return function(make())
+
+    workers = min(os.cpu_count() or 1, len(makers))
     if workers <= 1:
-        yield from map(function, items)
+        yield from map(run, makers)
         return
     with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(function, items)
+        yield from pool.map(run, makers)
 
 
 class Contributions(NamedTuple):
@@ -233,7 +242,9 @@ def _compiled_sums(block: Block, estimators: Sequence[Estimator]) -> dict[Share,
         delta_hat_chosen,
     )
     off_by = np.abs(total - 1.0).max()
-    if not (lowest.min() >= 0.0 and off_by <= target.tolerance and np.isfinite(dot).all()):
+    # Without shares nothing has looked at δ̂ yet.
+    modelled = dot if shares or block.delta_hat is None else block.delta_hat
+    if not (lowest.min() >= 0.0 and off_by <= target.tolerance and np.isfinite(modelled).all()):
         block.check_whole()
     block.pi_chosen, block.delta_hat_chosen = pi_chosen, delta_hat_chosen
     return {share: Sums(mass[j], dot[j]) for j, share in enumerate(shares)}

@@ -34,6 +34,8 @@ def count_of(bad: int, total: int) -> str:
 def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     """A contiguous float64 array; anything that is not a number is an error."""
     kind = getattr(getattr(values, "dtype", None), "kind", "f")
+    if np.ma.is_masked(values):
+        raise error(f"{column} has masked values. Fill them in or leave these rows out.")
     try:
         if isinstance(kind, str) and kind in "cmMSU":
             raise TypeError
@@ -46,8 +48,8 @@ def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) 
 
 def as_vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     array = as_floats(values, column, error)
-    if array.ndim != 1:
-        raise error(f"{column} has shape {array.shape}; it must have one dimension.")
+    if array.ndim != 1 or np.ndim(values) == 0:
+        raise error(f"{column} has shape {np.shape(values)}; it must have one dimension.")
     return array
 
 
@@ -81,6 +83,15 @@ def as_offsets(values: ArrayLike) -> Ints:
             f"least one, the chosen one."
         )
     return offsets
+
+
+def without_traces(probabilities: Floats) -> Floats:
+    """Probabilities under 1e-300 as 0: their inverses overflow, and nobody draws that rarely."""
+    for start in range(0, len(probabilities), BLOCK_ROWS):
+        block = probabilities[start : start + BLOCK_ROWS]
+        if ((block > 0.0) & (block < SMALLEST_PROPENSITY)).any():
+            return np.where(probabilities < SMALLEST_PROPENSITY, 0.0, probabilities)
+    return probabilities
 
 
 def tolerance_of(values: Any) -> float:
@@ -161,6 +172,8 @@ def check_positive(values: Floats, column: str, source: str) -> None:
             f"({count_of(int(bad.sum()), len(values))} are 0 or below). "
             f"A row weight says how many decisions the row stands for; leave rows of weight 0 out."
         )
+    if values.min() < 1e-100 or values.max() > 1e100:
+        raise LogError(f"{column} goes beyond 1e-100 … 1e100; rescale it: only ratios matter.")
 
 
 def check_chosen_probabilities(
