@@ -168,34 +168,35 @@ def _fill_buckets(starts, pi, pi0, delta_hat, row_weight, buckets, sums, all_pi,
 
 @njit(**SUMS)
 def _scan_buckets(sums, highest, state, grid, ceiling, values, first):
-    """Adds the buckets up from the highest down, and empties them: fills some of ``values``.
+    """Adds the buckets up from the highest down, and empties them: fills a tile of ``values``.
 
-    ``state`` holds base, 0, c and residual of `LANES` decisions, one after the other, and
-    bucket b of ``sums`` Σπδ̂ and Σπ₀δ̂ likewise. Only so, with constant distances in few arrays,
-    LLVM finds it worthwhile to vectorise: arrays of unknown origin might overlap.
+    Everything is laid out by lanes: ``state`` holds what has been added up of πδ̂ and of π₀δ̂,
+    then base, c and residual; each bucket of ``sums`` holds Σπδ̂, then Σπ₀δ̂. With constant
+    distances in few arrays LLVM can be sure cheaply that nothing overlaps, and vectorises.
     """
     lanes = min(LANES, values.shape[1] - first)
     for m in range(highest, len(grid)):
         M, most = grid[m], ceiling[m]
         row = values[m, first : first + lanes]
         for lane in range(lanes):
-            c = state[lane + 2 * LANES]
+            c = state[3 * LANES + lane]
             used = most if c > M else c
-            row[lane] = state[lane] + used * state[lane + 3 * LANES]
+            row[lane] = state[2 * LANES + lane] + used * state[4 * LANES + lane]
     for m in range(highest - 1, -1, -1):
         M, most = grid[m], ceiling[m]
         row = values[m, first : first + lanes]
         bucket = sums[2 * LANES * (m + 1) : 2 * LANES * (m + 2)]
         for lane in range(lanes):
             P = state[lane] + bucket[lane]
-            Q = state[lane + LANES] + bucket[lane + LANES]
+            Q = state[LANES + lane] + bucket[LANES + lane]
             state[lane] = P
-            state[lane + LANES] = Q
+            state[LANES + lane] = Q
             bucket[lane] = 0.0
-            bucket[lane + LANES] = 0.0
-            c = state[lane + 2 * LANES]
+            bucket[LANES + lane] = 0.0
+            c = state[3 * LANES + lane]
             used = most if c > M else c
-            row[lane] = P - most * Q + used * state[lane + 3 * LANES]
+            imputed = P - most * Q
+            row[lane] = state[2 * LANES + lane] + imputed + used * state[4 * LANES + lane]
 
 
 @njit(**SUMS)
@@ -224,7 +225,7 @@ def grid_values(
     sums = np.zeros(2 * LANES * (G + 1))
     all_pi = np.zeros(G + 1)
     all_pi0 = np.zeros(G + 1)
-    state = np.zeros(4 * LANES)
+    state = np.zeros(5 * LANES)
     with_logging = len(pi0) > 0
     with_model = len(delta_hat) > 0
     candidates = offsets[first_row + n] - offsets[first_row] if with_logging else 0
@@ -232,10 +233,10 @@ def grid_values(
     for first in range(0, n, LANES):
         lanes = min(LANES, n - first)
         rows = slice(first_row + first, first_row + first + lanes)
-        state[:lanes] = base[rows]
-        state[LANES : LANES + lanes] = 0.0
-        state[2 * LANES : 2 * LANES + lanes] = c[rows]
-        state[3 * LANES : 3 * LANES + lanes] = residual[rows]
+        state[: 2 * LANES] = 0.0
+        state[2 * LANES : 2 * LANES + lanes] = base[rows]
+        state[3 * LANES : 3 * LANES + lanes] = c[rows]
+        state[4 * LANES : 4 * LANES + lanes] = residual[rows]
         highest = 0
         if with_logging:
             starts = offsets[rows.start : rows.stop + 1]
