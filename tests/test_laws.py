@@ -13,6 +13,7 @@ import offpolicy as op
 from cases import ALL_MEMBERS, Case, cases, make_case
 from offpolicy.errors import SupportError
 from offpolicy.estimators import NAMED, parse
+from offpolicy.scan import BLOCK
 from offpolicy.testing import LawBroken, check_estimator
 
 EVERYDAY = [
@@ -236,3 +237,31 @@ def test_every_named_estimator_states_formula_citation_and_needs():
         assert ".. math::" in text, name
         assert any(str(year) in text for year in range(1950, 2027)), name
         assert kind.needs <= {"policy", "prediction", "propensity", "logging"}
+
+
+def test_clustered_errors_do_not_depend_on_where_blocks_end() -> None:
+    rng = np.random.default_rng(0)
+    n, clusters = 2 * BLOCK + 77, 100
+    cluster = np.sort(rng.integers(0, clusters, n))
+    action = rng.integers(0, 2, n)
+    reward = (rng.random(n) < 0.3 + 0.4 * rng.random(clusters)[cluster]).astype(float)
+    log = op.BanditLog.from_arrays(
+        action=action, reward=reward, logging=np.full((n, 2), 0.5), cluster=cluster
+    )
+    x = reward * np.where(action == 0, 1.8, 0.2)
+    total = np.bincount(cluster, x - x.mean())
+    expected = np.sqrt((total**2).sum() * clusters / (clusters - 1)) / n
+    result = op.evaluate(log, np.tile([0.9, 0.1], (n, 1)), estimators=["IPS"])
+    assert result["IPS"].stderr == pytest.approx(expected, rel=1e-9)
+    part = log.rows(BLOCK - 5, BLOCK + 5)
+    assert part.bucket.tolist() == log.bucket[BLOCK - 5 : BLOCK + 5].tolist()
+
+
+def test_folds_are_even_and_belong_to_the_row() -> None:
+    n = 50_000
+    log = op.BanditLog.from_arrays(
+        action=np.zeros(n, int), reward=np.zeros(n), propensity=[1.0] * n
+    )
+    counts = np.bincount(log.fold(5), minlength=5)
+    assert counts.min() > 0.94 * n / 5
+    assert log.rows(123, 456).fold().tolist() == log.fold()[123:456].tolist()

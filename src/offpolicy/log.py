@@ -52,6 +52,8 @@ class BanditLog:
         Optional companions: per decision, except the last (per candidate).
     candidates_known : bool
         False if the log lists only what was chosen, not what else could have been.
+    first_row : int
+        Position of the first decision in the log that this one is a part of.
     """
 
     offsets: Ints
@@ -68,6 +70,7 @@ class BanditLog:
     candidate_features: Floats | None = None
     candidates_known: bool = True
     source: str = ""
+    first_row: int = 0
     table: pa.Table | None = field(default=None, repr=False)
     trusted: InitVar[bool] = False
     tolerance: InitVar[float] = 1e-6
@@ -298,6 +301,18 @@ class BanditLog:
         """Each decision's group, by a hash of its cluster; None without clusters."""
         return None if self.cluster is None else labels.hash_groups(self.cluster)
 
+    @cached_property
+    def bucket(self) -> Ints:
+        """Each decision's bucket, 0 … 255: its `group`, or, without clusters, one by a hash of
+        its position. What must not be learned from a decision is learned without its bucket."""
+        if self.group is not None:
+            return self.group
+        return labels.hash_rows(self.first_row, len(self))
+
+    def fold(self, folds: int = 5) -> Ints:
+        """Each decision's fold, for cross-fitting: decisions of one cluster share theirs."""
+        return self.bucket % folds
+
     @property
     def has_equal_lengths(self) -> bool:
         """Whether every decision has the same number of candidates."""
@@ -347,7 +362,7 @@ class BanditLog:
         bounds = self.offsets[start : stop + 1]
         flat = slice(int(bounds[0]), int(bounds[-1]))
         row = slice(start, stop)
-        return BanditLog(
+        part = BanditLog(
             offsets=bounds - bounds[0],
             chosen=self.chosen[row],
             reward=self.reward[row],
@@ -362,9 +377,14 @@ class BanditLog:
             candidate_features=_slice(self.candidate_features, flat),
             candidates_known=self.candidates_known,
             source=self.source,
+            first_row=self.first_row + start,
             table=None if self.table is None else self.table.slice(start, stop - start),
             trusted=True,
         )
+        if self.group is not None:
+            # A group is a matter of the whole log: found anew, a part's would not match the rest.
+            part.__dict__["group"] = self.group[row]
+        return part
 
     def batches(self) -> Iterator[BanditLog]:
         """The log in pieces that fit in memory: here, itself."""
