@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test lint bench reproduce docs clean
+.PHONY: demo test lint bench reproduce coverage tuning docs clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -25,6 +25,12 @@ bench: $(READY)
 
 reproduce: $(READY)
 	$(BIN)/offpolicy reproduce theory --out out/theory
+
+coverage: $(READY)
+	$(BIN)/offpolicy reproduce coverage --jobs 2 --out out/coverage
+
+tuning: $(READY)
+	$(BIN)/offpolicy reproduce tuning --jobs 2 --out out/tuning
 
 docs: $(READY)
 	$(BIN)/mkdocs build --strict --site-dir site

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import offpolicy as op
-from offpolicy.curves import GRID
+from offpolicy.bands import GRID
 from offpolicy.files import write_whole
 
 EIGHT = ["DM", "IPS", "CIPS(M=5)", "DR", "SB(tau=0.5)", "SWITCH(M=5)", "CAB(M=5)", "CAB-DR(M=5)"]

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 import offpolicy as op
 from offpolicy.cli import cli, main
+from offpolicy.engines.memory import read_log
 
 TEN_ROWS = """\
 action,reward,propensity,new,old
@@ -33,6 +34,8 @@ a,1,0.5,0.9,0.5
 b,0,0.5,0.1,0.5
 a,0,0.5,0.9,0.5
 """
+HEAD, *TEN = TEN_ROWS.splitlines(keepends=True)
+MANY_ROWS = HEAD + "".join(TEN) * 20
 LISTS = """\
 action,reward,logging,new,q
 0,1,"[0.5, 0.5]","[0.9, 0.1]","[0.7, 0.2]"
@@ -58,11 +61,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str) -> str:
+def run(*arguments: str, code: int = 0) -> str:
     """What a command that succeeds prints; it must say nothing else."""
     outcome = CliRunner().invoke(cli, arguments, catch_exceptions=False, prog_name="offpolicy")
-    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    assert (outcome.exit_code, outcome.stderr) == (code, "")
     return outcome.stdout
+
+
+def evaluate(*arguments: str) -> str:
+    """What ``evaluate`` prints of a log that is too small to tell, which the exit code says."""
+    return run("evaluate", *arguments, code=1)
 
 
 def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -86,32 +94,40 @@ def evaluate_lists(**options: object) -> op.Result:
 
 
 def test_evaluate_ten_rows_answers_in_the_first_line(folder):
-    lines = run("evaluate", "ten.csv", "--policy", "new").splitlines()
-    assert lines[0] == (
-        "new: 0.63793 [0.26476, 1.0111] by SNIPS, 0.13793 above what ran (0.5, 10 decisions)."
-    )
-    assert lines[1] == ""
-    assert lines[2].split()[:3] == ["estimator", "value", "stderr"]
-    assert [line.split()[0] for line in lines[4:]] == ["IPS", "SNIPS"]
+    lines = evaluate("ten.csv", "--policy", "new").splitlines()
+    assert re.match(r"new: this log cannot tell: only about \d rewarded rows stand", lines[0])
+    assert lines[1].startswith("  The estimate would be 0.")
+    assert lines[2].startswith("  By CAB-DR(M=")
+    assert lines[3] == ""
+    assert lines[4].split()[:3] == ["estimator", "value", "stderr"]
+    assert [line.split()[0] for line in lines[6:]] == ["IPS", "SNIPS"]
+    assert lines[7].split()[1] == "0.63793"
+
+
+def test_evaluate_prints_what_the_library_prints(folder):
+    (folder / "many.csv").write_text(MANY_ROWS)
+    log = read_log("many.csv", op.Columns())
+    result = op.evaluate(log, {"new": "new"})
+    assert run("evaluate", "many.csv", "--policy", "new") == f"{result}\n"
 
 
 @pytest.mark.parametrize("name", ["ten.tsv", "ten.csv.gz"])
 def test_other_spellings_of_the_file_give_the_same_answer(folder, name):
-    expected = run("evaluate", "ten.csv", "--policy", "new", "--format", "json")
-    assert run("evaluate", name, "--policy", "new", "--format", "json") == expected
+    expected = evaluate("ten.csv", "--policy", "new", "--format", "json")
+    assert evaluate(name, "--policy", "new", "--format", "json") == expected
 
 
 @pytest.mark.parametrize("name", ["lists.csv", "lists.parquet"])
 def test_list_columns_give_what_the_arrays_give(folder, name):
-    text = run(
-        "evaluate", name, "--policy", "new", "--prediction", "q", "--format", "json"
+    text = evaluate(
+        name, "--policy", "new", "--prediction", "q", "--format", "json"
     )  # fmt: skip
     assert text == evaluate_lists().to_json()
 
 
 def test_evaluate_as_tsv_holds_the_frame(folder):
-    head, *body = run(
-        "evaluate", "lists.csv", "--policy", "new", "--prediction", "q", "--format", "tsv"
+    head, *body = evaluate(
+        "lists.csv", "--policy", "new", "--prediction", "q", "--format", "tsv"
     ).splitlines()
     result = evaluate_lists()
     assert head.split("\t") == result.to_frame().column_names
@@ -122,15 +138,15 @@ def test_evaluate_as_tsv_holds_the_frame(folder):
 
 
 def test_evaluate_the_estimators_asked_for(folder):
-    text = run(
-        "evaluate", "lists.csv", "--policy", "new", "--prediction", "q",
+    text = evaluate(
+        "lists.csv", "--policy", "new", "--prediction", "q",
         "-e", "cab(10)", "--estimator", "SB(tau=0.5)", "--level", "0.8", "--format", "json",
     )  # fmt: skip
     assert text == evaluate_lists(estimators=["CAB(M=10)", "SB(tau=0.5)"], level=0.8).to_json()
 
 
 def test_evaluate_several_policies(folder):
-    text = run("evaluate", "ten.csv", "--policy", "new", "--policy", "old", "--format", "json")
+    text = evaluate("ten.csv", "--policy", "new", "--policy", "old", "--format", "json")
     result = op.Result.from_json(text)
     assert result.policies == ("new", "old")
     assert result["old", "IPS"].value == pytest.approx(0.5)
@@ -148,14 +164,14 @@ def test_columns_are_mapped_by_flags(folder):
     for name, other in names.items():
         plain[0] = re.sub(rf"\b{name}\b", other, plain[0])
     (folder / "mapped.csv").write_text("\n".join(plain))
-    expected = run("evaluate", "plain.csv", "--policy", "new", "--format", "json")
-    mapped = run(
-        "evaluate", "mapped.csv", "--action", "item", "--reward", "click", "--propensity", "p",
+    expected = evaluate("plain.csv", "--policy", "new", "--format", "json")
+    mapped = evaluate(
+        "mapped.csv", "--action", "item", "--reward", "click", "--propensity", "p",
         "--cluster", "user", "--row-weight", "w", "--policy", "π", "--format", "json",
     )  # fmt: skip
     assert mapped == expected.replace('"new"', '"π"')
-    assert mapped != run(
-        "evaluate", "mapped.csv", "--action", "item", "--reward", "click", "--propensity", "p",
+    assert mapped != evaluate(
+        "mapped.csv", "--action", "item", "--reward", "click", "--propensity", "p",
         "--policy", "π", "--format", "json",
     )  # fmt: skip
 
@@ -166,8 +182,8 @@ def test_candidates_may_have_names(folder):
         "\n1,1,", '\nx,1,"[""y"",""x""]",'
     )
     (folder / "named.csv").write_text(text)
-    found = run(
-        "evaluate", "named.csv", "--candidates", "who", "--policy", "new", "--prediction", "q",
+    found = evaluate(
+        "named.csv", "--candidates", "who", "--policy", "new", "--prediction", "q",
         "--format", "json",
     )  # fmt: skip
     assert found == evaluate_lists().to_json()
@@ -276,7 +292,12 @@ def test_every_verb_has_help(verb, flag):
             ["ten.csv", "--policy", "new", "-e", "CBA"],
             'EstimatorError: There is no estimator "CBA".',
         ),
-        (["ten.csv", "--policy", "new", "-e", "CAB"], "EstimatorError: CAB: M is not given."),
+        (
+            ["ten.csv", "--policy", "new", "-e", "CAB"],
+            "MissingColumnError: CAB needs logging, the logger's probability of every candidate "
+            "and the policy's probability of every candidate and prediction, the reward model's "
+            "estimate for every candidate. These still work: IPS, CIPS, SNIPS, SGIPS.",
+        ),
         (
             ["ten.csv", "--policy", "new", "-e", "DM"],
             "These still work: IPS, CIPS, SNIPS, SGIPS.",
@@ -348,8 +369,8 @@ def test_text_in_a_column_without_a_role_is_left_alone(folder):
     rows = TEN_ROWS.splitlines()
     noted = [rows[0] + ",note", rows[1] + ",[urgent] call", *(f"{row},-" for row in rows[2:])]
     (folder / "noted.csv").write_text("\n".join(noted))
-    expected = run("evaluate", "ten.csv", "--policy", "new")
-    assert run("evaluate", "noted.csv", "--policy", "new") == expected
+    expected = evaluate("ten.csv", "--policy", "new")
+    assert evaluate("noted.csv", "--policy", "new") == expected
 
 
 @pytest.mark.parametrize(
@@ -393,9 +414,21 @@ def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_exit_0_with_an_answer(folder):
-    done = shell("evaluate", "ten.csv", "--policy", "new")
+    (folder / "many.csv").write_text(MANY_ROWS)
+    done = shell("evaluate", "many.csv", "--policy", "new")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("new: 0.63793 [0.26476, 1.0111] by SNIPS")
+    first, second = done.stdout.splitlines()[:2]
+    assert re.fullmatch(
+        r"new: 0\.\d+ \[0\.\d+, 0\.\d+\], 0\.\d+ above what ran \(0\.5, 200 decisions\)\.", first
+    )
+    assert second == "  The interval covers the policy's value: sampling error."
+
+
+def test_exit_1_if_the_log_cannot_tell(folder):
+    done = shell("evaluate", "ten.csv", "--policy", "new")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("new: this log cannot tell: only about ")
+    assert "\nSNIPS " in done.stdout
 
 
 def test_exit_1_if_the_data_cannot_answer(folder):

@@ -13,7 +13,7 @@ import offpolicy as op
 import reference
 from cases import Case, cases, make_case
 from offpolicy import curves, scan
-from offpolicy.curves import GRID
+from offpolicy.bands import GRID
 from offpolicy.errors import EstimatorError, LogError, ParameterError, SupportError
 
 SWEPT = ["CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR"]

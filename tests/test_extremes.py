@@ -6,9 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import offpolicy as op
-from offpolicy.errors import EstimatorError
+from cases import Case, cases
+from offpolicy.errors import EstimatorError, SupportError
+from offpolicy.tuning import RULES
 
 SAFE = ["DM", "CIPS(M=5)", "SB(tau=0)", "CAB(M=5)", "CAB-DR(M=5)", "SWITCH(M=5)", "SNIPS"]
 
@@ -38,7 +42,7 @@ def test_tiny_propensities_are_ordinary(pi0, chosen):
 
 def test_weights_whose_squares_overflow_have_an_infinite_error():
     log = op.BanditLog.from_arrays(
-        action=[1, 0, 0], reward=[1.0, 1.0, 0.0],
+        action=[1, 0, 0], reward=[1.0, 1.5, 0.0],
         logging=[[1.0, 1e-290], [0.5, 0.5], [0.5, 0.5]],
     )  # fmt: skip
     result = op.evaluate(log, [[0.5, 0.5]] * 3, estimators=["IPS", "CIPS(M=10)", "SNIPS"])
@@ -71,13 +75,16 @@ def test_weights_up_to_1e12_keep_their_digits(weight):
     assert result["SNIPS"].value == pytest.approx((c * r).sum() / c.sum(), rel=1e-14)
 
 
-def test_one_decision_has_a_value_and_an_unbounded_interval():
-    log, pi, delta_hat = two_actions(0.5, 0.8, n=1)
+@pytest.mark.parametrize(
+    ("reward", "ends"), [(2.5, (-math.inf, math.inf)), (1.0, (0.0, 1.0))], ids=["any", "binary"]
+)
+def test_one_decision_has_a_value_and_an_interval_of_all_there_can_be(reward, ends):
+    log, pi, delta_hat = two_actions(0.5, 0.8, n=1, reward=reward)
     result = op.evaluate(log, pi, prediction=delta_hat)
-    for row in result:
+    for row in [*result, *result.headlines]:
         assert math.isfinite(row.value)
         assert row.stderr == math.inf
-        assert row.interval == (-math.inf, math.inf)
+        assert row.interval == (min(ends[0], row.value), max(ends[1], row.value))
 
 
 def test_one_candidate_is_no_choice():
@@ -224,3 +231,97 @@ def test_grids_longer_than_two_bytes_can_count():
     whole = op.sweep(log, pi[:17_000], **flat, grid=grid)
     part = op.sweep(log, pi[:17_000], **flat, grid=few)
     np.testing.assert_allclose(whole.at(few), part.values, rtol=1e-12)
+
+
+# -- the whole of evaluate, whatever the numbers ---------------------------------------------
+
+LEFT_OPEN = ["CAB", "CAB-DR", "SB", "SWITCH", "SWITCH-DR", "CIPS", "DRos", "SGIPS", "SGDR"]
+CHOSEN_ONLY = ["CIPS", "SGIPS", "IPS", "SNIPS"]
+REWARDS = {
+    "as drawn": lambda case, rng: case.reward,
+    "binary": lambda case, rng: rng.integers(0, 2, len(case.reward)).astype(float),
+    "all equal": lambda case, rng: np.full(len(case.reward), 3.0),
+    "all zero": lambda case, rng: np.zeros(len(case.reward)),
+    "huge": lambda case, rng: rng.choice([-1e150, 0.0, 1.0, 1e150], len(case.reward)),
+    "all huge": lambda case, rng: np.full(len(case.reward), -1e150),
+    "tiny": lambda case, rng: rng.choice([-1e-160, 0.0, 1e-160], len(case.reward)),
+}
+PREDICTIONS = {"ordinary": 1.0, "huge": 1e150, "at the limit": 1.7e308, "tiny": 1e-160}
+
+
+def assert_says_something(result: op.Result) -> None:
+    """No NaN anywhere, intervals the right way round, and text that can be written."""
+    for row in [*result, *result.headlines]:
+        assert row.interval.low <= row.value <= row.interval.high, row
+        for name in ("value", "stderr", "bias", "bias_stderr", "bias_bound", "imputed_mass"):
+            assert not math.isnan(getattr(row, name)), (name, row)
+    assert op.Result.from_json(result.to_json()).to_json() == result.to_json()
+    assert "nan" not in str(result)
+
+
+@given(
+    cases(),
+    st.sampled_from(list(REWARDS)),
+    st.sampled_from(list(PREDICTIONS)),
+    st.sampled_from([0.0, 1e-100, 1e-299]),
+    st.sampled_from(RULES),
+    st.sampled_from(["whole", "no prediction", "chosen only", "clusters"]),
+    st.integers(0, 100),
+)
+@settings(max_examples=80, deadline=None)
+def test_extreme_numbers_give_an_answer_or_a_refusal(
+    case, rewards, predictions, tiny, rule, columns, seed
+):
+    """±1e150, weights of 1e299, one row, one action, bands with nothing in them; warnings are
+    errors here."""
+    rng = np.random.default_rng(seed)
+    reward = REWARDS[rewards](case, rng)
+    pi0 = with_tiny(case, tiny)
+    delta_hat = np.clip(case.delta_hat, -1.0, 1.0) * PREDICTIONS[predictions]
+    rows = {"offsets": case.offsets, "chosen": case.chosen, "reward": reward}
+    log = op.BanditLog.from_ragged(
+        **rows,
+        logging=pi0,
+        row_weight=case.row_weight,
+        cluster=rng.integers(0, 3, len(reward)) if columns == "clusters" else None,
+    )
+    policy, model, members = case.pi, delta_hat, [*LEFT_OPEN, "DM", "IPS", "SNIPS", "DR", "SNDR"]
+    if columns in ("no prediction", "chosen only"):
+        model, members = None, CHOSEN_ONLY
+    if columns == "chosen only":
+        policy = case.pi[log.chosen_index]
+        log = op.BanditLog.from_arrays(action=case.chosen, reward=reward, propensity=log.propensity)
+    extreme = max(np.abs(reward).max(), PREDICTIONS[predictions], 1.0 / pi0[pi0 > 0.0].min())
+    try:
+        result = op.evaluate(log, policy, prediction=model, estimators=members, tuning=rule)
+    except SupportError:
+        assert not case.pi[case.log.chosen_index].any()
+    except EstimatorError as refusal:
+        text = str(refusal)
+    else:
+        assert_says_something(result)
+        return
+    if case.pi[case.log.chosen_index].any():
+        assert " overflows: the largest weight is " in text
+        assert extreme > 1e100
+
+
+def with_tiny(case: Case, tiny: float) -> np.ndarray:
+    """The logger's probabilities with that of the first candidate, where it has any company that
+    is ever chosen, all but gone."""
+    pi0 = case.pi0.copy()
+    for start, stop in zip(case.offsets[:-1], case.offsets[1:], strict=True):
+        part = pi0[start:stop]
+        if tiny and part[0] > 0.0 and part[1:].sum() > 0.0:
+            part[1:] /= part[1:].sum()
+            part[0] = tiny
+    return pi0
+
+
+def test_draws_of_a_policy_whose_weights_overflow_have_an_infinite_error():
+    n = 6
+    log = op.BanditLog.from_arrays(action=[0] * n, reward=np.arange(n), logging=[[1e-200, 1.0]] * n)
+    draw = lambda log, rng: rng.integers(0, 2, len(log))  # noqa: E731
+    row = op.evaluate(log, op.MonteCarlo(draw, draws=20), estimators=["IPS"])["IPS"]
+    assert row.policy_stderr == math.inf
+    assert row.interval == (-math.inf, math.inf)

@@ -14,6 +14,7 @@ from cases import ALL_MEMBERS, Case, cases, make_case
 from offpolicy import scan
 from offpolicy.errors import SupportError
 from offpolicy.estimators import NAMED, Estimator, parse
+from offpolicy.intervals import t_quantile
 
 
 def scale(case: Case, name: str, parameter: float | None) -> float:
@@ -241,5 +242,5 @@ def test_the_error_of_a_policy_known_by_draws_is_reported(shared):
     reported = math.sqrt(np.mean([row.policy_stderr**2 for row in rows]))
     assert reported == pytest.approx(spread, rel=0.25)
     for row in rows[:3]:
-        half = 1.959963984540054 * math.hypot(row.stderr, row.policy_stderr)
+        half = t_quantile(0.95, n - 1) * math.hypot(row.stderr, row.policy_stderr)
         assert row.interval == pytest.approx((row.value - half, row.value + half))

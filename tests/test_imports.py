@@ -13,6 +13,8 @@ import pytest
 import offpolicy as op
 
 EXPORTED = [
+    "Comparison", "Difference", "Finding", "Headline", "PropensityModel", "Report", "RewardModel",
+    "Tuned", "betting", "bootstrap", "check", "compare", "intervals",
     "BanditLog", "CAB", "CABDR", "CIPS", "Classifier", "Columns", "Curve", "DM", "DR", "DRos",
     "Deterministic", "EpsilonGreedy", "Estimate", "Estimator", "ICE", "IPS", "Interval",
     "Mixture", "MonteCarlo", "OffpolicyError", "Policy", "Result", "SB", "SGDR", "SGIPS", "SNDR",

@@ -43,6 +43,16 @@ _HOME = {
     "parse": "estimators",
     "Estimate": "results",
     "Result": "results",
+    "Headline": "results",
+    "Tuned": "results",
+    "RewardModel": "models",
+    "PropensityModel": "models",
+    "check": "checks",
+    "Report": "checks",
+    "Finding": "checks",
+    "compare": "comparison",
+    "Comparison": "comparison",
+    "Difference": "comparison",
     "Interval": "intervals",
     "evaluate": "evaluation",
     "Curve": "curves",
@@ -50,13 +60,26 @@ _HOME = {
     "simulate_bandit": "simulation",
     "OffpolicyError": "errors",
 }
-_MODULES = ("errors", "estimators", "policies", "testing", "theory")
+_MODULES = (
+    "betting", "bootstrap", "errors", "estimators", "intervals", "policies", "testing", "theory",
+)  # fmt: skip
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
-    from offpolicy import errors, estimators, policies, testing, theory
+    from offpolicy import (
+        betting,
+        bootstrap,
+        errors,
+        estimators,
+        intervals,
+        policies,
+        testing,
+        theory,
+    )
+    from offpolicy.checks import Finding, Report, check
     from offpolicy.columns import Columns
+    from offpolicy.comparison import Comparison, Difference, compare
     from offpolicy.curves import Curve, sweep
     from offpolicy.errors import OffpolicyError
     from offpolicy.estimators import (
@@ -81,6 +104,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation import evaluate
     from offpolicy.intervals import Interval
     from offpolicy.log import BanditLog
+    from offpolicy.models import PropensityModel, RewardModel
     from offpolicy.policies import (
         Classifier,
         Deterministic,
@@ -92,7 +116,7 @@ if TYPE_CHECKING:
         Tabular,
         Uniform,
     )
-    from offpolicy.results import Estimate, Result
+    from offpolicy.results import Estimate, Headline, Result, Tuned
     from offpolicy.simulation import simulate_bandit
 
 

@@ -48,10 +48,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e6, 62), [np.inf]])
-"""The 64 values of M on which grids are taken unless asked otherwise; never fitted to data."""
-GRID.setflags(write=False)
-
 _BLENDS = ("CAB", "SWITCH")
 _HARD = ("SWITCH", "SWITCH-DR")
 _SWEPT = ("CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR")
@@ -411,7 +407,7 @@ def _sweep_path(
     if log.cluster is not None:
         raise LogError(
             "The curve over every M at once has no clustered standard errors. Give grid= (on the "
-            "command line --grid; the default grid is offpolicy.curves.GRID) to get them."
+            "command line --grid; the default grid is offpolicy.bands.GRID) to get them."
         )
     whole = whole_block(log, target, delta_hat)
     whole.check_whole()

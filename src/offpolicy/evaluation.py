@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,21 +19,25 @@ from offpolicy.errors import (
 from offpolicy.estimators import NAMED, Estimator, as_estimator
 from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
-from offpolicy.moments import Moments, merged
+from offpolicy.moments import Moments
+from offpolicy.onepass import Rows, Scanned, scan
+from offpolicy.plan import Centre, Plan, make_plan
 from offpolicy.policies import Target, resolve
-from offpolicy.results import Estimate, Logged, Result
-from offpolicy.scan import (
-    Block,
-    blocks,
-    contributions,
-    each_block,
-    effective_size,
-    refuse_no_overlap,
-    whole_block,
+from offpolicy.results import Estimate, Headline, Logged, Result, Tuned
+from offpolicy.rowwise import check_kind, interval_of
+from offpolicy.scan import effective_size, refuse_no_overlap
+from offpolicy.trust import (
+    chosen_place,
+    degrees_of,
+    make_headline,
+    own_mean,
+    trusted,
+    what_is_known,
 )
+from offpolicy.tuning import check_rule
 from offpolicy.weights import Floats
 
-DEFAULT_ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB(M=10)", "CAB-DR(M=10)")
+DEFAULT_ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB", "CAB-DR")
 """What is computed unless asked otherwise, as far as the columns allow."""
 
 
@@ -45,6 +48,9 @@ def evaluate(
     prediction: Any = None,
     estimators: Sequence[str | Estimator] | None = None,
     level: float = 0.95,
+    interval: str = "default",
+    reward_range: tuple[float, float] | None = None,
+    tuning: str = "theory",
 ) -> Result:
     """Estimate the mean reward that one or several policies would have earned.
 
@@ -62,6 +68,15 @@ def evaluate(
         columns at hand allow.
     level : float
         Coverage of the intervals.
+    interval : str
+        "default" covers the policy's value (`offpolicy.trust`). The others are of the estimator's
+        own mean (`offpolicy.rowwise`): "normal", "t", "bootstrap", "bca", "empirical-likelihood",
+        and, valid at every n, "hoeffding", "empirical-bernstein", "betting", "sequence".
+        The headline's is always the default.
+    reward_range : (low, high), optional
+        Between which rewards lie; by default 0 and 1 if they are binary, else as observed.
+    tuning : {"theory", "slope", "slope++", "switch"}
+        How a parameter that was left out (``"CAB"``) is chosen; see `offpolicy.tuning`.
 
     Examples
     --------
@@ -74,6 +89,8 @@ def evaluate(
     """
     intervals.normal_quantile(level)
     need_log(log)
+    check_kind(interval, log)
+    check_rule(tuning)
     delta_hat = resolve_prediction(log, prediction)
     policies = dict(policy) if isinstance(policy, Mapping) else {"policy": policy}
     if isinstance(policy, str):
@@ -83,11 +100,21 @@ def evaluate(
     if len({str(name) for name in policies}) < len(policies):
         raise ParameterError("Two policies have the same name; every name must be different.")
     targets = [resolve(log, one, str(name)) for name, one in policies.items()]
-    estimates: list[Estimate] = []
+    logged = _logged(log, level)
+    answers = []
     for target in targets:
         members = choose_estimators(estimators, available_columns(log, target, delta_hat))
-        estimates += _evaluate_one(log, target, delta_hat, members, level)
-    return Result(tuple(estimates), _logged(log, level))
+        answers.append(
+            _evaluate_one(
+                log, target, delta_hat, members, level, interval, reward_range, tuning, logged
+            )
+        )
+    return Result(
+        tuple(row for answer in answers for row in answer.estimates),
+        logged,
+        tuple(answer.headline for answer in answers if answer.headline is not None),
+        tuple(choice for answer in answers for choice in answer.tuned),
+    )
 
 
 def need_log(log: object) -> None:
@@ -139,11 +166,6 @@ def choose_estimators(
         raise EstimatorError("There is no estimator to compute.")
     names = [str(member) for member in members]
     for member, name in zip(members, names, strict=True):
-        if not member.resolved:
-            raise EstimatorError(
-                f"{name}: {member.parameter_name} is not given. "
-                f'Write, for example, "{name}({member.parameter_name}=0.5)".'
-            )
         if not member.needs <= have:
             _refuse_missing_columns(member, have)
         if names.count(name) > 1:
@@ -168,89 +190,7 @@ def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
     raise MissingColumnError(f"{member.name} needs {missing}. {rest}")
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Which row of the moments holds what, for the j-th of E estimators."""
-
-    members: tuple[Estimator, ...]
-
-    @property
-    def total(self) -> int:
-        return 3 * len(self.members) + 1
-
-    @property
-    def weight(self) -> int:
-        """The row of c itself."""
-        return 3 * len(self.members)
-
-    def value(self, j: int) -> int:
-        return j
-
-    def observed(self, j: int) -> int:
-        return len(self.members) + j
-
-    def imputed(self, j: int) -> int:
-        return 2 * len(self.members) + j
-
-
-class Centre(NamedTuple):
-    """What a ratio is near to, Σcρ/Σc and the mean of c, so that little of it remains to be found.
-
-    Taken from the log itself: the ratio that remains is then 0 but for rounding, and its variance
-    that of a single column, so no digits are lost to cancellation.
-    """
-
-    ratio: float = 0.0
-    weight: float = 1.0
-
-
-class Scanned(NamedTuple):
-    """What one pass over the log leaves behind."""
-
-    plain: Moments
-    ratios: tuple[Moments | None, ...]
-    """For each self-normalised estimator, moments of c, of c·(residual − ratio), and of
-    Σ πδ̂ + c·(residual − ratio)/weight."""
-
-
-def _scan(
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
-    members: tuple[Estimator, ...],
-    centres: tuple[Centre, ...],
-) -> Scanned:
-    rows = Rows(members)
-
-    def of_block(block: Block) -> Scanned:
-        parts = contributions(block, members)
-        x = np.empty((rows.total, len(block.log)))
-        x[rows.weight] = block.c
-        ratios: list[Moments | None] = []
-        for j, (member, part) in enumerate(zip(members, parts, strict=True)):
-            x[rows.value(j)] = part.value
-            x[rows.observed(j)] = part.observed
-            x[rows.imputed(j)] = part.imputed_mass
-            ratios.append(None)
-            if member.self_normalised:
-                residual = block.log.reward - centres[j].ratio
-                if member.imputes is not None:
-                    residual -= block.delta_hat_chosen
-                weighted = block.c * residual
-                y = np.stack([block.c, weighted, part.modelled + weighted / centres[j].weight])
-                ratios[j] = Moments.of(y, block.log.row_weight, block.log.group, groups=GROUPS)
-        plain = Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS, diagonal=True)
-        return Scanned(plain, tuple(ratios))
-
-    scans = list(each_block(of_block, blocks(log, target, delta_hat)))
-    ratios = [
-        None if first is None else merged(m for scan in scans if (m := scan.ratios[j]) is not None)
-        for j, first in enumerate(scans[0].ratios)
-    ]
-    return Scanned(merged(scan.plain for scan in scans), tuple(ratios))
-
-
-def _finish(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:
+def _value(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:
     """(value, standard error) from the moments."""
     ratio = scanned.ratios[j]
     if ratio is None:
@@ -271,83 +211,99 @@ def _finish(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tupl
     return value, math.sqrt(variance)
 
 
+class Answer(NamedTuple):
+    """All about one policy."""
+
+    estimates: list[Estimate]
+    headline: Headline | None
+    tuned: list[Tuned]
+
+
 def _evaluate_one(
     log: BanditLog,
     target: Target,
     delta_hat: Floats | None,
     members: tuple[Estimator, ...],
     level: float,
-) -> list[Estimate]:
-    rows = Rows(members)
-    centres = tuple(_centre(log, target, delta_hat, member) for member in members)
-    scanned = _scan(log, target, delta_hat, members, centres)
+    kind: str,
+    reward_range: tuple[float, float] | None,
+    rule: str,
+    logged: Logged,
+) -> Answer:
+    plan = make_plan(log, target, delta_hat, members, reward_range=reward_range, rule=rule)
+    rows = Rows(plan.members)
+    scanned = scan(log, target, delta_hat, plan)
     plain = scanned.plain
-    if any("propensity" in member.needs for member in members):
+    if any("propensity" in member.needs for member in plan.members):
         refuse_no_overlap(float(plain.high[rows.weight]), target.name)
-    policy_stderr = _policy_stderr(log, target, delta_hat, members, centres)
+    by_draws = _policy_stderr(log, target, delta_hat, plan)
     squares = plain.sum_of_squares()
+    exact = log.logging is not None and target.flat is not None
+    weighed = log.propensity is not None
+    known = what_is_known(scanned, rows, plan)
     estimates = []
-    for j, member in enumerate(members):
-        value, stderr = _finish(member, j, scanned, centres[j])
+    for j, member in enumerate(plan.members):
+        value, stderr = _value(member, j, scanned, plan.centres[j])
         observed = rows.observed(j)
+        mass = float(plain.mean[rows.imputed(j)])
+        trust = (
+            trusted(member, value, stderr, by_draws[j], scanned, rows, j, plan, known, level)
+            if weighed
+            else own_mean(value, math.hypot(stderr, by_draws[j]), level)
+        )
+        if kind != "default":
+            span, covers = interval_of(
+                kind, member, log, target, delta_hat, plan,
+                value=value, stderr=math.hypot(stderr, by_draws[j]), level=level,
+                degrees=degrees_of(plain),
+            )  # fmt: skip
+            trust = trust._replace(interval=span, covers=covers)
         estimates.append(
             Estimate(
                 policy=target.name,
                 estimator=str(member),
                 value=value,
                 stderr=stderr,
-                interval=intervals.normal(value, math.hypot(stderr, policy_stderr[j]), level),
+                interval=trust.interval,
                 level=level,
-                imputed_mass=_imputed_mass(log, target, float(plain.mean[rows.imputed(j)])),
+                covers=trust.covers,
+                imputed_mass=mass if exact else min(max(mass, 0.0), 1.0),
+                bias=trust.bias,
+                bias_stderr=trust.bias_stderr,
+                bias_bound=trust.bias_bound,
                 ess=effective_size(plain.mean[observed] * plain.weight, float(squares[observed])),
                 largest_weight=float(plain.high[observed]),
-                policy_stderr=policy_stderr[j],
+                policy_stderr=by_draws[j],
+                reason=None if (choice := plan.tuned[j]) is None else choice.reason,
             )
         )
-    return estimates
-
-
-def _imputed_mass(log: BanditLog, target: Target, mean: float) -> float:
-    """Where it had to be estimated from the chosen candidates it is noisy: keep it a share."""
-    exact = log.logging is not None and target.flat is not None
-    return mean if exact else min(max(mean, 0.0), 1.0)
+    headline = None
+    if weighed:
+        headline = make_headline(
+            target.name, scanned, rows, plan, known, by_draws[-1], level, logged
+        )
+    return Answer(estimates, headline, [c for c in plan.tuned if c is not None])
 
 
 def _policy_stderr(
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
-    members: tuple[Estimator, ...],
-    centres: tuple[Centre, ...],
+    log: BanditLog, target: Target, delta_hat: Floats | None, plan: Plan
 ) -> list[float]:
-    """Jackknife over the replicates of a policy that is known through draws only."""
+    """Jackknife over the replicates of a policy that is known through draws only: for every
+    estimator and, last, for the headline."""
     if target.leave_one_out is None:
-        return [0.0] * len(members)
+        return [0.0] * (len(plan.members) + 1)
     values = []
     for replicate in target.leave_one_out:
         flat = replicate()
         if not flat[log.chosen_index].any():
-            return [math.inf] * len(members)
-        scanned = _scan(log, Target(target.name, flat), delta_hat, members, centres)
-        values.append([_finish(m, j, scanned, centres[j])[0] for j, m in enumerate(members)])
+            return [math.inf] * (len(plan.members) + 1)
+        scanned = scan(log, Target(target.name, flat), delta_hat, plan)
+        own = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
+        values.append([*own, float(scanned.grid.mean[chosen_place(scanned, Rows(plan.members))])])
     replicates = len(values)
-    spread = np.var(np.array(values), axis=0) * (replicates - 1)
-    return [float(math.sqrt(v)) for v in spread]
-
-
-def _centre(log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator) -> Centre:
-    if not member.self_normalised:
-        return Centre()
-    whole = whole_block(log, target, delta_hat)
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
-    residual = log.reward
-    if member.imputes is not None:
-        residual = residual - whole.delta_hat_chosen
     with np.errstate(over="ignore", invalid="ignore"):
-        total = float((omega * whole.c).sum())
-        ratio = float((omega * whole.c * residual).sum() / total) if total > 0.0 else math.nan
-        weight = total / float(omega.sum())
-    return Centre(ratio, weight) if math.isfinite(ratio) else Centre()
+        spread = np.var(np.array(values), axis=0) * (replicates - 1)
+    return [math.sqrt(v) if math.isfinite(v) else math.inf for v in spread]
 
 
 def _logged(log: BanditLog, level: float) -> Logged:

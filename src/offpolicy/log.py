@@ -381,10 +381,44 @@ class BanditLog:
             table=None if self.table is None else self.table.slice(start, stop - start),
             trusted=True,
         )
+        # Groups are a matter of the whole log: found anew, a part's would not match the rest.
         if self.group is not None:
-            # A group is a matter of the whole log: found anew, a part's would not match the rest.
             part.__dict__["group"] = self.group[row]
+        if "bucket" in self.__dict__:
+            part.__dict__["bucket"] = self.bucket[row]
         return part
+
+    def take(self, rows: Ints) -> BanditLog:
+        """These decisions, in this order; each keeps its bucket."""
+        flat = self.candidates_of(rows)
+        lengths = np.diff(self.offsets)[rows]
+        part = BanditLog(
+            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            chosen=self.chosen[rows],
+            reward=self.reward[rows],
+            propensity=_slice(self.propensity, rows),
+            logging=_slice(self.logging, flat),
+            actions=self.actions,
+            candidate=_slice(self.candidate, flat),
+            cluster=_slice(self.cluster, rows),
+            time=_slice(self.time, rows),
+            row_weight=_slice(self.row_weight, rows),
+            context=_slice(self.context, rows),
+            candidate_features=_slice(self.candidate_features, flat),
+            candidates_known=self.candidates_known,
+            source=self.source,
+            table=None if self.table is None else self.table.take(rows),
+            trusted=True,
+        )
+        part.__dict__["group"] = None if self.group is None else self.group[rows]
+        part.__dict__["bucket"] = self.bucket[rows]
+        return part
+
+    def candidates_of(self, rows: Ints) -> Ints:
+        """Indices, in the flat arrays, of all candidates of these decisions."""
+        lengths = np.diff(self.offsets)[rows]
+        starts = np.cumsum(lengths) - lengths
+        return np.repeat(self.offsets[rows] - starts, lengths) + np.arange(int(lengths.sum()))
 
     def batches(self) -> Iterator[BanditLog]:
         """The log in pieces that fit in memory: here, itself."""
@@ -517,5 +551,5 @@ def _positions_in_lists(action: NDArray[Any]) -> Ints:
     return check.as_integers(action, "action")
 
 
-def _slice(values: Any, part: slice) -> Any:
+def _slice(values: Any, part: slice | Ints) -> Any:
     return None if values is None else values[part]

@@ -152,11 +152,14 @@ class Moments:
         both = np.outer(shift, self.cross)
         return cross, self.second + both + both.T + np.outer(shift, shift) * self.weight2
 
-    def covariance(self) -> Floats:
-        """Covariance of `mean` (its diagonal only, if that is all that was kept)."""
+    def covariance(self, *, grouped: bool = True) -> Floats:
+        """Covariance of `mean` (its diagonal only, if that is all that was kept).
+
+        ``grouped=False`` leaves the groups aside, as if all rows were independent.
+        """
         diagonal = self.second.ndim == 1
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.group_weight is None or self.group_total is None:
+            if not grouped or self.group_weight is None or self.group_total is None:
                 small_sample = self.count / (self.count - 1) if self.count > 1 else np.inf
                 second = np.where(self.second == 0.0, 0.0, small_sample * self.second)
                 return self._unknown_if_single(self.count, second / self.weight / self.weight)
@@ -186,6 +189,11 @@ class Moments:
                 variance = float((slope[:, None] * inner * slope).sum())
         # Only an overflow of the squares gives NaN here: the spread is beyond 1e154.
         return np.inf if np.isnan(variance) else max(variance, 0.0)
+
+    def sample_variance(self, row: int) -> float:
+        """Variance of one column between rows: n times that of its mean, were rows independent."""
+        second = self.second[row] if self.second.ndim == 1 else self.second[row, row]
+        return float(second) / self.weight2
 
     def sum_of_squares(self) -> Floats:
         """Σ ω²x² of every column (for effective sample sizes)."""

@@ -11,10 +11,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
 from offpolicy.errors import EstimatorError, ParameterError, ResultError, did_you_mean
 from offpolicy.estimators import Estimator, parse
 from offpolicy.files import write_whole
 from offpolicy.intervals import Interval
+from offpolicy.weights import Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,10 +33,8 @@ class Estimate:
     Attributes
     ----------
     value, stderr, interval
-        The estimate, its standard error, and the normal interval at ``level``. The interval
-        covers the *estimator's own mean*. With true propensities, a clipped or blended estimator
-        is off by at most the imputed mass times the largest error of what is imputed (the
-        model's, or, where 0 is imputed, the largest expected reward).
+        The estimate, its standard error, and the interval at ``level`` for the policy's value;
+        ``covers`` says in words what it allows for (`offpolicy.trust`).
     imputed_mass
         Share of the policy's probability for which no observed reward answers: the model (or,
         in IPS and CIPS, the number 0) does: Σ max(π − π₀·weight, 0).
@@ -43,6 +44,13 @@ class Estimate:
         The largest weight put on one reward.
     policy_stderr
         Error from knowing the policy only through draws (`MonteCarlo`); part of the interval.
+    bias, bias_stderr
+        What clipping, blending or the model add to the value, as far as the log shows it, and
+        the uncertainty of the part that it shows only thinly.
+    bias_bound
+        The most that the bias can be: imputed mass times the largest error of what is imputed.
+    reason
+        Why its parameter was chosen; None if it was given.
     """
 
     policy: str
@@ -55,6 +63,11 @@ class Estimate:
     ess: float | None
     largest_weight: float
     policy_stderr: float = 0.0
+    covers: str = ""
+    bias: float = 0.0
+    bias_stderr: float = 0.0
+    bias_bound: float = math.inf
+    reason: str | None = None
 
     @property
     def member(self) -> Estimator:
@@ -69,6 +82,103 @@ class Estimate:
         except EstimatorError:
             return None
         return member.parameter if member.parameter_name == "M" else None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The one answer about a policy: CAB-DR around a model recalibrated on the log.
+
+    Attributes
+    ----------
+    value, stderr, interval, level, covers, imputed_mass, policy_stderr
+    bias, bias_stderr, bias_bound
+        As in `Estimate`; the standard error is that of the noise alone.
+    estimator
+        ``"CAB-DR(M=…)"``; ``reason`` says why this M.
+    rewarded
+        Effective number of rewarded rows behind the number.
+    refusal
+        None, or why this log cannot tell and what would.
+    grid, values, stderrs, errors
+        The whole curve over M: estimate, standard error, and estimated root mean squared error
+        (noise and bias), of which the least was taken.
+    """
+
+    policy: str
+    estimator: str
+    value: float
+    stderr: float
+    interval: Interval
+    level: float
+    covers: str
+    imputed_mass: float
+    bias: float
+    bias_stderr: float
+    bias_bound: float
+    rewarded: float
+    policy_stderr: float
+    reason: str
+    refusal: str | None
+    grid: tuple[float, ...]
+    values: tuple[float, ...]
+    stderrs: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    @property
+    def M(self) -> float:
+        """Its clipping constant."""
+        parameter = parse(self.estimator).parameter
+        assert parameter is not None
+        return parameter
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the log is fit to answer."""
+        return self.refusal is None
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuned:
+    """A parameter chosen from the log, and the table it was chosen from.
+
+    For every value in ``grid``: the estimate, its standard error, the bias and its uncertainty,
+    the variance (by the paper's theory), and the imputed mass.
+    """
+
+    policy: str
+    estimator: str
+    """With its parameter: ``"CAB(M=3.2)"``."""
+    rule: str
+    parameter: str
+    chosen: float
+    reason: str
+    grid: Floats
+    value: Floats
+    stderr: Floats
+    bias: Floats
+    bias_stderr: Floats
+    variance: Floats
+    imputed_mass: Floats
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tuned) and _tuned(self) == _tuned(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def mse(self) -> Floats:
+        """Estimated mean squared error at each value of the parameter."""
+        with np.errstate(over="ignore"):
+            return self.bias**2 + self.bias_stderr**2 + self.variance
+
+    def to_frame(self) -> pa.Table:
+        """The table as Arrow: one row per value of the parameter."""
+        import pyarrow as pa
+
+        columns = ("value", "stderr", "bias", "bias_stderr", "variance", "mse", "imputed_mass")
+        return pa.table({self.parameter: self.grid} | {c: getattr(self, c) for c in columns})
 
 
 @final
@@ -89,6 +199,10 @@ class Result:
 
     estimates: tuple[Estimate, ...]
     logged: Logged
+    headlines: tuple[Headline, ...] = ()
+    """One for each policy; none if the log has no propensities."""
+    tuned: tuple[Tuned, ...] = ()
+    """One for each parameter that was left out, and each policy."""
 
     def __iter__(self) -> Iterator[Estimate]:
         return iter(self.estimates)
@@ -101,14 +215,14 @@ class Result:
         return tuple(dict.fromkeys(row.policy for row in self.estimates))
 
     @property
-    def headline(self) -> Estimate:
-        """The one answer, about the first policy: the most trustworthy estimator computed."""
-        own = [row for row in self.estimates if row.policy == self.policies[0]]
-        for name in ("CAB-DR", "CAB", "DR", "SNIPS"):
-            for row in own:
-                if row.estimator.split("(")[0] == name:
-                    return row
-        return own[0]
+    def headline(self) -> Headline | Estimate:
+        """The one answer, about the first policy; without propensities, the first estimate."""
+        return self.headlines[0] if self.headlines else self.estimates[0]
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the log is fit to answer about every policy."""
+        return all(row.can_tell for row in self.headlines)
 
     def __getitem__(self, key: str | Estimator | tuple[str, str | Estimator]) -> Estimate:
         if isinstance(key, tuple) and len(key) != 2:
@@ -145,16 +259,26 @@ class Result:
         return f"{self.sentence()}\n\n{self.to_text()}"
 
     def sentence(self) -> str:
-        """The answer in one line."""
-        row = self.headline
-        gap = row.value - self.logged.value
-        side = "above" if gap >= 0 else "below"
-        unit = "decision" if self.logged.n == 1 else "decisions"
-        return (
-            f"{row.policy}: {_short(row.value)} [{_short(row.interval.low)}, "
-            f"{_short(row.interval.high)}] by {row.estimator}, {_short(abs(gap))} {side} what ran "
-            f"({_short(self.logged.value)}, {self.logged.n:,} {unit})."
-        )
+        """The answer about every policy, a line each, and what its interval covers."""
+        rows = self.headlines or self.estimates[:1]
+        lines = []
+        for row in rows:
+            gap = row.value - self.logged.value
+            side = "above" if gap >= 0 else "below"
+            unit = "decision" if self.logged.n == 1 else "decisions"
+            interval = f"[{_short(row.interval.low)}, {_short(row.interval.high)}]"
+            if isinstance(row, Headline) and row.refusal is not None:
+                lines.append(f"{row.policy}: this log cannot tell: {row.refusal}")
+                lines.append(f"  The estimate would be {_short(row.value)} {interval}.")
+            else:
+                lines.append(
+                    f"{row.policy}: {_short(row.value)} {interval}, {_short(abs(gap))} {side} what "
+                    f"ran ({_short(self.logged.value)}, {self.logged.n:,} {unit})."
+                )
+                lines.append(f"  The interval covers {row.covers}.")
+            if row.reason is not None:
+                lines.append(f"  By {_shown(row.estimator)}; {row.reason}.")
+        return "\n".join(lines)
 
     def to_text(self) -> str:
         """An aligned table."""
@@ -181,7 +305,7 @@ class Result:
             ess = "–" if row.ess is None else f"{row.ess:,.1f}"
             cells.append(
                 ([row.policy] if several else [])
-                + [row.estimator, _short(row.value), _short(row.stderr)]
+                + [_shown(row.estimator), _short(row.value), _short(row.stderr)]
                 + [_short(row.interval.low), _short(row.interval.high)]
                 + [f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
             )
@@ -195,7 +319,8 @@ class Result:
             for row in body
         )
         top = "".join(cell.format("th", html.escape(text)) for text in head)
-        return f"<p>{html.escape(self.sentence())}</p><table><tr>{top}</tr>{rows}</table>"
+        text = html.escape(self.sentence()).replace("\n", "<br>")
+        return f"<p>{text}</p><table><tr>{top}</tr>{rows}</table>"
 
     # -- as data -----------------------------------------------------------------------------
 
@@ -208,7 +333,7 @@ class Result:
             flat = {item.name: getattr(row, item.name) for item in fields(row)}
             flat["low"], flat["high"] = flat.pop("interval")
             rows.append(flat)
-        text = ("policy", "estimator")
+        text = ("policy", "estimator", "covers", "reason")
         types = {name: pa.string() if name in text else pa.float64() for name in rows[0]}
         return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
 
@@ -220,6 +345,8 @@ class Result:
         body = {
             "schema": SCHEMA,
             "logged": asdict(self.logged) | {"interval": list(self.logged.interval)},
+            "headlines": [asdict(row) | {"interval": list(row.interval)} for row in self.headlines],
+            "tuned": [_tuned(row) for row in self.tuned],
             "estimates": [asdict(row) | {"interval": list(row.interval)} for row in self.estimates],
         }
         text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -240,12 +367,14 @@ class Result:
         try:
             estimates = tuple(Estimate(**_row(row)) for row in body["estimates"])
             logged = Logged(**_row(body["logged"]))
+            headlines = tuple(Headline(**_row(row)) for row in body["headlines"])
+            tuned = tuple(Tuned(**_arrays(row)) for row in body["tuned"])
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             kind = type(problem).__name__
             raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
         if not estimates:
             raise ResultError("The result is damaged (it holds no estimates).")
-        return cls(estimates, logged)
+        return cls(estimates, logged, headlines, tuned)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
@@ -254,11 +383,32 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     return cells | {"interval": Interval(float(low), float(high))}
 
 
+def _tuned(row: Tuned) -> dict[str, Any]:
+    """A `Tuned` with lists for arrays."""
+    cells = {item.name: getattr(row, item.name) for item in fields(row)}
+    return {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in cells.items()
+    }
+
+
+def _arrays(row: dict[str, Any]) -> dict[str, Any]:
+    """The inverse of `_tuned`."""
+    cells = {
+        key: np.array([float(x) for x in value]) if isinstance(value, list) else value
+        for key, value in row.items()
+    }
+    return cells | {"chosen": float(row["chosen"])}
+
+
+_TEXT = ("policy", "estimator", "covers", "reason", "refusal", "n")
+
+
 def _cell(key: str, value: Any) -> Any:
-    """A stored value as it was: text, a count, or a number that may be infinite or absent."""
-    if key in ("policy", "estimator", "n") or (key == "ess" and value is None):
+    """A stored value as it was: text, a count, or numbers that may be infinite or absent."""
+    if key in _TEXT or (key == "ess" and value is None):
         return value
-    return float(value)
+    return tuple(map(float, value)) if isinstance(value, list) else float(value)
 
 
 def _canonical(name: str) -> str:
@@ -283,3 +433,14 @@ def json_safe(value: Any) -> Any:
 def _short(value: float) -> str:
     """Five significant digits."""
     return f"{value:.5g}"
+
+
+def _shown(estimator: str) -> str:
+    """The name with its parameter rounded, for people: CAB(M=3.21)."""
+    try:
+        member = parse(estimator)
+    except EstimatorError:
+        return estimator
+    if member.parameter is None:
+        return estimator
+    return f"{member.name}({member.parameter_name}={member.parameter:.4g})"

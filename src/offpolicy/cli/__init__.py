@@ -14,7 +14,9 @@ import click
 from offpolicy import __version__
 
 _VERBS = {
+    "check": "Is this log fit to answer, and about these policies?",
     "evaluate": "What would these policies have earned?",
+    "compare": "Which of these policies is better, and is that certain?",
     "sweep": "The curve of an estimator over its parameter.",
     "demo": "Simulate a log and evaluate two policies against their known truth.",
     "reproduce": "The paper's theorems and experiments.",

@@ -17,6 +17,17 @@ from offpolicy.cli.options import as_tsv, columns_of, format_option, level_optio
     "-e", "--estimator", "estimators", multiple=True, metavar="NAME",
     help='such as IPS or "CAB(M=10)"; repeat for several',
 )  # fmt: skip
+@click.option(
+    "--interval", default="default", show_default=True, metavar="KIND",
+    help="default, normal, t, bootstrap, bca, hoeffding, empirical-bernstein, betting, …",
+)  # fmt: skip
+@click.option(
+    "--reward-range", type=float, nargs=2, metavar="LOW HIGH", help="between which rewards lie"
+)
+@click.option(
+    "--tuning", type=click.Choice(["theory", "slope", "slope++", "switch"]), default="theory",
+    show_default=True, help="how a parameter left out is chosen",
+)  # fmt: skip
 @level_option
 @format_option("table", "json", "tsv")
 def command(
@@ -24,13 +35,17 @@ def command(
     policies: tuple[str, ...],
     prediction: str | None,
     estimators: tuple[str, ...],
+    interval: str,
+    reward_range: tuple[float, float] | None,
+    tuning: str,
     level: float,
     style: str,
     **roles: str | None,
 ) -> None:
     """What would these policies have earned?
 
-    LOG is a CSV or Parquet file with one row per decision.
+    LOG is a CSV or Parquet file with one row per decision. The exit code is 1 if the log cannot
+    tell, 0 otherwise.
     """
     from offpolicy.engines.memory import read_log
     from offpolicy.evaluation import evaluate
@@ -44,6 +59,9 @@ def command(
         prediction=prediction,
         estimators=list(estimators) or None,
         level=level,
+        interval=interval,
+        reward_range=reward_range,
+        tuning=tuning,
     )
     if style == "json":
         click.echo(result.to_json(), nl=False)
@@ -51,3 +69,5 @@ def command(
         click.echo(as_tsv(result.to_frame()))
     else:
         click.echo(str(result))
+    if not result.can_tell:
+        raise SystemExit(1)

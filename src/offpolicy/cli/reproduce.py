@@ -29,3 +29,42 @@ def theory(out: str, n: int, seed: int) -> None:
     rows = compare_with_simulation(n=n, seed=seed)
     click.echo(to_text(rows))
     click.echo(f"Wrote {save(rows, Path(out))}.", err=True)
+
+
+@command.command("tuning")
+@click.option("--out", type=click.Path(file_okay=False), default="out/tuning", show_default=True)
+@click.option("--repeats", type=click.IntRange(min=2), default=100, show_default=True)
+@click.option("--splits", type=click.IntRange(min=1), default=2, show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--datasets", default="letter,optdigits,satimage,pendigits", show_default=True)
+def tuning(out: str, repeats: int, splits: int, jobs: int, datasets: str) -> None:
+    """The parameter chosen from the log against the best one in hindsight, on labelled data.
+
+    Reads the data sets from the folder named by OFFPOLICY_DATA.
+    """
+    from offpolicy.experiments.choosing import run, save, settings, to_markdown
+
+    wanted = settings(datasets.split(","), splits=splits)
+    outcomes = []
+    for outcome in run(wanted, repeats=repeats, jobs=jobs):
+        outcomes.append(outcome)
+        click.echo(f"{len(outcomes)} of {len(wanted)}: {outcome.setting}", err=True)
+    click.echo(to_markdown(outcomes, repeats))
+    click.echo(f"Wrote {save(outcomes, repeats, Path(out))}.", err=True)
+
+
+@command.command("coverage")
+@click.option("--out", type=click.Path(file_okay=False), default="out/coverage", show_default=True)
+@click.option("--repeats", type=click.IntRange(min=2), default=2000, show_default=True)
+@click.option("--sizes", default="200,2000,20000", show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
+def coverage(out: str, repeats: int, sizes: str, jobs: int) -> None:
+    """How often every kind of interval covers the policy's value, in worlds where it is known."""
+    from offpolicy.experiments.coverage import run, save, to_markdown
+
+    rows = []
+    for part in run(sizes=[int(n) for n in sizes.split(",")], repeats=repeats, jobs=jobs):
+        rows += part
+        click.echo(f"{part[0].world}, n = {part[0].n:,}", err=True)
+    click.echo(to_markdown(rows))
+    click.echo(f"Wrote {save(rows, Path(out))}.", err=True)

@@ -33,7 +33,8 @@ def command(
     """
     import json
 
-    from offpolicy.curves import GRID, sweep
+    from offpolicy.bands import GRID
+    from offpolicy.curves import sweep
     from offpolicy.engines.memory import read_log
     from offpolicy.results import json_safe
 

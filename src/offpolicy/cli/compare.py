@@ -1,0 +1,68 @@
+"""``offpolicy compare``."""
+
+from __future__ import annotations
+
+import click
+
+from offpolicy.cli.options import as_tsv, columns_of, format_option, level_option, log_options
+
+
+@click.command("compare")
+@log_options
+@click.option(
+    "--policy", "policies", metavar="COLUMN", multiple=True, required=True,
+    help="probability of the chosen action, or list: of every candidate; repeat for several",
+)  # fmt: skip
+@click.option(
+    "--baseline", metavar="NAME",
+    help='compare with this policy only, or with "logged", the one that wrote the log',
+)  # fmt: skip
+@click.option(
+    "--multiplicity", type=click.Choice(["holm", "none"]), default="holm", show_default=True,
+    help="whether to allow for the number of pairs",
+)  # fmt: skip
+@click.option(
+    "--reward-range", type=float, nargs=2, metavar="LOW HIGH",
+    help="the least and the greatest reward there can be",
+)  # fmt: skip
+@level_option
+@format_option("table", "json", "tsv")
+def command(
+    log: str,
+    policies: tuple[str, ...],
+    prediction: str | None,
+    baseline: str | None,
+    multiplicity: str,
+    reward_range: tuple[float, float] | None,
+    level: float,
+    style: str,
+    **roles: str | None,
+) -> None:
+    """Which of these policies is better, and by how much?
+
+    LOG is a CSV or Parquet file with one row per decision. The policy that wrote it takes part as
+    "logged". The exit code is 1 if the log cannot tell about any pair, else 0.
+    """
+    from offpolicy.comparison import compare
+    from offpolicy.engines.memory import read_log
+
+    if len(set(policies)) < len(policies):
+        raise click.UsageError("One --policy is given twice.")
+
+    comparison = compare(
+        read_log(log, columns_of(roles)),
+        {name: name for name in policies},
+        prediction=prediction,
+        level=level,
+        multiplicity=multiplicity,
+        reward_range=reward_range,
+        baseline=baseline,
+    )
+    if style == "json":
+        click.echo(comparison.to_json(), nl=False)
+    elif style == "tsv":
+        click.echo(as_tsv(comparison.to_frame()))
+    else:
+        click.echo(str(comparison))
+    if not comparison.can_tell:
+        raise SystemExit(1)

@@ -1,0 +1,919 @@
+r"""`compare`: which of these policies is better, and by how much?
+
+All policies are asked about the same decisions, so most of the luck of the draw is common to them
+and cancels in the difference: its variance is that of the *paired* contributions,
+
+.. math:: \hat d = \frac1n \sum_i (x_i^a - x_i^b), \qquad
+          x_i = \sum_y \pi\tilde\delta + \min(c, M)\,(r - \tilde\delta),
+
+each policy by its headline, CAB-DR around its own recalibrated model at its own M. The policy that
+wrote the log takes part under the name "logged", with the reward itself for its contribution.
+
+The interval is for the difference of the policies' *values*, and made as the headline's
+(`offpolicy.trust`):
+
+* noise: the paired variance, with each row's part in the fit of the models
+  (`offpolicy.influence`), and made larger by as much as the theory's variance of either headline
+  is above the observed one, for the sake of huge weights that the log did not happen to draw;
+* bias: everything between the difference and the one with the measured biases taken out; their
+  uncertainties are added as if independent, which is cautious: two models err alike more often
+  than not;
+* where the logger never goes: the worst case over what the two policies do *differently* there.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from offpolicy import intervals
+from offpolicy.errors import MissingColumnError, ParameterError, ResultError, did_you_mean
+from offpolicy.evaluation import need_log, resolve_prediction
+from offpolicy.files import write_whole
+from offpolicy.influence import Pull, influence
+from offpolicy.intervals import Interval
+from offpolicy.labels import GROUPS
+from offpolicy.log import BanditLog
+from offpolicy.moments import Moments
+from offpolicy.onepass import Rows, scan
+from offpolicy.plan import SAMPLE, Plan, RewardRange, make_plan
+from offpolicy.policies import Target, resolve
+from offpolicy.results import Headline, Logged, json_safe
+from offpolicy.scan import BLOCK, Block, blocks, each_block, refuse_no_overlap
+from offpolicy.softmax import decision_of_candidate
+from offpolicy.trust import (
+    FEWEST_REWARDED,
+    chosen_place,
+    degrees_of,
+    headline_curve,
+    make_headline,
+    what_is_known,
+)
+from offpolicy.weights import Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA = "offpolicy.comparison/1"
+LOGGED = "logged"
+"""The name of the policy that wrote the log."""
+NOT_DECIDED = "not decided"
+CANNOT_TELL = "this log cannot tell"
+MULTIPLICITY = ("holm", "none")
+
+_SMALLEST_P = 2e-12
+_CHUNK = 64
+"""Pairs whose differences are held at a time."""
+_POWER_80 = NormalDist().inv_cdf(0.8)
+
+
+# -- what comes out --------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """By how much one policy is better than another, on the same log.
+
+    Attributes
+    ----------
+    first, second
+        Names of the policies; ``"logged"`` is the one that wrote the log.
+    value, stderr
+        Value of the first less that of the second, and its standard error, from paired
+        contributions (and clusters, where there are any). It knows of noise alone, that of the
+        models' fit included; the interval also knows of bias.
+    interval
+        For the difference of the two policies' values; simultaneous over all pairs, unless
+        ``multiplicity="none"``.
+    p_value
+        The smallest 1 − level whose interval (of this pair alone) leaves out 0; two-sided, and
+        never below 2e-12.
+    adjusted_p_value
+        The same, allowing for the number of pairs (Holm 1979).
+    verdict
+        ``"new is better than old"``, ``"not decided"``, or ``"this log cannot tell"``.
+    reason
+        Why the log cannot tell; None if it can.
+    rows_needed, rows_needed_80
+        How many more rows would decide it with a chance of one half, and of 80 %, if the
+        difference is what it seems to be; None if it is decided, infinite if no number would.
+    """
+
+    first: str
+    second: str
+    value: float
+    stderr: float
+    interval: Interval
+    p_value: float
+    adjusted_p_value: float
+    verdict: str
+    reason: str | None
+    rows_needed: float | None
+    rows_needed_80: float | None
+
+    @property
+    def decided(self) -> bool:
+        """Whether one of the two was found to be better."""
+        return self.verdict not in (NOT_DECIDED, CANNOT_TELL)
+
+    @property
+    def better(self) -> str | None:
+        """The better one's name, if it is decided."""
+        if not self.decided:
+            return None
+        return self.first if self.value > 0.0 else self.second
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the log is fit to answer."""
+        return self.verdict != CANNOT_TELL
+
+    def __neg__(self) -> Difference:
+        """The same with first and second exchanged."""
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            value=0.0 - self.value,
+            interval=Interval(0.0 - self.interval.high, 0.0 - self.interval.low),
+        )
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def sentence(self) -> str:
+        """In words: "new is better than old by 0.031 [0.012, 0.05]."."""
+        shown = -self if self.better == self.second else self
+        low, high = (f"{end:.3g}" for end in shown.interval)
+        span = f"{shown.value:.3g} [{low}, {high}]"
+        if shown.decided and 0.0 not in shown.interval:
+            return f"{shown.verdict} by {span}."
+        if shown.decided:
+            return (
+                f"{shown.verdict} by {span}: decided by the adjusted p, "
+                f"{shown.adjusted_p_value:.2g}, though the more cautious interval still holds 0."
+            )
+        text = f"{shown.first} less {shown.second} is {span}: {shown.verdict}"
+        if shown.reason is not None:
+            return f"{text}. {shown.reason}"
+        assert shown.rows_needed is not None
+        assert shown.rows_needed_80 is not None
+        if math.isinf(shown.rows_needed):
+            return f"{text}, and no number of rows would decide it."
+        return (
+            f"{text}. About {shown.rows_needed:,.0f} more rows would decide it with a chance of "
+            f"one half, {shown.rows_needed_80:,.0f} with 80%, if the difference is what it seems."
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All differences. Index by two names: ``comparison["new", "old"]``, either way round.
+
+    Attributes
+    ----------
+    differences
+        One for each pair; against the baseline only, if there is one.
+    headlines
+        The one answer about each policy, as `evaluate` gives it.
+    logged
+        How the policy that wrote the log did.
+    level, multiplicity, baseline
+        As asked for.
+    """
+
+    differences: tuple[Difference, ...]
+    headlines: tuple[Headline, ...]
+    logged: Logged
+    level: float
+    multiplicity: str
+    baseline: str | None = None
+
+    def __iter__(self) -> Iterator[Difference]:
+        return iter(self.differences)
+
+    def __len__(self) -> int:
+        return len(self.differences)
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The names of all that take part."""
+        return tuple(
+            dict.fromkeys(
+                [row.policy for row in self.headlines] + [row.second for row in self.differences]
+            )
+        )
+
+    @property
+    def best(self) -> str | None:
+        """The policy with the highest value among those about which the log can tell."""
+        values = {row.policy: row.value for row in self.headlines if row.can_tell}
+        if LOGGED in self.policies:
+            values[LOGGED] = self.logged.value
+        return max(values, key=lambda name: values[name]) if values else None
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """The policies that were not found to be worse than `best`."""
+        best = self.best
+        settled = [row for row in self.differences if row.decided and row.better == best]
+        beaten = {name for row in settled for name in (row.first, row.second)}
+        return tuple(name for name in self.policies if name not in beaten | {best})
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the log is fit to answer about one pair at least."""
+        return any(row.can_tell for row in self.differences)
+
+    def __getitem__(self, pair: tuple[str, ...] | str) -> Difference:
+        if isinstance(pair, str) or len(pair) != 2:
+            raise ParameterError('Ask for two policies: comparison["new", "old"].')
+        names = self.policies
+        for name in pair:
+            if name not in names:
+                raise ParameterError(
+                    f'There is no policy "{name}".{did_you_mean(str(name), names)} '
+                    f"The policies are {', '.join(names)}."
+                )
+        for row in self.differences:
+            if (row.first, row.second) == pair:
+                return row
+            if (row.second, row.first) == pair:
+                return -row
+        if pair[0] == pair[1]:
+            raise ParameterError(f'"{pair[0]}" is not compared with itself.')
+        raise ParameterError(
+            f'"{pair[0]}" and "{pair[1]}" were not compared: the baseline is "{self.baseline}".'
+        )
+
+    # -- as text -----------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return f"{self.sentence()}\n\n{self.to_text()}\n\n{self._note()}"
+
+    def sentence(self) -> str:
+        """What is known of the best policy, or of all against the baseline, a line each."""
+        best = self.best
+        if self.baseline is not None or best is None:
+            return "\n".join(row.sentence() for row in self.differences)
+        rivals = [row for row in self.differences if best in (row.first, row.second)]
+        return "\n".join((row if row.first == best else -row).sentence() for row in rivals)
+
+    def to_text(self) -> str:
+        """An aligned table."""
+        head, *body = self._cells()
+        widths = [max(len(row[j]) for row in [head, *body]) for j in range(len(head))]
+        left = (0, 1, len(head) - 1)
+        lines = [
+            "  ".join(
+                cell.ljust(width) if j in left else cell.rjust(width)
+                for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in [head, ["─" * width for width in widths], *body]
+        ]
+        return "\n".join(lines)
+
+    def _cells(self) -> list[list[str]]:
+        level = f"{self.level:.4g}"
+        head = ["first", "second", "difference", "stderr", f"low {level}", f"high {level}"]
+        head += ["p", "adjusted p", "rows needed", "verdict"]
+        return [head] + [
+            [row.first, row.second]
+            + [f"{x:.4g}" for x in (row.value, row.stderr, *row.interval)]
+            + [f"{x:.2g}" for x in (row.p_value, row.adjusted_p_value)]
+            + ["–" if row.rows_needed is None else _count(row.rows_needed), row.verdict]
+            for row in self.differences
+        ]
+
+    def _note(self) -> str:
+        pairs = len(self.differences)
+        if self.multiplicity == "none" or pairs == 1:
+            return "Each interval covers the difference of two policies' values by itself."
+        return f"The {pairs} intervals hold together (Bonferroni); verdicts and adjusted p by Holm."
+
+    def _repr_html_(self) -> str:
+        head, *body = self._cells()
+        cell = "<{0} style='text-align:right'>{1}</{0}>"
+        rows = "".join(
+            "<tr>" + "".join(cell.format("td", html.escape(text)) for text in row) + "</tr>"
+            for row in body
+        )
+        top = "".join(cell.format("th", html.escape(text)) for text in head)
+        text = html.escape(self.sentence()).replace("\n", "<br>")
+        note = html.escape(self._note())
+        return f"<p>{text}</p><table><tr>{top}</tr>{rows}</table><p>{note}</p>"
+
+    # -- as data -----------------------------------------------------------------------------
+
+    def to_frame(self) -> pa.Table:
+        """One row per pair, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
+        import pyarrow as pa
+
+        rows = []
+        for row in self.differences:
+            flat = {item.name: getattr(row, item.name) for item in fields(row)}
+            flat["low"], flat["high"] = flat.pop("interval")
+            rows.append(flat)
+        types = {name: pa.string() if name in _TEXT else pa.float64() for name in rows[0]}
+        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """As JSON text (schema ``offpolicy.comparison/1``); a file is written whole or not at all.
+
+        Equal inputs give equal bytes. Infinite numbers are the strings "inf" and "-inf".
+        """
+        body = {
+            "schema": SCHEMA,
+            "level": self.level,
+            "multiplicity": self.multiplicity,
+            "baseline": self.baseline,
+            "logged": asdict(self.logged),
+            "headlines": [asdict(row) for row in self.headlines],
+            "differences": [asdict(row) for row in self.differences],
+        }
+        text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    @classmethod
+    def from_json(cls, text: str) -> Comparison:
+        """The inverse of `to_json`."""
+        try:
+            body = json.loads(text)
+            schema = body["schema"]
+        except (ValueError, KeyError, TypeError):
+            raise ResultError("This is not a comparison: no JSON object with a schema.") from None
+        if schema != SCHEMA:
+            raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
+        try:
+            read = cls(
+                tuple(Difference(**_read(row)) for row in body["differences"]),
+                tuple(Headline(**_read(row)) for row in body["headlines"]),
+                Logged(**_read(body["logged"])),
+                float(body["level"]),
+                body["multiplicity"],
+                body["baseline"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            kind = type(problem).__name__
+            raise ResultError(f"The comparison is damaged ({kind}: {problem}).") from None
+        if not read.differences:
+            raise ResultError("The comparison is damaged (it holds no differences).")
+        return read
+
+
+_TEXT = ("first", "second", "verdict", "policy", "estimator", "covers", "reason", "refusal")
+
+
+def _read(row: dict[str, Any]) -> dict[str, Any]:
+    """A stored row as it was: text, a count, an interval, or numbers that may be infinite."""
+    cells: dict[str, Any] = {}
+    for key, value in row.items():
+        if key == "interval":
+            low, high = value
+            cells[key] = Interval(float(low), float(high))
+        elif value is None or key in _TEXT or key == "n":
+            cells[key] = value
+        else:
+            cells[key] = tuple(map(float, value)) if isinstance(value, list) else float(value)
+    return cells
+
+
+def _count(rows: float) -> str:
+    return "∞" if math.isinf(rows) else f"{rows:,.0f}"
+
+
+# -- the verb --------------------------------------------------------------------------------
+
+
+def compare(
+    log: BanditLog,
+    policies: Mapping[str, Any],
+    *,
+    prediction: Any = None,
+    level: float = 0.95,
+    multiplicity: str = "holm",
+    reward_range: tuple[float, float] | None = None,
+    baseline: str | None = None,
+) -> Comparison:
+    """Compare policies with each other, and with the one that wrote the log.
+
+    Parameters
+    ----------
+    log : BanditLog
+        With propensities.
+    policies : mapping of names to policies
+        Each anything that `evaluate` takes. The name "logged" is taken: it is the policy that
+        wrote the log.
+    prediction : optional
+        The reward model δ̂, as for `evaluate`; it serves all policies.
+    level : float
+        Coverage of the intervals, of all at once if ``multiplicity="holm"``.
+    multiplicity : {"holm", "none"}
+        With several pairs some will differ by chance. "holm" allows for that: p-values are
+        adjusted by Holm's steps and decide, intervals are widened by Bonferroni's rule (which
+        is slightly more cautious: an interval may still touch 0 where Holm decides). With "none"
+        each pair stands for itself.
+    reward_range : (low, high), optional
+        Between which rewards lie; by default 0 and 1 if they are binary, else as observed.
+    baseline : str, optional
+        Compare all other policies with this one only, instead of all pairs; ``"logged"`` is
+        compared with others only if it is the baseline.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> action = rng.integers(0, 2, 1000)
+    >>> reward = rng.random(1000) < np.where(action == 1, 0.6, 0.3)
+    >>> log = BanditLog.from_arrays(action=action, reward=reward, logging=[[0.5, 0.5]] * 1000)
+    >>> compared = compare(log, {"new": [[0.2, 0.8]] * 1000, "old": [[0.7, 0.3]] * 1000})
+    >>> compared["new", "old"].verdict
+    'new is better than old'
+    """
+    intervals.check_level(level)
+    need_log(log)
+    if multiplicity not in MULTIPLICITY:
+        raise ParameterError(
+            f'multiplicity is "{multiplicity}"; it must be {" or ".join(MULTIPLICITY)}.'
+        )
+    names = _names(policies)
+    pairs = _pairs(names, baseline)
+    if log.propensity is None:
+        raise MissingColumnError(
+            "compare needs the propensity of the chosen action: without it nothing says how a "
+            "policy other than the logged one would have done."
+        )
+    delta_hat = resolve_prediction(log, prediction)
+    logged = _logged(log, level)
+    arms = [
+        _arm(log, resolve(log, policy, name), delta_hat, reward_range, level, logged)
+        for name, policy in zip(names, policies.values(), strict=True)
+    ]
+    paired = _paired(log, arms, delta_hat, pairs)
+    ran = _Side(LOGGED, logged.stderr**2, logged.stderr**2)
+    sides = [*(arm.side for arm in arms), ran]
+    gaps = [
+        _gap(paired, j, sides[a], sides[b], arms[0].plan.reward_range)
+        for j, (a, b) in enumerate(pairs)
+    ]
+    return Comparison(
+        _judged(gaps, len(log), level, multiplicity),
+        tuple(arm.headline for arm in arms),
+        logged,
+        level,
+        multiplicity,
+        baseline,
+    )
+
+
+def _names(policies: Mapping[str, Any]) -> list[str]:
+    if not isinstance(policies, Mapping):
+        raise ParameterError(
+            f'policies must be a mapping of names to policies, {{"new": …, "old": …}}; found a '
+            f"{type(policies).__name__}."
+        )
+    names = [str(name) for name in policies]
+    if not names:
+        raise ParameterError("There is no policy to compare.")
+    if len(set(names)) < len(names):
+        raise ParameterError("Two policies have the same name; every name must be different.")
+    if LOGGED in names:
+        raise ParameterError(
+            f'The name "{LOGGED}" is taken: it is the policy that wrote the log, and takes part by '
+            f"itself. Give this one another name."
+        )
+    return names
+
+
+def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[int, int]]:
+    """Which policies are compared, by position; "logged" comes after all the others."""
+    everyone = [*names, LOGGED]
+    if baseline is None:
+        return [(a, b) for a in range(len(everyone)) for b in range(a + 1, len(everyone))]
+    if baseline not in everyone:
+        raise ParameterError(
+            f'baseline is "{baseline}", and there is no such policy.'
+            f"{did_you_mean(str(baseline), everyone)} There are {', '.join(everyone)}."
+        )
+    if len(names) == 1 and baseline != LOGGED:
+        raise ParameterError(
+            f'"{baseline}" is the only policy, and the baseline: there is nothing to compare it '
+            f'with. Give another policy, or baseline="{LOGGED}".'
+        )
+    against = everyone.index(baseline)
+    return [(a, against) for a in range(len(names)) if a != against]
+
+
+# -- one policy ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What a difference must know of one policy."""
+
+    name: str
+    observed: float
+    """Variance of its value, as the rows show it."""
+    planned: float
+    """The same by the theory, which knows of weights that were never drawn."""
+    bias: float = 0.0
+    bias_stderr: float = 0.0
+    policy_stderr: float = 0.0
+    guess: float = 0.0
+    """What the model adds for candidates that the logger never chooses."""
+    headline: Headline | None = None
+
+    @property
+    def growth(self) -> float:
+        """How much larger the variance may be than it looks; at least 1."""
+        if self.planned <= self.observed:
+            return 1.0
+        return self.planned / self.observed if self.observed > 0.0 else math.inf
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(max(self.planned, self.observed))
+
+
+class _Arm(NamedTuple):
+    """A policy, planned and scanned."""
+
+    target: Target
+    plan: Plan
+    M: float
+    unsupported: float
+    side: _Side
+    headline: Headline
+
+
+def _arm(
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    reward_range: tuple[float, float] | None,
+    level: float,
+    logged: Logged,
+) -> _Arm:
+    plan = make_plan(log, target, delta_hat, (), reward_range=reward_range)
+    rows = Rows(())
+    scanned = scan(log, target, delta_hat, plan)
+    refuse_no_overlap(float(scanned.plain.high[rows.weight]), target.name)
+    by_draws = _policy_stderr(log, target, delta_hat, plan)
+    known = what_is_known(scanned, rows, plan)
+    headline = make_headline(target.name, scanned, rows, plan, known, by_draws, level, logged)
+    curve = headline_curve(scanned, rows)
+    unsupported, guess = (float(x) / scanned.bands.weight for x in scanned.bands.unsupported)
+    side = _Side(
+        name=target.name,
+        observed=headline.stderr**2,
+        planned=float(curve.variance[curve.best]),
+        bias=headline.bias,
+        bias_stderr=headline.bias_stderr,
+        policy_stderr=by_draws,
+        guess=guess,
+        headline=headline,
+    )
+    return _Arm(target, plan, headline.M, unsupported, side, headline)
+
+
+def _policy_stderr(log: BanditLog, target: Target, delta_hat: Floats | None, plan: Plan) -> float:
+    """Jackknife of the headline over the replicates of a policy known through draws only."""
+    if target.leave_one_out is None:
+        return 0.0
+    values = []
+    for replicate in target.leave_one_out:
+        flat = replicate()
+        if not flat[log.chosen_index].any():
+            return math.inf
+        scanned = scan(log, Target(target.name, flat), delta_hat, plan)
+        values.append(float(scanned.grid.mean[chosen_place(scanned, Rows(()))]))
+    return math.sqrt(float(np.var(values)) * (len(values) - 1))
+
+
+def _logged(log: BanditLog, level: float) -> Logged:
+    moments = Moments.of(log.reward[None, :], log.row_weight, log.group, groups=GROUPS)
+    value, stderr = float(moments.mean[0]), math.sqrt(moments.variance_of(np.ones(1)))
+    return Logged(len(log), value, stderr, intervals.normal(value, stderr, level))
+
+
+# -- all pairs, in one pass ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Paired:
+    """Sums over the rows, for every pair; ``a + b`` is the union of the rows."""
+
+    plain: tuple[Moments, ...]
+    """Of the rows' differences, `_CHUNK` pairs at a time: taken as they are, not from the
+    policies' co-moments, so that nothing is lost to cancellation between like policies."""
+    noise: tuple[Moments, ...]
+    """The same with every row's part in the fit of the models: for variances."""
+    above: Floats
+    """Σω max(πa − πb, 0) over candidates that the logger never chooses."""
+    below: Floats
+    """Σω max(πb − πa, 0) there."""
+
+    def __add__(self, other: _Paired) -> _Paired:
+        return _Paired(
+            tuple(a + b for a, b in zip(self.plain, other.plain, strict=True)),
+            tuple(a + b for a, b in zip(self.noise, other.noise, strict=True)),
+            self.above + other.above,
+            self.below + other.below,
+        )
+
+
+def _paired(
+    log: BanditLog,
+    arms: Sequence[_Arm],
+    delta_hat: Floats | None,
+    pairs: Sequence[tuple[int, int]],
+) -> _Paired:
+    """Two more passes: what each model's fit does, and all contributions side by side."""
+    makers = [blocks(log, arm.target, delta_hat) for arm in arms]
+    pulls = [_leverage(arm, own) for arm, own in zip(arms, makers, strict=True)]
+    lost = any(arm.unsupported > 0.0 for arm in arms)
+
+    def of_block(block: Block) -> _Paired:
+        place = (block.log.first_row - log.first_row) // BLOCK
+        own = [block, *(maker[place]() for maker in makers[1:])]
+        x = [_contribution(part, arm) for part, arm in zip(own, arms, strict=True)]
+        moved = [
+            values + influence(part, arm.plan.recalibration, pull)
+            for values, part, arm, pull in zip(x, own, arms, pulls, strict=True)
+        ]
+        above, below = np.zeros((2, len(pairs)))
+        if lost:
+            _add_unsupported(own, pairs, above, below)
+        chunks = [pairs[start : start + _CHUNK] for start in range(0, len(pairs), _CHUNK)]
+        reward = block.log.reward
+        return _Paired(
+            tuple(_moments_of(block.log, [*x, reward], chunk) for chunk in chunks),
+            tuple(_moments_of(block.log, [*moved, reward], chunk) for chunk in chunks),
+            above,
+            below,
+        )
+
+    return functools.reduce(_Paired.__add__, each_block(of_block, makers[0]))
+
+
+def _leverage(arm: _Arm, makers: list[Callable[[], Block]]) -> Floats:
+    def of_block(block: Block) -> Pull:
+        return Pull.of(block, arm.plan.recalibration, arm.M)
+
+    return functools.reduce(Pull.__add__, each_block(of_block, makers)).leverage(SAMPLE)
+
+
+def _moments_of(log: BanditLog, x: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> Moments:
+    with np.errstate(over="ignore"):
+        gap = np.stack([x[a] - x[b] for a, b in pairs])
+    return Moments.of(gap, log.row_weight, log.group, groups=GROUPS, diagonal=True)
+
+
+def _contribution(block: Block, arm: _Arm) -> Floats:
+    """Σ πδ̃ + min(c, M)(r − δ̃) of every row."""
+    tilde = arm.plan.recalibration.predict(block.log, block.target.flat, block.delta_hat)
+    with np.errstate(over="ignore"):
+        return tilde.modelled + np.minimum(block.c, arm.M) * (block.log.reward - tilde.chosen)
+
+
+def _add_unsupported(
+    own: Sequence[Block], pairs: Sequence[tuple[int, int]], above: Floats, below: Floats
+) -> None:
+    """Add to ``above`` and ``below`` what is in one block."""
+    log = own[0].log
+    if log.logging is None:
+        return
+    places = np.flatnonzero(log.logging == 0.0)
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    share = omega[decision_of_candidate(log.offsets)[places]]
+    nothing = np.zeros(len(places))
+    mass = [
+        nothing if part.target.flat is None else share * part.target.flat[places] for part in own
+    ]
+    mass.append(nothing)
+    for j, (a, b) in enumerate(pairs):
+        gap = mass[a] - mass[b]
+        above[j] += np.maximum(gap, 0.0).sum()
+        below[j] += np.maximum(-gap, 0.0).sum()
+
+
+# -- one pair --------------------------------------------------------------------------------
+
+
+class _Gap(NamedTuple):
+    """A difference before it is judged."""
+
+    first: _Side
+    second: _Side
+    value: float
+    stderr: float
+    low: float
+    high: float
+    """Where the difference of the values lies, but for noise: the value with the measured biases
+    taken out, and the worst case where the logger never goes."""
+    spread: float
+    degrees: float
+    unsupported: float
+    """Probability that the two put on different candidates that the logger never chooses."""
+
+    @property
+    def headlines(self) -> tuple[Headline, ...]:
+        """Of the one or two that have one: "logged" has none."""
+        return tuple(s.headline for s in (self.first, self.second) if s.headline is not None)
+
+    def interval(self, level: float) -> Interval:
+        low, high = min(self.value, self.low), max(self.value, self.high)
+        return intervals.hull(low, high, self.spread, level, self.degrees)
+
+    @property
+    def p_value(self) -> float:
+        """The smallest 1 − level whose interval leaves out 0."""
+        low, high = min(self.value, self.low), max(self.value, self.high)
+        if low <= 0.0 <= high or math.isinf(self.spread):
+            return 1.0
+        if 0.0 not in self.interval(1.0 - _SMALLEST_P):
+            return _SMALLEST_P
+        below, above = math.log(_SMALLEST_P), 0.0
+        for _ in range(40):
+            middle = 0.5 * (below + above)
+            if 0.0 in self.interval(-math.expm1(middle)):
+                below = middle
+            else:
+                above = middle
+        return math.exp(above)
+
+
+def _gap(paired: _Paired, j: int, a: _Side, b: _Side, rewards: RewardRange) -> _Gap:
+    chunk, column = divmod(j, _CHUNK)
+    moments = paired.plain[chunk]
+    unit = np.eye(1, len(moments.mean), column)[0]
+    value, direct = float(moments.mean[column]), moments.variance_of(unit)
+    variance = paired.noise[chunk].variance_of(unit)
+    above, below = (float(x[j]) / moments.weight for x in (paired.above, paired.below))
+    low = high = value - (a.bias - b.bias)
+    if above > 0.0 or below > 0.0:
+        low += above * rewards.low - below * rewards.high - (a.guess - b.guess)
+        high += above * rewards.high - below * rewards.low - (a.guess - b.guess)
+    own = [x for side in (a, b) for x in (side.bias_stderr, side.policy_stderr)]
+    return _Gap(
+        first=a,
+        second=b,
+        value=value,
+        stderr=math.sqrt(variance),
+        low=low,
+        high=high,
+        spread=math.hypot(math.sqrt(variance + _undrawn(direct, a, b)), *own),
+        degrees=degrees_of(moments),
+        unsupported=above + below,
+    )
+
+
+def _undrawn(direct: float, a: _Side, b: _Side) -> float:
+    """What huge weights that were not drawn would add to the variance of the difference.
+
+    Its direct part (the models as they are) is larger by as much as either policy's own may be
+    than it looks; at most, by the triangle inequality, both policies' planned ones together.
+    """
+    growth = max(a.growth, b.growth)
+    if growth == 1.0 or math.isinf(direct):
+        return 0.0
+    most = max((a.stderr + b.stderr) ** 2 - direct, 0.0)
+    return most if math.isinf(growth) else min(direct * (growth - 1.0), most)
+
+
+# -- verdicts --------------------------------------------------------------------------------
+
+
+def _judged(
+    gaps: Sequence[_Gap], n: int, level: float, multiplicity: str
+) -> tuple[Difference, ...]:
+    p_values = [gap.p_value for gap in gaps]
+    adjusted, each = p_values, level
+    if multiplicity == "holm":
+        adjusted, each = holm(p_values), 1.0 - (1.0 - level) / len(gaps)
+        if 1.0 - each < _SMALLEST_P:
+            raise ParameterError(
+                f"level is {level}, too near to 1 for {len(gaps)} pairs. Ask for less, or for "
+                f"fewer pairs with baseline=."
+            )
+    return tuple(
+        _difference(gap, p, p_all, n, level, each)
+        for gap, p, p_all in zip(gaps, p_values, adjusted, strict=True)
+    )
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values: reject all at most α, and no true hypothesis goes with chance 1 − α.
+
+    The smallest of m is multiplied by m, the next by m − 1, …; none is below the one before.
+    """
+    adjusted = [1.0] * len(p_values)
+    largest = 0.0
+    for rank, j in enumerate(sorted(range(len(p_values)), key=lambda j: p_values[j])):
+        largest = max(largest, min((len(p_values) - rank) * p_values[j], 1.0))
+        adjusted[j] = largest
+    return adjusted
+
+
+def _difference(
+    gap: _Gap, p_value: float, adjusted: float, n: int, level: float, each: float
+) -> Difference:
+    interval = gap.interval(each)
+    decided = adjusted < 1.0 - level or 0.0 not in interval
+    reason, hopeless = _thin(gap), None
+    if reason is None:
+        reason = hopeless = _hopeless(gap, decided)
+    verdict = NOT_DECIDED if reason is None else CANNOT_TELL
+    rows: tuple[float | None, float | None] = (math.inf, math.inf)
+    if decided and reason is None:
+        names = (gap.first.name, gap.second.name)
+        better, worse = names if gap.value > 0.0 else names[::-1]
+        verdict, rows = f"{better} is better than {worse}", (None, None)
+    elif hopeless is None:
+        rows = _rows_needed(gap, interval, n)
+    return Difference(
+        first=gap.first.name,
+        second=gap.second.name,
+        value=gap.value,
+        stderr=gap.stderr,
+        interval=interval,
+        p_value=p_value,
+        adjusted_p_value=adjusted,
+        verdict=verdict,
+        reason=reason,
+        rows_needed=rows[0],
+        rows_needed_80=rows[1],
+    )
+
+
+def _thin(gap: _Gap) -> str | None:
+    """Why more rows are needed before anything can be said; None if there are enough."""
+    for headline in gap.headlines:
+        if headline.rewarded < FEWEST_REWARDED:
+            return f"{headline.policy}: {headline.refusal}"
+    return None
+
+
+def _hopeless(gap: _Gap, decided: bool) -> str | None:
+    """Why no number of rows of this log would tell; None if they would."""
+    if math.isinf(gap.spread):
+        return (
+            "The standard error is infinite: there is only one cluster, a policy is known through "
+            "too few draws, or the numbers are too large."
+        )
+    if gap.unsupported > 0.0 and gap.low <= 0.0 <= gap.high:
+        return (
+            f"{gap.unsupported:.1%} of their probability is where they differ and the logger never "
+            f"goes; rewards there could put the difference anywhere from {gap.low:.3g} to "
+            f"{gap.high:.3g}. More rows of this log would not help: log some decisions that "
+            f"explore these candidates."
+        )
+    if not decided and gap.second.name == LOGGED:
+        # As `evaluate` says it: one log, one answer.
+        refusals = (f"{row.policy}: {row.refusal}" for row in gap.headlines if row.refusal)
+        return next(refusals, None)
+    return None
+
+
+def _rows_needed(gap: _Gap, interval: Interval, n: int) -> tuple[float, float]:
+    """More rows until the interval is expected to leave out 0, and until it does with 80 %.
+
+    With f times the rows, what is noise or measured bias now is smaller by √f; the worst case
+    where the logger never goes stays. So 0 is left out when goal − reach/√f is above 0.
+    """
+    if gap.low > 0.0:
+        goal, reach = gap.low, gap.low - interval.low
+    elif gap.high < 0.0:
+        goal, reach = -gap.high, interval.high - gap.high
+    else:
+        return math.inf, math.inf
+    rewarded = min(headline.rewarded for headline in gap.headlines)
+    if rewarded == 0.0:
+        return math.inf, math.inf
+    least = max(FEWEST_REWARDED / rewarded, 1.0)
+
+    def rows(reach: float) -> float:
+        return _round_up(n * (max((reach / goal) ** 2, least) - 1.0))
+
+    return rows(reach), rows(reach + _POWER_80 * gap.spread)
+
+
+def _round_up(rows: float) -> float:
+    """A whole number, at least 1, of two digits and zeros; infinite beyond 1e15."""
+    if not rows < 1e15:
+        return math.inf
+    step = 10.0 ** max(math.floor(math.log10(max(rows, 1.0))) - 1, 0)
+    return max(math.ceil(rows / step) * step, 1.0)

@@ -1,0 +1,253 @@
+"""The plan: what must be fixed before the one scan of a log.
+
+Made from a sample of at most 200,000 decisions (the whole log when it is smaller): the range of
+rewards, the recalibrated model, the parameters of estimators that were left open, and the centres
+of the self-normalised ones. Everything in it is a few hundred numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy.bands import GRID, Bands
+from offpolicy.calibration import Prediction, Recalibration
+from offpolicy.errors import LogError, OffpolicyError, ParameterError
+from offpolicy.estimators import Estimator, parse
+from offpolicy.labels import hash_rows
+from offpolicy.log import BanditLog
+from offpolicy.policies import Target
+from offpolicy.results import Tuned
+from offpolicy.scan import Block, whole_block
+from offpolicy.tuning import tune
+from offpolicy.weights import Floats
+
+SAMPLE = 200_000
+"""Decisions from which the plan is made."""
+TUNING_CANDIDATES = 100_000
+"""Candidates over which the theory's terms are summed for every value of a parameter."""
+
+
+class RewardRange(NamedTuple):
+    """Where rewards lie, and how that is known: "declared", "binary" or "observed"."""
+
+    low: float
+    high: float
+    known: str
+
+    @property
+    def span(self) -> float:
+        return self.high - self.low
+
+
+def range_of_rewards(log: BanditLog, declared: tuple[float, float] | None = None) -> RewardRange:
+    """The range declared, else 0 and 1 if there are no other rewards, else what was observed."""
+    low, high = float(log.reward.min()), float(log.reward.max())
+    if declared is not None:
+        a, b = (float(end) for end in declared)
+        if not (math.isfinite(a) and math.isfinite(b) and a < b):
+            raise ParameterError(f"reward_range is ({a}, {b}); it must be a low and a high end.")
+        if low < a or high > b:
+            outside = (log.reward < a) | (log.reward > b)
+            row = int(np.argmax(outside))
+            raise LogError(
+                f"reward, row {row}: {log.reward[row]} is outside the declared range [{a:g}, "
+                f"{b:g}] ({int(outside.sum()):,} of {len(log):,} rows are). Correct either."
+            )
+        return RewardRange(a, b, "declared")
+    if low >= 0.0 and high <= 1.0 and bool(((log.reward == 0.0) | (log.reward == 1.0)).all()):
+        return RewardRange(0.0, 1.0, "binary")
+    return RewardRange(low, high, "observed")
+
+
+class Centre(NamedTuple):
+    """What a ratio is near to, Σcρ/Σc and the mean of c, so that little of it remains to be found.
+
+    Taken from the log itself: the ratio that remains is then 0 but for rounding, and its variance
+    that of a single column, so no digits are lost to cancellation.
+    """
+
+    ratio: float = 0.0
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that one scan needs to know."""
+
+    n: int
+    reward_range: RewardRange
+    usual: float | None
+    """The reward of more than half of the rows, if there is one: 0, where clicks are rare."""
+    recalibration: Recalibration
+    members: tuple[Estimator, ...]
+    centres: tuple[Centre, ...]
+    tuned: tuple[Tuned | None, ...]
+    """For each member, how its parameter was chosen; None if it came with one."""
+
+
+def make_plan(
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    members: Sequence[Estimator],
+    *,
+    reward_range: tuple[float, float] | None = None,
+    rule: str = "theory",
+) -> Plan:
+    """Look at (a sample of) the log and fix what must be fixed."""
+    n = len(log)
+    rewards = range_of_rewards(log, reward_range)
+    sample = _sampled(log, target, delta_hat, SAMPLE)
+    _check(sample, whole_block(log, target, delta_hat))
+    recalibration = Recalibration.fitted(
+        sample.log, sample.target.flat, sample.delta_hat, (rewards.low, rewards.high)
+    )
+    tuned: list[Tuned | None] = []
+    if any(not member.resolved for member in members):
+        width = int(log.offsets[-1]) / n
+        part = _sampled(log, target, delta_hat, min(SAMPLE, int(TUNING_CANDIDATES / width) + 1))
+        look = look_at(part, recalibration)
+        curve = headline_curve(look, n)
+        for member in members:
+            tuned.append(
+                None
+                if member.resolved
+                else tune(
+                    member,
+                    part,
+                    look.tilde,
+                    look.bands,
+                    n=n,
+                    reward_range=(rewards.low, rewards.high),
+                    rule=rule,
+                    headline=float(curve.value[curve.best]),
+                )
+            )
+    else:
+        tuned = [None] * len(members)
+    resolved = tuple(
+        member if choice is None else parse(choice.estimator)
+        for member, choice in zip(members, tuned, strict=True)
+    )
+    centres = tuple(_centre(log, target, delta_hat, member) for member in resolved)
+    usual = usual_reward(sample.log)
+    return Plan(n, rewards, usual, recalibration, resolved, centres, tuple(tuned))
+
+
+def usual_reward(log: BanditLog) -> float | None:
+    """The reward of more than half of the rows, if there is one."""
+    middle = float(np.median(log.reward))
+    return middle if float((log.reward == middle).mean()) > 0.5 else None
+
+
+def _check(sample: Block, whole: Block) -> None:
+    """Raise if π or δ̂ are malformed, naming the row of the whole log."""
+    try:
+        sample.check_whole()
+    except OffpolicyError:
+        whole.check_whole()
+        raise
+
+
+class Look(NamedTuple):
+    """Rows with the recalibrated model's predictions and the bands they fill."""
+
+    block: Block
+    tilde: Prediction
+    bands: Bands
+
+
+def look_at(block: Block, recalibration: Recalibration, usual: float | None = None) -> Look:
+    """Predict the rewards of a block and take its bands."""
+    tilde = recalibration.predict(block.log, block.target.flat, block.delta_hat)
+    residual = block.log.reward - tilde.chosen
+    bands = Bands.of(block.log, block.target.flat, block.c, residual, tilde.flat, usual)
+    return Look(block, tilde, bands)
+
+
+class HeadlineCurve(NamedTuple):
+    """CAB-DR with the recalibrated model on the grid of M: what the choice is made from."""
+
+    value: Floats
+    variance: Floats
+    bias: Floats
+    bias_stderr: Floats
+    imputed_mass: Floats
+
+    @property
+    def mse(self) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            mse = self.variance + self.bias**2 + self.bias_stderr**2
+        return np.where(np.isfinite(mse), mse, np.inf)
+
+    @property
+    def best(self) -> int:
+        return int(np.argmin(self.mse))
+
+
+def headline_curve(look: Look, n: int) -> HeadlineCurve:
+    """The curve from the rows at hand, for a log of ``n`` of them."""
+    log, tilde = look.block.log, look.tilde
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = omega / omega.mean()
+    weighted = omega * (log.reward - tilde.chosen)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = np.array([(np.minimum(look.block.c, M) * weighted).mean() for M in GRID])
+        spread = tilde.modelled - (omega * tilde.modelled).mean()
+        modelled = float((omega * omega * spread * spread).mean())
+    return curve_from(value + float((omega * tilde.modelled).mean()), modelled, look.bands, n)
+
+
+def curve_from(value: Floats, modelled: float, bands: Bands, n: int) -> HeadlineCurve:
+    """The theory's terms on the grid; ``modelled`` is the variance of Σ πδ̃."""
+    c = bands.mean_weight
+    observed = np.minimum(c, GRID[:, None])
+    left = np.stack([bands.left(row) for row in observed])
+    noise = np.array([bands.noise(row) for row in observed])
+    pairs = [bands.error.bias(row) for row in left]
+    return HeadlineCurve(
+        value=value,
+        variance=(modelled + noise) / n,
+        bias=np.array([bias for bias, _ in pairs]),
+        bias_stderr=np.array([stderr for _, stderr in pairs]),
+        imputed_mass=left.sum(axis=1) + bands.unsupported[0] / bands.weight,
+    )
+
+
+def _sampled(log: BanditLog, target: Target, delta_hat: Floats | None, size: int) -> Block:
+    """The whole log, or, if that is larger, about ``size`` of its decisions by a hash."""
+    if len(log) <= size:
+        return whole_block(log, target, delta_hat)
+    # A second hash of the position, apart from the one that makes buckets.
+    order = hash_rows(log.first_row, len(log), salt=1, buckets=2**32)
+    rows = np.flatnonzero(order < size / len(log) * 2.0**32)
+    flat = log.candidates_of(rows)
+    return whole_block(
+        log.take(rows),
+        target._replace(
+            flat=None if target.flat is None else target.flat[flat],
+            chosen=None if target.chosen is None else target.chosen[rows],
+            leave_one_out=None,
+        ),
+        None if delta_hat is None else delta_hat[flat],
+    )
+
+
+def _centre(log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator) -> Centre:
+    if not member.self_normalised:
+        return Centre()
+    whole = whole_block(log, target, delta_hat)
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    residual = log.reward
+    with np.errstate(over="ignore", invalid="ignore"):
+        if member.imputes is not None:
+            residual = residual - whole.delta_hat_chosen
+        total = float((omega * whole.c).sum())
+        ratio = float((omega * whole.c * residual).sum() / total) if total > 0.0 else math.nan
+        weight = total / float(omega.sum())
+    return Centre(ratio, weight) if math.isfinite(ratio) else Centre()

@@ -1,0 +1,271 @@
+"""Intervals from a few numbers: against the textbook, at their limits, and by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offpolicy.errors import ParameterError
+from offpolicy.intervals import (
+    EVERYTHING,
+    Interval,
+    asymptotic_sequence,
+    bernstein,
+    empirical_bernstein,
+    hoeffding,
+    normal,
+    normal_quantile,
+    student_t,
+    t_quantile,
+)
+
+LEVELS = [0.01, 0.5, 0.9, 0.95, 0.99, 1 - 1e-6, 1 - 1e-11]
+FROM_MOMENTS = {
+    "hoeffding": lambda level, n=50: hoeffding(0.3, n, 0.0, 1.0, level),
+    "bernstein": lambda level, n=50: bernstein(0.3, n, 0.1, 0.0, 1.0, level),
+    "empirical": lambda level, n=50: empirical_bernstein(0.3, n, 0.1, 0.0, 1.0, level),
+    "sequence": lambda level, n=50: asymptotic_sequence(0.3, n, 0.1, level),
+}
+
+
+def most_misses(repeats: int, rate: float) -> int:
+    """More misses than this happen with probability 1% or less, if the rate is as stated."""
+    return int(scipy.stats.binom.isf(0.01, repeats, rate))
+
+
+# -- Student's t --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "degrees", [0.2, 0.5, 1, 1.5, 2, 3, 7, 30, 99, 255, 500.5, 999.9, 1000, 4321, 1e6, 1e12]
+)
+def test_t_quantile_equals_scipy(level, degrees):
+    found = t_quantile(level, degrees)
+    assert found == pytest.approx(scipy.stats.t.isf((1 - level) / 2, degrees), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "quantile"),
+    [
+        (1, lambda p: math.tan(math.pi * (p - 0.5))),
+        (2, lambda p: (2 * p - 1) / math.sqrt(2 * p * (1 - p))),
+    ],
+)
+@given(level=st.floats(1e-3, 0.999999))
+@settings(max_examples=50, deadline=None)
+def test_t_quantile_has_closed_forms(degrees, quantile, level):
+    assert t_quantile(level, degrees) == pytest.approx(quantile(0.5 + level / 2), rel=1e-8)
+
+
+def test_t_interval():
+    low, high = student_t(2.0, 0.5, 0.95, 9)
+    assert (low, high) == pytest.approx(
+        (2 - 0.5 * 2.2621571627409915, 2 + 0.5 * 2.2621571627409915)
+    )
+    assert student_t(2.0, 0.0, 0.95, 9) == (2.0, 2.0)
+    assert student_t(2.0, math.inf, 0.95, 0) == EVERYTHING
+    assert student_t(2.0, 1.0, 0.95, math.inf) == pytest.approx(normal(2.0, 1.0, 0.95), rel=1e-12)
+
+
+def test_t_beyond_all_numbers_is_infinite():
+    assert t_quantile(0.95, 1e-3) == math.inf
+    assert student_t(0.0, 1.0, 0.95, 1e-3) == EVERYTHING
+    assert student_t(0.0, 0.0, 0.95, 1e-3) == (0.0, 0.0)
+
+
+@given(st.floats(0.1, 2000), st.floats(0.01, 0.99), st.floats(1.001, 3))
+@settings(max_examples=100, deadline=None)
+def test_t_falls_with_the_degrees_to_the_normal(degrees, level, factor):
+    wide, narrow = t_quantile(level, degrees), t_quantile(level, degrees * factor)
+    assert wide > narrow > normal_quantile(level) * (1 - 1e-9)
+
+
+# -- bounded contributions ----------------------------------------------------------------------
+
+
+def test_bounded_intervals_equal_their_formulas():
+    assert hoeffding(0.3, 50, -1.0, 2.0, 0.9) == pytest.approx(
+        (0.3 - 3 * math.sqrt(math.log(20) / 100), 0.3 + 3 * math.sqrt(math.log(20) / 100))
+    )
+    half = math.sqrt(2 * 0.2 * math.log(20) / 50) + 3 * math.log(20) / 150
+    assert bernstein(0.3, 50, 0.2, -1.0, 2.0, 0.9) == pytest.approx((0.3 - half, 0.3 + half))
+    half = math.sqrt(2 * 0.2 * math.log(40) / 50) + 7 * 3 * math.log(40) / (3 * 49)
+    found = empirical_bernstein(0.3, 50, 0.2, -1.0, 2.0, 0.9)
+    assert found == pytest.approx((0.3 - half, 0.3 + half))
+
+
+def test_one_row():
+    assert hoeffding(0.3, 1, 0.0, 1.0, 0.95).width > 2.0
+    assert bernstein(0.3, 1, 0.1, 0.0, 1.0, 0.95).width > 2.0
+    assert empirical_bernstein(0.3, 1, 0.0, 0.0, 1.0, 0.95) == EVERYTHING
+
+
+@pytest.mark.parametrize("name", FROM_MOMENTS)
+def test_wider_at_higher_levels_and_narrower_with_more_rows(name):
+    interval = FROM_MOMENTS[name]
+    widths = [interval(level).width for level in LEVELS]
+    assert widths == sorted(widths)
+    assert len(set(widths)) == len(widths)
+    assert interval(0.95, 51).width < interval(0.95, 50).width
+    assert 0.3 in interval(0.01)
+
+
+@given(
+    st.floats(0.0, 1.0),
+    st.integers(1, 10**9),
+    st.floats(0.0, 0.25),
+    st.floats(-1e6, 1e6),
+    st.floats(1e-3, 1e6),
+)
+@settings(max_examples=100, deadline=None)
+def test_shift_and_scale(mean, n, variance, shift, scale):
+    low, high = shift, shift + scale
+    tolerance = 1e-9 * (abs(shift) + scale)
+    for make, spread in [
+        (hoeffding, []),
+        (bernstein, [variance]),
+        (empirical_bernstein, [variance]),
+    ]:
+        plain = make(mean, n, *spread, 0.0, 1.0, 0.95)
+        moved = make(shift + scale * mean, n, *(scale * scale * v for v in spread), low, high, 0.95)
+        assert moved.low <= moved.high
+        if plain != EVERYTHING:
+            assert moved.width == pytest.approx(scale * plain.width, rel=1e-9, abs=tolerance)
+
+
+@pytest.mark.parametrize("method", ["hoeffding", "bernstein", "empirical_bernstein"])
+def test_bounded_intervals_are_valid_for_rare_rewards(method):
+    """x is 1 with probability 1%: at n = 60, the normal interval misses half of the time."""
+    rng = np.random.default_rng(0)
+    repeats, n, p = 4000, 60, 0.01
+    successes = rng.binomial(n, p, repeats)
+    missed = 0
+    for k in successes.tolist():
+        mean, s2 = k / n, k * (n - k) / n / (n - 1)
+        spread = {"hoeffding": [], "bernstein": [p * (1 - p)], "empirical_bernstein": [s2]}[method]
+        make = {"hoeffding": hoeffding, "bernstein": bernstein}.get(method, empirical_bernstein)
+        missed += p not in make(mean, n, *spread, 0.0, 1.0, 0.9)
+    assert missed <= most_misses(repeats, 0.1)
+
+
+# -- the asymptotic sequence --------------------------------------------------------------------
+
+
+def test_sequence_equals_its_formula():
+    alpha, n, tuned_for = 0.05, 700, 1000
+    # The best ρ² has a closed form in Lambert's W.
+    best = (-scipy.special.lambertw(-(alpha**2) / math.e, -1).real - 1) / tuned_for
+    half = math.sqrt(
+        2.0 * 3.0 * (n * best + 1) / (n * n * best) * math.log(math.sqrt(n * best + 1) / alpha)
+    )
+    found = asymptotic_sequence(1.0, n, 3.0, 1 - alpha, tuned_for=tuned_for)
+    assert found == pytest.approx((1 - half, 1 + half), rel=1e-12)
+
+
+def test_sequence_is_tightest_where_it_is_tuned():
+    widths = [
+        asymptotic_sequence(0.0, 1000, 1.0, 0.95, tuned_for=t).width
+        for t in (100, 900, 1000, 1100, 10_000)
+    ]
+    assert min(widths) == widths[2]
+    ratio = widths[2] / normal(0.0, 1 / math.sqrt(1000), 0.95).width
+    assert ratio == pytest.approx(1.5486, abs=1e-3)
+
+
+def test_sequence_is_seldom_ever_wrong():
+    """Looked at after every row from 100 to 5,000; the normal interval is then often wrong."""
+    rng = np.random.default_rng(1)
+    repeats, first, last = 500, 100, 5000
+    n = np.arange(first, last + 1)
+    half = np.array(
+        [asymptotic_sequence(0.0, k, 1.0, 0.95, tuned_for=1000).high for k in n.tolist()]
+    )
+    wrong = naive = 0
+    for _ in range(repeats):
+        x = rng.exponential(size=last) - 1.0
+        mean = np.cumsum(x)[first - 1 :] / n
+        spread = np.sqrt(np.cumsum(x * x)[first - 1 :] / n - mean * mean)
+        wrong += bool((np.abs(mean) > half * spread).any())
+        naive += bool((np.abs(mean) > 1.96 * spread / np.sqrt(n)).any())
+    assert wrong <= most_misses(repeats, 0.05)
+    assert naive > repeats / 4
+
+
+# -- refusals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95, -1, math.nan, "0.95"])
+@pytest.mark.parametrize("name", [*FROM_MOMENTS, "student_t", "t_quantile"])
+def test_levels_out_of_range_are_refused(name, level):
+    make = FROM_MOMENTS.get(name) or {
+        "student_t": lambda level: student_t(0.0, 1.0, level, 5),
+        "t_quantile": lambda level: t_quantile(level, 5),
+    }.get(name)
+    with pytest.raises(ParameterError, match="it is the coverage asked for, between 0 and 1"):
+        make(level)
+
+
+@pytest.mark.parametrize("n", [0, -3, 2.5])
+@pytest.mark.parametrize("name", FROM_MOMENTS)
+def test_without_rows_there_is_no_interval(name, n):
+    expected = f"n is {n}; it is the number of rows, 1 or more: without any there is no interval."
+    with pytest.raises(ParameterError) as caught:
+        FROM_MOMENTS[name](0.95, n)
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: t_quantile(0.95, 0), "degrees is 0; degrees of freedom must be above 0."),
+        (lambda: t_quantile(0.95, math.nan), "degrees is nan; degrees of freedom must be above 0."),
+        (
+            lambda: hoeffding(0.5, 10, 1.0, 1.0, 0.95),
+            "low is 1.0 and high is 1.0; they must be finite, the first below the second: no value "
+            "may lie outside.",
+        ),
+        (
+            lambda: hoeffding(0.5, 10, 0.0, math.inf, 0.95),
+            "low is 0.0 and high is inf; they must be finite, the first below the second: no value "
+            "may lie outside.",
+        ),
+        (
+            lambda: hoeffding(1.5, 10, 0.0, 1.0, 0.95),
+            "mean is 1.5, outside [0.0, 1.0]: the bounds must hold for every row.",
+        ),
+        (
+            lambda: hoeffding(math.nan, 10, 0.0, 1.0, 0.95),
+            "mean is nan, outside [0.0, 1.0]: the bounds must hold for every row.",
+        ),
+        (
+            lambda: bernstein(0.5, 10, -1.0, 0.0, 1.0, 0.95),
+            "variance is -1.0; it must be 0 or more.",
+        ),
+        (
+            lambda: empirical_bernstein(0.5, 10, math.nan, 0.0, 1.0, 0.95),
+            "sample_variance is nan; it must be 0 or more.",
+        ),
+        (
+            lambda: asymptotic_sequence(0.5, 10, -1.0, 0.95),
+            "variance is -1.0; it must be 0 or more.",
+        ),
+        (
+            lambda: asymptotic_sequence(0.5, 10, 1.0, 0.95, tuned_for=0),
+            "tuned_for is 0; it must be a whole number, 1 or more.",
+        ),
+    ],
+)
+def test_refusals_say_what_is_wrong(call, text):
+    with pytest.raises(ParameterError) as caught:
+        call()
+    assert str(caught.value) == text
+
+
+def test_an_unknown_spread_says_nothing():
+    assert asymptotic_sequence(1.0, 5, math.inf, 0.95) == Interval(-math.inf, math.inf)
