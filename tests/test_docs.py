@@ -41,7 +41,9 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
 
 def run(command: str) -> str:
     """What a command prints to stdout; it must answer, if only that the log cannot tell."""
-    outcome = CliRunner().invoke(cli, shlex.split(command)[1:], catch_exceptions=False)
+    outcome = CliRunner().invoke(
+        cli, shlex.split(command)[1:], catch_exceptions=False, prog_name="offpolicy"
+    )
     assert outcome.exit_code in (0, 1), f"{command}\n{outcome.stderr}"
     assert outcome.stdout, command
     return outcome.stdout
