@@ -51,22 +51,32 @@ class Features:
         usable = delta_hat is not None and 0.0 < high - low < np.inf
         return cls(usable, pi is not None, low, high, trace)
 
-    def columns(self, offsets: Ints, pi: Floats | None, delta_hat: Floats | None) -> list[Floats]:
-        """One flat array per column, a value per candidate."""
+    def columns(
+        self,
+        offsets: Ints,
+        pi: Floats | None,
+        delta_hat: Floats | None,
+        chosen: Ints | None = None,
+    ) -> list[Floats]:
+        """One flat array per column: a value per candidate, or per ``chosen`` one only."""
         columns: list[Floats] = []
-        lengths = np.diff(offsets)
         for used, values in ((self.has_prediction, delta_hat), (self.has_policy, pi)):
             if not used:
                 continue
             assert values is not None
+            best = np.maximum.reduceat(values, offsets[:-1])
+            if chosen is None:
+                top = values == np.repeat(best, np.diff(offsets))
+            else:
+                values = values[chosen]
+                top = values == best
             if self.has_prediction and not columns:
                 share = np.clip((values - self.low) / (self.high - self.low), 0.0, 1.0)
                 bent = np.log((share + 0.01) / (1.01 - share))
             else:
                 share = values
                 bent = np.log(share + self.trace)
-            best = np.maximum.reduceat(share, offsets[:-1])
-            columns += [share, bent, (share == np.repeat(best, lengths)).astype(np.float64)]
+            columns += [share, bent, top.astype(np.float64)]
         return columns
 
 
@@ -98,8 +108,8 @@ class Recalibration:
         if pi is None:
             delta_hat = None
         features = Features.fitted(log, pi, delta_hat, low, high)
-        columns = features.columns(log.offsets, pi, delta_hat)
-        X = np.stack([np.ones(len(log)), *(column[log.chosen_index] for column in columns)])
+        columns = features.columns(log.offsets, pi, delta_hat, log.chosen_index)
+        X = np.stack([np.ones(len(log)), *columns])
         omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
         omega = omega / omega.mean()
         centre = (X[1:] * omega).mean(axis=1)
@@ -158,7 +168,7 @@ def _logistic(X: Floats, y: Floats, omega: Floats) -> Floats:
         # Plain sums, not BLAS: the same bits whatever the threads.
         gradient = np.array([(row * (omega * (p - y))).sum() for row in X]) + penalty * beta
         curvature = omega * p * (1.0 - p)
-        hessian = np.einsum("ir,jr,r->ij", X, X, curvature, optimize=False) + np.diag(
+        hessian = np.einsum("ir,jr->ij", X * curvature, X, optimize=False) + np.diag(
             penalty + 1e-9 * total
         )
         step = np.linalg.solve(hessian, gradient)
