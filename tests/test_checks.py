@@ -22,8 +22,13 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from cases import Case, cases, make_case
-from offpolicy import checks, errors, scan
-from offpolicy.checks import ADVICE, ALPHA, CLIPS, EDGES, Finding, Report, check
+from offpolicy import errors, scan
+from offpolicy.checks import ADVICE, Finding, Report, check
+from offpolicy.checks.chance import ALPHA, STAKES, Rows, tail
+from offpolicy.checks.drift import moved
+from offpolicy.checks.policy import CLIPS
+from offpolicy.checks.propensities import EDGES
+from offpolicy.checks.rows import _bits
 from offpolicy.cli.check import command
 from offpolicy.simulation import sample_actions
 
@@ -83,15 +88,15 @@ def test_bennett_is_never_below_the_exact_tail(n, p):
     chances = binomial(n, p)
     for k in range(n + 1):
         exact = sum(chances[k:]) if k > n * p else sum(chances[: k + 1])
-        bound = checks._tail(abs(k - n * p), n * p * (1.0 - p), 1.0)
+        bound = tail(abs(k - n * p), n * p * (1.0 - p), 1.0)
         assert bound >= exact * (1.0 - 1e-9)
 
 
 def test_bennett_by_hand():
     u = 6.0 * 2.0 / 3.0
     expected = math.exp(-3.0 / 4.0 * ((1.0 + u) * math.log(1.0 + u) - u))
-    assert checks._tail(6.0, 3.0, 2.0) == pytest.approx(expected, rel=1e-12)
-    assert checks._tail([-1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, math.inf], 1.0).tolist() == [1.0] * 4
+    assert tail(6.0, 3.0, 2.0) == pytest.approx(expected, rel=1e-12)
+    assert tail([-1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, math.inf], 1.0).tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize("p", [0.01, 0.2, 0.5, 0.99])
@@ -101,36 +106,34 @@ def test_a_bet_on_an_honest_mean_wins_no_more_often_than_it_says(p, alpha):
     n, won = 40, 0.0
     for k, chance in enumerate(binomial(n, p)):
         x = np.array([1.0 / p - 1.0] * k + [-1.0] * (n - k))
-        rows = checks._Rows(np.ones(n), None, True)
+        rows = Rows(np.ones(n), None, True)
         won += chance * (rows.chance_above(x, -1.0) <= alpha)
     assert won <= alpha
 
 
 def test_a_bet_by_hand_with_clusters_and_weights():
-    rows = checks._Rows(np.array([0.5, 1.5, 1.0]), np.array([0, 1, 0]), False)
+    rows = Rows(np.array([0.5, 1.5, 1.0]), np.array([0, 1, 0]), False)
     x = np.array([3.0, 1.0, -2.0])
     totals = [0.5 * 3.0 - 2.0, 1.5]  # of at most 1.5 rows, and no row below −2
-    wealth = [
-        math.prod(1.0 + stake * total / (2.0 * 1.5) for total in totals) for stake in checks.STAKES
-    ]
+    wealth = [math.prod(1.0 + stake * total / (2.0 * 1.5) for total in totals) for stake in STAKES]
     assert rows.chance_above(x, -2.0) == pytest.approx(min(1.0, len(wealth) / sum(wealth)))
 
 
 def test_chance_by_hand_with_clusters_and_weights():
     """The variance is that of the clusters' totals, the largest term that of the largest."""
-    rows = checks._Rows(np.array([0.5, 1.5, 1.0]), np.array([0, 1, 0]), False)
+    rows = Rows(np.array([0.5, 1.5, 1.0]), np.array([0, 1, 0]), False)
     x = np.array([3.0, 1.0, -1.0])
     totals = [0.5 * 3.0 - 1.0, 1.5]
     variance = max(0.1, totals[0] ** 2 + totals[1] ** 2)
-    expected = 2.0 * float(checks._tail(sum(totals), variance, 4.0 * 1.5))
+    expected = 2.0 * float(tail(sum(totals), variance, 4.0 * 1.5))
     assert rows.chance(x, 0.1, 4.0) == pytest.approx(min(1.0, expected))
     assert rows.chance(x, 50.0, 4.0) == pytest.approx(
-        min(1.0, 2.0 * float(checks._tail(sum(totals), 50.0, 4.0 * 1.5)))
+        min(1.0, 2.0 * float(tail(sum(totals), 50.0, 4.0 * 1.5)))
     )
-    many = checks._Rows(np.ones(300), np.arange(300) // 3, False)
+    many = Rows(np.ones(300), np.arange(300) // 3, False)
     x = np.where(np.arange(300) % 2 == 0, 1.0, -0.2)
     totals = x.reshape(100, 3).sum(axis=1)
-    expected = 2.0 * float(checks._tail(totals.sum(), (totals**2).sum(), 3.0))
+    expected = 2.0 * float(tail(totals.sum(), (totals**2).sum(), 3.0))
     assert many.chance(x, 1.0, 1.0) == pytest.approx(expected)
     assert expected < 0.1
 
@@ -391,7 +394,7 @@ def slow_weight_mean(case: Case, M: float) -> tuple[float, float, float]:
 def slow_chance(case: Case, M: float) -> float:
     found, expected, stderr = slow_weight_mean(case, M)
     n = len(case.reward)
-    return 2.0 * float(checks._tail(n * abs(found - expected), (n * stderr) ** 2, M))
+    return 2.0 * float(tail(n * abs(found - expected), (n * stderr) ** 2, M))
 
 
 def test_weight_mean_finds_false_propensities_and_says_by_how_much():
@@ -613,7 +616,7 @@ def test_the_severity_is_that_of_all_actions_together():
 def test_one_of_many_actions_may_stand_out_by_chance():
     """What would be an alarm, were it the only action, is none among a thousand."""
     actions = np.concatenate([np.full(200, 1000), np.arange(1000)])
-    rows = checks._Rows(np.ones(1200), None, True)
+    rows = Rows(np.ones(1200), None, True)
     chances = {}
     for q in np.linspace(0.16, 0.1, 200):
         x = np.where(actions == 1000, 1.0 / q, 0.0) - 1.0
@@ -928,9 +931,9 @@ def test_what_is_known_of_a_decision_tells_copies_from_equals(column):
 
 
 def test_equal_values_have_equal_bits():
-    assert len(set(checks._bits(np.array([0.0, -0.0])).tolist())) == 1
-    assert len(set(checks._bits(np.array([0.0, 5e-324, 1.0])).tolist())) == 3
-    assert checks._bits(np.array(["b", "a", "b"])).tolist() == [1, 0, 1]
+    assert len(set(_bits(np.array([0.0, -0.0])).tolist())) == 1
+    assert len(set(_bits(np.array([0.0, 5e-324, 1.0])).tolist())) == 3
+    assert _bits(np.array(["b", "a", "b"])).tolist() == [1, 0, 1]
 
 
 def test_copies_within_a_cluster_are_only_noted():
@@ -978,7 +981,7 @@ def slow_move(x, omega, cluster, order) -> tuple[float, float, float]:
             totals = [y[part][cluster[part] == user].sum() for user in users]
             variance = max(variance, sum(total**2 for total in totals))
             largest = bound * max(omega[cluster == user].sum() for user in set(cluster.tolist()))
-        chance = 22.0 * float(checks._tail(abs(y[part].sum()), variance, largest))
+        chance = 22.0 * float(tail(abs(y[part].sum()), variance, largest))
         rest = np.setdiff1d(np.arange(n), part)
         there = (omega[part] * x[part]).sum() / omega[part].sum()
         elsewhere = (omega[rest] * x[rest]).sum() / omega[rest].sum()
@@ -1001,8 +1004,8 @@ def test_moves_equal_the_slow_reference(weighted, clustered, timed):
     if clustered:
         cluster = np.empty(n, dtype=np.int64)
         cluster[order] = np.arange(n) // 4
-    rows = checks._Rows(omega, cluster, not weighted and not clustered)
-    move = checks._moved(rows, x, order if timed else None)
+    rows = Rows(omega, cluster, not weighted and not clustered)
+    move = moved(rows, x, order if timed else None)
     chance, there, elsewhere = slow_move(x, omega, cluster, order)
     assert move.chance == pytest.approx(chance, rel=1e-6)
     assert (move.there, move.elsewhere) == (pytest.approx(there), pytest.approx(elsewhere))

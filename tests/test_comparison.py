@@ -18,7 +18,8 @@ import offpolicy as op
 from cases import cases
 from offpolicy import errors
 from offpolicy.cli.compare import command
-from offpolicy.comparison import CANNOT_TELL, LOGGED, NOT_DECIDED, Comparison, compare, holm
+from offpolicy.comparison import compare, holm
+from offpolicy.differences import CANNOT_TELL, LOGGED, NOT_DECIDED, Comparison
 from offpolicy.influence import Pull, influence
 from offpolicy.intervals import Interval
 from offpolicy.plan import make_plan

@@ -25,7 +25,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import offpolicy as op
-from offpolicy import models
+from offpolicy import crossfit, design, probabilities
 from offpolicy.errors import (
     LogError,
     MissingColumnError,
@@ -415,9 +415,9 @@ def test_pieces_change_nothing(k, monkeypatch):
     log = ragged_log(120)
     model = fit(all_models()[k], log)
     whole = model.predict(log)
-    monkeypatch.setattr(models, "MOST_ROWS", 7)
+    monkeypatch.setattr(design, "MOST_ROWS", 7)
     np.testing.assert_allclose(model.predict(log), whole, rtol=1e-12)
-    monkeypatch.setattr(models, "MOST_CELLS", 1)
+    monkeypatch.setattr(design, "MOST_CELLS", 1)
     np.testing.assert_allclose(model.predict(log), whole, rtol=1e-12)
 
 
@@ -425,12 +425,12 @@ def test_pieces_change_nothing(k, monkeypatch):
 def test_pieces_are_as_small_as_said(mode, monkeypatch):
     log = numbered(dense_log())
     model = RewardModel(DisjointRegressor(), mode=mode).fit(log)
-    monkeypatch.setattr(models, "MOST_ROWS", 50)
+    monkeypatch.setattr(design, "MOST_ROWS", 50)
     Disjoint.predicted.clear()
     model.predict(log)
     assert max(Disjoint.predicted) == 50
     assert sum(Disjoint.predicted) == 1200
-    monkeypatch.setattr(models, "MOST_CELLS", 60)
+    monkeypatch.setattr(design, "MOST_CELLS", 60)
     Disjoint.predicted.clear()
     model.predict(log)
     assert max(Disjoint.predicted) == 60 // (3 if mode == "per-action" else 6)
@@ -455,7 +455,7 @@ def test_many_actions_are_sparse_where_the_model_allows(kind, monkeypatch):
     found = RewardModel(model).fit(log)
     assert found.mode_ == "shared"
     assert [one.sparse for one in found.models_] == [kind not in ("refuses", "text")] * 5
-    monkeypatch.setattr(models, "MANY_ACTIONS", 1000)
+    monkeypatch.setattr(crossfit, "MANY_ACTIONS", 1000)
     dense = RewardModel(model).fit(log)
     assert not any(one.sparse for one in dense.models_)
     np.testing.assert_allclose(found.predict(log), dense.predict(log), rtol=1e-9, atol=1e-9)
@@ -922,7 +922,7 @@ def test_the_sigmoid_is_the_likeliest(seed, kind):
             5e-4 * ab[0] ** 2
         )
 
-    found = models._sigmoid(p, y, weight)
+    found = probabilities.sigmoid(p, y, weight)
     starts = ([0.0, 0.0], [1.0, 0.0], [found.slope, found.intercept])
     best = min(minimize(loss, start).fun for start in starts)
     assert loss([found.slope, found.intercept]) <= best + 1e-6
@@ -951,7 +951,7 @@ def test_the_floor(lengths, seed, floor):
     open_[offsets[:-1]] = True
     p = np.where(open_, rng.random(offsets[-1]) ** 8, 0.0)
     p /= np.repeat(np.add.reduceat(p, offsets[:-1]), lengths)
-    found = models._floored(p, offsets, open_, floor)
+    found = probabilities.floored(p, offsets, open_, floor)
     for start, stop in itertools.pairwise(offsets):
         one, original, usable = found[start:stop], p[start:stop], open_[start:stop]
         least = min(floor, 1.0 / usable.sum())

@@ -51,8 +51,8 @@ _HOME = {
     "Report": "checks",
     "Finding": "checks",
     "compare": "comparison",
-    "Comparison": "comparison",
-    "Difference": "comparison",
+    "Comparison": "differences",
+    "Difference": "differences",
     "Interval": "intervals",
     "evaluate": "evaluation",
     "Curve": "curves",
@@ -79,8 +79,9 @@ if TYPE_CHECKING:
     )
     from offpolicy.checks import Finding, Report, check
     from offpolicy.columns import Columns
-    from offpolicy.comparison import Comparison, Difference, compare
+    from offpolicy.comparison import compare
     from offpolicy.curves import Curve, sweep
+    from offpolicy.differences import Comparison, Difference
     from offpolicy.errors import OffpolicyError
     from offpolicy.estimators import (
         CAB,

@@ -25,6 +25,7 @@ from offpolicy.weights import Floats
 
 FOLDS = 5
 _RIDGE = 1.0
+_INTERCEPT_RIDGE = 1e-6
 _STEPS = 30
 
 
@@ -152,6 +153,13 @@ class Prediction:
     """Of every candidate; None where it is the same for all."""
 
 
+def ridge(size: int) -> Floats:
+    """The penalty on every coefficient of the regression, the intercept first."""
+    penalty = np.full(size, _RIDGE)
+    penalty[0] = _INTERCEPT_RIDGE
+    return penalty
+
+
 def _logistic(X: Floats, y: Floats, omega: Floats) -> Floats:
     """Ridge-penalised logistic regression of shares ``y`` in [0, 1] on the rows of ``X``."""
     size = len(X)
@@ -161,8 +169,7 @@ def _logistic(X: Floats, y: Floats, omega: Floats) -> Floats:
     total = float(omega.sum())
     mean = (float((omega * y).sum()) + 0.5) / (total + 1.0)
     beta[0] = np.log(mean / (1.0 - mean))
-    penalty = np.full(size, _RIDGE)
-    penalty[0] = 1e-6
+    penalty = ridge(size)
     for _ in range(_STEPS):
         p = 1.0 / (1.0 + np.exp(-np.clip(beta @ X, -40.0, 40.0)))
         # Plain sums, not BLAS: the same bits whatever the threads.

@@ -24,23 +24,20 @@ The interval is for the difference of the policies' *values*, and made as the he
 from __future__ import annotations
 
 import functools
-import html
-import json
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from offpolicy import intervals
-from offpolicy.errors import MissingColumnError, ParameterError, ResultError, did_you_mean
-from offpolicy.evaluation import need_log, resolve_prediction
-from offpolicy.files import write_whole
+from offpolicy.differences import CANNOT_TELL, LOGGED, NOT_DECIDED, Comparison, Difference
+from offpolicy.errors import MissingColumnError, ParameterError, did_you_mean
+from offpolicy.evaluation import logged_of, policy_stderr
 from offpolicy.influence import Pull, influence
+from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.intervals import Interval
 from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
@@ -48,12 +45,11 @@ from offpolicy.moments import Moments
 from offpolicy.onepass import Rows, scan
 from offpolicy.plan import SAMPLE, Plan, RewardRange, make_plan
 from offpolicy.policies import Target, resolve
-from offpolicy.results import Headline, Logged, json_safe
+from offpolicy.results import Headline, Logged
 from offpolicy.scan import BLOCK, Block, blocks, each_block, refuse_no_overlap
 from offpolicy.softmax import decision_of_candidate
 from offpolicy.trust import (
     FEWEST_REWARDED,
-    chosen_place,
     degrees_of,
     headline_curve,
     make_headline,
@@ -61,342 +57,12 @@ from offpolicy.trust import (
 )
 from offpolicy.weights import Floats
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SCHEMA = "offpolicy.comparison/1"
-LOGGED = "logged"
-"""The name of the policy that wrote the log."""
-NOT_DECIDED = "not decided"
-CANNOT_TELL = "this log cannot tell"
 MULTIPLICITY = ("holm", "none")
 
 _SMALLEST_P = 2e-12
 _CHUNK = 64
 """Pairs whose differences are held at a time."""
 _POWER_80 = NormalDist().inv_cdf(0.8)
-
-
-# -- what comes out --------------------------------------------------------------------------
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """By how much one policy is better than another, on the same log.
-
-    Attributes
-    ----------
-    first, second
-        Names of the policies; ``"logged"`` is the one that wrote the log.
-    value, stderr
-        Value of the first less that of the second, and its standard error, from paired
-        contributions (and clusters, where there are any). It knows of noise alone, that of the
-        models' fit included; the interval also knows of bias.
-    interval
-        For the difference of the two policies' values; simultaneous over all pairs, unless
-        ``multiplicity="none"``.
-    p_value
-        The smallest 1 − level whose interval (of this pair alone) leaves out 0; two-sided, and
-        never below 2e-12.
-    adjusted_p_value
-        The same, allowing for the number of pairs (Holm 1979).
-    verdict
-        ``"new is better than old"``, ``"not decided"``, or ``"this log cannot tell"``.
-    reason
-        Why the log cannot tell; None if it can.
-    rows_needed, rows_needed_80
-        How many more rows would decide it with a chance of one half, and of 80 %, if the
-        difference is what it seems to be; None if it is decided, infinite if no number would.
-    """
-
-    first: str
-    second: str
-    value: float
-    stderr: float
-    interval: Interval
-    p_value: float
-    adjusted_p_value: float
-    verdict: str
-    reason: str | None
-    rows_needed: float | None
-    rows_needed_80: float | None
-
-    @property
-    def decided(self) -> bool:
-        """Whether one of the two was found to be better."""
-        return self.verdict not in (NOT_DECIDED, CANNOT_TELL)
-
-    @property
-    def better(self) -> str | None:
-        """The better one's name, if it is decided."""
-        if not self.decided:
-            return None
-        return self.first if self.value > 0.0 else self.second
-
-    @property
-    def can_tell(self) -> bool:
-        """Whether the log is fit to answer."""
-        return self.verdict != CANNOT_TELL
-
-    def __neg__(self) -> Difference:
-        """The same with first and second exchanged."""
-        return replace(
-            self,
-            first=self.second,
-            second=self.first,
-            value=0.0 - self.value,
-            interval=Interval(0.0 - self.interval.high, 0.0 - self.interval.low),
-        )
-
-    def __str__(self) -> str:
-        return self.sentence()
-
-    def sentence(self) -> str:
-        """In words: "new is better than old by 0.031 [0.012, 0.05]."."""
-        shown = -self if self.better == self.second else self
-        low, high = (f"{end:.3g}" for end in shown.interval)
-        span = f"{shown.value:.3g} [{low}, {high}]"
-        if shown.decided and 0.0 not in shown.interval:
-            return f"{shown.verdict} by {span}."
-        if shown.decided:
-            return (
-                f"{shown.verdict} by {span}: decided by the adjusted p, "
-                f"{shown.adjusted_p_value:.2g}, though the more cautious interval still holds 0."
-            )
-        text = f"{shown.first} less {shown.second} is {span}: {shown.verdict}"
-        if shown.reason is not None:
-            return f"{text}. {shown.reason}"
-        assert shown.rows_needed is not None
-        assert shown.rows_needed_80 is not None
-        if math.isinf(shown.rows_needed):
-            return f"{text}, and no number of rows would decide it."
-        return (
-            f"{text}. About {shown.rows_needed:,.0f} more rows would decide it with a chance of "
-            f"one half, {shown.rows_needed_80:,.0f} with 80%, if the difference is what it seems."
-        )
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """All differences. Index by two names: ``comparison["new", "old"]``, either way round.
-
-    Attributes
-    ----------
-    differences
-        One for each pair; against the baseline only, if there is one.
-    headlines
-        The one answer about each policy, as `evaluate` gives it.
-    logged
-        How the policy that wrote the log did.
-    level, multiplicity, baseline
-        As asked for.
-    """
-
-    differences: tuple[Difference, ...]
-    headlines: tuple[Headline, ...]
-    logged: Logged
-    level: float
-    multiplicity: str
-    baseline: str | None = None
-
-    def __iter__(self) -> Iterator[Difference]:
-        return iter(self.differences)
-
-    def __len__(self) -> int:
-        return len(self.differences)
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """The names of all that take part."""
-        return tuple(
-            dict.fromkeys(
-                [row.policy for row in self.headlines] + [row.second for row in self.differences]
-            )
-        )
-
-    @property
-    def best(self) -> str | None:
-        """The policy with the highest value among those about which the log can tell."""
-        values = {row.policy: row.value for row in self.headlines if row.can_tell}
-        if LOGGED in self.policies:
-            values[LOGGED] = self.logged.value
-        return max(values, key=lambda name: values[name]) if values else None
-
-    @property
-    def contenders(self) -> tuple[str, ...]:
-        """The policies that were not found to be worse than `best`."""
-        best = self.best
-        settled = [row for row in self.differences if row.decided and row.better == best]
-        beaten = {name for row in settled for name in (row.first, row.second)}
-        return tuple(name for name in self.policies if name not in beaten | {best})
-
-    @property
-    def can_tell(self) -> bool:
-        """Whether the log is fit to answer about one pair at least."""
-        return any(row.can_tell for row in self.differences)
-
-    def __getitem__(self, pair: tuple[str, ...] | str) -> Difference:
-        if isinstance(pair, str) or len(pair) != 2:
-            raise ParameterError('Ask for two policies: comparison["new", "old"].')
-        names = self.policies
-        for name in pair:
-            if name not in names:
-                raise ParameterError(
-                    f'There is no policy "{name}".{did_you_mean(str(name), names)} '
-                    f"The policies are {', '.join(names)}."
-                )
-        for row in self.differences:
-            if (row.first, row.second) == pair:
-                return row
-            if (row.second, row.first) == pair:
-                return -row
-        if pair[0] == pair[1]:
-            raise ParameterError(f'"{pair[0]}" is not compared with itself.')
-        raise ParameterError(
-            f'"{pair[0]}" and "{pair[1]}" were not compared: the baseline is "{self.baseline}".'
-        )
-
-    # -- as text -----------------------------------------------------------------------------
-
-    def __str__(self) -> str:
-        return f"{self.sentence()}\n\n{self.to_text()}\n\n{self._note()}"
-
-    def sentence(self) -> str:
-        """What is known of the best policy, or of all against the baseline, a line each."""
-        best = self.best
-        if self.baseline is not None or best is None:
-            return "\n".join(row.sentence() for row in self.differences)
-        rivals = [row for row in self.differences if best in (row.first, row.second)]
-        return "\n".join((row if row.first == best else -row).sentence() for row in rivals)
-
-    def to_text(self) -> str:
-        """An aligned table."""
-        head, *body = self._cells()
-        widths = [max(len(row[j]) for row in [head, *body]) for j in range(len(head))]
-        left = (0, 1, len(head) - 1)
-        lines = [
-            "  ".join(
-                cell.ljust(width) if j in left else cell.rjust(width)
-                for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in [head, ["─" * width for width in widths], *body]
-        ]
-        return "\n".join(lines)
-
-    def _cells(self) -> list[list[str]]:
-        level = f"{self.level:.4g}"
-        head = ["first", "second", "difference", "stderr", f"low {level}", f"high {level}"]
-        head += ["p", "adjusted p", "rows needed", "verdict"]
-        return [head] + [
-            [row.first, row.second]
-            + [f"{x:.4g}" for x in (row.value, row.stderr, *row.interval)]
-            + [f"{x:.2g}" for x in (row.p_value, row.adjusted_p_value)]
-            + ["–" if row.rows_needed is None else _count(row.rows_needed), row.verdict]
-            for row in self.differences
-        ]
-
-    def _note(self) -> str:
-        pairs = len(self.differences)
-        if self.multiplicity == "none" or pairs == 1:
-            return "Each interval covers the difference of two policies' values by itself."
-        return f"The {pairs} intervals hold together (Bonferroni); verdicts and adjusted p by Holm."
-
-    def _repr_html_(self) -> str:
-        head, *body = self._cells()
-        cell = "<{0} style='text-align:right'>{1}</{0}>"
-        rows = "".join(
-            "<tr>" + "".join(cell.format("td", html.escape(text)) for text in row) + "</tr>"
-            for row in body
-        )
-        top = "".join(cell.format("th", html.escape(text)) for text in head)
-        text = html.escape(self.sentence()).replace("\n", "<br>")
-        note = html.escape(self._note())
-        return f"<p>{text}</p><table><tr>{top}</tr>{rows}</table><p>{note}</p>"
-
-    # -- as data -----------------------------------------------------------------------------
-
-    def to_frame(self) -> pa.Table:
-        """One row per pair, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
-        import pyarrow as pa
-
-        rows = []
-        for row in self.differences:
-            flat = {item.name: getattr(row, item.name) for item in fields(row)}
-            flat["low"], flat["high"] = flat.pop("interval")
-            rows.append(flat)
-        types = {name: pa.string() if name in _TEXT else pa.float64() for name in rows[0]}
-        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """As JSON text (schema ``offpolicy.comparison/1``); a file is written whole or not at all.
-
-        Equal inputs give equal bytes. Infinite numbers are the strings "inf" and "-inf".
-        """
-        body = {
-            "schema": SCHEMA,
-            "level": self.level,
-            "multiplicity": self.multiplicity,
-            "baseline": self.baseline,
-            "logged": asdict(self.logged),
-            "headlines": [asdict(row) for row in self.headlines],
-            "differences": [asdict(row) for row in self.differences],
-        }
-        text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        if path is not None:
-            write_whole(Path(path), text)
-        return text
-
-    @classmethod
-    def from_json(cls, text: str) -> Comparison:
-        """The inverse of `to_json`."""
-        try:
-            body = json.loads(text)
-            schema = body["schema"]
-        except (ValueError, KeyError, TypeError):
-            raise ResultError("This is not a comparison: no JSON object with a schema.") from None
-        if schema != SCHEMA:
-            raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
-        try:
-            read = cls(
-                tuple(Difference(**_read(row)) for row in body["differences"]),
-                tuple(Headline(**_read(row)) for row in body["headlines"]),
-                Logged(**_read(body["logged"])),
-                float(body["level"]),
-                body["multiplicity"],
-                body["baseline"],
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            kind = type(problem).__name__
-            raise ResultError(f"The comparison is damaged ({kind}: {problem}).") from None
-        if not read.differences:
-            raise ResultError("The comparison is damaged (it holds no differences).")
-        return read
-
-
-_TEXT = ("first", "second", "verdict", "policy", "estimator", "covers", "reason", "refusal")
-
-
-def _read(row: dict[str, Any]) -> dict[str, Any]:
-    """A stored row as it was: text, a count, an interval, or numbers that may be infinite."""
-    cells: dict[str, Any] = {}
-    for key, value in row.items():
-        if key == "interval":
-            low, high = value
-            cells[key] = Interval(float(low), float(high))
-        elif value is None or key in _TEXT or key == "n":
-            cells[key] = value
-        else:
-            cells[key] = tuple(map(float, value)) if isinstance(value, list) else float(value)
-    return cells
-
-
-def _count(rows: float) -> str:
-    return "∞" if math.isinf(rows) else f"{rows:,.0f}"
-
-
-# -- the verb --------------------------------------------------------------------------------
 
 
 def compare(
@@ -457,7 +123,7 @@ def compare(
             "policy other than the logged one would have done."
         )
     delta_hat = resolve_prediction(log, prediction)
-    logged = _logged(log, level)
+    logged = logged_of(log, level)
     arms = [
         _arm(log, resolve(log, policy, name), delta_hat, reward_range, level, logged)
         for name, policy in zip(names, policies.values(), strict=True)
@@ -571,7 +237,7 @@ def _arm(
     rows = Rows(())
     scanned = scan(log, target, delta_hat, plan)
     refuse_no_overlap(float(scanned.plain.high[rows.weight]), target.name)
-    by_draws = _policy_stderr(log, target, delta_hat, plan)
+    by_draws = policy_stderr(log, target, delta_hat, plan)[-1]
     known = what_is_known(scanned, rows, plan)
     headline = make_headline(target.name, scanned, rows, plan, known, by_draws, level, logged)
     curve = headline_curve(scanned, rows)
@@ -587,26 +253,6 @@ def _arm(
         headline=headline,
     )
     return _Arm(target, plan, headline.M, unsupported, side, headline)
-
-
-def _policy_stderr(log: BanditLog, target: Target, delta_hat: Floats | None, plan: Plan) -> float:
-    """Jackknife of the headline over the replicates of a policy known through draws only."""
-    if target.leave_one_out is None:
-        return 0.0
-    values = []
-    for replicate in target.leave_one_out:
-        flat = replicate()
-        if not flat[log.chosen_index].any():
-            return math.inf
-        scanned = scan(log, Target(target.name, flat), delta_hat, plan)
-        values.append(float(scanned.grid.mean[chosen_place(scanned, Rows(()))]))
-    return math.sqrt(float(np.var(values)) * (len(values) - 1))
-
-
-def _logged(log: BanditLog, level: float) -> Logged:
-    moments = Moments.of(log.reward[None, :], log.row_weight, log.group, groups=GROUPS)
-    value, stderr = float(moments.mean[0]), math.sqrt(moments.variance_of(np.ones(1)))
-    return Logged(len(log), value, stderr, intervals.normal(value, stderr, level))
 
 
 # -- all pairs, in one pass ------------------------------------------------------------------

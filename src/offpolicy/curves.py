@@ -20,12 +20,8 @@ from numpy.typing import ArrayLike
 from offpolicy import intervals
 from offpolicy.errors import EstimatorError, LogError, ParameterError
 from offpolicy.estimators import Estimator, as_estimator
-from offpolicy.evaluation import (
-    available_columns,
-    choose_estimators,
-    need_log,
-    resolve_prediction,
-)
+from offpolicy.evaluation import available_columns, choose_estimators
+from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.intervals import Interval
 from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog

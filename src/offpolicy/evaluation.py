@@ -7,16 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from offpolicy import intervals
-from offpolicy.errors import (
-    EstimatorError,
-    MissingColumnError,
-    ParameterError,
-    PredictionError,
-)
+from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator
+from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments
@@ -100,7 +95,7 @@ def evaluate(
     if len({str(name) for name in policies}) < len(policies):
         raise ParameterError("Two policies have the same name; every name must be different.")
     targets = [resolve(log, one, str(name)) for name, one in policies.items()]
-    logged = _logged(log, level)
+    logged = logged_of(log, level)
     answers = []
     for target in targets:
         members = choose_estimators(estimators, available_columns(log, target, delta_hat))
@@ -115,27 +110,6 @@ def evaluate(
         tuple(answer.headline for answer in answers if answer.headline is not None),
         tuple(choice for answer in answers for choice in answer.tuned),
     )
-
-
-def need_log(log: object) -> None:
-    """Raise, saying how to make one, unless this is a log."""
-    if not isinstance(log, BanditLog):
-        raise ParameterError(
-            f"A {type(log).__name__} is not a log. Make one with BanditLog.from_frame (any "
-            f"dataframe), from_arrays or from_ragged."
-        )
-
-
-def resolve_prediction(log: BanditLog, prediction: Any) -> Floats | None:
-    """δ̂ of every candidate, flat, from anything that can stand for a reward model; unchecked."""
-    if prediction is None:
-        return None
-    if isinstance(prediction, str):
-        prediction = log.named_column(prediction)
-    elif hasattr(prediction, "predict"):
-        prediction = prediction.predict(log)
-    values: ArrayLike = prediction
-    return log.per_candidate(values, "prediction", PredictionError)
 
 
 def available_columns(log: BanditLog, target: Target, delta_hat: Floats | None) -> frozenset[str]:
@@ -236,7 +210,7 @@ def _evaluate_one(
     plain = scanned.plain
     if any("propensity" in member.needs for member in plan.members):
         refuse_no_overlap(float(plain.high[rows.weight]), target.name)
-    by_draws = _policy_stderr(log, target, delta_hat, plan)
+    by_draws = policy_stderr(log, target, delta_hat, plan)
     squares = plain.sum_of_squares()
     exact = log.logging is not None and target.flat is not None
     weighed = log.propensity is not None
@@ -285,7 +259,7 @@ def _evaluate_one(
     return Answer(estimates, headline, [c for c in plan.tuned if c is not None])
 
 
-def _policy_stderr(
+def policy_stderr(
     log: BanditLog, target: Target, delta_hat: Floats | None, plan: Plan
 ) -> list[float]:
     """Jackknife over the replicates of a policy that is known through draws only: for every
@@ -306,7 +280,8 @@ def _policy_stderr(
     return [math.sqrt(v) if math.isfinite(v) else math.inf for v in spread]
 
 
-def _logged(log: BanditLog, level: float) -> Logged:
+def logged_of(log: BanditLog, level: float) -> Logged:
+    """How the policy that wrote the log did."""
     moments = Moments.of(log.reward[None, :], log.row_weight, log.group, groups=GROUPS)
     value, stderr = float(moments.mean[0]), math.sqrt(moments.variance_of(np.ones(1)))
     return Logged(len(log), value, stderr, intervals.normal(value, stderr, level))

@@ -21,13 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpolicy.calibration import Prediction, Recalibration
+from offpolicy.calibration import Prediction, Recalibration, ridge
 from offpolicy.scan import Block
 from offpolicy.softmax import decision_of_candidate
 from offpolicy.weights import Floats
-
-_PENALTY = (1e-6, 1.0)
-"""Ridge on the intercept and on every other coefficient, as in the fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +70,8 @@ class Pull:
 
         A model fitted on fewer rows than the log has is noisier, by the root of their ratio.
         """
-        penalty = np.full(len(self.gradient), _PENALTY[1])
-        penalty[0] = _PENALTY[0] + 1e-9 * self.rows
+        penalty = ridge(len(self.gradient))
+        penalty[0] += 1e-9 * self.rows
         curvature = self.curvature / self.weight + np.diag(penalty) / self.rows
         scale = math.sqrt(max(self.rows / fitted_on, 1.0))
         return np.asarray(

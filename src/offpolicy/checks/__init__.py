@@ -1,0 +1,115 @@
+"""`check`: is this log fit to answer, and about this policy?
+
+What can be counted is counted. What is left to chance (do the logged probabilities fit what was
+chosen? did anything drift?) is judged by two inequalities that hold whatever the distribution
+(`offpolicy.checks.chance`), so that an honest log stays silent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from offpolicy.checks.actions import the_logger
+from offpolicy.checks.chance import Rows
+from offpolicy.checks.drift import about_drift
+from offpolicy.checks.policy import about_policy
+from offpolicy.checks.prediction import about_prediction
+from offpolicy.checks.propensities import about_frequencies, about_propensities
+from offpolicy.checks.report import ADVICE, ORDER, Finding, Report
+from offpolicy.checks.rows import about_clusters, about_duplicates, about_rewards, about_size
+from offpolicy.errors import ParameterError
+from offpolicy.inputs import need_log, resolve_prediction
+from offpolicy.log import BanditLog
+from offpolicy.policies import resolve
+from offpolicy.scan import whole_block
+
+__all__ = ["ADVICE", "Finding", "Report", "check"]
+
+
+def check(
+    log: BanditLog,
+    policy: Any = None,
+    *,
+    prediction: Any = None,
+    reward_range: tuple[float, float] | None = None,
+) -> Report:
+    """Is this log fit to answer, and about this policy?
+
+    Parameters
+    ----------
+    log : BanditLog
+    policy : optional
+        As in `evaluate`: a policy, an array, a column name, or a mapping of names to these.
+        Without one, only the log itself is looked at.
+    prediction : optional
+        The reward model δ̂, as in `evaluate`.
+    reward_range : (low, high), optional
+        The least and the greatest reward there can be.
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays(
+    ...     action=[0, 1] * 500, reward=[1, 0, 0, 1] * 250, logging=[[0.5, 0.5, 0.0]] * 1000
+    ... )
+    >>> report = check(log, [[0.2, 0.2, 0.6]] * 1000)
+    >>> report.worst
+    'problem'
+    >>> print(report["support"].message)
+    policy puts 60% of its probability where the logger has none: on action 2 (60%).
+    """
+    need_log(log)
+    limits = _checked_range(reward_range)
+    targets = [resolve(log, one, name) for name, one in _named(policy).items()]
+    for target in targets:
+        target.check(log)
+    delta_hat = resolve_prediction(log, prediction)
+    whole_block(log, the_logger(log), delta_hat).check_whole()
+    rows = Rows.of(log)
+    found = [
+        *about_clusters(rows),
+        *about_rewards(log.reward, limits),
+        *about_propensities(log),
+        *about_frequencies(log, rows),
+        *about_duplicates(log),
+        *about_drift(log, rows),
+    ]
+    if delta_hat is not None:
+        found += about_prediction(log, rows, delta_hat, limits)
+    if targets and log.propensity is not None:
+        for target in targets:
+            found += about_policy(log, rows, target)
+    else:
+        found += about_size(log, rows, np.ones(len(log)), None)
+    return Report(tuple(sorted(found, key=lambda one: ORDER.index(one.severity))))
+
+
+def _named(policy: Any) -> dict[str, Any]:
+    if policy is None:
+        return {}
+    if not isinstance(policy, Mapping):
+        return {policy if isinstance(policy, str) else "policy": policy}
+    if not policy:
+        raise ParameterError("There is no policy to check.")
+    names = {str(name): one for name, one in policy.items()}
+    if len(names) < len(policy):
+        raise ParameterError("Two policies have the same name; every name must be different.")
+    return names
+
+
+def _checked_range(given: Any) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    try:
+        low, high = (float(limit) for limit in given)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
+        raise ParameterError(
+            f"reward_range is {given!r}; it must be two numbers, the least and the greatest reward "
+            f"there can be."
+        )
+    return low, high
