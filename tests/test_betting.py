@@ -210,6 +210,7 @@ def test_a_coin_is_near_the_exact_interval():
 @settings(max_examples=100, deadline=None)
 def test_shift_and_scale(x, shift, scale):
     x = np.array(x)
+    x[x < 1e-9] = 0.0  # what a shift would round away
     plain = betting_low(x, 0.95)
     assert plain >= 0.0
     assert betting_low(scale * x, 0.95) == pytest.approx(scale * plain, rel=1e-6)

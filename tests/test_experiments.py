@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
+import numpy as np
 import pytest
 
 import offpolicy as op
+from offpolicy.errors import ParameterError
+from offpolicy.experiments import choosing, coverage
+from offpolicy.experiments.coverage import run_one
 from offpolicy.experiments.demo import ESTIMATORS, Demo, run_demo, save_demo
+from offpolicy.experiments.labelled import READINGS, make_problem, read_examples
 from offpolicy.experiments.theorems import MEMBERS, Row, compare_with_simulation, save, to_text
+from offpolicy.experiments.worlds import worlds
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +88,84 @@ def test_theorems_are_saved_as_they_are_shown(rows, tmp_path):
     assert [Row(**row) for row in json.loads(path.read_text())] == rows
     worst = max(abs(row.bias_z) for row in rows)
     assert to_text(rows).endswith(f"Largest |z| of the bias over {len(rows)} rows: {worst:.2f}.")
+
+
+def test_every_world_s_log_is_fair_to_its_value():
+    """With true propensities, the mean of c·r over a large log is the value, less what the
+    logger never shows."""
+    rng = np.random.default_rng(0)
+    for world in worlds():
+        if world.reveals == "none" or "heavy" in world.name:
+            continue
+        log, policy, _ = world.draw(40_000, rng)
+        row = op.evaluate(log, policy, estimators=["IPS"], reward_range=world.reward_range)["IPS"]
+        supported = np.where(world.logging > 0.0, world.policy * world.reward, 0.0)
+        assert row.value == pytest.approx(supported.sum(axis=1).mean(), abs=5 * row.stderr)
+
+
+def test_coverage_counts_what_is_inside():
+    rows = run_one("plain", 200, 6)
+    kinds = {row.kind: row for row in rows}
+    assert kinds["default: headline"].repeats + kinds["default: headline"].refused == 6
+    assert all(0 <= row.covered <= row.repeats for row in rows)
+    assert kinds["hoeffding: CIPS + bias bound"].width > kinds["normal: IPS"].width
+    assert run_one("plain", 200, 6) == rows
+    text = coverage.to_markdown(rows)
+    assert f"| default: IPS | {kinds['default: IPS'].share:.1%} |" in text
+
+
+def test_rare_rewards_are_refused_not_covered():
+    rows = run_one("rare rewards", 200, 4)
+    assert "default: headline" not in {row.kind for row in rows}
+    assert "every log was refused" in coverage.to_markdown(rows)
+
+
+@pytest.fixture
+def small_data(tmp_path, monkeypatch):
+    """A data set of three overlapping classes where the experiments look for it."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    X = rng.standard_normal((400, 2)) + np.eye(3)[y][:, :2] * 2
+    (tmp_path / "uci").mkdir()
+    with gzip.open(tmp_path / "uci" / "small.csv.gz", "wt") as file:
+        file.write("a,b,label,split\n")
+        file.writelines(f"{u},{v},{k},none\n" for (u, v), k in zip(X, y, strict=True))
+    monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
+    return X, y
+
+
+def test_labelled_data_become_problems(small_data):
+    X, y = small_data
+    examples = read_examples("small")
+    assert pytest.approx(X) == examples.X
+    assert examples.y.tolist() == y.tolist()
+    for reading in READINGS:
+        problem = make_problem(examples, reading, "probability", 0)
+        assert len(problem.label) == 200
+        assert problem.policy.sum(axis=1) == pytest.approx(np.ones(200))
+        same = "same" in reading
+        assert (problem.prediction == problem.logging).all() == same
+        indicator = make_problem(examples, reading, "indicator", 0).prediction
+        assert set(indicator.ravel()) == {0.0, 1.0}
+        assert (indicator.argmax(axis=1) == problem.prediction.argmax(axis=1)).all()
+
+
+def test_chosen_parameters_are_measured_against_the_best(small_data):
+    (setting,) = choosing.settings(["small"], sizes=[200], splits=1, readings=READINGS[:1])[:1]
+    outcome = choosing.run_one(setting, 4)
+    assert set(outcome.mse) == set(choosing.METHODS)
+    rules = [method for method in choosing.METHODS if method.startswith("CAB by")]
+    # The best M in hindsight is one for all logs: a rule may beat it on some, never IPS or DM.
+    assert outcome.best <= min(outcome.mse["DM"], outcome.mse["IPS"]) * (1 + 1e-9)
+    assert len(rules) == 3
+    text = choosing.to_markdown([outcome], 4)
+    assert f"| headline | {outcome.ratio('headline'):.2f} |" in text
+
+
+def test_a_missing_data_set_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.delenv("OFFPOLICY_DATA", raising=False)
+    with pytest.raises(ParameterError, match=r"^OFFPOLICY_DATA is not set: it names the folder"):
+        read_examples("letter")
+    monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
+    with pytest.raises(ParameterError, match=r"does not exist; OFFPOLICY_DATA must hold uci/"):
+        read_examples("letter")

@@ -203,7 +203,7 @@ def weighted_sequence(
 
 def _rows_above(x: ArrayLike, low: float) -> Floats:
     """x − low, which must nowhere be negative."""
-    values = _vector(x, "x")
+    values = check.as_sample(x, "x")
     if not math.isfinite(low):
         raise ParameterError(f"low is {low}; it must be finite.")
     _refuse_outside(values, "x", values < low, f"below low = {low}")
@@ -212,7 +212,7 @@ def _rows_above(x: ArrayLike, low: float) -> Floats:
 
 def _bounded_sides(x: ArrayLike, low: float, high: float) -> tuple[Floats, Floats]:
     """x − low and high − x, divided by high − low."""
-    values = _vector(x, "x")
+    values = check.as_sample(x, "x")
     check_range(low, high)
     _refuse_outside(values, "x", _outside(values, low, high), f"outside [{low}, {high}]")
     share = np.clip((values - low) / (high - low), 0.0, 1.0)
@@ -237,10 +237,10 @@ class _Game(NamedTuple):
         largest_weight: float | None,
         unanswered: float,
     ) -> _Game:
-        weight = _vector(c, "c")
+        weight = check.as_sample(c, "c")
         a, b = reward_range
         check_range(a, b, "reward_range[0]", "reward_range[1]")
-        values = _vector(reward, "reward")
+        values = check.as_sample(reward, "reward")
         if len(weight) != len(values):
             raise ParameterError(
                 f"c has {len(weight):,} values and reward {len(values):,}: there must be one of "
@@ -277,14 +277,6 @@ class _Game(NamedTuple):
         room = np.maximum(self.largest_weight / self.scale - other, 0.0)
         missing = self.largest_weight - self.scale * limit(room, alpha / 2.0)
         return np.maximum(self.scale * limit(own, alpha / 2.0), 1.0 - self.unanswered - missing)
-
-
-def _vector(values: ArrayLike, name: str) -> Floats:
-    array = check.as_vector(values, name, ParameterError)
-    if not len(array):
-        raise ParameterError(f"{name} is empty: without any row there is no interval.")
-    check.check_finite(array, name, error=ParameterError)
-    return array
 
 
 def _refuse_outside(values: Floats, name: str, bad: NDArray[np.bool_], what: str) -> None:

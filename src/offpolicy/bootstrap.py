@@ -109,8 +109,8 @@ def bootstrap_groups(
     """
     check_level(level)
     _check_draws(resamples, seed)
-    weight = _vector(group_weight, "group_weight")
-    total = _vector(group_total, "group_total")
+    weight = check.as_sample(group_weight, "group_weight")
+    total = check.as_sample(group_total, "group_total")
     if len(weight) != len(total):
         raise ParameterError(
             f"group_weight has {len(weight)} values and group_total {len(total)}: there must be "
@@ -251,19 +251,11 @@ def empirical_likelihood(x: ArrayLike, level: float) -> Interval:
 # -- at the door --------------------------------------------------------------------------------
 
 
-def _vector(values: ArrayLike, name: str) -> Floats:
-    array = check.as_vector(values, name, ParameterError)
-    if not len(array):
-        raise ParameterError(f"{name} is empty: without any row there is no interval.")
-    check.check_finite(array, name, error=ParameterError)
-    return array
-
-
 def _rows(x: ArrayLike, row_weight: ArrayLike | None) -> tuple[Floats, Floats | None]:
-    values = _vector(x, "x")
+    values = check.as_sample(x, "x")
     if row_weight is None:
         return values, None
-    omega = _vector(row_weight, "row_weight")
+    omega = check.as_sample(row_weight, "row_weight")
     if len(omega) != len(values):
         raise ParameterError(
             f"row_weight has {len(omega):,} values and x {len(values):,}: there must be one of "

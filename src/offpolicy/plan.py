@@ -82,7 +82,7 @@ class Plan:
     n: int
     reward_range: RewardRange
     usual: float | None
-    """The reward of more than half of the rows, if there is one: 0, where clicks are rare."""
+    """See `usual_reward`."""
     recalibration: Recalibration
     members: tuple[Estimator, ...]
     centres: tuple[Centre, ...]
@@ -135,14 +135,15 @@ def make_plan(
         for member, choice in zip(members, tuned, strict=True)
     )
     centres = tuple(_centre(log, target, delta_hat, member) for member in resolved)
-    usual = usual_reward(sample.log)
+    usual = usual_reward(sample.log.reward)
     return Plan(n, rewards, usual, recalibration, resolved, centres, tuple(tuned))
 
 
-def usual_reward(log: BanditLog) -> float | None:
-    """The reward of more than half of the rows, if there is one."""
-    middle = float(np.median(log.reward))
-    return middle if float((log.reward == middle).mean()) > 0.5 else None
+def usual_reward(reward: Floats) -> float | None:
+    """The reward of at least half of the rows, if there is one: that of decisions which led to
+    nothing, where clicks are rare."""
+    middle = float(np.partition(reward, (len(reward) - 1) // 2)[(len(reward) - 1) // 2])
+    return middle if 2 * np.count_nonzero(reward == middle) >= len(reward) else None
 
 
 def _check(sample: Block, whole: Block) -> None:

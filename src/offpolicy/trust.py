@@ -73,8 +73,8 @@ def what_is_known(scanned: Scanned, rows: Rows, plan: Plan) -> Known:
     """The policy's value by CAB-DR around the recalibrated model, less its bias.
 
     M is the one for which noise and *thinkable* bias are least: unlike for the headline's value,
-    the model is not trusted because it did well so far, and the rewards have no part in the
-    choice.
+    the model is not trusted because it did well so far; of the rewards, only the size of the
+    residuals has a part in the choice.
     """
     curve, bands = headline_curve(scanned, rows), scanned.bands
     error = bands.cautious_error

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from offpolicy.errors import LogError, OffpolicyError
+from offpolicy.errors import LogError, OffpolicyError, ParameterError
 from offpolicy.softmax import Ints, row_sums
 from offpolicy.weights import Floats
 
@@ -50,6 +50,15 @@ def as_vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogE
     array = as_floats(values, column, error)
     if array.ndim != 1 or np.ndim(values) == 0:
         raise error(f"{column} has shape {np.shape(values)}; it must have one dimension.")
+    return array
+
+
+def as_sample(values: ArrayLike, name: str) -> Floats:
+    """One finite number per row, at least one row: what an interval can be made of."""
+    array = as_vector(values, name, ParameterError)
+    if not len(array):
+        raise ParameterError(f"{name} is empty: without any row there is no interval.")
+    check_finite(array, name, error=ParameterError)
     return array
 
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from offpolicy.checks.chance import ALPHA, Rows, kish
 from offpolicy.checks.report import Finding, Severity, finding, percent
-from offpolicy.checks.rows import TINY, usual_reward
+from offpolicy.checks.rows import TINY
 from offpolicy.log import BanditLog
+from offpolicy.plan import usual_reward
 from offpolicy.weights import Floats
 
 BEYOND = 0.1

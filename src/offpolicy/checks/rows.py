@@ -12,6 +12,7 @@ from offpolicy.checks.chance import ALPHA, Rows, kish, tail
 from offpolicy.checks.report import Finding, Severity, finding, percent
 from offpolicy.labels import encode
 from offpolicy.log import BanditLog
+from offpolicy.plan import usual_reward
 from offpolicy.scan import Block, blocks, each_block
 from offpolicy.weights import Floats
 
@@ -70,7 +71,7 @@ def about_size(log: BanditLog, rows: Rows, c: Floats, name: str | None) -> list[
         )
     found = finding("effective-size", severity, message, name, ess=ess, n=n, share=ess / n)
     usual = usual_reward(log.reward)
-    if usual is None:
+    if usual is None or (usual != 0.0 and (log.reward == usual).all()):
         return found
     rewarded = log.reward != usual
     count, ess = int(rewarded.sum()), kish(w[rewarded])
@@ -83,15 +84,6 @@ def about_size(log: BanditLog, rows: Rows, c: Floats, name: str | None) -> list[
         severity = "problem" if ess < TINY else "warning"
         found += finding("rare-rewards", severity, message, name, ess=ess, rows=count, usual=usual)
     return found
-
-
-def usual_reward(reward: Floats) -> float | None:
-    """The reward of a decision that led to nothing: the commoner of two, or 0 if that is most."""
-    low, high = float(reward.min()), float(reward.max())
-    at_low, at_high = np.count_nonzero(reward == low), np.count_nonzero(reward == high)
-    if low < high and at_low + at_high == len(reward):
-        return low if (at_low, -abs(low)) >= (at_high, -abs(high)) else high
-    return 0.0 if 2 * np.count_nonzero(reward == 0.0) >= len(reward) else None
 
 
 def about_rewards(reward: Floats, limits: tuple[float, float] | None) -> list[Finding]:
