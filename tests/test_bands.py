@@ -26,11 +26,17 @@ def model_of(case: Case) -> np.ndarray:
     return np.clip(case.delta_hat, case.reward.min() - 1.0, case.reward.max() + 1.0)
 
 
+def gap_of(case: Case) -> np.ndarray:
+    """How far two models might be apart."""
+    return np.sin(np.arange(len(case.pi)))
+
+
 def bands_of(case: Case, log: op.BanditLog, flat: slice | np.ndarray, known: bool = True) -> Bands:
     pi, tilde = case.pi[flat], model_of(case)[flat]
     c = ratio(pi[log.chosen_index], log.propensity)
     residual = log.reward - tilde[log.chosen_index]
-    return Bands.of(log, pi if known else None, c, residual, tilde, usual=0.0)
+    gap = gap_of(case)[flat]
+    return Bands.of(log, pi if known else None, c, residual, tilde, usual=0.0, gap=gap)
 
 
 def slow_band(c: float) -> int:
@@ -66,6 +72,8 @@ def slow(case: Case, known: bool) -> dict[str, np.ndarray]:
             sums["policy"][band] += weight * case.pi[k]
             sums["logging"][band] += weight * case.pi0[k]
             sums["excess"][band] += weight * case.pi[k] * c
+            sums["policy_gap"][band] += weight * case.pi[k] * gap_of(case)[k]
+            sums["logging_gap"][band] += weight * case.pi0[k] * gap_of(case)[k]
     return sums
 
 
@@ -131,6 +139,8 @@ def test_mass_and_noise_are_exact_on_the_grid(case, k):
     np.testing.assert_allclose(
         bands.left(observed), np.bincount(band_of(c), left, BANDS), atol=1e-14
     )
+    gap = gap_of(case)[np.isfinite(ratio(case.pi, case.pi0))]
+    assert bands.apart(observed) == pytest.approx((left * gap).sum(), abs=1e-12)
     square = bands.error.square[band_of(c)]
     noise = (omega * pi0 * np.minimum(c, M) ** 2 * square).sum()
     assert bands.noise(observed) == pytest.approx(noise, rel=1e-9, abs=1e-12 * square.max())
@@ -160,13 +170,13 @@ def test_every_estimator_where_each_band_has_one_weight(name):
     pi, pi0, c, omega = supported(case)
     observed = member.masses(pi, pi0, c).observed
     left = (omega * np.maximum(pi - pi0 * observed, 0.0)).sum()
-    assert bands.left_by(member).sum() == pytest.approx(left, rel=1e-9, abs=1e-14)
+    assert bands.left(bands.observed_by(member)).sum() == pytest.approx(left, rel=1e-9, abs=1e-14)
     noise = (omega * pi0 * observed**2 * bands.error.square[band_of(c)]).sum()
     rel = 1e-9 if not name.startswith("SG") else 1e-6
     if "SG" in name:
         # Their weight exceeds c where c < 1; the theory's second moment then counts c² only.
         noise = (omega * pi0 * np.minimum(observed, c) ** 2 * bands.error.square[band_of(c)]).sum()
-    assert bands.noise_by(member) == pytest.approx(noise, rel=rel)
+    assert bands.noise(bands.observed_by(member)) == pytest.approx(noise, rel=rel)
 
 
 def test_an_effective_number_of_rewarded_rows():
@@ -177,13 +187,13 @@ def test_an_effective_number_of_rewarded_rows():
     rows[edge], rows[hundred] = 1000.0, 50.0
     rewarded[edge], rewarded[hundred] = 10.0, 1.0
     zero = np.zeros(BANDS)
-    bands = Bands(rows, rows, zero, rows, rewarded, rows, rows, rows, np.zeros(2))
+    bands = Bands(rows, rows, zero, rows, rewarded, rows, rows, rows, zero, zero, np.zeros(2))
     a, b = math.exp(CENTRE[edge]), math.exp(CENTRE[hundred])
     for M, weight in ((math.inf, b), (1e6, b), (5.0, 5.0), (1.5, 1.5), (0.0, 1.0), (0.1, 1.0)):
         w = min(a, max(M, 1.0))
         expected = (10.0 * w + weight) ** 2 / (10.0 * w * w + weight * weight)
         assert bands.effective_rewarded(M) == pytest.approx(expected)
-    none = Bands(rows, rows, zero, rows, zero, rows, rows, rows, np.zeros(2))
+    none = Bands(rows, rows, zero, rows, zero, rows, rows, rows, zero, zero, np.zeros(2))
     assert none.effective_rewarded(3.0) == 0.0
 
 
@@ -194,7 +204,7 @@ def measured(rows: np.ndarray, mean: np.ndarray, square: np.ndarray | float = 1.
     """Bands in which the mean residual, and its mean square, are as given."""
     zero = np.zeros(BANDS)
     return Bands(
-        rows, rows, rows * mean, rows * square, zero, rows, rows, rows, np.zeros(2)
+        rows, rows, rows * mean, rows * square, zero, rows, rows, rows, zero, zero, np.zeros(2)
     )  # fmt: skip
 
 
@@ -237,7 +247,7 @@ def test_the_mean_square_is_that_of_the_band_and_a_little_of_all():
 
 def test_no_residual_is_no_error():
     error = measured(np.ones(BANDS), np.zeros(BANDS), 0.0).error
-    assert error.bias(np.ones(BANDS)) == (0.0, 0.0)
+    assert error.bias(np.ones(BANDS), 0.0) == (0.0, 0.0)
     assert not error.square.any()
 
 
@@ -249,16 +259,16 @@ def test_bias_and_its_spread_are_sums_over_the_bands():
     variance = sum(
         left[i] * left[j] * error.covariance[i, j] for i in range(BANDS) for j in range(BANDS)
     )
-    assert error.bias(left) == pytest.approx((mean, math.sqrt(variance)))
-    assert error.bias(np.zeros(BANDS)) == (0.0, 0.0)
+    assert error.bias(left, 0.0) == pytest.approx((mean, math.sqrt(variance)))
+    assert error.bias(np.zeros(BANDS), 0.0) == (0.0, 0.0)
 
 
 def test_masses_that_overflow_leave_an_infinite_spread():
     error = measured(np.full(BANDS, 100.0), np.full(BANDS, 0.1)).error
-    assert error.bias(np.full(BANDS, 1e300)) == (0.0, math.inf)
+    assert error.bias(np.full(BANDS, 1e300), 0.0) == (0.0, math.inf)
     huge = measured(np.full(BANDS, 1e10), np.zeros(BANDS), math.inf).error
-    assert huge.bias(np.ones(BANDS)) == (0.0, math.inf)
-    assert huge.bias(np.zeros(BANDS)) == (0.0, 0.0)
+    assert huge.bias(np.ones(BANDS), 0.0) == (0.0, math.inf)
+    assert huge.bias(np.zeros(BANDS), 0.0) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("caution", [False, True], ids=["for choosing", "for intervals"])
@@ -284,7 +294,7 @@ def test_the_spread_is_as_large_as_the_error_is(caution):
         mean[there] = e[there] + rng.standard_normal(there.sum()) / np.sqrt(rows[there])
         error = error_of(mean)
         for j, left in enumerate(lefts):
-            bias, stderr = error.bias(left)
+            bias, stderr = error.bias(left, 0.0)
             draw[j] = (-left @ e - bias) / stderr
     assert (np.abs((z**2).mean(axis=0) - 1.0) < 0.25).all()
     assert (np.abs(z.mean(axis=0)) < 0.2).all()
@@ -307,8 +317,10 @@ def test_the_variance_of_a_corrected_estimate():
         # An estimate that answers for all but left·e, and puts kept on every mean residual.
         off.append(kept @ noise - left @ e + left @ (error.gain @ mean))
     alone = float((kept**2 * error.noise).sum())
-    assert np.mean(np.square(off)) == pytest.approx(alone + error.variance(left, kept), rel=0.1)
-    assert error.variance(np.zeros(BANDS), kept) == 0.0
+    assert np.mean(np.square(off)) == pytest.approx(
+        alone + error.variance(left, kept, 0.0), rel=0.1
+    )
+    assert error.variance(np.zeros(BANDS), kept, 0.0) == 0.0
 
 
 def test_caution_allows_for_more():
@@ -316,7 +328,7 @@ def test_caution_allows_for_more():
     rows[:20] = 100.0
     bands = measured(rows, mean)
     for left in np.eye(BANDS)[20:]:
-        assert bands.cautious_error.bias(left)[1] > bands.error.bias(left)[1]
+        assert bands.cautious_error.bias(left, 0.0)[1] > bands.error.bias(left, 0.0)[1]
 
 
 def test_one_band_with_rows_is_enough():

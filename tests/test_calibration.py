@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 import offpolicy as op
 from cases import Case, cases, make_case
 from offpolicy import calibration
+from offpolicy.bands import Bands
 from offpolicy.calibration import FOLDS, Prediction, Recalibration
-from offpolicy.plan import range_of_rewards
+from offpolicy.plan import look_at, range_of_rewards
+from offpolicy.policies import Target
+from offpolicy.scan import whole_block
 from offpolicy.testing import random_problem, sample_log
 
 # -- the regression --------------------------------------------------------------------------
@@ -234,3 +237,116 @@ def test_a_model_that_is_off_is_set_right():
         before = np.sqrt(np.mean((wrong - delta) ** 2))
         after = np.sqrt(np.mean((got.flat.reshape(delta.shape) - delta) ** 2))
         assert after < 0.25 * before
+
+
+# -- what is kept of the model as it was given -----------------------------------------------
+
+
+@given(st.integers(0, 1000), st.sampled_from([3, 40, 400]))
+@settings(max_examples=40, deadline=None)
+def test_the_share_that_is_kept_fits_best(seed, n):
+    """Against a fine grid of shares, by weighted squares and a penalty on the distance from ½."""
+    rng = np.random.default_rng(seed)
+    refitted, given, share = rng.random((3, n))
+    share = np.where(rng.random(n) < 0.7, rng.choice([refitted, given])[0] > share, share)
+    count = rng.uniform(0.0, 5.0, n)
+    found = calibration._kept(refitted, given, share, count)
+    noise = np.average((share - refitted) ** 2, weights=count)
+    tried = np.linspace(0.0, 1.0, 2001)
+    off = share - refitted - tried[:, None] * (given - refitted)
+    loss = (count * off**2).sum(axis=1) + 12.0 * noise * (tried - 0.5) ** 2
+    assert found == pytest.approx(tried[loss.argmin()], abs=3e-4)
+
+
+@pytest.mark.parametrize("right", ["model", "regression"])
+def test_a_good_model_is_followed_and_a_bad_one_left(right):
+    """The model is right, or noise while π tells the best action from the rest."""
+    rng = np.random.default_rng(5)
+    n, K = 4000, 4
+    truth = rng.choice([0.1, 0.4, 0.8], (n, K))
+    pi0 = np.full((n, K), 0.25)
+    pi = np.where(truth > 0.5, 3.0, 1.0)
+    pi /= pi.sum(axis=1, keepdims=True)
+    action = rng.integers(0, K, n)
+    reward = (rng.random(n) < truth[np.arange(n), action]).astype(float)
+    log = op.BanditLog.from_arrays(action=action, reward=reward, logging=pi0)
+    delta_hat = truth if right == "model" else rng.random((n, K))
+    fit = Recalibration.fitted(log, pi.ravel(), delta_hat.ravel(), (0.0, 1.0))
+    off = fit.predict(log, pi.ravel(), delta_hat.ravel()).flat - truth.ravel()
+    if right == "model":
+        assert np.sqrt((off**2).mean()) < 0.03
+    else:
+        assert (fit.kept < 0.05).all()
+        assert np.sqrt((off**2).mean()) < 0.2
+
+
+def test_a_model_beyond_the_rewards_is_cut_to_their_range():
+    case = make_case(np.random.default_rng(4), 300, drawn=True)
+    model = Recalibration.fitted(case.log, case.pi, 1e9 * case.delta_hat, (-5.0, 5.0))
+    predicted = model.predict(case.log, case.pi, 1e9 * case.delta_hat)
+    assert np.abs(predicted.given).max() == 5.0
+    np.testing.assert_allclose(predicted.gap, predicted.refitted - predicted.given)
+
+
+def test_without_a_model_nothing_is_kept():
+    case = make_case(np.random.default_rng(4), 100)
+    model = Recalibration.fitted(case.log, case.pi, None, (-5.0, 5.0))
+    assert not model.kept.any()
+    assert model.predict(case.log, case.pi, None).gap is None
+
+
+# -- the compiled pass -----------------------------------------------------------------------
+
+
+@given(
+    cases(smallest=1, largest=40),
+    st.sampled_from(["both", "policy"]),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_compiled_pass_equals_the_plain_one(case, columns, known):
+    log = case.log if known else op.BanditLog.from_ragged(
+        offsets=case.offsets, chosen=case.chosen, reward=case.reward,
+        propensity=case.pi0[case.offsets[:-1] + case.chosen], row_weight=case.row_weight,
+    )  # fmt: skip
+    delta_hat = case.delta_hat if columns == "both" else None
+    rewards = range_of_rewards(log)
+    fit = Recalibration.fitted(log, case.pi, delta_hat, (rewards.low, rewards.high))
+    block = whole_block(log, Target("new", case.pi), delta_hat)
+    plain = look_at(block, fit, 0.0)
+    block.compiled = True
+    fast = look_at(block, fit, 0.0)
+    unit = max(abs(rewards.low), abs(rewards.high), 1.0)
+    for name in ("modelled", "chosen"):
+        a, b = getattr(plain.tilde, name), getattr(fast.tilde, name)
+        np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-11 * unit)
+    for item in fields(Bands):
+        a, b = getattr(plain.bands, item.name), getattr(fast.bands, item.name)
+        size = np.abs(a[np.isfinite(a)]).max(initial=unit)
+        np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-10 * size)
+
+
+def test_the_compiled_pass_over_many_candidates():
+    """More than fit into one tile."""
+    case = make_case(np.random.default_rng(0), 20, most=700, unsupported=0.2, weighted=True)
+    fit = Recalibration.fitted(case.log, case.pi, case.delta_hat, (-5.0, 5.0))
+    block = whole_block(case.log, Target("new", case.pi), case.delta_hat)
+    plain = look_at(block, fit)
+    block.compiled = True
+    fast = look_at(block, fit)
+    np.testing.assert_allclose(fast.tilde.modelled, plain.tilde.modelled, rtol=1e-12)
+    np.testing.assert_allclose(fast.tilde.chosen, plain.tilde.chosen, rtol=1e-12)
+    np.testing.assert_allclose(fast.bands.excess, plain.bands.excess, rtol=1e-12)
+    np.testing.assert_allclose(fast.bands.unsupported, plain.bands.unsupported, rtol=1e-12)
+    assert plain.bands.unsupported[0] > 0.0
+
+
+def test_logarithm_and_exponential():
+    from offpolicy import elementary
+
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.exp(rng.uniform(-700, 700, 2000)), [1.0, 0.5, 2.0, 1e-300, 1e300]])
+    for value in [*x, *np.nextafter([1.0, 0.7071067811865476, 1.4142135623730951], 2.0)]:
+        assert elementary.log(float(value)) == pytest.approx(np.log(value), rel=4e-16, abs=2e-16)
+    for value in np.concatenate([rng.uniform(-700, 700, 2000), rng.normal(size=200), [0.0]]):
+        assert elementary.exp(float(value)) == pytest.approx(np.exp(value), rel=4e-15)

@@ -96,7 +96,7 @@ def per_row(log: op.BanditLog, pi: np.ndarray, model: np.ndarray | None, M: floa
     fit = make_plan(log, target, delta_hat, ()).recalibration
     tilde = fit.predict(log, target.flat, delta_hat)
     x = tilde.modelled + np.minimum(block.c, M) * (log.reward - tilde.chosen)
-    return x, x + influence(block, fit, Pull.of(block, fit, M).leverage(len(log)))
+    return x, x + influence(block, fit, Pull.of(block, fit, np.array([M])).leverage(len(log)))[0]
 
 
 def by_hand(plain: np.ndarray, noisy: np.ndarray, weight: np.ndarray, cluster: np.ndarray):
@@ -176,9 +176,12 @@ def repeats():
 
 
 def test_coverage_of_the_difference(repeats):
-    # 400 repeats: the share that covers is known to 1.1 points; the interval is a cautious one.
+    # 400 repeats: the share that covers is known to 1.1 points. The interval is a cautious one
+    # (the models' thinkable errors count as independent), yet at most 1.7 times as wide as need be.
     truth = WORLD.value("new") - WORLD.value("old")
-    assert 0.93 <= np.mean([truth in row.interval for row in repeats]) <= 0.995
+    assert np.mean([truth in row.interval for row in repeats]) >= 0.93
+    spread = np.std([row.value for row in repeats], ddof=1)
+    assert np.mean([row.interval.width for row in repeats]) / (2.0 * 1.96) < 1.7 * spread
 
 
 def test_the_standard_error_is_the_spread_between_logs(repeats):

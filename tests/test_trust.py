@@ -211,17 +211,16 @@ def test_covers_says_what_is_allowed_for(how):
     assert trust._covers(0.123, 0.456, plan) == sampling + model + worst
 
 
-def test_an_unbiased_estimator_covers_with_students_t():
+def test_all_estimators_share_what_is_known_stretched_to_their_own_value():
     case = make_case(np.random.default_rng(7), 60, drawn=True, ties=True)
-    result = op.evaluate(case.log, case.pi, prediction=case.delta_hat, estimators=["IPS", "DR"])
+    result = op.evaluate(case.log, case.pi, prediction=case.delta_hat, estimators=None)
+    low = max(row.interval.low for row in result)
+    high = min(row.interval.high for row in result)
+    assert low < high
     for row in result:
-        assert row.covers == "the policy's value: sampling error"
-        assert row.bias == 0.0
-        half = t_quantile(0.95, 59) * row.stderr
-        assert row.interval.low <= row.value - half * (1.0 - 1e-9)
-        assert row.interval.high >= row.value + half * (1.0 - 1e-9)
-        middle = 0.5 * (row.interval.low + row.interval.high)
-        assert middle == pytest.approx(row.value, abs=1e-9)
+        assert row.covers == result.headline.covers
+        assert row.interval == (min(low, row.value), max(high, row.value))
+        assert (row.bias == 0.0) == (row.estimator in ("IPS", "SNIPS", "DR"))
 
 
 def test_few_clusters_widen_the_interval():
@@ -370,10 +369,8 @@ def test_names_and_sources_do_not_matter():
 
 @pytest.mark.parametrize("model_error", [0.1, 0.8])
 def test_the_headline_and_every_clipped_estimator_cover_the_value(model_error):
-    """40 problems of 300 rows, twice each, at 90%. On 400 problems of this hard kind (weights up
-    to 100 and more) the coverage was 84% (headline, model far off) to 97%, so this does not show
-    that the level is kept; it shows that bias is allowed for: 58 of 80 is asked, and the interval
-    of CIPS that knows of noise alone covers 8%."""
+    """40 problems of 300 rows, twice each, at 90%. 66 of 80 is asked: one in a hundred runs of a
+    true 90% has fewer. The interval of CIPS that knows of noise alone covers 8%."""
     rng = np.random.default_rng(13)
     names = ["DM", "CIPS(M=2)", "CAB(M=2)", "SWITCH(M=2)", "SB(tau=0.5)", "CAB", "CAB-DR"]
     covered = dict.fromkeys([*names, "headline", "noise only"], 0)
@@ -388,7 +385,7 @@ def test_the_headline_and_every_clipped_estimator_cover_the_value(model_error):
             cips = result["CIPS"]
             covered["noise only"] += abs(cips.value - problem.value) < 1.645 * cips.stderr
     for name in [*names, "headline"]:
-        assert covered[name] >= 58, covered
+        assert covered[name] >= 66, covered
     assert covered["noise only"] < 20
 
 

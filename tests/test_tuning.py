@@ -63,6 +63,11 @@ class World:
         return tune(parse(name), self.block, self.tilde, self.bands, **settings)
 
 
+def error_of(bands: Bands, member: op.Estimator) -> tuple[float, float]:
+    observed = bands.observed_by(member)
+    return bands.error.bias(bands.left(observed), bands.apart(observed))
+
+
 @pytest.mark.parametrize("unsupported", [0.0, 0.4])
 @pytest.mark.parametrize("name", TUNABLE)
 def test_bias_and_variance_are_those_of_the_theorems(name, unsupported):
@@ -71,7 +76,7 @@ def test_bias_and_variance_are_those_of_the_theorems(name, unsupported):
     kind = NAMED[name]
     for j, value in enumerate(tuned.grid):
         member = kind(float(value))
-        error, error_stderr = world.bands.error.bias(world.bands.left_by(member))
+        error, error_stderr = error_of(world.bands, member)
         bias = theory.bias(member, world.problem) + error
         assert tuned.bias[j] == pytest.approx(bias, rel=1e-9, abs=1e-12)
         assert tuned.bias_stderr[j] == error_stderr
@@ -84,7 +89,7 @@ def test_the_same_without_a_model(name):
     world = World(1, model=False)
     tuned = world.tune(name)
     member = NAMED[name](float(tuned.grid[20]))
-    error, _ = world.bands.error.bias(world.bands.left_by(member))
+    error, _ = error_of(world.bands, member)
     assert tuned.bias[20] == pytest.approx(theory.bias(member, world.problem) + error)
 
 
@@ -121,7 +126,7 @@ def test_where_only_the_chosen_are_known_the_drawn_ones_stand_in():
     tuned = tune(op.CIPS(), block, tilde, bands, n=n, reward_range=(0.0, 1.0))
     for k in (0, 10, 20, 63):
         M = GRID[k]
-        error, _ = bands.error.bias(bands.left_by(op.CIPS(M=float(M))))
+        error, _ = error_of(bands, op.CIPS(M=float(M)))
         kept = np.minimum(block.c, M)
         assert tuned.bias[k] - error == pytest.approx((0.4 * (kept - 1.0)).mean(), abs=1e-12)
         assert tuned.variance[k] == pytest.approx((kept * log.reward).var() / n)

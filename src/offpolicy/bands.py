@@ -13,7 +13,9 @@ rows are many, and absent in the tail. Between the two stands a Gaussian-process
 without rows in the tail cannot say how wrong the model is there). What
 comes out is a mean and a covariance of e, hence of the bias at every M, and by the same sums
 (Theorem 6) the variance at every M, both of which count the rare huge weights that the log did
-not happen to draw.
+not happen to draw. Where the recalibrated model and the one it was made from are far apart, one of
+them is far off: by how much they are apart on what is left to the model is a second error that is
+thinkable, independent of the first.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _REACH = 2.0
 """Errors at weights a factor e² apart are correlated by e⁻¹."""
 SIZE = 0.3
 """How large the model's mean error at a weight is thought to be before looking, in standard
-deviations of the residual."""
+deviations of the residual; and in the distance of the two models."""
 CAUTIOUS_SIZE = 0.5
 """The same for intervals, which must hold for models that are worse than thought."""
 _PRIOR_ROWS = 5.0
@@ -71,6 +73,10 @@ class Bands:
     """Σωπ₀."""
     excess: Floats
     """Σωπ²/π₀."""
+    policy_gap: Floats
+    """Σωπ·(regression − model as given) over all candidates in the band."""
+    logging_gap: Floats
+    """Σωπ₀ likewise."""
     unsupported: Floats
     """Σωπ and Σωπδ̃ over candidates with π₀ = 0: two numbers."""
 
@@ -83,20 +89,18 @@ class Bands:
         residual: Floats,
         tilde: Floats | None,
         usual: float | None = None,
+        gap: Floats | None = None,
     ) -> Bands:
         """Sums over the rows of a log. Where π or π₀ are known for the chosen candidates only,
         these stand in for all: the sums have the same means."""
         omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
-        at = band_of(c)
-
-        def per_row(values: Floats) -> Floats:
-            return _binned(at, values)
-
-        unsupported = np.zeros(2)
+        sums, unsupported = np.zeros((BANDS, 5)), np.zeros(2)
         if pi is None or log.logging is None:
-            logging = per_row(omega)
+            at = band_of(c)
             with np.errstate(over="ignore"):
-                policy, excess = per_row(omega * c), per_row(omega * c * c)
+                sums[:, 0] = _binned(at, omega * c)
+                sums[:, 1] = _binned(at, omega)
+                sums[:, 2] = _binned(at, omega * c * c)
         else:
             pi0 = log.logging
             share = omega[decision_of_candidate(log.offsets)]
@@ -108,12 +112,35 @@ class Bands:
                 unsupported = np.array([float(lost.sum()), model])
                 pi, c_all = np.where(missing, 0.0, pi), np.where(missing, 0.0, c_all)
             place = band_of(c_all)
-            policy = _binned(place, share * pi)
-            logging = _binned(place, share * pi0)
+            sums[:, 0] = _binned(place, share * pi)
+            sums[:, 1] = _binned(place, share * pi0)
             with np.errstate(over="ignore"):
-                excess = _binned(place, share * pi * c_all)
+                sums[:, 2] = _binned(place, share * pi * c_all)
+            if gap is not None:
+                sums[:, 3] = _binned(place, share * pi * gap)
+                sums[:, 4] = _binned(place, share * pi0 * gap)
+        return cls.from_sums(log, c, residual, usual, sums, unsupported)
+
+    @classmethod
+    def from_sums(
+        cls,
+        log: BanditLog,
+        c: Floats,
+        residual: Floats,
+        usual: float | None,
+        sums: Floats,
+        unsupported: Floats,
+    ) -> Bands:
+        """From the sums over candidates, those over the logged rows being added."""
+        omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        at = band_of(c)
+
+        def per_row(values: Floats) -> Floats:
+            return _binned(at, values)
+
         with np.errstate(over="ignore"):
             square = per_row(omega * residual * residual)
+        policy, logging, excess, policy_gap, logging_gap = sums.T.copy()
         return cls(
             rows=per_row(omega),
             rows2=per_row(omega * omega),
@@ -123,6 +150,8 @@ class Bands:
             policy=policy,
             logging=logging,
             excess=excess,
+            policy_gap=policy_gap,
+            logging_gap=logging_gap,
             unsupported=unsupported,
         )
 
@@ -154,6 +183,14 @@ class Bands:
             left = np.where(kept < self.policy, self.policy - kept, 0.0)
         return left / self.weight
 
+    def apart(self, observed: Floats) -> float:
+        """How far the regression and the model as given are apart on what is left to them."""
+        # Not by what is left: rounding would leave a trace of every band.
+        clipped = observed < (1.0 - 1e-12) * self.mean_weight
+        gap = self.policy_gap[clipped] - self.logging_gap[clipped] * observed[clipped]
+        apart = float(gap.sum()) / self.weight
+        return apart if math.isfinite(apart) else math.inf
+
     @property
     def mean_weight(self) -> Floats:
         """The policy's over the logger's probability of each band; 0 where it is empty."""
@@ -167,10 +204,10 @@ class Bands:
                 self.rows > 0.0, self.rows * np.minimum(self.mean_weight, M) / self.weight, 0.0
             )
 
-    def left_by(self, member: Estimator) -> Floats:
-        """`left` for an estimator whose weight is a function of c."""
+    def observed_by(self, member: Estimator) -> Floats:
+        """The weight that an estimator gives to a reward of each band's mean weight."""
         c = self.mean_weight
-        return self.left(member.masses(c, np.ones_like(c), c).observed)
+        return member.masses(c, np.ones_like(c), c).observed
 
     def effective_rewarded(self, M: float) -> float:
         """(Σw)²/Σw² over the rewarded rows, w = min(c, M) with M at least 1."""
@@ -190,10 +227,6 @@ class Bands:
             counts = (exact > 0.0) & (square > 0.0)
             return float(np.where(counts, exact * square, 0.0).sum() / self.weight)
 
-    def noise_by(self, member: Estimator) -> float:
-        c = self.mean_weight
-        return self.noise(member.masses(c, np.ones_like(c), c).observed)
-
 
 @dataclass(frozen=True, slots=True)
 class Error:
@@ -209,24 +242,28 @@ class Error:
     """``mean`` is this times the bands' mean residuals."""
     noise: Floats
     """Variance of a band's mean residual; 0 where there is none."""
+    size: float
+    """How large errors were thought to be."""
 
-    def bias(self, left: Floats) -> tuple[float, float]:
-        """Mean and standard deviation of the bias of an estimator that leaves ``left``."""
+    def bias(self, left: Floats, apart: float) -> tuple[float, float]:
+        """Mean and standard deviation of the bias of an estimator that leaves ``left``, on which
+        the two models are ``apart``."""
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = -float(left @ self.mean), float(left @ self.covariance @ left)
+            variance += (self.size * apart) ** 2
         if not (math.isfinite(mean) and math.isfinite(variance)):
             # Nothing is left, or more than a number can say.
             return 0.0, math.inf if left.any() else 0.0
         return mean, math.sqrt(max(variance, 0.0))
 
-    def variance(self, left: Floats, kept: Floats) -> float:
+    def variance(self, left: Floats, kept: Floats, apart: float) -> float:
         """Variance that the correction of the bias adds to an estimate whose own part of band
         j's mean residual is ``kept[j]``: both rest on the same rows."""
         if not left.any():
             return 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             both = 2.0 * float((kept * self.noise) @ (self.gain.T @ left))
-            variance = float(left @ self.covariance @ left) + both
+            variance = float(left @ self.covariance @ left) + both + (self.size * apart) ** 2
         return max(variance, 0.0) if math.isfinite(variance) else math.inf
 
 
@@ -261,4 +298,4 @@ def _posterior(bands: Bands, size: float) -> Error:
     gain[:, seen] = np.linalg.solve(root.T, half).T
     with np.errstate(over="ignore", invalid="ignore"):
         covariance, before = (prior - half.T @ half) * overall, prior * overall
-    return Error(gain @ mean, covariance, square, before, gain, noise)
+    return Error(gain @ mean, covariance, square, before, gain, noise, size)

@@ -5,12 +5,17 @@ its prediction is corrected by a regression of the logged rewards on two things 
 candidate, the prediction :math:`\hat\delta` and the policy's own probability :math:`\pi` (a good
 policy prefers what pays):
 
-.. math:: \tilde\delta = a + (b - a)\,\sigma\big(\beta_f^\top \phi(\hat\delta, \pi)\big),
+.. math:: \tilde\delta = (1 - w_f)\,\big[a + (b - a)\,
+          \sigma\big(\beta_f^\top \phi(\hat\delta, \pi)\big)\big] + w_f\,\hat\delta,
 
-for rewards within :math:`[a, b]`. The coefficients :math:`\beta_f` of fold f come from the other
-folds, so no decision's reward has a part in its own :math:`\tilde\delta`. Where neither is known
-of every candidate, what remains is a constant. The logger's probabilities are left out on
-purpose: with them the regression follows the logger where it should follow the rewards.
+for rewards within :math:`[a, b]`. How much of the model is kept as it was given,
+:math:`w_f \in [0, 1]`, is what fits the rewards best when rows count by min(c, 5), that is, on the
+decisions the policy would take: the regression is learnt where the logger goes, and what it says
+of the rest is an extrapolation. The numbers :math:`\beta_f, w_f` of fold f come from the other
+folds, so no decision's reward has a part in its own :math:`\tilde\delta`. Where neither
+:math:`\hat\delta` nor :math:`\pi` is known of every candidate, what remains is a constant. The
+logger's probabilities are left out on purpose: with them the regression follows the logger where
+it should follow the rewards.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offpolicy import weights
 from offpolicy.log import BanditLog
 from offpolicy.softmax import Ints, row_sums
 from offpolicy.weights import Floats
@@ -27,6 +33,10 @@ FOLDS = 5
 _RIDGE = 1.0
 _INTERCEPT_RIDGE = 1e-6
 _STEPS = 30
+KEPT_PRECISION = 12.0
+"""Of the share that is kept, before looking: that of a uniform distribution around one half."""
+_LARGEST_WEIGHT = 5.0
+"""Beyond this, a row counts no more when the share that is kept is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,12 @@ class Recalibration:
     spread: Floats
     coefficients: Floats
     """(folds, 1 + columns): the intercept first."""
+    kept: Floats
+    """Per fold, the share w of the model as it was given."""
+
+    @property
+    def span(self) -> float:
+        return self.high - self.low
 
     @classmethod
     def fitted(
@@ -101,9 +117,10 @@ class Recalibration:
         delta_hat: Floats | None,
         reward_range: tuple[float, float],
     ) -> Recalibration:
-        """Fit to a log; ``pi`` and ``delta_hat`` are of every candidate, or None.
+        """Fit on the rows of a log; π and δ̂ for every candidate, if known.
 
-        Without the policy on every candidate nothing but a constant could be averaged over it.
+        Without π of every candidate there is no use for δ̂ either: CAB-DR around a model needs its
+        mean under the policy.
         """
         low, high = reward_range
         if pi is None:
@@ -119,14 +136,27 @@ class Recalibration:
         X[1:] = (X[1:] - centre[:, None]) / spread[:, None]
         share = (log.reward - low) / (high - low) if high > low else np.full(len(log), 0.5)
         fold = log.fold(FOLDS)
-        coefficients = np.stack(
-            [_logistic(X[:, fold != k], share[fold != k], omega[fold != k]) for k in range(FOLDS)]
-        )
-        return cls(low, high, features, centre, spread, coefficients)
+        coefficients = np.zeros((FOLDS, len(X)))
+        kept = np.zeros(FOLDS)
+        for k in range(FOLDS):
+            rest = fold != k
+            coefficients[k] = _logistic(X[:, rest], share[rest], omega[rest])
+            if features.has_prediction and high > low:
+                assert pi is not None
+                assert delta_hat is not None
+                at = log.chosen_index[rest]
+                given = np.clip((delta_hat[at] - low) / (high - low), 0.0, 1.0)
+                count = omega[rest]
+                if log.propensity is not None:
+                    c = weights.ratio(pi[at], log.propensity[rest])
+                    count = count * counted(c)
+                kept[k] = _kept(_sigmoid(coefficients[k] @ X[:, rest]), given, share[rest], count)
+        return cls(low, high, features, centre, spread, coefficients, kept)
 
     def predict(self, log: BanditLog, pi: Floats | None, delta_hat: Floats | None) -> Prediction:
         """δ̃ for the rows of a log, or of any part of the log it was fitted on."""
-        beta = self.coefficients[log.fold(FOLDS)]
+        fold = log.fold(FOLDS)
+        beta = self.coefficients[fold]
         columns = self.features.columns(log.offsets, pi, delta_hat)
         if not columns:
             constant = self._reward(beta[:, 0])
@@ -135,12 +165,29 @@ class Recalibration:
         score = np.repeat(beta[:, 0] - beta[:, 1:] @ (self.centre / self.spread), lengths)
         for k, column in enumerate(columns):
             score += column * np.repeat(beta[:, k + 1] / self.spread[k], lengths)
-        flat = self._reward(score)
+        refitted = flat = self._reward(score)
+        given = None
+        if self.features.has_prediction:
+            assert delta_hat is not None
+            given = np.clip(delta_hat, self.low, self.high)
+            flat = refitted + np.repeat(self.kept[fold], lengths) * (given - refitted)
         assert pi is not None
-        return Prediction(row_sums(pi * flat, log.offsets), flat[log.chosen_index], flat)
+        modelled = row_sums(pi * flat, log.offsets)
+        return Prediction(modelled, flat[log.chosen_index], flat, refitted, given)
+
+    def raw_coefficients(self) -> Floats:
+        """(folds, 7): intercept, then of share, bent and top of δ̂ and of π as they are; 0 for
+        what is not used."""
+        slopes = self.coefficients[:, 1:] / self.spread
+        raw = np.zeros((FOLDS, 7))
+        raw[:, 0] = self.coefficients[:, 0] - slopes @ self.centre
+        features = self.features
+        used = [features.has_prediction] * 3 + [features.has_policy] * 3
+        raw[:, 1:][:, used] = slopes
+        return raw
 
     def _reward(self, score: Floats) -> Floats:
-        return self.low + (self.high - self.low) / (1.0 + np.exp(-np.clip(score, -40.0, 40.0)))
+        return self.low + self.span * _sigmoid(score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +198,17 @@ class Prediction:
     chosen: Floats
     flat: Floats | None
     """Of every candidate; None where it is the same for all."""
+    refitted: Floats | None = None
+    """What the regression alone says of every candidate."""
+    given: Floats | None = None
+    """What the model said before, cut to where rewards can be; None without a model."""
+
+    @property
+    def gap(self) -> Floats | None:
+        """How far regression and model are apart, of every candidate."""
+        if self.refitted is None or self.given is None:
+            return None
+        return self.refitted - self.given
 
 
 def ridge(size: int) -> Floats:
@@ -158,6 +216,26 @@ def ridge(size: int) -> Floats:
     penalty = np.full(size, _RIDGE)
     penalty[0] = _INTERCEPT_RIDGE
     return penalty
+
+
+def counted(c: Floats) -> Floats:
+    """How much a row of weight c counts when the share that is kept is found."""
+    return np.minimum(c, _LARGEST_WEIGHT)
+
+
+def _kept(refitted: Floats, given: Floats, share: Floats, count: Floats) -> float:
+    """The w in [0, 1] for which (1 − w)·refitted + w·given is nearest to ``share``."""
+    apart, residual = given - refitted, share - refitted
+    total = float(count.sum())
+    noise = float((count * residual * residual).sum()) / total if total > 0.0 else 0.0
+    if not noise > 0.0:
+        return 0.5 if total == 0.0 else 0.0
+    w = float((count * apart * residual).sum()) + 0.5 * KEPT_PRECISION * noise
+    return min(max(w / (float((count * apart**2).sum()) + KEPT_PRECISION * noise), 0.0), 1.0)
+
+
+def _sigmoid(score: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(score, -40.0, 40.0))))
 
 
 def _logistic(X: Floats, y: Floats, omega: Floats) -> Floats:
@@ -171,7 +249,7 @@ def _logistic(X: Floats, y: Floats, omega: Floats) -> Floats:
     beta[0] = np.log(mean / (1.0 - mean))
     penalty = ridge(size)
     for _ in range(_STEPS):
-        p = 1.0 / (1.0 + np.exp(-np.clip(beta @ X, -40.0, 40.0)))
+        p = _sigmoid(beta @ X)
         # Plain sums, not BLAS: the same bits whatever the threads.
         gradient = np.array([(row * (omega * (p - y))).sum() for row in X]) + penalty * beta
         curvature = omega * p * (1.0 - p)

@@ -43,7 +43,7 @@ from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments
 from offpolicy.onepass import Rows, scan
-from offpolicy.plan import SAMPLE, Plan, RewardRange, make_plan
+from offpolicy.plan import Plan, RewardRange, make_plan
 from offpolicy.policies import Target, resolve
 from offpolicy.results import Headline, Logged
 from offpolicy.scan import BLOCK, Block, blocks, each_block, refuse_no_overlap
@@ -53,6 +53,7 @@ from offpolicy.trust import (
     degrees_of,
     headline_curve,
     make_headline,
+    stderr_of,
     what_is_known,
 )
 from offpolicy.weights import Floats
@@ -244,7 +245,7 @@ def _arm(
     unsupported, guess = (float(x) / scanned.bands.weight for x in scanned.bands.unsupported)
     side = _Side(
         name=target.name,
-        observed=headline.stderr**2,
+        observed=stderr_of(scanned.grid, curve.best) ** 2,
         planned=float(curve.variance[curve.best]),
         bias=headline.bias,
         bias_stderr=headline.bias_stderr,
@@ -297,7 +298,7 @@ def _paired(
         own = [block, *(maker[place]() for maker in makers[1:])]
         x = [_contribution(part, arm) for part, arm in zip(own, arms, strict=True)]
         moved = [
-            values + influence(part, arm.plan.recalibration, pull)
+            values + influence(part, arm.plan.recalibration, pull)[0]
             for values, part, arm, pull in zip(x, own, arms, pulls, strict=True)
         ]
         above, below = np.zeros((2, len(pairs)))
@@ -317,9 +318,9 @@ def _paired(
 
 def _leverage(arm: _Arm, makers: list[Callable[[], Block]]) -> Floats:
     def of_block(block: Block) -> Pull:
-        return Pull.of(block, arm.plan.recalibration, arm.M)
+        return Pull.of(block, arm.plan.recalibration, np.array([arm.M]))
 
-    return functools.reduce(Pull.__add__, each_block(of_block, makers)).leverage(SAMPLE)
+    return functools.reduce(Pull.__add__, each_block(of_block, makers)).leverage(arm.plan.sampled)
 
 
 def _moments_of(log: BanditLog, x: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> Moments:

@@ -221,7 +221,7 @@ def _evaluate_one(
         observed = rows.observed(j)
         mass = float(plain.mean[rows.imputed(j)])
         trust = (
-            trusted(member, value, stderr, by_draws[j], scanned, rows, j, plan, known, level)
+            trusted(member, value, by_draws[-1], scanned, rows, j, plan, known, level)
             if weighed
             else own_mean(value, math.hypot(stderr, by_draws[j]), level)
         )
@@ -273,7 +273,8 @@ def policy_stderr(
             return [math.inf] * (len(plan.members) + 1)
         scanned = scan(log, Target(target.name, flat), delta_hat, plan)
         own = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
-        values.append([*own, float(scanned.grid.mean[chosen_place(scanned, Rows(plan.members))])])
+        place = chosen_place(scanned, Rows(plan.members))
+        values.append([*own, float(scanned.grid.mean[place])])
     replicates = len(values)
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.var(np.array(values), axis=0) * (replicates - 1)

@@ -12,8 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from offpolicy import elementary
+from offpolicy.elementary import float_bits
 
 COMMON: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 SUMS = COMMON | {"fastmath": {"reassoc", "nsz", "contract"}}
@@ -32,16 +34,6 @@ KINDS = {
 
 LANES = 32
 """How many decisions the grid kernels carry side by side, so that their scans vectorise."""
-
-
-@intrinsic
-def float_bits(typing_context, x):
-    """The 64 bits of a double as an integer (positive doubles sort like their bits)."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), generate
 
 
 @njit(**SUMS)
@@ -120,7 +112,10 @@ def candidate_sums(
 
 
 def bucket_table(grid: np.ndarray) -> np.ndarray:
-    """For each leading 16 bits of a positive double, how many grid values lie surely below it."""
+    """For each leading 16 bits of a positive double, how many grid values lie surely below it.
+
+    A start from which few steps up lead to the bucket.
+    """
     first = (np.arange(1 << 15, dtype=np.int64) << 48).view(np.float64)
     return np.searchsorted(grid, first, side="left").astype(np.uint32)
 
@@ -250,6 +245,128 @@ def grid_values(
         left[m] += all_pi[m + 1] - ceiling[m] * all_pi0[m + 1]
         all_pi[m] += all_pi[m + 1]
         all_pi0[m] += all_pi0[m + 1]
+
+
+TILE = 256
+"""Candidates whose predictions are held at a time."""
+
+
+@njit(**SUMS)
+def _refit_without_model(p, best, b, low, span, trace, tilde):
+    """Fills in what the regression says, from π alone."""
+    intercept, of_share, of_bent, of_top = b[0], b[4], b[5], b[6]
+    for k in range(len(p)):
+        score = intercept + of_share * p[k] + of_bent * elementary.log(p[k] + trace)
+        score += of_top if p[k] == best else 0.0
+        score = score if score > -40.0 else -40.0
+        score = score if score < 40.0 else 40.0
+        tilde[k] = low + span / (1.0 + elementary.exp(-score))
+
+
+@njit(**SUMS)
+def _refit(p, d, best, best_d, b, kept, low, span, d_low, d_scale, trace, tilde, gap):
+    """Fills in δ̃, and how far the regression is from the model."""
+    intercept, d_share, d_bent, d_top, of_share, of_bent, of_top = b
+    high = low + span
+    for k in range(len(p)):
+        share = (d[k] - d_low) * d_scale
+        share = share if share > 0.0 else 0.0
+        share = share if share < 1.0 else 1.0
+        score = intercept + of_share * p[k] + of_bent * elementary.log(p[k] + trace)
+        score += d_share * share + d_bent * elementary.log((share + 0.01) / (1.01 - share))
+        score += of_top if p[k] == best else 0.0
+        score += d_top if d[k] == best_d else 0.0
+        score = score if score > -40.0 else -40.0
+        score = score if score < 40.0 else 40.0
+        refitted = low + span / (1.0 + elementary.exp(-score))
+        given = d[k] if d[k] > low else low
+        given = given if given < high else high
+        gap[k] = refitted - given
+        tilde[k] = refitted - kept * (refitted - given)
+
+
+@njit(**SUMS)
+def _largest(values):
+    best = values[0]
+    for k in range(len(values)):
+        best = best if best > values[k] else values[k]
+    return best
+
+
+@njit(**SUMS)
+def recalibrated_sums(
+    offsets, chosen, pi, pi0, delta_hat, row_weight, fold, beta, kept, limits, edges, table,
+    modelled, at_chosen, sums, unsupported,
+):  # fmt: skip
+    """The recalibrated model δ̃ on every candidate, and what the bands of the weight need of it.
+
+    ``beta`` holds, per fold, the intercept and the coefficients of share, bent and top, of δ̂ and
+    then of π; ``limits`` are the least and the highest reward and prediction, and the trace.
+    ``pi0`` and ``delta_hat`` may be empty. Fills Σ πδ̃ and δ̃ of the chosen candidate of every
+    decision; adds to ``sums``, per band, Σωπ, Σωπ₀, Σωπ²/π₀, Σωπ·gap, Σωπ₀·gap, and to
+    ``unsupported`` Σωπ and Σωπδ̃ where π₀ = 0. NumPy twin: `Recalibration.predict`, `Bands.of`.
+    """
+    low, high, d_low, d_high, trace = limits
+    with_model, with_logging = len(delta_hat) > 0, len(pi0) > 0
+    weighted = len(row_weight) > 0
+    tilde, gap = np.zeros(TILE), np.zeros(TILE)
+    bands = np.zeros(TILE, table.dtype)
+    for i in range(len(offsets) - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        omega = row_weight[i] if weighted else 1.0
+        b, w = beta[fold[i]], kept[fold[i]]
+        best = _largest(pi[start:stop])
+        best_d = _largest(delta_hat[start:stop]) if with_model else 0.0
+        total = 0.0
+        for first in range(start, stop, TILE):
+            p = pi[first : min(first + TILE, stop)]
+            if with_model:
+                d = delta_hat[first : first + len(p)]
+                scale = 1.0 / (d_high - d_low)
+                _refit(p, d, best, best_d, b, w, low, high - low, d_low, scale, trace, tilde, gap)
+            else:
+                _refit_without_model(p, best, b, low, high - low, trace, tilde)
+            for k in range(len(p)):
+                total += p[k] * tilde[k]
+            at = start + chosen[i] - first
+            if 0 <= at < len(p):
+                at_chosen[i] = tilde[at]
+            if with_logging:
+                q = pi0[first : first + len(p)]
+                _find_bands(p, q, edges, table, bands)
+                _fill_bands(p, q, omega, tilde, gap, bands, sums, unsupported)
+        modelled[i] = total
+
+
+@njit(**SUMS)
+def _find_bands(pi, pi0, edges, table, bands):
+    """Fills in how many edges are at most each candidate's c; one more than all if π₀ = 0."""
+    for k in range(len(pi)):
+        c = pi[k] / pi0[k]
+        band = np.int64(table[(float_bits(c) >> 48) & 0x7FFF])
+        band += edges[band] <= c
+        while edges[band] <= c < np.inf:
+            band += 1
+        bands[k] = len(edges) if pi0[k] == 0.0 else band
+
+
+@njit(**SUMS)
+def _fill_bands(pi, pi0, omega, tilde, gap, bands, sums, unsupported):
+    """Adds the candidates of one decision to their bands."""
+    beyond = len(sums)
+    for k in range(len(pi)):
+        band = bands[k]
+        mass, logged = omega * pi[k], omega * pi0[k]
+        if band == beyond:
+            unsupported[0] += mass
+            unsupported[1] += mass * tilde[k]
+        else:
+            row = sums[band]
+            row[0] += mass
+            row[1] += logged
+            row[2] += mass * (pi[k] / pi0[k])
+            row[3] += mass * gap[k]
+            row[4] += logged * gap[k]
 
 
 @njit(**SUMS)

@@ -1,6 +1,7 @@
 """The plan: what must be fixed before the one scan of a log.
 
-Made from a sample of at most 200,000 decisions (the whole log when it is smaller): the range of
+Made from a sample of at most 200,000 decisions with four million candidates (the whole log when
+it is smaller): the range of
 rewards, the recalibrated model, the parameters of estimators that were left open, and the centres
 of the self-normalised ones. Everything in it is a few hundred numbers.
 """
@@ -14,10 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy.bands import GRID, Bands
-from offpolicy.calibration import Prediction, Recalibration
+from offpolicy.bands import BANDS, EDGES, GRID, Bands
+from offpolicy.calibration import FOLDS, Prediction, Recalibration
 from offpolicy.errors import LogError, OffpolicyError, ParameterError
 from offpolicy.estimators import Estimator, parse
+from offpolicy.influence import fit_variance
 from offpolicy.labels import hash_rows
 from offpolicy.log import BanditLog
 from offpolicy.policies import Target
@@ -28,6 +30,10 @@ from offpolicy.weights import Floats
 
 SAMPLE = 200_000
 """Decisions from which the plan is made."""
+SAMPLE_CANDIDATES = 4_000_000
+"""Candidates they may have together, if there are many to a decision."""
+FIT_ROWS, FIT_CANDIDATES = 20_000, 500_000
+"""Decisions, and candidates they may have, from which it is found how noisy its model is."""
 TUNING_CANDIDATES = 100_000
 """Candidates over which the theory's terms are summed for every value of a parameter."""
 
@@ -84,6 +90,10 @@ class Plan:
     usual: float | None
     """See `usual_reward`."""
     recalibration: Recalibration
+    sampled: int
+    """Decisions on which it was fitted."""
+    fit_variance: Floats
+    """What the noise of that fit adds to the variance of the headline, for every M of the grid."""
     members: tuple[Estimator, ...]
     centres: tuple[Centre, ...]
     tuned: tuple[Tuned | None, ...]
@@ -102,15 +112,16 @@ def make_plan(
     """Look at (a sample of) the log and fix what must be fixed."""
     n = len(log)
     rewards = range_of_rewards(log, reward_range)
-    sample = _sampled(log, target, delta_hat, SAMPLE)
+    width = int(log.offsets[-1]) / n
+    sample = _sampled(log, target, delta_hat, _at_most(SAMPLE, SAMPLE_CANDIDATES, width))
     _check(sample, whole_block(log, target, delta_hat))
     recalibration = Recalibration.fitted(
         sample.log, sample.target.flat, sample.delta_hat, (rewards.low, rewards.high)
     )
+    noise = _fit_variance(log, target, delta_hat, recalibration, len(sample.log))
     tuned: list[Tuned | None] = []
     if any(not member.resolved for member in members):
-        width = int(log.offsets[-1]) / n
-        part = _sampled(log, target, delta_hat, min(SAMPLE, int(TUNING_CANDIDATES / width) + 1))
+        part = _sampled(log, target, delta_hat, _at_most(SAMPLE, TUNING_CANDIDATES, width))
         look = look_at(part, recalibration)
         curve = headline_curve(look, n)
         for member in members:
@@ -136,7 +147,38 @@ def make_plan(
     )
     centres = tuple(_centre(log, target, delta_hat, member) for member in resolved)
     usual = usual_reward(sample.log.reward)
-    return Plan(n, rewards, usual, recalibration, resolved, centres, tuple(tuned))
+    return Plan(
+        n,
+        rewards,
+        usual,
+        recalibration,
+        len(sample.log),
+        noise,
+        resolved,
+        centres,
+        tuple(tuned),
+    )
+
+
+def _fit_variance(
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    recalibration: Recalibration,
+    sampled: int,
+) -> Floats:
+    """From some of the ``sampled`` rows, for all of them."""
+    if log.propensity is None:
+        return np.zeros(len(GRID))
+    width = int(log.offsets[-1]) / len(log)
+    few = _at_most(FIT_ROWS, FIT_CANDIDATES, width)
+    part = _sampled(log, target, delta_hat, min(few, sampled))
+    return fit_variance(part, recalibration, GRID) * (len(part.log) / sampled)
+
+
+def _at_most(decisions: int, candidates: int, width: float) -> int:
+    """How many decisions of ``width`` candidates each."""
+    return min(decisions, int(candidates / width) + 1)
 
 
 def usual_reward(reward: Floats) -> float | None:
@@ -165,10 +207,47 @@ class Look(NamedTuple):
 
 def look_at(block: Block, recalibration: Recalibration, usual: float | None = None) -> Look:
     """Predict the rewards of a block and take its bands."""
+    if block.compiled and block.target.flat is not None:
+        return _look_compiled(block, recalibration, usual)
     tilde = recalibration.predict(block.log, block.target.flat, block.delta_hat)
     residual = block.log.reward - tilde.chosen
-    bands = Bands.of(block.log, block.target.flat, block.c, residual, tilde.flat, usual)
+    bands = Bands.of(block.log, block.target.flat, block.c, residual, tilde.flat, usual, tilde.gap)
     return Look(block, tilde, bands)
+
+
+def _look_compiled(block: Block, fit: Recalibration, usual: float | None) -> Look:
+    """The same in one compiled pass, which holds no prediction but those it returns."""
+    from offpolicy import kernels
+
+    log, features = block.log, fit.features
+    nothing: Floats = np.empty(0)
+    assert block.target.flat is not None
+    modelled, at_chosen = np.empty((2, len(log)))
+    sums, unsupported = np.zeros((BANDS, 5)), np.zeros(2)
+    kernels.recalibrated_sums(
+        log.offsets,
+        log.chosen,
+        block.target.flat,
+        nothing if log.logging is None else log.logging,
+        block.delta_hat if features.has_prediction else nothing,
+        nothing if log.row_weight is None else log.row_weight,
+        log.fold(FOLDS),
+        fit.raw_coefficients(),
+        fit.kept,
+        np.array([fit.low, fit.high, features.low, features.high, features.trace]),
+        np.append(EDGES, np.inf),
+        kernels.bucket_table(EDGES),
+        modelled,
+        at_chosen,
+        sums,
+        unsupported,
+    )
+    residual = log.reward - at_chosen
+    if log.logging is None:
+        bands = Bands.of(log, None, block.c, residual, None, usual)
+    else:
+        bands = Bands.from_sums(log, block.c, residual, usual, sums, unsupported)
+    return Look(block, Prediction(modelled, at_chosen, None), bands)
 
 
 class HeadlineCurve(NamedTuple):
@@ -210,7 +289,9 @@ def curve_from(value: Floats, modelled: float, bands: Bands, n: int) -> Headline
     observed = np.minimum(c, GRID[:, None])
     left = np.stack([bands.left(row) for row in observed])
     noise = np.array([bands.noise(row) for row in observed])
-    pairs = [bands.error.bias(row) for row in left]
+    pairs = [
+        bands.error.bias(row, bands.apart(kept)) for row, kept in zip(left, observed, strict=True)
+    ]
     return HeadlineCurve(
         value=value,
         variance=(modelled + noise) / n,

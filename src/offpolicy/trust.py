@@ -1,15 +1,17 @@
 """Whether a number may be acted on: what an interval covers, and when the log cannot tell.
 
 An estimator that clips or blends is biased, and an interval around it that knows only its noise
-covers its own mean, not the policy's value. So the intervals of all but the unbiased ones come
-from one place, `what_is_known`: CAB-DR around the recalibrated model, less its bias as measured
+covers its own mean, not the policy's value. One that does neither rests on a few huge weights, and
+its noise is least visible when it is largest. So the intervals of all come from one place,
+`what_is_known`: CAB-DR around the recalibrated model, less its bias as measured
 (`offpolicy.bands`). Their width has three parts.
 
 * *Sampling error*, observed or, if that is more, by the paper's theory, which also counts the
-  rare huge weights that the log did not happen to draw.
+  rare huge weights that the log did not happen to draw; and the noise of the model's own fit.
 * *The model's error where rows are few*: what remains unknown of it after looking at the
   residuals. The stated assumption is here: at a weight that the log hardly shows, the model is
-  off by about half a standard deviation of its residual, or less.
+  off by about half a standard deviation of its residual, or less, and by about half of what the
+  recalibration moved it there, or less.
 * *The worst case where the logger never goes*: no row says anything about candidates with
   π₀ = 0, so the policy's mass there counts with the lowest reward at the low end, and the highest
   at the high end (Imbens and Manski 2004).
@@ -80,13 +82,16 @@ def what_is_known(scanned: Scanned, rows: Rows, plan: Plan) -> Known:
     error = bands.cautious_error
     observed = np.minimum(bands.mean_weight, GRID[:, None])
     lefts = np.stack([bands.left(row) for row in observed])
+    aparts = np.array([bands.apart(row) for row in observed])
     with np.errstate(over="ignore", invalid="ignore"):
         thinkable = curve.variance + np.einsum("gi,ij,gj->g", lefts, error.prior, lefts)
+        thinkable += (error.size * aparts) ** 2
     k = int(np.argmin(np.where(np.isfinite(thinkable), thinkable, np.inf)))
-    left, M = lefts[k], float(GRID[k])
-    bias, _ = error.bias(left)
-    variance = max(_stderr(scanned.grid, k) ** 2, float(curve.variance[k]))
-    noise = math.sqrt(variance + error.variance(left, bands.kept(M)))
+    left, apart, M = lefts[k], float(aparts[k]), float(GRID[k])
+    bias, _ = error.bias(left, apart)
+    fit = plan.fit_variance[k] * _design_effect(scanned.grid, k)
+    variance = max(stderr_of(scanned.grid, k) ** 2, float(curve.variance[k])) + fit
+    noise = math.sqrt(variance + error.variance(left, bands.kept(M), apart))
     unsupported, guess = (float(x) / bands.weight for x in bands.unsupported)
     centre = float(scanned.grid.mean[k]) - bias - guess
     rewards = plan.reward_range
@@ -105,12 +110,7 @@ def interval_for(
 ) -> Interval:
     """The interval for the policy's value, stretched to hold the estimate it belongs to."""
     spread = math.hypot(known.noise, policy_stderr)
-    return _stretched(intervals.hull(known.low, known.high, spread, level, degrees), value, plan)
-
-
-def _stretched(interval: Interval, value: float, plan: Plan) -> Interval:
-    """Cut to where rewards can be, if that is known for sure; never without ``value``."""
-    low, high = interval
+    low, high = intervals.hull(known.low, known.high, spread, level, degrees)
     if plan.reward_range.known != "observed":
         low, high = max(low, plan.reward_range.low), min(high, plan.reward_range.high)
     return Interval(min(low, value), max(high, value))
@@ -119,7 +119,6 @@ def _stretched(interval: Interval, value: float, plan: Plan) -> Interval:
 def trusted(
     member: Estimator,
     value: float,
-    stderr: float,
     policy_stderr: float,
     scanned: Scanned,
     rows: Rows,
@@ -130,17 +129,14 @@ def trusted(
 ) -> Trust:
     """The interval of one estimator for the policy's value."""
     plain, bands = scanned.plain, scanned.bands
-    row, degrees = rows.corrected(j), degrees_of(plain)
-    left = bands.left_by(member)
-    error, error_stderr = bands.error.bias(left)
+    observed = bands.observed_by(member)
+    left = bands.left(observed)
+    error, error_stderr = bands.error.bias(left, bands.apart(observed))
     unbiased = member.leaves is not None and member.leaves.kind == "unsupported"
-    whole = unbiased and known.unsupported == 0.0
-    if whole:
-        planned = _planned_variance(scanned, rows, row, bands.noise_by(member))
-        spread = math.hypot(max(stderr, math.sqrt(planned)), policy_stderr)
-        interval = _stretched(intervals.student_t(value, spread, level, degrees), value, plan)
+    if unbiased and known.unsupported == 0.0:
+        bias = 0.0
     else:
-        interval = interval_for(value, known, policy_stderr, plan, level, degrees)
+        bias = value - (float(plain.mean[rows.corrected(j)]) - error)
     rewards = plan.reward_range
     largest = (
         rewards.span
@@ -148,9 +144,9 @@ def trusted(
         else max(abs(rewards.low), abs(rewards.high))
     )
     return Trust(
-        interval,
-        _covers(0.0 if whole else known.imputed_mass, known.unsupported, plan),
-        0.0 if whole else value - (float(plain.mean[row]) - error),
+        interval_for(value, known, policy_stderr, plan, level, degrees_of(plain)),
+        _covers(known.imputed_mass, known.unsupported, plan),
+        bias,
         error_stderr,
         (float(left.sum()) + known.unsupported) * largest,
     )
@@ -162,7 +158,8 @@ def chosen_place(scanned: Scanned, rows: Rows) -> int:
 
 
 def headline_curve(scanned: Scanned, rows: Rows) -> HeadlineCurve:
-    """The headline's estimated error at every M of the grid."""
+    """The headline's estimated error at every M of the grid, but for the noise of the fit, which
+    is too uncertain itself to choose by."""
     modelled = scanned.plain.sample_variance(rows.modelled)
     curve = curve_from(scanned.grid.mean, modelled, scanned.bands, 1)
     effective = scanned.plain.weight**2 / scanned.plain.weight2
@@ -185,7 +182,7 @@ def make_headline(
     curve = headline_curve(scanned, rows)
     k = curve.best
     bands, grid, rewards = scanned.bands, scanned.grid, plan.reward_range
-    value, stderr = float(grid.mean[k]), _stderr(grid, k)
+    value, stderr = float(grid.mean[k]), _headline_stderr(scanned, plan, k)
     bias, bias_stderr = float(curve.bias[k]), float(curve.bias_stderr[k])
     interval = interval_for(value, known, policy_stderr, plan, level, degrees_of(grid))
     mass = float(curve.imputed_mass[k])
@@ -209,7 +206,7 @@ def make_headline(
         refusal=_refusal(value, interval, known, rewarded, logged),
         grid=tuple(map(float, GRID)),
         values=tuple(map(float, np.where(np.isnan(grid.mean), np.inf, grid.mean))),
-        stderrs=tuple(_stderr(grid, place) for place in range(len(GRID))),
+        stderrs=tuple(_headline_stderr(scanned, plan, place) for place in range(len(GRID))),
         errors=tuple(float(e) for e in np.sqrt(curve.mse)),
     )
 
@@ -255,8 +252,15 @@ def _covers(imputed: float, unsupported: float, plan: Plan) -> str:
     return text
 
 
-def _stderr(moments: Moments, row: int) -> float:
+def stderr_of(moments: Moments, row: int) -> float:
+    """Of the mean in one row, clusters allowed for."""
     return math.sqrt(moments.variance_of(np.eye(1, len(moments.mean), row)[0]))
+
+
+def _headline_stderr(scanned: Scanned, plan: Plan, k: int) -> float:
+    """The observed noise of the rows, and that of the model which was fitted to them."""
+    design = _design_effect(scanned.grid, k)
+    return math.hypot(stderr_of(scanned.grid, k), math.sqrt(plan.fit_variance[k] * design))
 
 
 def degrees_of(moments: Moments) -> float:
@@ -264,14 +268,6 @@ def degrees_of(moments: Moments) -> float:
     if moments.group_weight is None:
         return max(moments.count - 1, 1)
     return max(int((moments.group_weight > 0.0).sum()) - 1, 1)
-
-
-def _planned_variance(scanned: Scanned, rows: Rows, row: int, noise: float) -> float:
-    """The theory's variance of the corrected estimate, which knows of weights never drawn."""
-    plain = scanned.plain
-    effective = plain.weight**2 / plain.weight2
-    total = plain.sample_variance(rows.modelled) + noise
-    return total / effective * _design_effect(plain, row)
 
 
 def _design_effect(moments: Moments, row: int) -> float:

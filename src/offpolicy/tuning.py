@@ -84,7 +84,8 @@ def tune(
         table.value[j] = value
         table.stderr[j] = _spread(terms.value, omega) / math.sqrt(n)
         table.imputed_mass[j] = min(max(float((omega * terms.imputed_mass).mean()), 0.0), 1.0)
-        error, table.bias_stderr[j] = bands.error.bias(bands.left_by(one))
+        observed = bands.observed_by(one)
+        error, table.bias_stderr[j] = bands.error.bias(bands.left(observed), bands.apart(observed))
         table.bias[j], table.variance[j] = terms.bias + error, terms.variance / n
     for column in vars(table).values():
         column[np.isnan(column)] = np.inf

@@ -10,7 +10,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-from offpolicy.kernels import COMMON, SUMS, float_bits
+from offpolicy.elementary import float_bits
+from offpolicy.kernels import COMMON, SUMS
 
 _EXACT = COMMON | {"fastmath": False}
 
