@@ -47,8 +47,6 @@ _REACH = 2.0
 SIZE = 0.3
 """How large the model's mean error at a weight is thought to be before looking, in standard
 deviations of the residual; and in the distance of the two models."""
-CAUTIOUS_SIZE = 0.5
-"""The same for intervals, which must hold for models that are worse than thought."""
 _PRIOR_ROWS = 5.0
 """A band's mean square starts from that of all rows, with the weight of this many."""
 
@@ -165,13 +163,8 @@ class Bands:
 
     @cached_property
     def error(self) -> Error:
-        """What the residuals say about e: for choosing."""
-        return _posterior(self, SIZE)
-
-    @cached_property
-    def cautious_error(self) -> Error:
-        """The same for intervals: errors may be larger."""
-        return _posterior(self, CAUTIOUS_SIZE)
+        """What the residuals say about e."""
+        return _posterior(self)
 
     # -- what an estimator makes of it -----------------------------------------------------
 
@@ -242,15 +235,13 @@ class Error:
     """``mean`` is this times the bands' mean residuals."""
     noise: Floats
     """Variance of a band's mean residual; 0 where there is none."""
-    size: float
-    """How large errors were thought to be."""
 
     def bias(self, left: Floats, apart: float) -> tuple[float, float]:
         """Mean and standard deviation of the bias of an estimator that leaves ``left``, on which
         the two models are ``apart``."""
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = -float(left @ self.mean), float(left @ self.covariance @ left)
-            variance += (self.size * apart) ** 2
+            variance += (SIZE * apart) ** 2
         if not (math.isfinite(mean) and math.isfinite(variance)):
             # Nothing is left, or more than a number can say.
             return 0.0, math.inf if left.any() else 0.0
@@ -263,7 +254,7 @@ class Error:
             return 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             both = 2.0 * float((kept * self.noise) @ (self.gain.T @ left))
-            variance = float(left @ self.covariance @ left) + both + (self.size * apart) ** 2
+            variance = float(left @ self.covariance @ left) + both + (SIZE * apart) ** 2
         return max(variance, 0.0) if math.isfinite(variance) else math.inf
 
 
@@ -276,7 +267,7 @@ def _binned(place: Ints, values: Floats) -> Floats:
     return np.bincount(place, values, BANDS).astype(np.float64)
 
 
-def _posterior(bands: Bands, size: float) -> Error:
+def _posterior(bands: Bands) -> Error:
     """Gaussian-process regression of the bands' mean residuals on log c."""
     rows, rows2 = bands.rows, bands.rows2
     seen = rows > 0.0
@@ -290,7 +281,7 @@ def _posterior(bands: Bands, size: float) -> Error:
     near = np.exp(-np.abs(_LOG_C[:, None] - _LOG_C) / _REACH)
     # In units of the residual, so that no reward is too large or too small to be squared.
     unit = overall if 0.0 < overall < np.inf else 1.0
-    prior = size**2 * near
+    prior = SIZE**2 * near
     relative = np.where(np.isfinite(noise[seen]), noise[seen] / unit, 1.0)
     root = np.linalg.cholesky(prior[np.ix_(seen, seen)] + np.diag(relative + 1e-12))
     half = np.linalg.solve(root, prior[seen])
@@ -298,4 +289,4 @@ def _posterior(bands: Bands, size: float) -> Error:
     gain[:, seen] = np.linalg.solve(root.T, half).T
     with np.errstate(over="ignore", invalid="ignore"):
         covariance, before = (prior - half.T @ half) * overall, prior * overall
-    return Error(gain @ mean, covariance, square, before, gain, noise, size)
+    return Error(gain @ mean, covariance, square, before, gain, noise)

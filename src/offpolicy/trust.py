@@ -10,7 +10,7 @@ its noise is least visible when it is largest. So the intervals of all come from
   rare huge weights that the log did not happen to draw; and the noise of the model's own fit.
 * *The model's error where rows are few*: what remains unknown of it after looking at the
   residuals. The stated assumption is here: at a weight that the log hardly shows, the model is
-  off by about half a standard deviation of its residual, or less, and by about half of what the
+  off by about a third of a standard deviation of its residual, and by about a third of what the
   recalibration moved it there, or less.
 * *The worst case where the logger never goes*: no row says anything about candidates with
   π₀ = 0, so the policy's mass there counts with the lowest reward at the low end, and the highest
@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy import intervals
-from offpolicy.bands import GRID
+from offpolicy.bands import GRID, SIZE
 from offpolicy.estimators import CABDR, Estimator
 from offpolicy.intervals import Interval
 from offpolicy.moments import Moments
@@ -79,13 +79,13 @@ def what_is_known(scanned: Scanned, rows: Rows, plan: Plan) -> Known:
     residuals has a part in the choice.
     """
     curve, bands = headline_curve(scanned, rows), scanned.bands
-    error = bands.cautious_error
+    error = bands.error
     observed = np.minimum(bands.mean_weight, GRID[:, None])
     lefts = np.stack([bands.left(row) for row in observed])
     aparts = np.array([bands.apart(row) for row in observed])
     with np.errstate(over="ignore", invalid="ignore"):
         thinkable = curve.variance + np.einsum("gi,ij,gj->g", lefts, error.prior, lefts)
-        thinkable += (error.size * aparts) ** 2
+        thinkable += (SIZE * aparts) ** 2
     k = int(np.argmin(np.where(np.isfinite(thinkable), thinkable, np.inf)))
     left, apart, M = lefts[k], float(aparts[k]), float(GRID[k])
     bias, _ = error.bias(left, apart)
