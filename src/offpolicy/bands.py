@@ -157,7 +157,7 @@ class Bands:
         with np.errstate(over="ignore"):
             return Bands(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
-    @property
+    @cached_property
     def weight(self) -> float:
         return float(self.rows.sum())
 
@@ -166,7 +166,7 @@ class Bands:
         """What the residuals say about e."""
         return _posterior(self)
 
-    # -- what an estimator makes of it -----------------------------------------------------
+    # -- what an estimator makes of it: ``observed`` is (BANDS,), or (…, BANDS) for many ------
 
     def left(self, observed: Floats) -> Floats:
         """Mass that the model answers for, per band, if a reward of the band's mean weight is
@@ -176,15 +176,16 @@ class Bands:
             left = np.where(kept < self.policy, self.policy - kept, 0.0)
         return left / self.weight
 
-    def apart(self, observed: Floats) -> float:
+    def apart(self, observed: Floats) -> Floats:
         """How far the regression and the model as given are apart on what is left to them."""
         # Not by what is left: rounding would leave a trace of every band.
         clipped = observed < (1.0 - 1e-12) * self.mean_weight
-        gap = self.policy_gap[clipped] - self.logging_gap[clipped] * observed[clipped]
-        apart = float(gap.sum()) / self.weight
-        return apart if math.isfinite(apart) else math.inf
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.where(clipped, self.policy_gap - self.logging_gap * observed, 0.0)
+            apart = gap.sum(axis=-1) / self.weight
+        return np.where(np.isfinite(apart), apart, np.inf)
 
-    @property
+    @cached_property
     def mean_weight(self) -> Floats:
         """The policy's over the logger's probability of each band; 0 where it is empty."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -210,7 +211,7 @@ class Bands:
         total, squares = float((self.rewarded * w).sum()), float((self.rewarded * w * w).sum())
         return total * total / squares if squares > 0.0 else 0.0
 
-    def noise(self, observed: Floats) -> float:
+    def noise(self, observed: Floats) -> Floats:
         """E Σ π₀·observed²·E[(r − δ̃)²]: the variance that weighted residuals bring, n times."""
         c = self.mean_weight
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -218,7 +219,8 @@ class Bands:
             exact = np.where(observed >= c, self.excess, self.logging * observed**2)
             square = self.error.square
             counts = (exact > 0.0) & (square > 0.0)
-            return float(np.where(counts, exact * square, 0.0).sum() / self.weight)
+            noise = np.where(counts, exact * square, 0.0).sum(axis=-1) / self.weight
+        return np.asarray(noise, np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +238,22 @@ class Error:
     noise: Floats
     """Variance of a band's mean residual; 0 where there is none."""
 
-    def bias(self, left: Floats, apart: float) -> tuple[float, float]:
+    def bias(self, left: Floats, apart: Floats | float) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the bias of an estimator that leaves ``left``, on which
-        the two models are ``apart``."""
+        the two models are ``apart``; of many, if these have more dimensions."""
         with np.errstate(over="ignore", invalid="ignore"):
-            mean, variance = -float(left @ self.mean), float(left @ self.covariance @ left)
-            variance += (SIZE * apart) ** 2
-        if not (math.isfinite(mean) and math.isfinite(variance)):
-            # Nothing is left, or more than a number can say.
-            return 0.0, math.inf if left.any() else 0.0
-        return mean, math.sqrt(max(variance, 0.0))
+            mean = -(left * self.mean).sum(axis=-1)
+            variance = _quadratic(left, self.covariance) + (SIZE * np.asarray(apart)) ** 2
+            stderr = np.sqrt(np.maximum(variance, 0.0))
+        # Nothing is left, or more than a number can say.
+        lost = ~(np.isfinite(mean) & np.isfinite(variance))
+        beyond = np.where(left.any(axis=-1), np.inf, 0.0)
+        return np.where(lost, 0.0, mean), np.where(lost, beyond, stderr)
+
+    def thinkable(self, left: Floats, apart: Floats) -> Floats:
+        """Mean square of the bias before looking at the residuals."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(_quadratic(left, self.prior) + (SIZE * apart) ** 2)
 
     def variance(self, left: Floats, kept: Floats, apart: float) -> float:
         """Variance that the correction of the bias adds to an estimate whose own part of band
@@ -254,8 +262,14 @@ class Error:
             return 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             both = 2.0 * float((kept * self.noise) @ (self.gain.T @ left))
-            variance = float(left @ self.covariance @ left) + both + (SIZE * apart) ** 2
+            variance = float(_quadratic(left, self.covariance)) + both + (SIZE * apart) ** 2
         return max(variance, 0.0) if math.isfinite(variance) else math.inf
+
+
+def _quadratic(left: Floats, matrix: Floats) -> Floats:
+    """leftᵀ·matrix·left by plain sums, not BLAS: the same bits whatever the threads."""
+    inner = np.einsum("...i,ij->...j", left, matrix, optimize=False)
+    return np.asarray((inner * left).sum(axis=-1), np.float64)
 
 
 def band_of(c: Floats) -> Ints:

@@ -51,7 +51,6 @@ from offpolicy.softmax import decision_of_candidate
 from offpolicy.trust import (
     FEWEST_REWARDED,
     degrees_of,
-    headline_curve,
     make_headline,
     stderr_of,
     what_is_known,
@@ -241,7 +240,7 @@ def _arm(
     by_draws = policy_stderr(log, target, delta_hat, plan)[-1]
     known = what_is_known(scanned, rows, plan)
     headline = make_headline(target.name, scanned, rows, plan, known, by_draws, level, logged)
-    curve = headline_curve(scanned, rows)
+    curve = known.curve
     unsupported, guess = (float(x) / scanned.bands.weight for x in scanned.bands.unsupported)
     side = _Side(
         name=target.name,

@@ -287,16 +287,13 @@ def curve_from(value: Floats, modelled: float, bands: Bands, n: int) -> Headline
     """The theory's terms on the grid; ``modelled`` is the variance of Σ πδ̃."""
     c = bands.mean_weight
     observed = np.minimum(c, GRID[:, None])
-    left = np.stack([bands.left(row) for row in observed])
-    noise = np.array([bands.noise(row) for row in observed])
-    pairs = [
-        bands.error.bias(row, bands.apart(kept)) for row, kept in zip(left, observed, strict=True)
-    ]
+    left = bands.left(observed)
+    bias, bias_stderr = bands.error.bias(left, bands.apart(observed))
     return HeadlineCurve(
         value=value,
-        variance=(modelled + noise) / n,
-        bias=np.array([bias for bias, _ in pairs]),
-        bias_stderr=np.array([stderr for _, stderr in pairs]),
+        variance=(modelled + bands.noise(observed)) / n,
+        bias=bias,
+        bias_stderr=bias_stderr,
         imputed_mass=left.sum(axis=1) + bands.unsupported[0] / bands.weight,
     )
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy import intervals
-from offpolicy.bands import GRID, SIZE
+from offpolicy.bands import GRID
 from offpolicy.estimators import CABDR, Estimator
 from offpolicy.intervals import Interval
 from offpolicy.moments import Moments
@@ -67,6 +67,8 @@ class Known(NamedTuple):
     """Standard error of both ends: sampling error, and the model's error where rows are few."""
     M: float
     """Where the weights were clipped for this."""
+    curve: HeadlineCurve
+    """What the headline is chosen from."""
     imputed_mass: float
     unsupported: float
 
@@ -81,14 +83,11 @@ def what_is_known(scanned: Scanned, rows: Rows, plan: Plan) -> Known:
     curve, bands = headline_curve(scanned, rows), scanned.bands
     error = bands.error
     observed = np.minimum(bands.mean_weight, GRID[:, None])
-    lefts = np.stack([bands.left(row) for row in observed])
-    aparts = np.array([bands.apart(row) for row in observed])
-    with np.errstate(over="ignore", invalid="ignore"):
-        thinkable = curve.variance + np.einsum("gi,ij,gj->g", lefts, error.prior, lefts)
-        thinkable += (SIZE * aparts) ** 2
+    lefts, aparts = bands.left(observed), bands.apart(observed)
+    thinkable = curve.variance + error.thinkable(lefts, aparts)
     k = int(np.argmin(np.where(np.isfinite(thinkable), thinkable, np.inf)))
     left, apart, M = lefts[k], float(aparts[k]), float(GRID[k])
-    bias, _ = error.bias(left, apart)
+    bias = float(error.bias(left, apart)[0])
     fit = plan.fit_variance[k] * _design_effect(scanned.grid, k)
     variance = max(stderr_of(scanned.grid, k) ** 2, float(curve.variance[k])) + fit
     noise = math.sqrt(variance + error.variance(left, bands.kept(M), apart))
@@ -100,6 +99,7 @@ def what_is_known(scanned: Scanned, rows: Rows, plan: Plan) -> Known:
         centre + unsupported * rewards.high if unsupported > 0.0 else centre,
         noise,
         M,
+        curve,
         float(left.sum()),
         unsupported,
     )
@@ -131,7 +131,7 @@ def trusted(
     plain, bands = scanned.plain, scanned.bands
     observed = bands.observed_by(member)
     left = bands.left(observed)
-    error, error_stderr = bands.error.bias(left, bands.apart(observed))
+    error, error_stderr = map(float, bands.error.bias(left, bands.apart(observed)))
     unbiased = member.leaves is not None and member.leaves.kind == "unsupported"
     if unbiased and known.unsupported == 0.0:
         bias = 0.0
@@ -179,7 +179,7 @@ def make_headline(
     logged: Logged,
 ) -> Headline:
     """The one answer: CAB-DR around the recalibrated model, M of least estimated error."""
-    curve = headline_curve(scanned, rows)
+    curve = known.curve
     k = curve.best
     bands, grid, rewards = scanned.bands, scanned.grid, plan.reward_range
     value, stderr = float(grid.mean[k]), _headline_stderr(scanned, plan, k)

@@ -84,9 +84,10 @@ def tune(
         table.value[j] = value
         table.stderr[j] = _spread(terms.value, omega) / math.sqrt(n)
         table.imputed_mass[j] = min(max(float((omega * terms.imputed_mass).mean()), 0.0), 1.0)
-        observed = bands.observed_by(one)
-        error, table.bias_stderr[j] = bands.error.bias(bands.left(observed), bands.apart(observed))
-        table.bias[j], table.variance[j] = terms.bias + error, terms.variance / n
+        table.bias[j], table.variance[j] = terms.bias, terms.variance / n
+    observed = np.stack([bands.observed_by(one) for one in members])
+    error, table.bias_stderr = bands.error.bias(bands.left(observed), bands.apart(observed))
+    table.bias += error
     for column in vars(table).values():
         column[np.isnan(column)] = np.inf
     j = _RULE[rule](table, reward_range[1] - reward_range[0], headline)
