@@ -17,6 +17,7 @@ from offpolicy.calibration import FOLDS, Prediction, Recalibration
 from offpolicy.plan import look_at, range_of_rewards
 from offpolicy.policies import Target
 from offpolicy.scan import whole_block
+from offpolicy.sources import InMemory
 from offpolicy.testing import random_problem, sample_log
 
 # -- the regression --------------------------------------------------------------------------
@@ -86,7 +87,7 @@ def fitted(
     delta_hat: np.ndarray | None,
     reward_range: tuple[float, float] | None = None,
 ) -> Prediction:
-    rewards = range_of_rewards(log, reward_range)
+    rewards = range_of_rewards(InMemory(log, [], None), reward_range)
     model = Recalibration.fitted(log, pi, delta_hat, (rewards.low, rewards.high))
     return model.predict(log, pi, delta_hat)
 
@@ -192,7 +193,7 @@ def test_where_only_the_chosen_are_known_it_is_the_mean_of_the_other_folds():
 @given(cases(largest=12), st.sampled_from(["both", "policy"]))
 @settings(max_examples=80, deadline=None)
 def test_predictions_stay_within_the_range_of_rewards_and_sum_up(case, columns):
-    rewards = range_of_rewards(case.log)
+    rewards = range_of_rewards(InMemory(case.log, [], None))
     got = fitted(case.log, case.pi, case.delta_hat if columns == "both" else None)
     unit = 1e-12 * max(abs(rewards.low), abs(rewards.high), 1.0)
     for values in (got.flat, got.chosen, got.modelled):
@@ -310,7 +311,7 @@ def test_the_compiled_pass_equals_the_plain_one(case, columns, known):
         propensity=case.pi0[case.offsets[:-1] + case.chosen], row_weight=case.row_weight,
     )  # fmt: skip
     delta_hat = case.delta_hat if columns == "both" else None
-    rewards = range_of_rewards(log)
+    rewards = range_of_rewards(InMemory(log, [], None))
     fit = Recalibration.fitted(log, case.pi, delta_hat, (rewards.low, rewards.high))
     block = whole_block(log, Target("new", case.pi), delta_hat)
     plain = look_at(block, fit, 0.0)

@@ -22,9 +22,10 @@ from offpolicy.comparison import compare, holm
 from offpolicy.differences import CANNOT_TELL, LOGGED, NOT_DECIDED, Comparison
 from offpolicy.influence import Pull, influence
 from offpolicy.intervals import Interval
-from offpolicy.plan import make_plan
+from offpolicy.plan import make_plan, range_of_rewards, sample_of
 from offpolicy.policies import resolve
 from offpolicy.scan import whole_block
+from offpolicy.sources import InMemory
 
 # -- logs ------------------------------------------------------------------------------------
 
@@ -93,7 +94,9 @@ def per_row(log: op.BanditLog, pi: np.ndarray, model: np.ndarray | None, M: floa
     target = resolve(log, pi)
     delta_hat = None if model is None else np.ravel(model)
     block = whole_block(log, target, delta_hat)
-    fit = make_plan(log, target, delta_hat, ()).recalibration
+    source = InMemory(log, [target], delta_hat)
+    (sample,) = sample_of(source)
+    fit = make_plan(sample, len(log), range_of_rewards(source), ()).recalibration
     tilde = fit.predict(log, target.flat, delta_hat)
     x = tilde.modelled + np.minimum(block.c, M) * (log.reward - tilde.chosen)
     return x, x + influence(block, fit, Pull.of(block, fit, np.array([M])).leverage(len(log)))[0]

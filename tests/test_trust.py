@@ -17,9 +17,10 @@ from offpolicy import trust
 from offpolicy.errors import LogError, ParameterError, SupportError
 from offpolicy.intervals import Interval, hull, t_quantile
 from offpolicy.onepass import Rows, scan
-from offpolicy.plan import Plan, RewardRange, make_plan, range_of_rewards
+from offpolicy.plan import Plan, RewardRange, make_plan, range_of_rewards, sample_of
 from offpolicy.policies import resolve
 from offpolicy.results import Headline, Logged
+from offpolicy.sources import InMemory
 from offpolicy.testing import random_problem, sample_log
 
 # -- the interval of a value that lies between two -------------------------------------------
@@ -74,8 +75,10 @@ def test_a_hull_covers_in_simulation():
 def known_with(case: Case, reward_range: tuple[float, float]) -> tuple[trust.Known, Plan]:
     log = case.log
     target = resolve(log, case.pi)
-    plan = make_plan(log, target, case.delta_hat, [op.IPS()], reward_range=(-1.0, 2.0))
-    scanned = scan(log, target, case.delta_hat, plan)
+    source = InMemory(log, [target], case.delta_hat)
+    (block,) = sample_of(source)
+    plan = make_plan(block, len(log), RewardRange(-1.0, 2.0, "declared"), [op.IPS()])
+    (scanned,) = scan(source, [plan])
     plan = replace(plan, reward_range=RewardRange(*reward_range, "declared"))
     return trust.what_is_known(scanned, Rows(plan.members), plan), plan
 
@@ -257,7 +260,7 @@ def with_rewards(reward: list[float]) -> op.BanditLog:
     ],
 )
 def test_where_rewards_lie(reward, declared, expected):
-    got = range_of_rewards(with_rewards(reward), declared)
+    got = range_of_rewards(InMemory(with_rewards(reward), [], None), declared)
     assert got == expected
     assert got.span == expected[1] - expected[0]
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -42,12 +42,13 @@ from offpolicy.intervals import Interval
 from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments
-from offpolicy.onepass import Rows, scan
-from offpolicy.plan import Plan, RewardRange, make_plan
+from offpolicy.onepass import Rows, Scanned, scan
+from offpolicy.plan import Plan, RewardRange, make_plan, range_of_rewards, sample_of
 from offpolicy.policies import Target, resolve
 from offpolicy.results import Headline, Logged
-from offpolicy.scan import BLOCK, Block, blocks, each_block, refuse_no_overlap
+from offpolicy.scan import Block, each_block, refuse_no_overlap
 from offpolicy.softmax import decision_of_candidate
+from offpolicy.sources import InMemory, Source
 from offpolicy.trust import (
     FEWEST_REWARDED,
     degrees_of,
@@ -123,12 +124,19 @@ def compare(
             "policy other than the logged one would have done."
         )
     delta_hat = resolve_prediction(log, prediction)
-    logged = logged_of(log, level)
-    arms = [
-        _arm(log, resolve(log, policy, name), delta_hat, reward_range, level, logged)
-        for name, policy in zip(names, policies.values(), strict=True)
+    targets = [
+        resolve(log, policy, name) for name, policy in zip(names, policies.values(), strict=True)
     ]
-    paired = _paired(log, arms, delta_hat, pairs)
+    source = InMemory(log, targets, delta_hat)
+    rewards = range_of_rewards(source, reward_range)
+    plans = [make_plan(block, source.n, rewards, ()) for block in sample_of(source)]
+    scans = scan(source, plans)
+    logged = logged_of(scans[0].plain, Rows(()).reward, source.n, level)
+    arms = [
+        _arm(log, target, delta_hat, plan, scanned, level, logged)
+        for target, plan, scanned in zip(targets, plans, scans, strict=True)
+    ]
+    paired = _paired(source, arms, pairs)
     ran = _Side(LOGGED, logged.stderr**2, logged.stderr**2)
     sides = [*(arm.side for arm in arms), ran]
     gaps = [
@@ -229,13 +237,12 @@ def _arm(
     log: BanditLog,
     target: Target,
     delta_hat: Floats | None,
-    reward_range: tuple[float, float] | None,
+    plan: Plan,
+    scanned: Scanned,
     level: float,
     logged: Logged,
 ) -> _Arm:
-    plan = make_plan(log, target, delta_hat, (), reward_range=reward_range)
     rows = Rows(())
-    scanned = scan(log, target, delta_hat, plan)
     refuse_no_overlap(float(scanned.plain.high[rows.weight]), target.name)
     by_draws = policy_stderr(log, target, delta_hat, plan)[-1]
     known = what_is_known(scanned, rows, plan)
@@ -281,20 +288,13 @@ class _Paired:
         )
 
 
-def _paired(
-    log: BanditLog,
-    arms: Sequence[_Arm],
-    delta_hat: Floats | None,
-    pairs: Sequence[tuple[int, int]],
-) -> _Paired:
+def _paired(source: Source, arms: Sequence[_Arm], pairs: Sequence[tuple[int, int]]) -> _Paired:
     """Two more passes: what each model's fit does, and all contributions side by side."""
-    makers = [blocks(log, arm.target, delta_hat) for arm in arms]
-    pulls = [_leverage(arm, own) for arm, own in zip(arms, makers, strict=True)]
+    pulls = _leverages(source, arms)
     lost = any(arm.unsupported > 0.0 for arm in arms)
 
-    def of_block(block: Block) -> _Paired:
-        place = (block.log.first_row - log.first_row) // BLOCK
-        own = [block, *(maker[place]() for maker in makers[1:])]
+    def of_blocks(own: list[Block]) -> _Paired:
+        log = own[0].log
         x = [_contribution(part, arm) for part, arm in zip(own, arms, strict=True)]
         moved = [
             values + influence(part, arm.plan.recalibration, pull)[0]
@@ -304,22 +304,28 @@ def _paired(
         if lost:
             _add_unsupported(own, pairs, above, below)
         chunks = [pairs[start : start + _CHUNK] for start in range(0, len(pairs), _CHUNK)]
-        reward = block.log.reward
         return _Paired(
-            tuple(_moments_of(block.log, [*x, reward], chunk) for chunk in chunks),
-            tuple(_moments_of(block.log, [*moved, reward], chunk) for chunk in chunks),
+            tuple(_moments_of(log, [*x, log.reward], chunk) for chunk in chunks),
+            tuple(_moments_of(log, [*moved, log.reward], chunk) for chunk in chunks),
             above,
             below,
         )
 
-    return functools.reduce(_Paired.__add__, each_block(of_block, makers[0]))
+    return functools.reduce(_Paired.__add__, each_block(of_blocks, source.blocks()))
 
 
-def _leverage(arm: _Arm, makers: list[Callable[[], Block]]) -> Floats:
-    def of_block(block: Block) -> Pull:
-        return Pull.of(block, arm.plan.recalibration, np.array([arm.M]))
+def _leverages(source: Source, arms: Sequence[_Arm]) -> list[Floats]:
+    def of_blocks(own: list[Block]) -> list[Pull]:
+        return [
+            Pull.of(block, arm.plan.recalibration, np.array([arm.M]))
+            for block, arm in zip(own, arms, strict=True)
+        ]
 
-    return functools.reduce(Pull.__add__, each_block(of_block, makers)).leverage(arm.plan.sampled)
+    def added(one: list[Pull], other: list[Pull]) -> list[Pull]:
+        return [a + b for a, b in zip(one, other, strict=True)]
+
+    pulls = functools.reduce(added, each_block(of_blocks, source.blocks()))
+    return [pull.leverage(arm.plan.sampled) for pull, arm in zip(pulls, arms, strict=True)]
 
 
 def _moments_of(log: BanditLog, x: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> Moments:

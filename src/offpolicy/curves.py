@@ -90,7 +90,7 @@ def sweep(
     need_log(log)
     delta_hat = resolve_prediction(log, prediction)
     target = resolve(log, policy, policy if isinstance(policy, str) else "policy")
-    have = available_columns(log, target, delta_hat)
+    have = available_columns(whole_block(log, target, delta_hat))
     if name == "SB":
         choose_estimators(["SB(tau=0)"], have)
         if grid is not None:

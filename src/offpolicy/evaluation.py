@@ -12,20 +12,21 @@ from offpolicy import intervals
 from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator
 from offpolicy.inputs import need_log, resolve_prediction
-from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments
 from offpolicy.onepass import Rows, Scanned, scan
-from offpolicy.plan import Centre, Plan, make_plan
+from offpolicy.plan import Centre, Plan, make_plan, range_of_rewards, sample_of
 from offpolicy.policies import Target, resolve
 from offpolicy.results import Estimate, Headline, Logged, Result, Tuned
 from offpolicy.rowwise import check_kind, interval_of
-from offpolicy.scan import effective_size, refuse_no_overlap
+from offpolicy.scan import Block, effective_size, refuse_no_overlap
+from offpolicy.sources import InMemory
 from offpolicy.trust import (
     chosen_place,
     degrees_of,
     make_headline,
     own_mean,
+    stderr_of,
     trusted,
     what_is_known,
 )
@@ -95,15 +96,18 @@ def evaluate(
     if len({str(name) for name in policies}) < len(policies):
         raise ParameterError("Two policies have the same name; every name must be different.")
     targets = [resolve(log, one, str(name)) for name, one in policies.items()]
-    logged = logged_of(log, level)
-    answers = []
-    for target in targets:
-        members = choose_estimators(estimators, available_columns(log, target, delta_hat))
-        answers.append(
-            _evaluate_one(
-                log, target, delta_hat, members, level, interval, reward_range, tuning, logged
-            )
-        )
+    source = InMemory(log, targets, delta_hat)
+    rewards = range_of_rewards(source, reward_range)
+    plans = []
+    for block in sample_of(source):
+        members = choose_estimators(estimators, available_columns(block))
+        plans.append(make_plan(block, source.n, rewards, members, rule=tuning))
+    scans = scan(source, plans)
+    logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
+    answers = [
+        _answer(log, target, delta_hat, plan, scanned, level, interval, logged)
+        for target, plan, scanned in zip(targets, plans, scans, strict=True)
+    ]
     return Result(
         tuple(row for answer in answers for row in answer.estimates),
         logged,
@@ -112,13 +116,13 @@ def evaluate(
     )
 
 
-def available_columns(log: BanditLog, target: Target, delta_hat: Floats | None) -> frozenset[str]:
+def available_columns(block: Block) -> frozenset[str]:
     """Which of the columns that estimators may need are at hand."""
     have = {
-        "propensity": log.propensity is not None,
-        "logging": log.logging is not None,
-        "policy": target.flat is not None,
-        "prediction": delta_hat is not None,
+        "propensity": block.log.propensity is not None,
+        "logging": block.log.logging is not None,
+        "policy": block.target.flat is not None,
+        "prediction": block.delta_hat is not None,
     }
     return frozenset(name for name, there in have.items() if there)
 
@@ -193,20 +197,17 @@ class Answer(NamedTuple):
     tuned: list[Tuned]
 
 
-def _evaluate_one(
+def _answer(
     log: BanditLog,
     target: Target,
     delta_hat: Floats | None,
-    members: tuple[Estimator, ...],
+    plan: Plan,
+    scanned: Scanned,
     level: float,
     kind: str,
-    reward_range: tuple[float, float] | None,
-    rule: str,
     logged: Logged,
 ) -> Answer:
-    plan = make_plan(log, target, delta_hat, members, reward_range=reward_range, rule=rule)
     rows = Rows(plan.members)
-    scanned = scan(log, target, delta_hat, plan)
     plain = scanned.plain
     if any("propensity" in member.needs for member in plan.members):
         refuse_no_overlap(float(plain.high[rows.weight]), target.name)
@@ -271,7 +272,7 @@ def policy_stderr(
         flat = replicate()
         if not flat[log.chosen_index].any():
             return [math.inf] * (len(plan.members) + 1)
-        scanned = scan(log, Target(target.name, flat), delta_hat, plan)
+        (scanned,) = scan(InMemory(log, [Target(target.name, flat)], delta_hat), [plan])
         own = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
         place = chosen_place(scanned, Rows(plan.members))
         values.append([*own, float(scanned.grid.mean[place])])
@@ -281,8 +282,7 @@ def policy_stderr(
     return [math.sqrt(v) if math.isfinite(v) else math.inf for v in spread]
 
 
-def logged_of(log: BanditLog, level: float) -> Logged:
-    """How the policy that wrote the log did."""
-    moments = Moments.of(log.reward[None, :], log.row_weight, log.group, groups=GROUPS)
-    value, stderr = float(moments.mean[0]), math.sqrt(moments.variance_of(np.ones(1)))
-    return Logged(len(log), value, stderr, intervals.normal(value, stderr, level))
+def logged_of(moments: Moments, row: int, n: int, level: float) -> Logged:
+    """How the policy that wrote the log did: ``row`` of the moments holds the reward."""
+    value, stderr = float(moments.mean[row]), stderr_of(moments, row)
+    return Logged(n, value, stderr, intervals.normal(value, stderr, level))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,10 @@ import numpy as np
 from offpolicy.bands import GRID, Bands
 from offpolicy.estimators import Estimator
 from offpolicy.labels import GROUPS
-from offpolicy.log import BanditLog
 from offpolicy.moments import Moments
 from offpolicy.plan import Plan, look_at
-from offpolicy.policies import Target
-from offpolicy.scan import Block, blocks, contributions, each_block
-from offpolicy.weights import Floats
+from offpolicy.scan import Block, contributions, each_block
+from offpolicy.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class Rows:
 
     @property
     def total(self) -> int:
-        return 4 * len(self.members) + 2
+        return 4 * len(self.members) + 3
 
     @property
     def weight(self) -> int:
@@ -37,6 +36,11 @@ class Rows:
     def modelled(self) -> int:
         """The row of Σ πδ̃."""
         return 4 * len(self.members) + 1
+
+    @property
+    def reward(self) -> int:
+        """The row of the logged reward."""
+        return 4 * len(self.members) + 2
 
     def value(self, j: int) -> int:
         return j
@@ -74,13 +78,16 @@ class Scanned:
         )
 
 
-def scan(log: BanditLog, target: Target, delta_hat: Floats | None, plan: Plan) -> Scanned:
-    """The one pass."""
+def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:
+    """The one pass, for every policy of the source."""
 
-    def of_block(block: Block) -> Scanned:
-        return scan_block(block, plan)
+    def of_blocks(made: list[Block]) -> list[Scanned]:
+        return [scan_block(block, plan) for block, plan in zip(made, plans, strict=True)]
 
-    return functools.reduce(Scanned.__add__, each_block(of_block, blocks(log, target, delta_hat)))
+    def added(one: list[Scanned], other: list[Scanned]) -> list[Scanned]:
+        return [a + b for a, b in zip(one, other, strict=True)]
+
+    return functools.reduce(added, each_block(of_blocks, source.blocks()))
 
 
 def scan_block(block: Block, plan: Plan) -> Scanned:
@@ -90,7 +97,7 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
     look = look_at(block, plan.recalibration, plan.usual)
     modelled, residual = look.tilde.modelled, log.reward - look.tilde.chosen
     x = np.empty((rows.total, len(log)))
-    x[rows.weight], x[rows.modelled] = block.c, modelled
+    x[rows.weight], x[rows.modelled], x[rows.reward] = block.c, modelled, log.reward
     ratios: list[Moments | None] = []
     for j, (member, part) in enumerate(zip(plan.members, parts, strict=True)):
         x[rows.value(j)] = part.value

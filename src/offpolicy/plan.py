@@ -1,9 +1,8 @@
 """The plan: what must be fixed before the one scan of a log.
 
-Made from a sample of at most 200,000 decisions with four million candidates (the whole log when
-it is smaller): the range of
-rewards, the recalibrated model, the parameters of estimators that were left open, and the centres
-of the self-normalised ones. Everything in it is a few hundred numbers.
+Made from a sample (`offpolicy.sources`) of at most 200,000 decisions with four million candidates
+(the whole log when it is smaller): the recalibrated model, the parameters of estimators that were
+left open, and the centres of the self-normalised ones. Everything in it is a few hundred numbers.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ import numpy as np
 
 from offpolicy.bands import BANDS, EDGES, GRID, Bands
 from offpolicy.calibration import FOLDS, Prediction, Recalibration
-from offpolicy.errors import LogError, OffpolicyError, ParameterError
+from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator, parse
 from offpolicy.influence import fit_variance
-from offpolicy.labels import hash_rows
-from offpolicy.log import BanditLog
-from offpolicy.policies import Target
 from offpolicy.results import Tuned
-from offpolicy.scan import Block, whole_block
+from offpolicy.scan import Block
+from offpolicy.sources import Source, thinned, width_of
 from offpolicy.tuning import tune
 from offpolicy.weights import Floats
 
@@ -50,22 +47,17 @@ class RewardRange(NamedTuple):
         return self.high - self.low
 
 
-def range_of_rewards(log: BanditLog, declared: tuple[float, float] | None = None) -> RewardRange:
+def range_of_rewards(source: Source, declared: tuple[float, float] | None = None) -> RewardRange:
     """The range declared, else 0 and 1 if there are no other rewards, else what was observed."""
-    low, high = float(log.reward.min()), float(log.reward.max())
+    low, high, binary = source.rewards
     if declared is not None:
         a, b = (float(end) for end in declared)
         if not (math.isfinite(a) and math.isfinite(b) and a < b):
             raise ParameterError(f"reward_range is ({a}, {b}); it must be a low and a high end.")
         if low < a or high > b:
-            outside = (log.reward < a) | (log.reward > b)
-            row = int(np.argmax(outside))
-            raise LogError(
-                f"reward, row {row}: {log.reward[row]} is outside the declared range [{a:g}, "
-                f"{b:g}] ({int(outside.sum()):,} of {len(log):,} rows are). Correct either."
-            )
+            raise LogError(f"{source.find_reward_outside(a, b)} Correct either.")
         return RewardRange(a, b, "declared")
-    if low >= 0.0 and high <= 1.0 and bool(((log.reward == 0.0) | (log.reward == 1.0)).all()):
+    if binary:
         return RewardRange(0.0, 1.0, "binary")
     return RewardRange(low, high, "observed")
 
@@ -73,8 +65,8 @@ def range_of_rewards(log: BanditLog, declared: tuple[float, float] | None = None
 class Centre(NamedTuple):
     """What a ratio is near to, Σcρ/Σc and the mean of c, so that little of it remains to be found.
 
-    Taken from the log itself: the ratio that remains is then 0 but for rounding, and its variance
-    that of a single column, so no digits are lost to cancellation.
+    Taken from the sample, or the whole log if that is all of it: the ratio that remains is then
+    near 0, and its variance nearly that of a single column, so no digits are lost to cancellation.
     """
 
     ratio: float = 0.0
@@ -100,35 +92,40 @@ class Plan:
     """For each member, how its parameter was chosen; None if it came with one."""
 
 
+def sample_of(source: Source) -> list[Block]:
+    """The rows that plans are made from, for every policy of the source; checked."""
+    size = _at_most(SAMPLE, SAMPLE_CANDIDATES, source.width)
+    sample = source.sample(size)
+    for block in sample:
+        block.check_whole()
+    return sample
+
+
 def make_plan(
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
+    sample: Block,
+    n: int,
+    rewards: RewardRange,
     members: Sequence[Estimator],
     *,
-    reward_range: tuple[float, float] | None = None,
     rule: str = "theory",
 ) -> Plan:
-    """Look at (a sample of) the log and fix what must be fixed."""
-    n = len(log)
-    rewards = range_of_rewards(log, reward_range)
-    width = int(log.offsets[-1]) / n
-    sample = _sampled(log, target, delta_hat, _at_most(SAMPLE, SAMPLE_CANDIDATES, width))
-    _check(sample, whole_block(log, target, delta_hat))
+    """Look at a sample of a log of ``n`` decisions and fix what must be fixed."""
+    log, width = sample.log, width_of(sample.log.offsets)
     recalibration = Recalibration.fitted(
-        sample.log, sample.target.flat, sample.delta_hat, (rewards.low, rewards.high)
+        log, sample.target.flat, sample.delta_hat, (rewards.low, rewards.high)
     )
-    noise = _fit_variance(log, target, delta_hat, recalibration, len(sample.log))
-    tuned: list[Tuned | None] = []
+    noise = np.zeros(len(GRID))
+    if log.propensity is not None:
+        part = thinned(sample, _at_most(FIT_ROWS, FIT_CANDIDATES, width))
+        noise = fit_variance(part, recalibration, GRID) * (len(part.log) / len(log))
+    tuned: list[Tuned | None] = [None] * len(members)
     if any(not member.resolved for member in members):
-        part = _sampled(log, target, delta_hat, _at_most(SAMPLE, TUNING_CANDIDATES, width))
+        part = thinned(sample, _at_most(SAMPLE, TUNING_CANDIDATES, width))
         look = look_at(part, recalibration)
         curve = headline_curve(look, n)
-        for member in members:
-            tuned.append(
-                None
-                if member.resolved
-                else tune(
+        for j, member in enumerate(members):
+            if not member.resolved:
+                tuned[j] = tune(
                     member,
                     part,
                     look.tilde,
@@ -138,42 +135,21 @@ def make_plan(
                     rule=rule,
                     headline=float(curve.value[curve.best]),
                 )
-            )
-    else:
-        tuned = [None] * len(members)
     resolved = tuple(
         member if choice is None else parse(choice.estimator)
         for member, choice in zip(members, tuned, strict=True)
     )
-    centres = tuple(_centre(log, target, delta_hat, member) for member in resolved)
-    usual = usual_reward(sample.log.reward)
     return Plan(
         n,
         rewards,
-        usual,
+        usual_reward(log.reward),
         recalibration,
-        len(sample.log),
+        len(log),
         noise,
         resolved,
-        centres,
+        tuple(_centre(sample, member) for member in resolved),
         tuple(tuned),
     )
-
-
-def _fit_variance(
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
-    recalibration: Recalibration,
-    sampled: int,
-) -> Floats:
-    """From some of the ``sampled`` rows, for all of them."""
-    if log.propensity is None:
-        return np.zeros(len(GRID))
-    width = int(log.offsets[-1]) / len(log)
-    few = _at_most(FIT_ROWS, FIT_CANDIDATES, width)
-    part = _sampled(log, target, delta_hat, min(few, sampled))
-    return fit_variance(part, recalibration, GRID) * (len(part.log) / sampled)
 
 
 def _at_most(decisions: int, candidates: int, width: float) -> int:
@@ -186,15 +162,6 @@ def usual_reward(reward: Floats) -> float | None:
     nothing, where clicks are rare."""
     middle = float(np.partition(reward, (len(reward) - 1) // 2)[(len(reward) - 1) // 2])
     return middle if 2 * np.count_nonzero(reward == middle) >= len(reward) else None
-
-
-def _check(sample: Block, whole: Block) -> None:
-    """Raise if π or δ̂ are malformed, naming the row of the whole log."""
-    try:
-        sample.check_whole()
-    except OffpolicyError:
-        whole.check_whole()
-        raise
 
 
 class Look(NamedTuple):
@@ -298,35 +265,16 @@ def curve_from(value: Floats, modelled: float, bands: Bands, n: int) -> Headline
     )
 
 
-def _sampled(log: BanditLog, target: Target, delta_hat: Floats | None, size: int) -> Block:
-    """The whole log, or, if that is larger, about ``size`` of its decisions by a hash."""
-    if len(log) <= size:
-        return whole_block(log, target, delta_hat)
-    # A second hash of the position, apart from the one that makes buckets.
-    order = hash_rows(log.first_row, len(log), salt=1, buckets=2**32)
-    rows = np.flatnonzero(order < size / len(log) * 2.0**32)
-    flat = log.candidates_of(rows)
-    return whole_block(
-        log.take(rows),
-        target._replace(
-            flat=None if target.flat is None else target.flat[flat],
-            chosen=None if target.chosen is None else target.chosen[rows],
-            leave_one_out=None,
-        ),
-        None if delta_hat is None else delta_hat[flat],
-    )
-
-
-def _centre(log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator) -> Centre:
+def _centre(sample: Block, member: Estimator) -> Centre:
     if not member.self_normalised:
         return Centre()
-    whole = whole_block(log, target, delta_hat)
+    log = sample.log
     omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
     residual = log.reward
     with np.errstate(over="ignore", invalid="ignore"):
         if member.imputes is not None:
-            residual = residual - whole.delta_hat_chosen
-        total = float((omega * whole.c).sum())
-        ratio = float((omega * whole.c * residual).sum() / total) if total > 0.0 else math.nan
+            residual = residual - sample.delta_hat_chosen
+        total = float((omega * sample.c).sum())
+        ratio = float((omega * sample.c * residual).sum() / total) if total > 0.0 else math.nan
         weight = total / float(omega.sum())
     return Centre(ratio, weight) if math.isfinite(ratio) else Centre()

@@ -7,9 +7,11 @@ are merged in row order, so the answer is the same whatever the number of thread
 from __future__ import annotations
 
 import functools
+import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -34,6 +36,7 @@ SMALL = 200_000
 _NOTHING: Floats = np.empty(0)
 _PI_ONLY = ("all", "scaled")
 
+Made = TypeVar("Made")
 Outcome = TypeVar("Outcome")
 
 
@@ -85,7 +88,11 @@ def whole_block(log: BanditLog, target: Target, delta_hat: Floats | None) -> Blo
     return Block(log, target, delta_hat, check_whole, compiled=False)
 
 
-def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> list[Callable[[], Block]]:
+Maker = Callable[[], Block]
+"""Makes a block when it is wanted."""
+
+
+def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> list[Maker]:
     """The log, a policy's probabilities and the predictions, block by block, yet to be made.
 
     Small logs are checked here; large ones by the compiled pass over them.
@@ -129,19 +136,33 @@ def is_large(log: BanditLog) -> bool:
 
 
 def each_block(
-    function: Callable[[Block], Outcome], makers: list[Callable[[], Block]]
+    function: Callable[[Made], Outcome], makers: Iterable[Callable[[], Made]]
 ) -> Iterator[Outcome]:
-    """``function`` of every block, in order, on all cores; a block lives only while it is used."""
+    """``function`` of every block, in order, on all cores; a block lives only while it is used,
+    and no more are begun than a few beyond those that are awaited."""
+    workers = os.cpu_count() or 1
+    remaining = iter(makers)
+    first = list(itertools.islice(remaining, 2))
+    if workers == 1 or len(first) < 2:
+        for make in itertools.chain(first, remaining):
+            yield function(make())
+        return
 
-    def run(make: Callable[[], Block]) -> Outcome:
+    def run(make: Callable[[], Made]) -> Outcome:
         return function(make())
 
-    workers = min(os.cpu_count() or 1, len(makers))
-    if workers <= 1:
-        yield from map(run, makers)
-        return
     with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(run, makers)
+        begun: deque[Future[Outcome]] = deque()
+        try:
+            for make in itertools.chain(first, remaining):
+                begun.append(pool.submit(run, make))
+                if len(begun) >= 2 * workers:
+                    yield begun.popleft().result()
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            for future in begun:
+                future.cancel()
 
 
 class Contributions(NamedTuple):

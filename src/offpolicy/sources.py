@@ -1,0 +1,174 @@
+"""Where blocks come from: a log, the policies asked about, and the reward model, in pieces.
+
+Every verb first looks at a sample, then walks over all blocks once. The sample is a matter of
+positions alone, eight stretches of the log, so that arrays and files of the same decisions have
+the same one, and of a file only a few places need be read.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy.errors import OffpolicyError
+from offpolicy.labels import hash_rows
+from offpolicy.log import BanditLog
+from offpolicy.policies import Target
+from offpolicy.scan import Block, Maker, blocks, whole_block
+from offpolicy.softmax import Ints
+from offpolicy.weights import Floats
+
+STRETCHES = 8
+"""In how many places a log is sampled."""
+_FIRST = 1024
+"""Decisions from which the number of candidates is judged."""
+
+
+class RewardSummary(NamedTuple):
+    """What is known of all rewards before any is used."""
+
+    low: float
+    high: float
+    binary: bool
+    """Whether all are 0 or 1."""
+
+    @classmethod
+    def of(cls, reward: Floats) -> RewardSummary:
+        low, high = float(reward.min()), float(reward.max())
+        inside = low >= 0.0 and high <= 1.0
+        return cls(low, high, inside and bool(((reward == 0.0) | (reward == 1.0)).all()))
+
+
+class Source(ABC):
+    """A log that can be sampled and walked over, with its policies and its model."""
+
+    names: tuple[str, ...]
+    """Of the policies."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of decisions."""
+
+    @property
+    @abstractmethod
+    def width(self) -> float:
+        """Candidates a decision, about."""
+
+    @property
+    @abstractmethod
+    def rewards(self) -> RewardSummary: ...
+
+    @abstractmethod
+    def find_reward_outside(self, low: float, high: float) -> str:
+        """A sentence about the first reward that is not within these."""
+
+    @abstractmethod
+    def sample(self, size: int) -> list[Block]:
+        """The rows of `stretches`, for each policy."""
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Callable[[], list[Block]]]:
+        """All rows in order, for each policy, yet to be made."""
+
+
+class InMemory(Source):
+    """A `BanditLog`, and policies and model resolved on it."""
+
+    def __init__(self, log: BanditLog, targets: Sequence[Target], delta_hat: Floats | None) -> None:
+        self.log, self.targets, self.delta_hat = log, tuple(targets), delta_hat
+        self.names = tuple(target.name for target in targets)
+
+    @property
+    def n(self) -> int:
+        return len(self.log)
+
+    @property
+    def width(self) -> float:
+        return width_of(self.log.offsets)
+
+    @functools.cached_property
+    def rewards(self) -> RewardSummary:
+        return RewardSummary.of(self.log.reward)
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        reward = self.log.reward
+        outside = (reward < low) | (reward > high)
+        row = int(np.argmax(outside))
+        return (
+            f"reward, row {row}: {reward[row]} is outside the declared range [{low:g}, {high:g}] "
+            f"({int(outside.sum()):,} of {len(reward):,} rows are)."
+        )
+
+    def sample(self, size: int) -> list[Block]:
+        wholes = [whole_block(self.log, target, self.delta_hat) for target in self.targets]
+        if self.n <= size:
+            return wholes
+        rows = np.concatenate([np.arange(a, b) for a, b in stretches(self.n, size)])
+        return [part_of(whole, rows) for whole in wholes]
+
+    def blocks(self) -> Iterator[Callable[[], list[Block]]]:
+        makers = [blocks(self.log, target, self.delta_hat) for target in self.targets]
+
+        def made(place: Sequence[Maker]) -> list[Block]:
+            return [make() for make in place]
+
+        return (functools.partial(made, place) for place in zip(*makers, strict=True))
+
+
+def stretches(n: int, size: int) -> list[tuple[int, int]]:
+    """Where to look at about ``size`` of ``n`` rows: all, or one stretch in each eighth."""
+    if n <= size:
+        return [(0, n)]
+    each = max(size // STRETCHES, 1)
+    found = []
+    for part in range(min(STRETCHES, size)):
+        first, last = part * n // STRETCHES, (part + 1) * n // STRETCHES
+        room = max(last - first - each, 0) + 1
+        start = first + int(hash_rows(part, 1, salt=1, buckets=2**32)[0]) * room // 2**32
+        found.append((start, min(start + each, last)))
+    return found
+
+
+def width_of(offsets: Ints) -> float:
+    """Candidates a decision, judged from the first ones alone."""
+    few = min(len(offsets) - 1, _FIRST)
+    return int(offsets[few] - offsets[0]) / few
+
+
+def thinned(block: Block, size: int) -> Block:
+    """At most ``size`` of the rows of a block, evenly spread."""
+    n = len(block.log)
+    if n <= size:
+        return block
+    return part_of(block, np.linspace(0, n - 1, size).astype(np.int64))
+
+
+def part_of(block: Block, rows: Ints) -> Block:
+    """Some rows of a block, as a block of its own; what is malformed is named by its old row."""
+    log, target = block.log, block.target
+    flat = log.candidates_of(rows)
+    part = whole_block(
+        log.take(rows),
+        target._replace(
+            flat=None if target.flat is None else target.flat[flat],
+            chosen=None if target.chosen is None else target.chosen[rows],
+            leave_one_out=None,
+        ),
+        None if block.delta_hat is None else block.delta_hat[flat],
+    )
+    check = part.check_whole
+
+    def check_whole() -> None:
+        try:
+            check()
+        except OffpolicyError:
+            block.check_whole()
+            raise
+
+    part.check_whole = check_whole
+    return part
