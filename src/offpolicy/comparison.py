@@ -37,18 +37,16 @@ from offpolicy.differences import CANNOT_TELL, LOGGED, NOT_DECIDED, Comparison, 
 from offpolicy.errors import MissingColumnError, ParameterError, did_you_mean
 from offpolicy.evaluation import logged_of, policy_stderr
 from offpolicy.influence import Pull, influence
-from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.intervals import Interval
 from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments
 from offpolicy.onepass import Rows, Scanned, scan
 from offpolicy.plan import Plan, RewardRange, make_plan, range_of_rewards, sample_of
-from offpolicy.policies import Target, resolve
 from offpolicy.results import Headline, Logged
 from offpolicy.scan import Block, each_block, refuse_no_overlap
 from offpolicy.softmax import decision_of_candidate
-from offpolicy.sources import InMemory, Source
+from offpolicy.sources import LogScan, Source, source_of
 from offpolicy.trust import (
     FEWEST_REWARDED,
     degrees_of,
@@ -67,7 +65,7 @@ _POWER_80 = NormalDist().inv_cdf(0.8)
 
 
 def compare(
-    log: BanditLog,
+    log: BanditLog | LogScan,
     policies: Mapping[str, Any],
     *,
     prediction: Any = None,
@@ -111,30 +109,26 @@ def compare(
     'new is better than old'
     """
     intervals.check_level(level)
-    need_log(log)
     if multiplicity not in MULTIPLICITY:
         raise ParameterError(
             f'multiplicity is "{multiplicity}"; it must be {" or ".join(MULTIPLICITY)}.'
         )
     names = _names(policies)
     pairs = _pairs(names, baseline)
-    if log.propensity is None:
+    source = source_of(log, dict(zip(names, policies.values(), strict=True)), prediction)
+    samples = sample_of(source)
+    if samples[0].log.propensity is None:
         raise MissingColumnError(
             "compare needs the propensity of the chosen action: without it nothing says how a "
             "policy other than the logged one would have done."
         )
-    delta_hat = resolve_prediction(log, prediction)
-    targets = [
-        resolve(log, policy, name) for name, policy in zip(names, policies.values(), strict=True)
-    ]
-    source = InMemory(log, targets, delta_hat)
     rewards = range_of_rewards(source, reward_range)
-    plans = [make_plan(block, source.n, rewards, ()) for block in sample_of(source)]
+    plans = [make_plan(block, source.n, rewards, ()) for block in samples]
     scans = scan(source, plans)
     logged = logged_of(scans[0].plain, Rows(()).reward, source.n, level)
     arms = [
-        _arm(log, target, delta_hat, plan, scanned, level, logged)
-        for target, plan, scanned in zip(targets, plans, scans, strict=True)
+        _arm(source, k, plan, scanned, level, logged)
+        for k, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
     ]
     paired = _paired(source, arms, pairs)
     ran = _Side(LOGGED, logged.stderr**2, logged.stderr**2)
@@ -144,7 +138,7 @@ def compare(
         for j, (a, b) in enumerate(pairs)
     ]
     return Comparison(
-        _judged(gaps, len(log), level, multiplicity),
+        _judged(gaps, source.n, level, multiplicity),
         tuple(arm.headline for arm in arms),
         logged,
         level,
@@ -225,7 +219,6 @@ class _Side:
 class _Arm(NamedTuple):
     """A policy, planned and scanned."""
 
-    target: Target
     plan: Plan
     M: float
     unsupported: float
@@ -234,23 +227,23 @@ class _Arm(NamedTuple):
 
 
 def _arm(
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
+    source: Source,
+    k: int,
     plan: Plan,
     scanned: Scanned,
     level: float,
     logged: Logged,
 ) -> _Arm:
     rows = Rows(())
-    refuse_no_overlap(float(scanned.plain.high[rows.weight]), target.name)
-    by_draws = policy_stderr(log, target, delta_hat, plan)[-1]
+    name = source.names[k]
+    refuse_no_overlap(float(scanned.plain.high[rows.weight]), name)
+    by_draws = policy_stderr(source, k, plan)[-1]
     known = what_is_known(scanned, rows, plan)
-    headline = make_headline(target.name, scanned, rows, plan, known, by_draws, level, logged)
+    headline = make_headline(name, scanned, rows, plan, known, by_draws, level, logged)
     curve = known.curve
     unsupported, guess = (float(x) / scanned.bands.weight for x in scanned.bands.unsupported)
     side = _Side(
-        name=target.name,
+        name=name,
         observed=stderr_of(scanned.grid, curve.best) ** 2,
         planned=float(curve.variance[curve.best]),
         bias=headline.bias,
@@ -259,7 +252,7 @@ def _arm(
         guess=guess,
         headline=headline,
     )
-    return _Arm(target, plan, headline.M, unsupported, side, headline)
+    return _Arm(plan, headline.M, unsupported, side, headline)
 
 
 # -- all pairs, in one pass ------------------------------------------------------------------

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from offpolicy import intervals
 from offpolicy.errors import EstimatorError, LogError, ParameterError
 from offpolicy.estimators import Estimator, as_estimator
-from offpolicy.evaluation import available_columns, choose_estimators
+from offpolicy.evaluation import choose_estimators
 from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.intervals import Interval
 from offpolicy.labels import GROUPS
@@ -90,7 +90,7 @@ def sweep(
     need_log(log)
     delta_hat = resolve_prediction(log, prediction)
     target = resolve(log, policy, policy if isinstance(policy, str) else "policy")
-    have = available_columns(whole_block(log, target, delta_hat))
+    have = whole_block(log, target, delta_hat).columns
     if name == "SB":
         choose_estimators(["SB(tau=0)"], have)
         if grid is not None:

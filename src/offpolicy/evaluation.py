@@ -11,16 +11,15 @@ import numpy as np
 from offpolicy import intervals
 from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator
-from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments
 from offpolicy.onepass import Rows, Scanned, scan
 from offpolicy.plan import Centre, Plan, make_plan, range_of_rewards, sample_of
-from offpolicy.policies import Target, resolve
+from offpolicy.policies import Target
 from offpolicy.results import Estimate, Headline, Logged, Result, Tuned
 from offpolicy.rowwise import check_kind, interval_of
-from offpolicy.scan import Block, effective_size, refuse_no_overlap
-from offpolicy.sources import InMemory
+from offpolicy.scan import effective_size, refuse_no_overlap
+from offpolicy.sources import InMemory, LogScan, Source, source_of
 from offpolicy.trust import (
     chosen_place,
     degrees_of,
@@ -31,14 +30,13 @@ from offpolicy.trust import (
     what_is_known,
 )
 from offpolicy.tuning import check_rule
-from offpolicy.weights import Floats
 
 DEFAULT_ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB", "CAB-DR")
 """What is computed unless asked otherwise, as far as the columns allow."""
 
 
 def evaluate(
-    log: BanditLog,
+    log: BanditLog | LogScan,
     policy: Any,
     *,
     prediction: Any = None,
@@ -52,7 +50,7 @@ def evaluate(
 
     Parameters
     ----------
-    log : BanditLog
+    log : BanditLog, or files as read by `read_log`
     policy
         A policy (`offpolicy.policies`), an array of probabilities ((n, K), flat, or (n,) for the
         chosen action only), a column name, a fitted classifier, or a mapping of names to these.
@@ -84,29 +82,19 @@ def evaluate(
     0.95
     """
     intervals.normal_quantile(level)
-    need_log(log)
-    check_kind(interval, log)
     check_rule(tuning)
-    delta_hat = resolve_prediction(log, prediction)
-    policies = dict(policy) if isinstance(policy, Mapping) else {"policy": policy}
-    if isinstance(policy, str):
-        policies = {policy: policy}
-    if not policies:
-        raise ParameterError("There is no policy to evaluate.")
-    if len({str(name) for name in policies}) < len(policies):
-        raise ParameterError("Two policies have the same name; every name must be different.")
-    targets = [resolve(log, one, str(name)) for name, one in policies.items()]
-    source = InMemory(log, targets, delta_hat)
+    source = source_of(log, named_policies(policy), prediction)
     rewards = range_of_rewards(source, reward_range)
     plans = []
     for block in sample_of(source):
-        members = choose_estimators(estimators, available_columns(block))
+        check_kind(interval, block.log, in_memory=isinstance(source, InMemory))
+        members = choose_estimators(estimators, block.columns)
         plans.append(make_plan(block, source.n, rewards, members, rule=tuning))
     scans = scan(source, plans)
     logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
     answers = [
-        _answer(log, target, delta_hat, plan, scanned, level, interval, logged)
-        for target, plan, scanned in zip(targets, plans, scans, strict=True)
+        _answer(source, j, plan, scanned, level, interval, logged)
+        for j, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
     ]
     return Result(
         tuple(row for answer in answers for row in answer.estimates),
@@ -116,15 +104,16 @@ def evaluate(
     )
 
 
-def available_columns(block: Block) -> frozenset[str]:
-    """Which of the columns that estimators may need are at hand."""
-    have = {
-        "propensity": block.log.propensity is not None,
-        "logging": block.log.logging is not None,
-        "policy": block.target.flat is not None,
-        "prediction": block.delta_hat is not None,
-    }
-    return frozenset(name for name, there in have.items() if there)
+def named_policies(policy: Any) -> dict[str, Any]:
+    """The policies asked about, by name."""
+    if isinstance(policy, str):
+        return {policy: policy}
+    policies = dict(policy) if isinstance(policy, Mapping) else {"policy": policy}
+    if not policies:
+        raise ParameterError("There is no policy to evaluate.")
+    if len({str(name) for name in policies}) < len(policies):
+        raise ParameterError("Two policies have the same name; every name must be different.")
+    return {str(name): one for name, one in policies.items()}
 
 
 def choose_estimators(
@@ -198,23 +187,21 @@ class Answer(NamedTuple):
 
 
 def _answer(
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
+    source: Source,
+    k: int,
     plan: Plan,
     scanned: Scanned,
     level: float,
     kind: str,
     logged: Logged,
 ) -> Answer:
-    rows = Rows(plan.members)
-    plain = scanned.plain
+    """About the k-th policy."""
+    name, rows, plain = source.names[k], Rows(plan.members), scanned.plain
     if any("propensity" in member.needs for member in plan.members):
-        refuse_no_overlap(float(plain.high[rows.weight]), target.name)
-    by_draws = policy_stderr(log, target, delta_hat, plan)
+        refuse_no_overlap(float(plain.high[rows.weight]), name)
+    by_draws = policy_stderr(source, k, plan)
     squares = plain.sum_of_squares()
-    exact = log.logging is not None and target.flat is not None
-    weighed = log.propensity is not None
+    exact, weighed = {"logging", "policy"} <= plan.columns, "propensity" in plan.columns
     known = what_is_known(scanned, rows, plan)
     estimates = []
     for j, member in enumerate(plan.members):
@@ -228,14 +215,14 @@ def _answer(
         )
         if kind != "default":
             span, covers = interval_of(
-                kind, member, log, target, delta_hat, plan,
+                kind, member, source, k, plan,
                 value=value, stderr=math.hypot(stderr, by_draws[j]), level=level,
                 degrees=degrees_of(plain),
             )  # fmt: skip
             trust = trust._replace(interval=span, covers=covers)
         estimates.append(
             Estimate(
-                policy=target.name,
+                policy=name,
                 estimator=str(member),
                 value=value,
                 stderr=stderr,
@@ -254,25 +241,26 @@ def _answer(
         )
     headline = None
     if weighed:
-        headline = make_headline(
-            target.name, scanned, rows, plan, known, by_draws[-1], level, logged
-        )
+        headline = make_headline(name, scanned, rows, plan, known, by_draws[-1], level, logged)
     return Answer(estimates, headline, [c for c in plan.tuned if c is not None])
 
 
-def policy_stderr(
-    log: BanditLog, target: Target, delta_hat: Floats | None, plan: Plan
-) -> list[float]:
+def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
     """Jackknife over the replicates of a policy that is known through draws only: for every
     estimator and, last, for the headline."""
+    nothing = [0.0] * (len(plan.members) + 1)
+    if not isinstance(source, InMemory):
+        return nothing
+    log, target = source.log, source.targets[k]
     if target.leave_one_out is None:
-        return [0.0] * (len(plan.members) + 1)
+        return nothing
     values = []
     for replicate in target.leave_one_out:
         flat = replicate()
         if not flat[log.chosen_index].any():
             return [math.inf] * (len(plan.members) + 1)
-        (scanned,) = scan(InMemory(log, [Target(target.name, flat)], delta_hat), [plan])
+        one = InMemory(log, [Target(target.name, flat)], source.delta_hat)
+        (scanned,) = scan(one, [plan])
         own = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
         place = chosen_place(scanned, Rows(plan.members))
         values.append([*own, float(scanned.grid.mean[place])])

@@ -14,7 +14,7 @@ from offpolicy.weights import Floats
 
 
 def need_log(log: object) -> None:
-    """Raise, saying how to make one, unless this is a log."""
+    """Raise, saying how to make one, unless this is a log in memory."""
     if not isinstance(log, BanditLog):
         raise ParameterError(
             f"A {type(log).__name__} is not a log. Make one with BanditLog.from_frame (any "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -183,12 +183,18 @@ def refuse_missing(
         )
 
 
-def hash_groups(cluster: NDArray[Any]) -> Ints:
+def hash_groups(cluster: NDArray[Any], known: Sequence[Hashable] | None = None) -> Ints:
     """Each row's group, 0 … 255: its cluster's own, or, if there are more clusters than groups,
-    one by a hash that is the same on every machine."""
+    one by a hash that is the same on every machine.
+
+    ``known`` are the clusters of the whole log, if this is a part of it; none, if there are many.
+    """
     unique, codes = encode(cluster, "cluster", "")
-    if len(unique) <= GROUPS:
+    if known is None and len(unique) <= GROUPS:
         return codes
+    if known:
+        place = {name: k for k, name in enumerate(known)}
+        return np.array([place[name] for name in unique], dtype=np.int64)[codes]
     group = [
         hashlib.blake2b(str(name).encode(), digest_size=1, person=b"cluster").digest()[0]
         for name in unique

@@ -78,6 +78,8 @@ class Plan:
     """All that one scan needs to know."""
 
     n: int
+    columns: frozenset[str]
+    """What is at hand: propensity, logging, policy, prediction."""
     reward_range: RewardRange
     usual: float | None
     """See `usual_reward`."""
@@ -141,6 +143,7 @@ def make_plan(
     )
     return Plan(
         n,
+        sample.columns,
         rewards,
         usual_reward(log.reward),
         recalibration,

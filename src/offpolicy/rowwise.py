@@ -20,6 +20,7 @@ from offpolicy.log import BanditLog
 from offpolicy.plan import Plan, RewardRange
 from offpolicy.policies import Target
 from offpolicy.scan import blocks, contributions, each_block, whole_block
+from offpolicy.sources import InMemory, Source
 from offpolicy.weights import Floats
 
 if TYPE_CHECKING:
@@ -36,11 +37,16 @@ _ROW_BY_ROW = ("bootstrap", "bca", "empirical-likelihood", "hoeffding", "empiric
                "betting", "sequence")  # fmt: skip
 
 
-def check_kind(kind: str, log: BanditLog) -> None:
+def check_kind(kind: str, log: BanditLog, *, in_memory: bool = True) -> None:
     """Raise unless intervals of this kind can be made for this log."""
     if kind not in KINDS:
         raise ParameterError(
             f'interval is "{kind}".{did_you_mean(kind, KINDS)} It can be {", ".join(KINDS)}.'
+        )
+    if not in_memory and kind not in ("default", "normal", "t"):
+        raise ParameterError(
+            f'interval="{kind}" needs all rows at once, and this log is read piece by piece. Use '
+            f'"default", "normal" or "t", or a log in memory (BanditLog.from_frame).'
         )
     if kind in _ROW_BY_ROW and (log.cluster is not None or log.row_weight is not None):
         what = "clusters" if log.cluster is not None else "row weights"
@@ -53,9 +59,8 @@ def check_kind(kind: str, log: BanditLog) -> None:
 def interval_of(
     kind: str,
     member: Estimator,
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
+    source: Source,
+    k: int,
     plan: Plan,
     *,
     value: float,
@@ -69,6 +74,8 @@ def interval_of(
     if kind == "t":
         text = f"{_OWN_MEAN}: sampling error, for large n"
         return intervals.student_t(value, stderr, level, degrees), text
+    assert isinstance(source, InMemory), "check_kind"
+    log, target, delta_hat = source.log, source.targets[k], source.delta_hat
     x = _rows(member, log, target, delta_hat, plan)
     if kind in ("bootstrap", "bca", "empirical-likelihood"):
         from offpolicy import bootstrap

@@ -51,6 +51,17 @@ class Block:
     """Raise if anything in the whole scan is malformed, naming the row."""
     compiled: bool
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """Which of the columns that estimators may need are at hand."""
+        have = {
+            "propensity": self.log.propensity is not None,
+            "logging": self.log.logging is not None,
+            "policy": self.target.flat is not None,
+            "prediction": self.delta_hat is not None,
+        }
+        return frozenset(name for name, there in have.items() if there)
+
     @cached_property
     def pi_chosen(self) -> Floats:
         """π of the chosen candidates."""

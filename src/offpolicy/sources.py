@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from offpolicy.errors import OffpolicyError
+from offpolicy.errors import OffpolicyError, ParameterError
+from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.labels import hash_rows
 from offpolicy.log import BanditLog
-from offpolicy.policies import Target
-from offpolicy.scan import Block, Maker, blocks, whole_block
+from offpolicy.policies import Target, resolve
+from offpolicy.scan import SMALL, Block, Maker, blocks, whole_block
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
@@ -120,14 +121,112 @@ class InMemory(Source):
         return (functools.partial(made, place) for place in zip(*makers, strict=True))
 
 
+class LogScan(ABC):
+    """A log that is read while it is walked over: files, or tables too large to hold.
+
+    Made by `offpolicy.read_log`. Policies and the reward model are columns of it, or objects
+    that answer for any part of a log.
+    """
+
+    source: str
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of decisions."""
+
+    @property
+    @abstractmethod
+    def rewards(self) -> RewardSummary: ...
+
+    @abstractmethod
+    def find_reward_outside(self, low: float, high: float) -> str:
+        """A sentence about the first reward that is not within these."""
+
+    @abstractmethod
+    def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
+        """Some stretches of the log as one, with these columns besides its own."""
+
+    @abstractmethod
+    def walk(self, extra: Sequence[str]) -> Iterator[Callable[[], BanditLog]]:
+        """All decisions in order, `offpolicy.scan.BLOCK` at a time, yet to be made."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A hash that changes when the log does."""
+
+
+class Streamed(Source):
+    """A `LogScan`, and policies and model that are resolved on every piece of it anew."""
+
+    def __init__(self, log: LogScan, policies: Mapping[str, Any], prediction: Any) -> None:
+        self.log, self.policies, self.prediction = log, dict(policies), prediction
+        self.names = tuple(policies)
+        named = [*policies.values(), prediction]
+        self.extra = list(dict.fromkeys(item for item in named if isinstance(item, str)))
+
+    @property
+    def n(self) -> int:
+        return len(self.log)
+
+    @functools.cached_property
+    def width(self) -> float:
+        return width_of(self.log.read([(0, min(self.n, _FIRST))], ()).offsets)
+
+    @property
+    def rewards(self) -> RewardSummary:
+        return self.log.rewards
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        return self.log.find_reward_outside(low, high)
+
+    def sample(self, size: int) -> list[Block]:
+        made = self._resolved(self.log.read(stretches(self.n, size), self.extra))
+        for block in made:
+            if block.target.leave_one_out is not None:
+                raise ParameterError(
+                    f"{block.target.name} is known by draws only, which takes a log in memory: "
+                    f"BanditLog.from_frame. Or give its probabilities."
+                )
+        return made
+
+    def blocks(self) -> Iterator[Callable[[], list[Block]]]:
+        compiled = self.n * self.width >= SMALL
+
+        def made(make: Callable[[], BanditLog]) -> list[Block]:
+            found = self._resolved(make())
+            for block in found:
+                block.compiled = compiled
+                if not compiled or block.target.flat is None or block.log.logging is None:
+                    block.check_whole()
+            return found
+
+        return (functools.partial(made, make) for make in self.log.walk(self.extra))
+
+    def _resolved(self, log: BanditLog) -> list[Block]:
+        delta_hat = resolve_prediction(log, self.prediction)
+        return [
+            whole_block(log, resolve(log, policy, name), delta_hat)
+            for name, policy in self.policies.items()
+        ]
+
+
+def source_of(log: BanditLog | LogScan, policies: Mapping[str, Any], prediction: Any) -> Source:
+    """The log with its policies and its model."""
+    if isinstance(log, LogScan):
+        return Streamed(log, policies, prediction)
+    need_log(log)
+    targets = [resolve(log, policy, name) for name, policy in policies.items()]
+    return InMemory(log, targets, resolve_prediction(log, prediction))
+
+
 def stretches(n: int, size: int) -> list[tuple[int, int]]:
     """Where to look at about ``size`` of ``n`` rows: all, or one stretch in each eighth."""
     if n <= size:
         return [(0, n)]
-    each = max(size // STRETCHES, 1)
-    found = []
-    for part in range(min(STRETCHES, size)):
-        first, last = part * n // STRETCHES, (part + 1) * n // STRETCHES
+    parts = min(STRETCHES, size)
+    each, found = size // parts, []
+    for part in range(parts):
+        first, last = part * n // parts, (part + 1) * n // parts
         room = max(last - first - each, 0) + 1
         start = first + int(hash_rows(part, 1, salt=1, buckets=2**32)[0]) * room // 2**32
         found.append((start, min(start + each, last)))

@@ -5,6 +5,7 @@ Rows are counted from 0. ``source`` names the file or frame, if there is one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,28 @@ EMPTY = "The log is empty: there is not one decision to learn from."
 SMALLEST_PROPENSITY = 1e-300
 
 
+class Stretch(str):
+    """The source of a log that is a stretch of one or several files: rows are counted in these."""
+
+    parts: tuple[tuple[int, int, str], ...]
+    """From which row of the log on, which row, of which file."""
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[int, int, str]]) -> Stretch:
+        stretch = cls(parts[0][2])
+        stretch.parts = tuple(parts)
+        return stretch
+
+    def locate(self, row: int) -> tuple[str, int]:
+        """The file of a row of the log, and its row there."""
+        begun, first, file = next(part for part in reversed(self.parts) if part[0] <= row)
+        return file, row - begun + first
+
+
 def where(source: str, column: str, row: int) -> str:
     """'clicks.parquet, reward, row 412'."""
+    if isinstance(source, Stretch):
+        source, row = source.locate(row)
     place = f"{column}, row {row}"
     return f"{source}, {place}" if source else place
 

@@ -1,0 +1,360 @@
+"""Parquet files of any size, scanned by DuckDB in this process.
+
+DuckDB reads, filters and decodes; it never adds: sums of floating-point numbers are ours, in the
+order of the rows, so that they are the same bytes whatever the threads and the batches.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from offpolicy import labels
+from offpolicy.columns import Columns
+from offpolicy.errors import LogError, ParameterError, did_you_mean
+from offpolicy.log import BanditLog
+from offpolicy.scan import BLOCK
+from offpolicy.softmax import Ints
+from offpolicy.sources import LogScan, RewardSummary
+from offpolicy.validation import EMPTY, Stretch
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+CHUNK = 65_536
+"""Rows of a file that are counted together where a condition picks some of them."""
+_BATCH = 122_880
+"""Rows that DuckDB hands over at a time: its own groups."""
+_ROLES = (
+    "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
+)  # fmt: skip
+
+
+class Chunk(NamedTuple):
+    """Rows ``start`` to ``stop`` of a file, of which ``rows`` meet the condition."""
+
+    file: int
+    start: int
+    stop: int
+    rows: int
+
+
+class ParquetScan(LogScan):
+    """A log in Parquet files, one row per decision. See `offpolicy.read_log`."""
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        columns: Columns | None = None,
+        *,
+        where: str | None = None,
+        memory: str | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.files = [str(file) for file in files]
+        self.columns, self.where = columns or Columns(), where
+        self.source = self.files[0] if len(self.files) == 1 else f"{len(self.files)} files"
+        self._memory, self._threads = memory, threads
+        self._same_columns()
+        if not len(self):
+            raise LogError(EMPTY)
+
+    def __repr__(self) -> str:
+        return f"ParquetScan({self.source}: {len(self):,} decisions)"
+
+    # -- what is known before reading ------------------------------------------------------
+
+    @functools.cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        settings: dict[str, Any] = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "preserve_insertion_order": True,
+        }
+        if self._memory is not None:
+            settings["memory_limit"] = self._memory
+        if self._threads is not None:
+            settings["threads"] = self._threads
+        try:
+            connection = duckdb.connect(":memory:", config=settings)
+        except duckdb.Error as problem:
+            raise ParameterError(f"memory or threads: {_first_line(problem)}") from None
+        connection.execute("SET lock_configuration = true")
+        return connection
+
+    def _sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """A query, its errors as ours."""
+        import duckdb
+
+        try:
+            return self._connection.cursor().sql(query)
+        except duckdb.Error as problem:
+            raise _as_log_error(problem, self.source) from None
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        import duckdb
+
+        try:
+            return self._sql(query).fetchall()
+        except duckdb.Error as problem:
+            raise _as_log_error(problem, self.source) from None
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        """All columns of the files."""
+        return [row[0] for row in self._rows(f"DESCRIBE SELECT * FROM {_scan(self.files)}")]
+
+    def _same_columns(self) -> None:
+        """Raise unless all files have the columns of the first, of the same types."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        first: dict[str, Any] = {}
+        for file in self.files:
+            try:
+                schema = pq.read_schema(file)
+            except (pa.ArrowException, OSError) as problem:
+                raise LogError(
+                    f"{file}: not a readable Parquet file ({_first_line(problem)})."
+                ) from None
+            own = {field.name: str(field.type) for field in schema}
+            first = first or own
+            for name in dict.fromkeys([*first, *own]):
+                if first.get(name) != own.get(name):
+                    raise LogError(
+                        f'{file}: column "{name}" holds {own.get(name, "nothing")}, but in '
+                        f"{self.files[0]} it holds {first.get(name, 'nothing')}. Files of one log "
+                        f"must have the same columns."
+                    )
+
+    def _role(self, role: str) -> str | None:
+        """The column that plays a role, if there is one."""
+        given: str | None = getattr(self.columns, role)
+        if given == "":
+            return None
+        name = given or role
+        if name in self._names:
+            return name
+        if given is None and role not in ("action", "reward"):
+            return None
+        raise self._missing(name, role)
+
+    def _missing(self, name: str, role: str = "") -> LogError:
+        what = f" (for {role})" if role and role != name else ""
+        return LogError(
+            f'{self.source}: there is no column "{name}"{what}.'
+            f"{did_you_mean(name, self._names)} The columns are {', '.join(self._names)}."
+        )
+
+    @functools.cached_property
+    def _own(self) -> list[str]:
+        """The columns that the log itself is made of."""
+        found = [self._role(role) for role in _ROLES]
+        return list(dict.fromkeys([*(name for name in found if name), *self.columns.context]))
+
+    @functools.cached_property
+    def _chunks(self) -> list[Chunk]:
+        """All rows, chunk by chunk."""
+        if self.where is None:
+            counts = self._rows(
+                f"SELECT file_name, num_rows FROM parquet_file_metadata({_listed(self.files)})"
+            )
+            return [Chunk(k, 0, int(rows), int(rows)) for k, (_, rows) in enumerate(counts)]
+        found = []
+        for k, file in enumerate(self.files):
+            counts = self._rows(
+                f"SELECT file_row_number // {CHUNK} AS chunk, count(*) FROM "
+                f"{_scan([file], numbered=True)} WHERE ({self.where}) GROUP BY chunk ORDER BY chunk"
+            )
+            found += [
+                Chunk(k, int(at) * CHUNK, (int(at) + 1) * CHUNK, int(rows)) for at, rows in counts
+            ]
+        return found
+
+    @functools.cached_property
+    def _starts(self) -> Ints:
+        """Position in the log of the first row of every chunk, and the number of rows."""
+        return np.concatenate([[0], np.cumsum([chunk.rows for chunk in self._chunks])]).astype(
+            np.int64
+        )
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @functools.cached_property
+    def rewards(self) -> RewardSummary:
+        reward = f"CAST({_quoted(str(self._role('reward')))} AS DOUBLE)"
+        ((low, high, binary),) = self._rows(
+            f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
+            f"FROM {_scan(self.files)}{self._condition}"
+        )
+        if low is None:
+            raise LogError(f"{self.source}, reward: there is not one value.")
+        return RewardSummary(float(low), float(high), bool(binary))
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        reward = _quoted(str(self._role("reward")))
+        for file in self.files:
+            found = self._rows(
+                f"SELECT file_row_number, {reward} FROM {_scan([file], numbered=True)} WHERE "
+                f"({self.where or 'true'}) AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
+            )
+            if found:
+                row, value = found[0]
+                return (
+                    f"{file}, reward, row {row}: {value} is outside the declared range [{low:g}, "
+                    f"{high:g}]."
+                )
+        return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
+
+    @functools.cached_property
+    def _clusters(self) -> tuple[Hashable, ...] | None:
+        """All clusters if they are few, none of them if they are many; None if there are none."""
+        name = self._role("cluster")
+        if name is None:
+            return None
+        some = self._sql(
+            f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {_scan(self.files)}"
+            f"{self._condition} LIMIT {labels.GROUPS + 1}"
+        ).to_arrow_table()
+        if len(some) > labels.GROUPS:
+            return ()
+        return labels.encode(np.asarray(some.column(0).to_numpy()), "cluster", self.source)[0]
+
+    @property
+    def _condition(self) -> str:
+        return "" if self.where is None else f" WHERE ({self.where})"
+
+    def fingerprint(self) -> str:
+        """Of paths, sizes, times of change and footers, columns and condition."""
+        digest = hashlib.sha256(repr((self.columns, self.where)).encode())
+        for file in self.files:
+            path = Path(file)
+            stat = path.stat()
+            digest.update(repr((file, stat.st_size, stat.st_mtime_ns)).encode())
+            with path.open("rb") as stream:
+                stream.seek(max(stat.st_size - 65_536, 0))
+                digest.update(stream.read())
+        return digest.hexdigest()
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _selected(self, extra: Sequence[str]) -> str:
+        for name in extra:
+            if name not in self._names:
+                raise self._missing(name)
+        return ", ".join(map(_quoted, dict.fromkeys([*self._own, *extra])))
+
+    def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
+        import pyarrow as pa
+
+        selected = self._selected(extra)
+        tables: list[pa.Table] = []
+        parts: list[tuple[int, int, str]] = []
+        places: list[Ints] = []
+        have = 0
+        for start, stop in ranges:
+            for table, file, row in self._stretch(start, stop, selected):
+                parts.append((have, row, file))
+                tables.append(table)
+                have += len(table)
+            places.append(np.arange(start, stop, dtype=np.int64))
+        log = self._log(pa.concat_tables(tables), Stretch.of(parts))
+        if "group" not in log.__dict__:
+            bucket = [labels.hash_rows(int(place[0]), len(place)) for place in places]
+            log.__dict__["bucket"] = np.concatenate(bucket)
+        return log
+
+    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, str, int]]:
+        """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
+        first = int(np.searchsorted(self._starts, start, side="right")) - 1
+        for k in range(first, len(self._chunks)):
+            chunk, begun = self._chunks[k], int(self._starts[k])
+            if begun >= stop:
+                return
+            low, high = max(start - begun, 0), min(stop - begun, chunk.rows)
+            if low >= high:
+                continue
+            whole = self.where is None
+            a, b = (chunk.start + low, chunk.start + high) if whole else (chunk.start, chunk.stop)
+            table = self._sql(
+                f"SELECT {selected} FROM {_scan([self.files[chunk.file]], numbered=True)} WHERE "
+                f"file_row_number >= {a} AND file_row_number < {b}"
+                f"{'' if whole else f' AND ({self.where})'}"
+            ).to_arrow_table()
+            yield (table if whole else table.slice(low, high - low)), self.files[chunk.file], a
+
+    def walk(self, extra: Sequence[str]) -> Iterator[Callable[[], BanditLog]]:
+        """Blocks of `BLOCK` rows, counted anew in every file."""
+        selected = self._selected(extra)
+        position = 0
+        for k, own in itertools.groupby(self._chunks, key=lambda chunk: chunk.file):
+            rows = sum(chunk.rows for chunk in own)
+            row = 0
+            for table in self._blocks(self.files[k], selected):
+                source = Stretch.of([(0, row, self.files[k])])
+                yield functools.partial(self._log, table, source, position)
+                row, position = row + len(table), position + len(table)
+            if row != rows:
+                raise LogError(
+                    f"{self.files[k]}: {row:,} rows were read where {rows:,} were counted. Was the "
+                    f"file changed meanwhile?"
+                )
+
+    def _blocks(self, file: str, selected: str) -> Iterator[pa.Table]:
+        import duckdb
+        import pyarrow as pa
+
+        query = f"SELECT {selected} FROM {_scan([file])}{self._condition}"
+        held: list[pa.RecordBatch] = []
+        have = 0
+        try:
+            for batch in self._sql(query).to_arrow_reader(_BATCH):
+                rest = batch
+                while have + len(rest) >= BLOCK:
+                    need = BLOCK - have
+                    yield pa.Table.from_batches([*held, rest.slice(0, need)])
+                    rest, held, have = rest.slice(need), [], 0
+                if len(rest):
+                    held.append(rest)
+                    have += len(rest)
+        except (duckdb.Error, pa.ArrowException) as problem:
+            raise _as_log_error(problem, file) from None
+        if held:
+            yield pa.Table.from_batches(held)
+
+    def _log(self, table: pa.Table, source: Stretch, first_row: int = 0) -> BanditLog:
+        log = BanditLog.from_frame(table, self.columns, source=source)
+        object.__setattr__(log, "first_row", first_row)
+        if self._clusters is not None and log.cluster is not None:
+            log.__dict__["group"] = labels.hash_groups(log.cluster, self._clusters)
+        return log
+
+
+def _scan(files: Sequence[str], *, numbered: bool = False) -> str:
+    return f"read_parquet({_listed(files)}{', file_row_number = true' if numbered else ''})"
+
+
+def _listed(files: Sequence[str]) -> str:
+    return "[" + ", ".join("'" + file.replace("'", "''") + "'" for file in files) + "]"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _as_log_error(problem: Exception, source: str) -> LogError:
+    return LogError(f"{source}: {_first_line(problem)}")
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__

@@ -1,0 +1,33 @@
+"""Lines of a text file, plain or compressed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from offpolicy.errors import LogError
+
+
+def existing(path: str | Path) -> Path:
+    """The path, if it is a file."""
+    file = Path(path)
+    if file.is_dir():
+        raise LogError(f"{path}: this is a folder; give a file.")
+    if not file.is_file():
+        raise LogError(f"{path}: there is no such file.")
+    return file
+
+
+def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Each line and its number, from 1 on. What ends in .gz, .bz2 or .zst is unpacked."""
+    import pyarrow as pa
+
+    try:
+        with pa.input_stream(str(path), compression="detect") as stream:
+            yield from enumerate(io.BufferedReader(stream, 2**20), start=1)
+    except (pa.ArrowException, OSError) as problem:
+        raise LogError(
+            f"{path}: the file cannot be read to its end ({problem}). If it is still being "
+            f"written or copied, wait; else fetch it again."
+        ) from None
