@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import ParameterError
 from offpolicy.experiments import choosing, coverage
+from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.coverage import run_one
 from offpolicy.experiments.demo import ESTIMATORS, Demo, run_demo, save_demo
 from offpolicy.experiments.labelled import READINGS, make_problem, read_examples
@@ -169,3 +171,30 @@ def test_a_missing_data_set_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
     with pytest.raises(ParameterError, match=r"does not exist; OFFPOLICY_DATA must hold uci/"):
         read_examples("letter")
+
+
+# -- cells -----------------------------------------------------------------------------------
+
+
+def _squared(k: int, folder: str) -> dict[str, int]:
+    with open(f"{folder}/seen", "a") as seen:
+        seen.write(f"{k} ")
+    if k == 3 and not Path(f"{folder}/fixed").exists():
+        raise RuntimeError("killed")
+    return {"square": k * k}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_was_stopped_goes_on(tmp_path, jobs):
+    cells = [(k, str(tmp_path)) for k in range(5)]
+    with pytest.raises(RuntimeError, match="killed"):
+        list(each_cell(_squared, cells, folder=tmp_path / "cells", jobs=jobs))
+    (tmp_path / "fixed").touch()
+    (tmp_path / "seen").unlink()
+    found = list(each_cell(_squared, cells, folder=tmp_path / "cells", jobs=jobs))
+    assert found == [{"square": k * k} for k in range(5)]
+    again = (tmp_path / "seen").read_text().split()
+    assert "3" in again
+    assert not {"0", "1", "2"} & set(again)
+    other = list(each_cell(_squared, [(7, str(tmp_path))], folder=tmp_path / "cells", jobs=jobs))
+    assert other == [{"square": 49}]

@@ -29,7 +29,7 @@ SAMPLE = 200_000
 """Decisions from which the plan is made."""
 SAMPLE_CANDIDATES = 4_000_000
 """Candidates they may have together, if there are many to a decision."""
-FIT_ROWS, FIT_CANDIDATES = 20_000, 500_000
+FIT_ROWS, FIT_CANDIDATES = 5_000, 500_000
 """Decisions, and candidates they may have, from which it is found how noisy its model is."""
 TUNING_CANDIDATES = 100_000
 """Candidates over which the theory's terms are summed for every value of a parameter."""

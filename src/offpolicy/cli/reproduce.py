@@ -40,13 +40,14 @@ def theory(out: str, n: int, seed: int) -> None:
 def tuning(out: str, repeats: int, splits: int, jobs: int, datasets: str) -> None:
     """The parameter chosen from the log against the best one in hindsight, on labelled data.
 
-    Reads the data sets from the folder named by OFFPOLICY_DATA.
+    Reads the data sets from the folder named by OFFPOLICY_DATA. If it is stopped, the same command
+    goes on where it was.
     """
     from offpolicy.experiments.choosing import run, save, settings, to_markdown
 
     wanted = settings(datasets.split(","), splits=splits)
     outcomes = []
-    for outcome in run(wanted, repeats=repeats, jobs=jobs):
+    for outcome in run(wanted, Path(out) / "cells", repeats=repeats, jobs=jobs):
         outcomes.append(outcome)
         click.echo(f"{len(outcomes)} of {len(wanted)}: {outcome.setting}", err=True)
     click.echo(to_markdown(outcomes, repeats))
@@ -59,11 +60,15 @@ def tuning(out: str, repeats: int, splits: int, jobs: int, datasets: str) -> Non
 @click.option("--sizes", default="200,2000,20000", show_default=True)
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
 def coverage(out: str, repeats: int, sizes: str, jobs: int) -> None:
-    """How often every kind of interval covers the policy's value, in worlds where it is known."""
+    """How often every kind of interval covers the policy's value, in worlds where it is known.
+
+    If it is stopped, the same command goes on where it was.
+    """
     from offpolicy.experiments.coverage import run, save, to_markdown
 
     rows = []
-    for part in run(sizes=[int(n) for n in sizes.split(",")], repeats=repeats, jobs=jobs):
+    wanted = [int(n) for n in sizes.split(",")]
+    for part in run(Path(out) / "cells", sizes=wanted, repeats=repeats, jobs=jobs):
         rows += part
         click.echo(f"{part[0].world}, n = {part[0].n:,}", err=True)
     click.echo(to_markdown(rows))

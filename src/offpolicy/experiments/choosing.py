@@ -10,14 +10,15 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from offpolicy.evaluation import evaluate
+from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.labelled import MODELS, READINGS, Problem, make_problem, read_examples
 from offpolicy.files import write_whole
 from offpolicy.log import BanditLog
@@ -73,13 +74,21 @@ def settings(
     ]
 
 
-def run(wanted: Sequence[Setting], *, repeats: int = 100, jobs: int = 1) -> Iterable[Outcome]:
-    """The outcomes, in order, as they are done."""
-    if jobs == 1:
-        yield from (run_one(setting, repeats) for setting in wanted)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(run_one, wanted, itertools.repeat(repeats))
+def run(
+    wanted: Sequence[Setting], folder: Path, *, repeats: int = 100, jobs: int = 1
+) -> Iterator[Outcome]:
+    """The outcomes, in order, as they are done; what ``folder`` holds of an earlier run is taken
+    from there."""
+    cells = [(setting, repeats) for setting in wanted]
+    for setting, found in zip(
+        wanted, each_cell(_cell, cells, folder=folder, jobs=jobs), strict=True
+    ):
+        yield Outcome(setting, found["best"], found["mse"])
+
+
+def _cell(setting: Setting, repeats: int) -> dict[str, Any]:
+    outcome = run_one(setting, repeats)
+    return {"best": outcome.best, "mse": outcome.mse}
 
 
 def run_one(setting: Setting, repeats: int) -> Outcome:

@@ -7,18 +7,18 @@ figures are about the same thing: how often the policy's value is inside.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from offpolicy import betting, bootstrap, intervals
 from offpolicy.evaluation import evaluate
+from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.worlds import World, worlds
 from offpolicy.files import write_whole
 from offpolicy.intervals import Interval
@@ -50,16 +50,17 @@ class Coverage:
 
 
 def run(
-    *, sizes: Sequence[int] = SIZES, repeats: int = 2000, jobs: int = 1
-) -> Iterable[list[Coverage]]:
-    """World by world and size by size, in order, as they are done."""
-    cases = list(itertools.product([world.name for world in worlds()], sizes))
-    names, ns = [name for name, _ in cases], [n for _, n in cases]
-    if jobs == 1:
-        yield from (run_one(name, n, repeats) for name, n in cases)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(run_one, names, ns, itertools.repeat(repeats))
+    folder: Path, *, sizes: Sequence[int] = SIZES, repeats: int = 2000, jobs: int = 1
+) -> Iterator[list[Coverage]]:
+    """World by world and size by size, in order, as they are done; what ``folder`` holds of an
+    earlier run is taken from there."""
+    cells = [(world.name, n, repeats) for world in worlds() for n in sizes]
+    for part in each_cell(_cell, cells, folder=folder, jobs=jobs):
+        yield [Coverage(**row) for row in part]
+
+
+def _cell(name: str, n: int, repeats: int) -> list[dict[str, Any]]:
+    return [asdict(row) for row in run_one(name, n, repeats)]
 
 
 def run_one(name: str, n: int, repeats: int) -> list[Coverage]:

@@ -1,0 +1,49 @@
+"""Long experiments in cells, each kept in a file of its own: a run that was killed goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from offpolicy.files import write_whole
+
+
+def each_cell(
+    function: Callable[..., Any], cells: Sequence[tuple[Any, ...]], *, folder: Path, jobs: int = 1
+) -> Iterator[Any]:
+    """``function(*cell)`` of every cell, in order: something that JSON can hold.
+
+    What is in ``folder`` already, from the same arguments, is not computed again.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = [folder / f"{_name(function, cell)}.json" for cell in cells]
+    missing = [k for k, path in enumerate(kept) if not path.is_file()]
+    work = [(function, cells[k], kept[k]) for k in missing]
+    if jobs == 1 or len(work) < 2:
+        done = (_run(*item) for item in work)
+        yield from _in_order(kept, missing, done)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from _in_order(kept, missing, pool.map(_run, *zip(*work, strict=True)))
+
+
+def _in_order(kept: Sequence[Path], missing: Sequence[int], done: Iterator[Path]) -> Iterator[Any]:
+    waiting = set(missing)
+    for k, path in enumerate(kept):
+        if k in waiting:
+            next(done)
+        yield json.loads(path.read_text())
+
+
+def _run(function: Callable[..., Any], cell: tuple[Any, ...], path: Path) -> Path:
+    write_whole(path, json.dumps(function(*cell)))
+    return path
+
+
+def _name(function: Callable[..., Any], cell: tuple[Any, ...]) -> str:
+    text = repr((function.__module__, function.__qualname__, cell))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
