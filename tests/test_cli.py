@@ -273,7 +273,7 @@ def test_every_verb_has_help(verb, flag):
     ("arguments", "message"),
     [
         (["nope.csv", "--policy", "new"], "LogError: nope.csv: there is no such file."),
-        ([".", "--policy", "new"], "is a directory"),
+        ([".", "--policy", "new"], "a log is of one kind"),
         (["ten.csv"], "Missing option '--policy'"),
         (
             ["ten.csv", "--policy", "nwe"],
@@ -319,10 +319,10 @@ def test_evaluate_says_what_is_wrong(folder, capsys, arguments, message):
 BROKEN = {
     "broken.parquet": (b"garbage, and more", "not a readable Parquet file"),
     "cut.csv": (TEN_ROWS.encode() + b"a,1\n", "not a readable CSV file"),
-    "cut.csv.gz": (gzip.compress(TEN_ROWS.encode())[:-12], "not a readable CSV file"),
+    "cut.csv.gz": (gzip.compress(TEN_ROWS.encode())[:-12], "cannot be read to its end"),
     "nothing.csv": (b"", "not a readable CSV file"),
     "header.csv": (TEN_ROWS.splitlines()[0].encode() + b"\n", "The log is empty"),
-    "log.xlsx": (b"PK", '".xlsx" is not a kind of file this version reads (.csv, .parquet).'),
+    "log.xlsx": (b"PK", "is not a kind of file this version reads (.csv, .jsonl, .parquet)."),
     "log": (b"PK", "is not a kind of file this version reads"),
     "twice.csv": (TEN_ROWS.replace("old", "new").encode(), '"new"'),
     "semicolons.csv": (TEN_ROWS.replace(",", ";").encode(), 'there is no column "action"'),

@@ -15,6 +15,7 @@ from cases import Case, cases, make_case
 from offpolicy import curves, scan
 from offpolicy.bands import GRID
 from offpolicy.errors import EstimatorError, LogError, ParameterError, SupportError
+from offpolicy.sources import InMemory
 
 SWEPT = ["CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR"]
 
@@ -139,7 +140,8 @@ def test_grid_moments_merge():
         part = log.rows(start, stop)
         flat = slice(case.offsets[start], case.offsets[stop])
         target = op.policies.resolve(part, case.pi[flat])
-        return curves.grid_moments(part, target, case.delta_hat[flat], member, grid)[0]
+        source = InMemory(part, [target], case.delta_hat[flat])
+        return curves.grid_moments(source, member, grid).moments
 
     whole, halves = moments(0, 400), moments(0, 133) + moments(133, 400)
     np.testing.assert_allclose(halves.mean, whole.mean, rtol=1e-12)

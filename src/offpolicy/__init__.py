@@ -15,6 +15,8 @@ __version__ = "0.1.0"
 _HOME = {
     "BanditLog": "log",
     "Columns": "columns",
+    "read_log": "engines.reading",
+    "LogScan": "sources",
     "Policy": "policies",
     "Uniform": "policies",
     "Tabular": "policies",
@@ -61,7 +63,8 @@ _HOME = {
     "OffpolicyError": "errors",
 }
 _MODULES = (
-    "betting", "bootstrap", "errors", "estimators", "intervals", "policies", "testing", "theory",
+    "betting", "bootstrap", "errors", "estimators", "formats", "intervals", "policies", "testing",
+    "theory",
 )  # fmt: skip
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
         bootstrap,
         errors,
         estimators,
+        formats,
         intervals,
         policies,
         testing,
@@ -82,6 +86,7 @@ if TYPE_CHECKING:
     from offpolicy.comparison import compare
     from offpolicy.curves import Curve, sweep
     from offpolicy.differences import Comparison, Difference
+    from offpolicy.engines.reading import read_log
     from offpolicy.errors import OffpolicyError
     from offpolicy.estimators import (
         CAB,
@@ -119,6 +124,7 @@ if TYPE_CHECKING:
     )
     from offpolicy.results import Estimate, Headline, Result, Tuned
     from offpolicy.simulation import simulate_bandit
+    from offpolicy.sources import LogScan
 
 
 def __getattr__(name: str) -> Any:

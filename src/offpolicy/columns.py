@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,29 @@ class Columns:
     time: str | None = None
     row_weight: str | None = None
     context: Sequence[str] = ()
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Columns:
+        """From a file with lines such as ``action = "item"`` and ``context = ["age", "city"]``."""
+        import tomllib
+
+        try:
+            with open(path, "rb") as stream:
+                given = tomllib.load(stream)
+        except (OSError, tomllib.TOMLDecodeError) as problem:
+            raise LogError(f"{path}: not a readable TOML file ({problem}).") from None
+        roles = [field.name for field in fields(cls)]
+        for role, name in given.items():
+            if role not in roles:
+                raise LogError(
+                    f'{path}: there is no role "{role}".{did_you_mean(role, roles)} The roles are '
+                    f"{', '.join(roles)}."
+                )
+            names = name if role == "context" else [name]
+            if not (isinstance(names, list) and all(isinstance(one, str) for one in names)):
+                kind = "a list of names" if role == "context" else "the name of a column"
+                raise LogError(f"{path}, {role}: {name!r} is not {kind}.")
+        return cls(**given)
 
 
 def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, dict[str, Any]]:

@@ -8,6 +8,7 @@ as mergeable moments, in one pass over blocks of rows. For SB the curve in τ is
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,25 +19,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy import intervals
+from offpolicy.bands import GRID
 from offpolicy.errors import EstimatorError, LogError, ParameterError
 from offpolicy.estimators import Estimator, as_estimator
 from offpolicy.evaluation import choose_estimators
-from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.intervals import Interval
 from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments, merged
-from offpolicy.policies import Target, resolve
+from offpolicy.plan import sample_of
+from offpolicy.policies import Target
 from offpolicy.scan import (
     Block,
     blocks,
     contributions,
     each_block,
-    is_large,
     refuse_no_overlap,
     whole_block,
 )
 from offpolicy.softmax import Ints
+from offpolicy.sources import InMemory, LogScan, Source, source_of
 from offpolicy.validation import as_floats
 from offpolicy.weights import Floats
 
@@ -53,7 +55,7 @@ _STRETCH = 2048
 
 
 def sweep(
-    log: BanditLog,
+    log: BanditLog | LogScan,
     policy: Any,
     *,
     prediction: Any = None,
@@ -72,7 +74,8 @@ def sweep(
         is ignored.
     grid : increasing values of M, optional
         Only these, in one pass over the log. Without it, every M at once: O(N log N) time and
-        O(N) memory for N candidates.
+        O(N) memory for N candidates. Of files that are read piece by piece, 64 values of M from
+        0 to infinity.
 
     Examples
     --------
@@ -87,9 +90,10 @@ def sweep(
     """
     name = as_estimator(estimator).name
     intervals.normal_quantile(level)
-    need_log(log)
-    delta_hat = resolve_prediction(log, prediction)
-    target = resolve(log, policy, policy if isinstance(policy, str) else "policy")
+    source = source_of(log, {policy if isinstance(policy, str) else "policy": policy}, prediction)
+    if not isinstance(source, InMemory):
+        return _sweep_streamed(source, name, GRID if grid is None else _checked_grid(grid), level)
+    log, target, delta_hat = source.log, source.targets[0], source.delta_hat
     have = whole_block(log, target, delta_hat).columns
     if name == "SB":
         choose_estimators(["SB(tau=0)"], have)
@@ -102,8 +106,20 @@ def sweep(
         )
     (member,) = choose_estimators([f"{name}(M=0)"], have)
     if grid is not None:
-        return _sweep_grid(log, target, delta_hat, member, _checked_grid(grid), level)
+        return _sweep_grid(source, member, _checked_grid(grid), level)
     return _sweep_path(log, target, delta_hat, member, level)
+
+
+def _sweep_streamed(source: Source, name: str, grid: Floats, level: float) -> Curve:
+    if name not in _SWEPT:
+        which = "SB's curve needs" if name == "SB" else f"{name} has no curve; SB's needs"
+        raise EstimatorError(
+            f"{which} all rows at once, and this log is read piece by piece. These have curves: "
+            f"{', '.join(_SWEPT)}."
+        )
+    (sample,) = sample_of(source)
+    (member,) = choose_estimators([f"{name}(M=0)"], sample.columns)
+    return _sweep_grid(source, member, grid, level)
 
 
 @final
@@ -230,16 +246,32 @@ def _terms(block: Block, member: Estimator) -> _Terms:
 # -- grid ------------------------------------------------------------------------------------
 
 
-def grid_moments(
-    log: BanditLog, target: Target, delta_hat: Floats | None, member: Estimator, grid: Floats
-) -> tuple[Moments, Floats | None]:
-    """Mergeable moments of the contributions at every M of the grid, and Σω·(imputed mass).
+class GridMoments(NamedTuple):
+    """Mergeable moments of the contributions at every M of a grid."""
 
-    O(K + G) work a decision with K candidates and a grid of G.
-    """
-    fill = _grid_compiled(member, grid) if is_large(log) else _grid_numpy(member, grid)
+    moments: Moments
+    left: Floats
+    """Σω·(imputed mass)."""
+    mass_known: bool
+    """Whether that is a sum over all candidates."""
+    largest: float
+    """The largest c."""
 
-    def of_block(block: Block) -> tuple[Moments, Floats]:
+    def __add__(self, other: GridMoments) -> GridMoments:  # type: ignore[override]
+        return GridMoments(
+            self.moments + other.moments,
+            self.left + other.left,
+            self.mass_known,
+            max(self.largest, other.largest),
+        )
+
+
+def grid_moments(source: Source, member: Estimator, grid: Floats) -> GridMoments:
+    """O(K + G) work a decision with K candidates and a grid of G."""
+
+    def of_block(made: list[Block]) -> GridMoments:
+        (block,) = made
+        fill = _grid_compiled(member, grid) if block.compiled else _grid_numpy(member, grid)
         left = np.zeros(len(grid))
         parts = []
         for rows, values in fill(block, left):
@@ -253,12 +285,10 @@ def grid_moments(
                     diagonal=True,
                 )
             )
-        return merged(parts), left
+        known = {"logging", "policy"} <= block.columns
+        return GridMoments(merged(parts), left, known, float(block.c.max()))
 
-    parts = list(each_block(of_block, blocks(log, target, delta_hat)))
-    left = np.sum([part[1] for part in parts], axis=0)
-    from_all = log.logging is not None and target.flat is not None
-    return merged(part[0] for part in parts), left if from_all else None
+    return functools.reduce(GridMoments.__add__, each_block(of_block, source.blocks()))
 
 
 _Fill = Callable[[Block, Floats], Iterator[tuple[slice, Floats]]]
@@ -317,16 +347,9 @@ def _grid_numpy(member: Estimator, grid: Floats) -> _Fill:
     return fill
 
 
-def _sweep_grid(
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
-    member: Estimator,
-    grid: Floats,
-    level: float,
-) -> Curve:
-    moments, left = grid_moments(log, target, delta_hat, member, grid)
-    refuse_no_overlap(float(whole_block(log, target, delta_hat).c.max()), target.name)
+def _sweep_grid(source: Source, member: Estimator, grid: Floats, level: float) -> Curve:
+    moments, left, mass_known, largest = grid_moments(source, member, grid)
+    refuse_no_overlap(largest, source.names[0])
     return Curve(
         estimator=member.name,
         parameter="M",
@@ -335,7 +358,7 @@ def _sweep_grid(
         variances=_finite_or_infinite(moments.covariance()),
         joints=None,
         level=level,
-        imputed_mass=None if left is None else left / moments.weight,
+        imputed_mass=left / moments.weight if mass_known else None,
         on_grid=True,
     )
 

@@ -20,18 +20,26 @@ from offpolicy.checks.policy import about_policy
 from offpolicy.checks.prediction import about_prediction
 from offpolicy.checks.propensities import about_frequencies, about_propensities
 from offpolicy.checks.report import ADVICE, ORDER, Finding, Report
-from offpolicy.checks.rows import about_clusters, about_duplicates, about_rewards, about_size
+from offpolicy.checks.rows import (
+    about_clusters,
+    about_duplicates,
+    about_rewards,
+    about_sample,
+    about_size,
+)
 from offpolicy.errors import ParameterError
 from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.log import BanditLog
+from offpolicy.plan import SAMPLE
 from offpolicy.policies import resolve
 from offpolicy.scan import whole_block
+from offpolicy.sources import LogScan, stretches
 
 __all__ = ["ADVICE", "Finding", "Report", "check"]
 
 
 def check(
-    log: BanditLog,
+    log: BanditLog | LogScan,
     policy: Any = None,
     *,
     prediction: Any = None,
@@ -41,7 +49,7 @@ def check(
 
     Parameters
     ----------
-    log : BanditLog
+    log : BanditLog, or files as read by `read_log`, of which a sample is looked at
     policy : optional
         As in `evaluate`: a policy, an array, a column name, or a mapping of names to these.
         Without one, only the log itself is looked at.
@@ -61,15 +69,22 @@ def check(
     >>> print(report["support"].message)
     policy puts 60% of its probability where the logger has none: on action 2 (60%).
     """
-    need_log(log)
     limits = _checked_range(reward_range)
-    targets = [resolve(log, one, name) for name, one in _named(policy).items()]
+    policies = _named(policy)
+    sampled = []
+    if isinstance(log, LogScan):
+        sampled = about_sample(len(log), SAMPLE)
+        columns = [one for one in (*policies.values(), prediction) if isinstance(one, str)]
+        log = log.read(stretches(len(log), SAMPLE), columns)
+    need_log(log)
+    targets = [resolve(log, one, name) for name, one in policies.items()]
     for target in targets:
         target.check(log)
     delta_hat = resolve_prediction(log, prediction)
     whole_block(log, the_logger(log), delta_hat).check_whole()
     rows = Rows.of(log)
     found = [
+        *sampled,
         *about_clusters(rows),
         *about_rewards(log.reward, limits),
         *about_propensities(log),

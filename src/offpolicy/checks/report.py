@@ -43,7 +43,7 @@ ADVICE = {
     "rule or a filter behind the draw, for rounding, or for probabilities of another version or "
     "another action. Until it is found, estimate them from the log.",
     "heavy-weights": "Use an estimator that bounds the weights (CAB-DR; CIPS without a model). The "
-    "intervals of IPS, SNIPS and DR are not to be trusted here.",
+    "standard errors of IPS, SNIPS and DR are not to be trusted here.",
     "no-propensity": "Log the probability with which each action was drawn. Without it, only DM "
     "works.",
     "prediction-calibration": "DM is off by as much, and the other estimators then lean on their "
@@ -58,6 +58,8 @@ ADVICE = {
     "reward-values": "Make sure that each is an amount and not a code (−1 for missing, say); then "
     "declare reward_range.",
     "rounded-propensities": "Log propensities with all their digits.",
+    "sample": "What is rare in the log may be missing here. To look at every row, check the log in "
+    "parts.",
     "support": "No reward in the log speaks for it: estimators fill it in from the model (DM, DR, "
     "CAB) or with 0 (IPS). Let the logger try these actions, or keep the policy off them.",
     "thin-support": "Use an estimator that clips, with a reward model (CAB-DR), or let the logger "

@@ -14,6 +14,7 @@ from offpolicy.labels import encode
 from offpolicy.log import BanditLog
 from offpolicy.plan import usual_reward
 from offpolicy.scan import Block, blocks, each_block
+from offpolicy.sources import STRETCHES
 from offpolicy.weights import Floats
 
 SMALL, TINY = 100, 20
@@ -46,6 +47,14 @@ def about_clusters(rows: Rows) -> list[Finding]:
         )
     severity: Severity = "problem" if count == 1 else "warning"
     return finding("clusters", severity, message, clusters=count, effective=effective)
+
+
+def about_sample(n: int, size: int) -> list[Finding]:
+    """A log too large to be looked at whole."""
+    if n <= size:
+        return []
+    message = f"Of {n:,} decisions, {size:,} were looked at, in {STRETCHES} stretches of the log."
+    return finding("sample", "note", message, n=n, looked_at=size)
 
 
 def about_size(log: BanditLog, rows: Rows, c: Floats, name: str | None) -> list[Finding]:

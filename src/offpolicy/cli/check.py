@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from offpolicy.cli.options import as_tsv, columns_of, format_option, log_options
+from offpolicy.cli.options import as_tsv, format_option, log_options, read
 
 
 @click.command("check")
@@ -19,26 +21,26 @@ from offpolicy.cli.options import as_tsv, columns_of, format_option, log_options
 )  # fmt: skip
 @format_option("table", "json", "tsv")
 def command(
-    log: str,
+    log: tuple[str, ...],
     policies: tuple[str, ...],
     prediction: str | None,
     reward_range: tuple[float, float] | None,
     style: str,
-    **roles: str | None,
+    **given: Any,
 ) -> None:
     """Is this log fit to answer, and about these policies?
 
-    LOG is a CSV or Parquet file with one row per decision. The exit code is 1 if there is a
+    LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
+    decision. The exit code is 1 if there is a
     problem, else 0.
     """
     from offpolicy.checks import check
-    from offpolicy.engines.memory import read_log
 
     if len(set(policies)) < len(policies):
         raise click.UsageError("One --policy is given twice.")
 
     report = check(
-        read_log(log, columns_of(roles)),
+        read(log, given),
         {name: name for name in policies} or None,
         prediction=prediction,
         reward_range=reward_range,

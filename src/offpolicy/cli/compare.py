@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from offpolicy.cli.options import as_tsv, columns_of, format_option, level_option, log_options
+from offpolicy.cli.options import as_tsv, format_option, level_option, log_options, read
 
 
 @click.command("compare")
@@ -28,7 +30,7 @@ from offpolicy.cli.options import as_tsv, columns_of, format_option, level_optio
 @level_option
 @format_option("table", "json", "tsv")
 def command(
-    log: str,
+    log: tuple[str, ...],
     policies: tuple[str, ...],
     prediction: str | None,
     baseline: str | None,
@@ -36,21 +38,21 @@ def command(
     reward_range: tuple[float, float] | None,
     level: float,
     style: str,
-    **roles: str | None,
+    **given: Any,
 ) -> None:
     """Which of these policies is better, and by how much?
 
-    LOG is a CSV or Parquet file with one row per decision. The policy that wrote it takes part as
+    LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
+    decision. The policy that wrote it takes part as
     "logged". The exit code is 1 if the log cannot tell about any pair, else 0.
     """
     from offpolicy.comparison import compare
-    from offpolicy.engines.memory import read_log
 
     if len(set(policies)) < len(policies):
         raise click.UsageError("One --policy is given twice.")
 
     comparison = compare(
-        read_log(log, columns_of(roles)),
+        read(log, given),
         {name: name for name in policies},
         prediction=prediction,
         level=level,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from offpolicy.cli.options import as_tsv, columns_of, format_option, level_option, log_options
+from offpolicy.cli.options import as_tsv, format_option, level_option, log_options, read
 
 
 @click.command("evaluate")
@@ -31,7 +33,7 @@ from offpolicy.cli.options import as_tsv, columns_of, format_option, level_optio
 @level_option
 @format_option("table", "json", "tsv")
 def command(
-    log: str,
+    log: tuple[str, ...],
     policies: tuple[str, ...],
     prediction: str | None,
     estimators: tuple[str, ...],
@@ -40,21 +42,21 @@ def command(
     tuning: str,
     level: float,
     style: str,
-    **roles: str | None,
+    **given: Any,
 ) -> None:
     """What would these policies have earned?
 
-    LOG is a CSV or Parquet file with one row per decision. The exit code is 1 if the log cannot
+    LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
+    decision. The exit code is 1 if the log cannot
     tell, 0 otherwise.
     """
-    from offpolicy.engines.memory import read_log
     from offpolicy.evaluation import evaluate
 
     if len(set(policies)) < len(policies):
         raise click.UsageError("One --policy is given twice.")
 
     result = evaluate(
-        read_log(log, columns_of(roles)),
+        read(log, given),
         {name: name for name in policies},
         prediction=prediction,
         estimators=list(estimators) or None,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from offpolicy.columns import Columns
+    from offpolicy.log import BanditLog
+    from offpolicy.sources import LogScan
 
 _ROLES = {
     "action": "what was chosen",
@@ -21,6 +22,13 @@ _ROLES = {
     "row_weight": "how many decisions the row stands for",
 }
 
+_FILES = (
+    ("--columns", "FILE", 'which column plays which role, as TOML: action = "item"'),
+    ("--where", "SQL", "a condition; rows that do not meet it are left out"),
+    ("--memory", "SIZE", "what the scan of large files may use, such as 4GB"),
+    ("--threads", "N", "on how many threads large files are read"),
+)
+
 
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The log, and which of its columns plays which role."""
@@ -28,10 +36,13 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
         function = click.option(
             f"--{role.replace('_', '-')}", role, metavar="COLUMN", help=f"{meaning} [{role}]"
         )(function)
+    for name, shown, meaning in reversed(_FILES):
+        kind = click.IntRange(min=1) if name == "--threads" else str
+        function = click.option(name, metavar=shown, type=kind, help=meaning)(function)
     function = click.option(
         "--prediction", metavar="COLUMN", help="list: the reward model's estimates"
     )(function)
-    return click.argument("log", type=click.Path(dir_okay=False))(function)
+    return click.argument("log", nargs=-1, required=True, type=click.Path())(function)
 
 
 def format_option(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -45,11 +56,22 @@ level_option = click.option(
 )
 
 
-def columns_of(roles: dict[str, str | None]) -> Columns:
-    """The `Columns` named on the command line."""
-    from offpolicy.columns import Columns
+def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
+    """The log, by the options of `log_options`; a role named twice is as on the command line."""
+    from dataclasses import replace
 
-    return Columns(**{role: roles.get(role) for role in _ROLES})  # type: ignore[arg-type]
+    from offpolicy.columns import Columns
+    from offpolicy.engines.reading import read_log
+
+    columns = Columns() if given["columns"] is None else Columns.from_toml(given["columns"])
+    named: dict[str, Any] = {role: given[role] for role in _ROLES if given[role] is not None}
+    return read_log(
+        list(log),
+        replace(columns, **named),
+        where=given["where"],
+        memory=given["memory"],
+        threads=given["threads"],
+    )
 
 
 def as_tsv(table: Any) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from offpolicy.cli.options import as_tsv, columns_of, format_option, level_option, log_options
+from offpolicy.cli.options import as_tsv, format_option, level_option, log_options, read
 
 
 @click.command("sweep")
@@ -16,7 +18,7 @@ from offpolicy.cli.options import as_tsv, columns_of, format_option, level_optio
 @level_option
 @format_option("tsv", "json")
 def command(
-    log: str,
+    log: tuple[str, ...],
     policy: str,
     prediction: str | None,
     estimator: str,
@@ -24,22 +26,22 @@ def command(
     grid: bool,
     level: float,
     style: str,
-    **roles: str | None,
+    **given: Any,
 ) -> None:
     """The curve of an estimator over its parameter: M, or tau for SB.
 
-    LOG is a CSV or Parquet file with one row per decision. Prints the curve at its breakpoints,
+    LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
+    decision. Prints the curve at its breakpoints,
     at most 1001 of them.
     """
     import json
 
     from offpolicy.bands import GRID
     from offpolicy.curves import sweep
-    from offpolicy.engines.memory import read_log
     from offpolicy.results import json_safe
 
     curve = sweep(
-        read_log(log, columns_of(roles)),
+        read(log, given),
         policy,
         prediction=prediction,
         estimator=estimator,

@@ -1,4 +1,4 @@
-"""Small files, read whole: CSV and Parquet."""
+"""Small files, read whole: CSV, JSON lines and Parquet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST = 2**30
 
 
 def read_log(path: str | Path, columns: Columns | None = None) -> BanditLog:
-    """A log from one CSV or Parquet file. In CSV, lists are written as JSON: ``"[0.2, 0.8]"``."""
+    """A log from one file. In CSV, lists are written as JSON: ``"[0.2, 0.8]"``."""
     return BanditLog.from_frame(read_table(Path(path)), columns, source=str(path))
 
 
@@ -39,7 +39,11 @@ def read_table(path: Path) -> pa.Table:
         return _read_parquet(path)
     if kind in (".csv", ".tsv", ".txt") or path.name.lower().endswith((".csv.gz", ".tsv.gz")):
         return _read_csv(path)
-    raise LogError(f'{path}: "{kind}" is not a kind of file this version reads (.csv, .parquet).')
+    if any(part in (".jsonl", ".ndjson", ".json", ".dsjson") for part in path.suffixes):
+        return _read_json(path)
+    raise LogError(
+        f'{path}: "{kind}" is not a kind of file this version reads (.csv, .jsonl, .parquet).'
+    )
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -68,6 +72,19 @@ def _read_csv(path: Path) -> pa.Table:
         if pa.types.is_string(column.type) and len(column) and _as_list(column[0].as_py()):
             table = table.set_column(position, name, _parse_lists(column, name, path))
     return table
+
+
+def _read_json(path: Path) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import json as reader
+
+    try:
+        with pa.input_stream(str(path)) as stream:
+            return reader.read_json(stream)
+    except (pa.ArrowException, OSError) as problem:
+        raise LogError(
+            f"{path}: not readable as JSON lines, one object a line ({_first_line(problem)})."
+        ) from None
 
 
 def _as_list(text: str | None) -> list[Any] | None:

@@ -1,0 +1,166 @@
+"""`read_log`: from whatever a log is in to something that can be evaluated."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.columns import Columns
+from offpolicy.engines import memory as held
+from offpolicy.errors import LogError, ParameterError
+from offpolicy.log import BanditLog
+from offpolicy.sources import LogScan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SMALL = 32 * 2**20
+"""Bytes of Parquet that are read into memory at once; more are scanned."""
+_PARQUET = (".parquet", ".pq")
+
+
+def read_log(
+    source: Any,
+    columns: Columns | None = None,
+    *,
+    where: str | None = None,
+    memory: str | None = None,
+    threads: int | None = None,
+) -> BanditLog | LogScan:
+    """A log from files, or from a dataframe.
+
+    Parameters
+    ----------
+    source : path, glob, folder, several of these, or a dataframe
+        Parquet files (all with the same columns), or CSV, TSV and JSON lines, also gzipped. Lists
+        are written as JSON in CSV: ``"[0.2, 0.8]"``. VW's dsjson and the Open Bandit Dataset are
+        known when seen.
+    columns : Columns, optional
+        Which column plays which role.
+    where : str, optional
+        A condition in SQL: ``"country = 'de' AND day >= 10"``; rows that do not meet it are left
+        out.
+    memory, threads : optional
+        What DuckDB may use for large files: ``"4GB"``, 2.
+
+    Returns
+    -------
+    BanditLog
+        If it is small, held in memory.
+    LogScan
+        If it is large: read piece by piece whenever it is used.
+    """
+    if not isinstance(source, (str, Path)) and (
+        hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
+    ):
+        if where is not None:
+            raise ParameterError("where is for files; filter a dataframe before it is read.")
+        return BanditLog.from_frame(source, columns)
+    files = files_of([source] if isinstance(source, (str, Path)) else list(source))
+    kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
+    if len(kinds) > 1:
+        raise LogError("Some files are Parquet and some are not; a log is of one kind.")
+    size = sum(file.stat().st_size for file in files)
+    if kinds == {"Parquet"} and (size > SMALL or len(files) > 1 or where is not None):
+        from offpolicy.engines.embedded import ParquetScan
+
+        return ParquetScan(files, columns, where=where, memory=memory, threads=threads)
+    return _in_memory(files, columns, where)
+
+
+def is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in _PARQUET
+
+
+def files_of(sources: Iterable[str | Path]) -> list[Path]:
+    """All files that are meant, in order: those of a glob and of a folder by name."""
+    found: list[Path] = []
+    for source in sources:
+        path = Path(source)
+        if path.is_dir():
+            inside = sorted(
+                file
+                for file in path.rglob("*")
+                if file.is_file() and not file.name.startswith((".", "_"))
+            )
+            if not inside:
+                raise LogError(f"{path}: the folder is empty.")
+            found += inside
+        elif path.exists() or not glob.has_magic(str(source)):
+            if not path.exists():
+                raise LogError(f"{path}: there is no such file.")
+            found.append(path)
+        else:
+            matching = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
+            if not matching:
+                raise LogError(f"{source}: no file matches this.")
+            found += [file for file in matching if file.is_file()]
+    if not found:
+        raise LogError("There is no file to read.")
+    return found
+
+
+def _in_memory(files: list[Path], columns: Columns | None, where: str | None) -> BanditLog:
+    if len(files) == 1:
+        foreign = _foreign(files[0])
+        if foreign is not None:
+            if where is not None or (columns is not None and columns != Columns()):
+                raise ParameterError(
+                    f"{files[0]} is in a format with columns of its own: leave out columns and "
+                    f"where, or convert it first."
+                )
+            return foreign
+        if where is None:
+            return held.read_log(files[0], columns)
+    tables = [held.read_table(file) for file in files]
+    source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+    return BanditLog.from_frame(_filtered(_together(files, tables), where, source), columns, source)
+
+
+def _foreign(path: Path) -> BanditLog | None:
+    """The log in a file of someone else's format; None if it is not in one."""
+    from offpolicy.formats import dsjson, lines, obd
+
+    name = path.name.lower()
+    if ".json" in name or ".dsjson" in name or ".ndjson" in name:
+        first = [
+            line.decode(errors="replace") for _, line in itertools.islice(lines.numbered(path), 5)
+        ]
+        return dsjson.read(path) if dsjson.sniff(first) else None
+    if ".csv" in name:
+        header = next((line for _, line in lines.numbered(path)), b"")
+        return obd.read(path) if obd.sniff(header.decode(errors="replace")) else None
+    return None
+
+
+def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    for file, table in zip(files, tables, strict=True):
+        if set(table.column_names) != set(tables[0].column_names):
+            other = sorted(set(table.column_names) ^ set(tables[0].column_names))
+            raise LogError(
+                f'{file}: column "{other[0]}" is not in this file and {files[0]} alike. Files of '
+                f"one log must have the same columns."
+            )
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as problem:
+        raise LogError(f"{files[0]} and others do not fit together: {problem}.") from None
+
+
+def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
+    if where is None:
+        return table
+    import duckdb
+
+    try:
+        connection = duckdb.connect(":memory:", config={"enable_external_access": False})
+        connection.register("log", table)
+        kept = connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
+    except duckdb.Error as problem:
+        raise LogError(f"{source}, where: {str(problem).splitlines()[0]}") from None
+    return kept
