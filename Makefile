@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test lint bench reproduce coverage tuning docs clean
+.PHONY: demo test lint bench bench-files reproduce coverage tuning docs clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -22,6 +22,9 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py --out out/benchmarks.json
+
+bench-files: $(READY)
+	$(BIN)/python benchmarks/files.py --out out/benchmarks-files.json
 
 reproduce: $(READY)
 	$(BIN)/offpolicy reproduce theory --out out/theory

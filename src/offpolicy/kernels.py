@@ -247,42 +247,35 @@ def grid_values(
         all_pi0[m] += all_pi0[m + 1]
 
 
-TILE = 256
-"""Candidates whose predictions are held at a time."""
+TILE = 512
+"""Candidates whose predictions are held at a time: of several decisions, or a part of one."""
 
 
 @njit(**SUMS)
-def _refit_without_model(p, best, b, low, span, trace, tilde):
-    """Fills in what the regression says, from π alone."""
-    intercept, of_share, of_bent, of_top = b[0], b[4], b[5], b[6]
+def _bent_policy(p, trace, bent):
     for k in range(len(p)):
-        score = intercept + of_share * p[k] + of_bent * elementary.log(p[k] + trace)
-        score += of_top if p[k] == best else 0.0
-        score = score if score > -40.0 else -40.0
-        score = score if score < 40.0 else 40.0
-        tilde[k] = low + span / (1.0 + elementary.exp(-score))
+        bent[k] = elementary.log(p[k] + trace)
 
 
 @njit(**SUMS)
-def _refit(p, d, best, best_d, b, kept, low, span, d_low, d_scale, trace, tilde, gap):
-    """Fills in δ̃, and how far the regression is from the model."""
-    intercept, d_share, d_bent, d_top, of_share, of_bent, of_top = b
-    high = low + span
-    for k in range(len(p)):
-        share = (d[k] - d_low) * d_scale
-        share = share if share > 0.0 else 0.0
-        share = share if share < 1.0 else 1.0
-        score = intercept + of_share * p[k] + of_bent * elementary.log(p[k] + trace)
-        score += d_share * share + d_bent * elementary.log((share + 0.01) / (1.01 - share))
-        score += of_top if p[k] == best else 0.0
-        score += d_top if d[k] == best_d else 0.0
-        score = score if score > -40.0 else -40.0
-        score = score if score < 40.0 else 40.0
-        refitted = low + span / (1.0 + elementary.exp(-score))
-        given = d[k] if d[k] > low else low
-        given = given if given < high else high
-        gap[k] = refitted - given
-        tilde[k] = refitted - kept * (refitted - given)
+def _bent_model(d, low, scale, share, bent):
+    """Where predictions lie between the least and the highest, and that on a bent scale."""
+    for k in range(len(d)):
+        x = (d[k] - low) * scale
+        x = x if x > 0.0 else 0.0
+        x = x if x < 1.0 else 1.0
+        share[k] = x
+        bent[k] = elementary.log((x + 0.01) / (1.01 - x))
+
+
+@njit(**SUMS)
+def _refit(score, low, span):
+    """Turns scores into rewards."""
+    for k in range(len(score)):
+        x = score[k]
+        x = x if x > -40.0 else -40.0
+        x = x if x < 40.0 else 40.0
+        score[k] = low + span / (1.0 + elementary.exp(-x))
 
 
 @njit(**SUMS)
@@ -305,37 +298,83 @@ def recalibrated_sums(
     ``pi0`` and ``delta_hat`` may be empty. Fills Σ πδ̃ and δ̃ of the chosen candidate of every
     decision; adds to ``sums``, per band, Σωπ, Σωπ₀, Σωπ²/π₀, Σωπ·gap, Σωπ₀·gap, and to
     ``unsupported`` Σωπ and Σωπδ̃ where π₀ = 0. NumPy twin: `Recalibration.predict`, `Bands.of`.
+
+    What costs most, logarithms and exponentials, runs over a whole tile of candidates at once,
+    whichever decisions they belong to.
     """
     low, high, d_low, d_high, trace = limits
-    with_model, with_logging = len(delta_hat) > 0, len(pi0) > 0
-    weighted = len(row_weight) > 0
-    tilde, gap = np.zeros(TILE), np.zeros(TILE)
+    n = len(offsets) - 1
+    with_model, with_logging, weighted = len(delta_hat) > 0, len(pi0) > 0, len(row_weight) > 0
+    tilde, gap, share = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE)
+    bent, bent_d = np.zeros(TILE), np.zeros(TILE)
     bands = np.zeros(TILE, table.dtype)
-    for i in range(len(offsets) - 1):
-        start, stop = offsets[i], offsets[i + 1]
-        omega = row_weight[i] if weighted else 1.0
-        b, w = beta[fold[i]], kept[fold[i]]
-        best = _largest(pi[start:stop])
-        best_d = _largest(delta_hat[start:stop]) if with_model else 0.0
-        total = 0.0
-        for first in range(start, stop, TILE):
-            p = pi[first : min(first + TILE, stop)]
-            if with_model:
-                d = delta_hat[first : first + len(p)]
-                scale = 1.0 / (d_high - d_low)
-                _refit(p, d, best, best_d, b, w, low, high - low, d_low, scale, trace, tilde, gap)
-            else:
-                _refit_without_model(p, best, b, low, high - low, trace, tilde)
-            for k in range(len(p)):
+    beyond = len(sums)
+    modelled[:] = 0.0
+    i = 0
+    best = best_d = 0.0
+    first = offsets[0]
+    fresh = True
+    while first < offsets[n]:
+        last = min(first + TILE, offsets[n])
+        p = pi[first:last]
+        d = delta_hat[first:last] if with_model else p
+        q = pi0[first:last] if with_logging else p
+        _bent_policy(p, trace, bent)
+        if with_model:
+            _bent_model(d, d_low, 1.0 / (d_high - d_low), share, bent_d)
+        if with_logging:
+            _find_bands(p, q, edges, table, bands)
+        begun = i
+        while i < n and offsets[i] < last:
+            # A decision may have begun in the tile before, or end in the next.
+            if fresh:
+                best = _largest(pi[offsets[i] : offsets[i + 1]])
+                best_d = _largest(delta_hat[offsets[i] : offsets[i + 1]]) if with_model else 0.0
+            b = beta[fold[i]]
+            start, stop = max(offsets[i], first) - first, min(offsets[i + 1], last) - first
+            for k in range(np.uint64(start), np.uint64(stop)):
+                score = b[0] + b[4] * p[k] + b[5] * bent[k] + (b[6] if p[k] == best else 0.0)
+                if with_model:
+                    score += b[1] * share[k] + b[2] * bent_d[k]
+                    score += b[3] if d[k] == best_d else 0.0
+                tilde[k] = score
+            fresh = offsets[i + 1] <= last
+            if not fresh:
+                break
+            i += 1
+        _refit(tilde[: last - first], low, high - low)
+        for j in range(begun, min(i + 1, n)):
+            if offsets[j] >= last:
+                break
+            omega = row_weight[j] if weighted else 1.0
+            w = kept[fold[j]]
+            start, stop = max(offsets[j], first) - first, min(offsets[j + 1], last) - first
+            total = 0.0
+            for k in range(np.uint64(start), np.uint64(stop)):
+                if with_model:
+                    given = d[k] if d[k] > low else low
+                    given = given if given < high else high
+                    gap[k] = tilde[k] - given
+                    tilde[k] -= w * gap[k]
                 total += p[k] * tilde[k]
-            at = start + chosen[i] - first
-            if 0 <= at < len(p):
-                at_chosen[i] = tilde[at]
+            modelled[j] += total
+            at = offsets[j] + chosen[j] - first
+            if start <= at < stop:
+                at_chosen[j] = tilde[at]
             if with_logging:
-                q = pi0[first : first + len(p)]
-                _find_bands(p, q, edges, table, bands)
-                _fill_bands(p, q, omega, tilde, gap, bands, sums, unsupported)
-        modelled[i] = total
+                for k in range(np.uint64(start), np.uint64(stop)):
+                    band = np.uint64(bands[k])
+                    mass, logged = omega * p[k], omega * q[k]
+                    if band == beyond:
+                        unsupported[0] += mass
+                        unsupported[1] += mass * tilde[k]
+                    else:
+                        sums[band, 0] += mass
+                        sums[band, 1] += logged
+                        sums[band, 2] += mass * (p[k] / q[k])
+                        sums[band, 3] += mass * gap[k]
+                        sums[band, 4] += logged * gap[k]
+        first = last
 
 
 @njit(**SUMS)
@@ -351,72 +390,67 @@ def _find_bands(pi, pi0, edges, table, bands):
 
 
 @njit(**SUMS)
-def _fill_bands(pi, pi0, omega, tilde, gap, bands, sums, unsupported):
-    """Adds the candidates of one decision to their bands."""
-    beyond = len(sums)
-    for k in range(len(pi)):
-        band = bands[k]
-        mass, logged = omega * pi[k], omega * pi0[k]
-        if band == beyond:
-            unsupported[0] += mass
-            unsupported[1] += mass * tilde[k]
-        else:
-            row = sums[band]
-            row[0] += mass
-            row[1] += logged
-            row[2] += mass * (pi[k] / pi0[k])
-            row[3] += mass * gap[k]
-            row[4] += logged * gap[k]
+def _moments_of(column, row_weight):
+    """Weighted mean, Σω²(x − mean), Σω²(x − mean)², least and largest."""
+    rows = len(column)
+    weighted = len(row_weight) > 0
+    weight = float(rows)
+    total = 0.0
+    if weighted:
+        weight = 0.0
+        for i in range(rows):
+            weight += row_weight[i]
+            total += row_weight[i] * column[i]
+    else:
+        for i in range(rows):
+            total += column[i]
+    centre = total / weight
+    least = column[0]
+    largest = column[0]
+    for i in range(rows):
+        least = least if least < column[i] else column[i]
+        largest = largest if largest > column[i] else column[i]
+    off = 0.0
+    first = 0.0
+    squares = 0.0
+    weight2 = 0.0
+    if weighted:
+        for i in range(rows):
+            deviation = row_weight[i] * (column[i] - centre)
+            off += deviation
+            first += row_weight[i] * deviation
+            squares += deviation * deviation
+            weight2 += row_weight[i] * row_weight[i]
+    else:
+        for i in range(rows):
+            deviation = column[i] - centre
+            off += deviation
+            squares += deviation * deviation
+        first = off
+        weight2 = weight
+    # The first centre is rounded: move everything to the corrected one.
+    shift = off / weight
+    second = squares - shift * (2.0 * first - shift * weight2)
+    return centre + shift, first - shift * weight2, max(second, 0.0), least, largest
 
 
 @njit(**SUMS)
-def column_moments(x, row_weight, mean, cross, second, low, high):
-    """Weighted mean, Σω²(x − mean), Σω²(x − mean)², least and largest of every row of ``x``.
+def column_moments(x, row_weight, moments):
+    """Fills (5, rows of ``x``): `_moments_of` each. NumPy twin: `Moments.of`."""
+    for m in range(len(x)):
+        mean, cross, second, least, largest = _moments_of(x[m], row_weight)
+        moments[0, m], moments[1, m], moments[2, m] = mean, cross, second
+        moments[3, m], moments[4, m] = least, largest
 
-    NumPy twin: `Moments.of`.
-    """
-    rows = x.shape[1]
-    weighted = len(row_weight) > 0
-    weight = float(rows)
-    if weighted:
-        weight = row_weight.sum()
-    for m in range(x.shape[0]):
-        column = x[m]
-        total = 0.0
-        if weighted:
-            for i in range(rows):
-                total += row_weight[i] * column[i]
-        else:
-            for i in range(rows):
-                total += column[i]
-        centre = total / weight
-        least = column[0]
-        largest = column[0]
-        for i in range(rows):
-            least = least if least < column[i] else column[i]
-            largest = largest if largest > column[i] else column[i]
-        low[m] = least
-        high[m] = largest
-        off = 0.0
-        first = 0.0
-        squares = 0.0
-        weight2 = 0.0
-        if weighted:
-            for i in range(rows):
-                deviation = row_weight[i] * (column[i] - centre)
-                off += deviation
-                first += row_weight[i] * deviation
-                squares += deviation * deviation
-                weight2 += row_weight[i] * row_weight[i]
-        else:
-            for i in range(rows):
-                deviation = column[i] - centre
-                off += deviation
-                squares += deviation * deviation
-            first = off
-            weight2 = weight
-        # The first centre is rounded: move everything to the corrected one.
-        shift = off / weight
-        mean[m] = centre + shift
-        cross[m] = first - shift * weight2
-        second[m] = max(squares - shift * (2.0 * first - shift * weight2), 0.0)
+
+@njit(**SUMS)
+def clipped_moments(base, c, residual, grid, row_weight, moments):
+    """Fills (5, values of M): `_moments_of` base + min(c, M)·residual, none of which is kept."""
+    column = np.empty(len(base))
+    for m in range(len(grid)):
+        M = grid[m]
+        for i in range(len(base)):
+            column[i] = base[i] + (c[i] if c[i] < M else M) * residual[i]
+        mean, cross, second, least, largest = _moments_of(column, row_weight)
+        moments[0, m], moments[1, m], moments[2, m] = mean, cross, second
+        moments[3, m], moments[4, m] = least, largest

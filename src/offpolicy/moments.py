@@ -97,19 +97,28 @@ class Moments:
     def _compiled(cls, x: Floats, row_weight: Floats | None) -> Moments:
         from offpolicy import kernels
 
-        columns, rows = x.shape
-        omega = np.empty(0) if row_weight is None else row_weight
-        mean, cross, second, low, high = np.empty((5, columns))
-        kernels.column_moments(x, omega, mean, cross, second, low, high)
+        moments = np.empty((5, len(x)))
+        kernels.column_moments(x, _or_nothing(row_weight), moments)
+        return cls._from(moments, x.shape[1], row_weight)
+
+    @classmethod
+    def clipped(
+        cls, base: Floats, c: Floats, residual: Floats, grid: Floats, row_weight: Floats | None
+    ) -> Moments:
+        """Moments of base + min(c, M)·residual at every M of a grid, compiled: `of` that."""
+        from offpolicy import kernels
+
+        moments = np.empty((5, len(grid)))
+        kernels.clipped_moments(base, c, residual, grid, _or_nothing(row_weight), moments)
+        return cls._from(moments, len(base), row_weight)
+
+    @classmethod
+    def _from(cls, moments: Floats, rows: int, row_weight: Floats | None) -> Moments:
         return cls(
-            count=rows,
-            weight=float(rows if row_weight is None else row_weight.sum()),
-            weight2=float(rows if row_weight is None else (row_weight * row_weight).sum()),
-            mean=mean,
-            cross=cross,
-            second=second,
-            low=low,
-            high=high,
+            rows,
+            float(rows if row_weight is None else row_weight.sum()),
+            float(rows if row_weight is None else (row_weight * row_weight).sum()),
+            *moments,
         )
 
     def __add__(self, other: Moments) -> Moments:
@@ -201,6 +210,10 @@ class Moments:
         with np.errstate(over="ignore", invalid="ignore"):
             total = second + 2.0 * self.mean * self.cross + self.mean**2 * self.weight2
         return np.where(np.isnan(total), np.inf, total)
+
+
+def _or_nothing(row_weight: Floats | None) -> Floats:
+    return np.empty(0) if row_weight is None else row_weight
 
 
 def merged(parts: Iterable[Moments]) -> Moments:

@@ -115,12 +115,16 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
                 weighted = block.c * own
                 y = np.stack([block.c, weighted, part.modelled + weighted / centre.weight])
             ratios[j] = Moments.of(y, log.row_weight, log.group, groups=GROUPS)
-    with np.errstate(over="ignore"):
-        grid = modelled + np.minimum(block.c, GRID[:, None]) * residual
     omega, group = log.row_weight, log.group
+    if block.compiled and group is None:
+        grid = Moments.clipped(modelled, block.c, residual, GRID, omega)
+    else:
+        with np.errstate(over="ignore"):
+            x_grid = modelled + np.minimum(block.c, GRID[:, None]) * residual
+        grid = Moments.of(x_grid, omega, group, groups=GROUPS, diagonal=True)
     return Scanned(
         Moments.of(x, omega, group, groups=GROUPS, diagonal=True),
         tuple(ratios),
-        Moments.of(grid, omega, group, groups=GROUPS, diagonal=True),
+        grid,
         look.bands,
     )
