@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import offpolicy as op
+from cases import Case, make_case
 from offpolicy import BanditLog, Columns
 from offpolicy.columns import as_table
 from offpolicy.errors import LogError, PropensityError
@@ -444,3 +446,83 @@ def test_the_values_of_a_frame_are_checked_like_any_other():
 def test_named_columns_survive_as_doubles():
     log = log_of(ROWS, new=pa.array([[1, 0], [0, 1, 0], [1]], pa.list_(pa.float32())))
     assert_allclose(log.per_candidate(log.named_column("new"), "new"), [1, 0, 0, 1, 0, 1])
+
+
+# -- the long format -------------------------------------------------------------------------
+
+
+def long_table(case: Case, shuffle: bool = True) -> tuple[pa.Table, np.ndarray]:
+    """A row per candidate, and the order of decisions in it."""
+    n = len(case.reward)
+    decision = np.repeat(np.arange(n), np.diff(case.offsets))
+    place = np.arange(len(decision)) - np.repeat(case.offsets[:-1], np.diff(case.offsets))
+    rows = np.arange(len(decision))
+    if shuffle:
+        rows = np.random.default_rng(0).permutation(rows)
+    table = pa.table(
+        {
+            "id": [f"d{i}" for i in decision[rows]],
+            "name": [f"c{k}" for k in place[rows]],
+            "picked": (place == case.chosen[decision]).astype(int)[rows],
+            "shown": [f"c{k}" for k in case.chosen[decision[rows]]],
+            "reward": case.reward[decision[rows]],
+            "pi0": case.pi0[rows],
+            "new": case.pi[rows],
+            "q": case.delta_hat[rows],
+        }
+    )
+    first = dict.fromkeys(decision[rows].tolist())
+    return table, np.array(list(first))
+
+
+@pytest.mark.parametrize("how", ["flag", "flag and names", "names"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_the_long_format_is_the_same_log(how, shuffle):
+    case = make_case(np.random.default_rng(3), 60, drawn=True)
+    table, order = long_table(case, shuffle)
+    columns = {
+        "flag": op.Columns(decision="id", chosen="picked", logging="pi0", candidates=""),
+        "flag and names": op.Columns(
+            decision="id", chosen="picked", logging="pi0", candidates="name"
+        ),
+        "names": op.Columns(decision="id", action="shown", logging="pi0", candidates="name"),
+    }[how]
+    log = op.BanditLog.from_frame(table, columns)
+    expected = case.log.take(order)
+    np.testing.assert_array_equal(log.reward, expected.reward)
+    np.testing.assert_array_equal(np.diff(log.offsets), np.diff(expected.offsets))
+    np.testing.assert_array_equal(log.propensity, expected.propensity)
+    result = op.evaluate(log, "new", prediction="q", estimators=["IPS", "DM", "CAB(M=2)"])
+    whole = case.evaluate(["IPS", "DM", "CAB(M=2)"])
+    for name in ("IPS", "DM", "CAB"):
+        assert result[name].value == pytest.approx(whole[name].value, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"picked": 0}, r'"picked" marks 0 of the rows of decision \'d0\' \(5 of 5 decisions'),
+        ({"picked": 1}, r'"picked" marks \d+ of the rows of decision'),
+        ({"picked": 2}, r"log.csv, picked, row 0: 2 is neither 0 nor 1"),
+        ({"id": None}, r"log.csv, id, row 0: the decision's id is missing"),
+    ],
+)
+def test_long_formats_that_are_not(change, message):
+    case = make_case(np.random.default_rng(4), 5, most=4, drawn=True)
+    table, _ = long_table(case, shuffle=False)
+    for name, value in change.items():
+        kind = table.schema.field(name).type
+        column = pa.array([value] * len(table), kind)
+        table = table.set_column(table.column_names.index(name), name, column)
+    columns = op.Columns(decision="id", chosen="picked", logging="pi0", candidates="name")
+    with pytest.raises(LogError, match=message):
+        op.BanditLog.from_frame(table, columns, source="log.csv")
+
+
+def test_a_long_format_without_either_way_to_say_what_was_chosen():
+    case = make_case(np.random.default_rng(4), 5, drawn=True)
+    table, _ = long_table(case)
+    with pytest.raises(LogError, match=r'there is no column "action"\. In the long format either'):
+        op.BanditLog.from_frame(table, op.Columns(decision="id", logging="pi0"))
+    with pytest.raises(LogError, match='here is no column "nope"'):
+        op.BanditLog.from_frame(table, op.Columns(decision="nope"))

@@ -37,6 +37,11 @@ class Columns:
     time: str | None = None
     row_weight: str | None = None
     context: Sequence[str] = ()
+    decision: str | None = None
+    """In the long format, one row per decision and candidate: which decision the row is of."""
+    chosen: str | None = None
+    """There: 1 in the row of the chosen candidate, else 0; without it, ``action`` names the
+    chosen candidate and ``candidates`` the one of every row."""
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Columns:
@@ -62,11 +67,16 @@ class Columns:
         return cls(**given)
 
 
+_ROLES = (
+    "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
+)  # fmt: skip
+
+
 def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, dict[str, Any]]:
     """The frame as an Arrow table, and the arrays by role (``offsets`` if there are lists)."""
     table = as_table(frame)
     roles: dict[str, Any] = {}
-    for role in (field.name for field in fields(Columns) if field.name != "context"):
+    for role in _ROLES:
         given = getattr(columns, role)
         if given == "" and role not in ("action", "reward"):
             continue
@@ -197,11 +207,17 @@ def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
 
 
 def _missing(table: pa.Table, name: str, role: str, source: str) -> None:
+    raise missing_column(table.column_names, name, role, source)
+
+
+def missing_column(there: Sequence[str], name: str, role: str, source: str) -> LogError:
+    """The error for a column that is not among those that are ``there``."""
     place = f"{source}: there" if source else "There"
-    one = table.column_names[0] if len(table.column_names) == 1 else ""
-    hint = " Are the fields separated by something other than commas?" if ";" in one else ""
+    hint = ""
+    if len(there) == 1 and ";" in there[0]:
+        hint = " Are the fields separated by something other than commas?"
     what = f" (for {role})" if role and role != name else ""
-    raise LogError(
-        f'{place} is no column "{name}"{what}.{did_you_mean(name, table.column_names)} '
-        f"The columns are {', '.join(table.column_names)}.{hint}"
+    return LogError(
+        f'{place} is no column "{name}"{what}.{did_you_mean(name, there)} '
+        f"The columns are {', '.join(there)}.{hint}"
     )

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy import labels
 from offpolicy import validation as check
-from offpolicy.columns import Columns, read_columns, read_named
+from offpolicy.columns import Columns, as_table, read_columns, read_named
 from offpolicy.errors import LogError, OffpolicyError, PropensityError
+from offpolicy.long import widened
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
@@ -256,9 +257,13 @@ class BanditLog:
         """A log from any dataframe that speaks the Arrow PyCapsule interface.
 
         pandas, polars, DuckDB relations, Arrow tables, …: one row per decision, probabilities of
-        all candidates in list columns. ``columns`` says which column plays which role.
+        all candidates in list columns; or one row per decision and candidate, if
+        ``columns.decision`` is given. ``columns`` says which column plays which role.
         """
-        table, roles = read_columns(frame, columns or Columns(), source)
+        columns = columns or Columns()
+        if columns.decision:
+            frame, columns = widened(as_table(frame), columns, source)
+        table, roles = read_columns(frame, columns, source)
         offsets = roles.pop("offsets", None)
         if offsets is None:
             roles.pop("candidate", None)

@@ -20,7 +20,11 @@ _ROLES = {
     "cluster": "user or session: rows of one may be dependent",
     "time": "when",
     "row_weight": "how many decisions the row stands for",
+    "decision": "long format, a row per candidate: which decision it is of",
+    "chosen": "long format: 1 where the candidate was chosen, else 0",
 }
+
+_LONG = ("decision", "chosen")
 
 _FILES = (
     ("--columns", "FILE", 'which column plays which role, as TOML: action = "item"'),
@@ -33,9 +37,10 @@ _FILES = (
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The log, and which of its columns plays which role."""
     for role, meaning in reversed(_ROLES.items()):
-        function = click.option(
-            f"--{role.replace('_', '-')}", role, metavar="COLUMN", help=f"{meaning} [{role}]"
-        )(function)
+        text = meaning if role in _LONG else f"{meaning} [{role}]"
+        function = click.option(f"--{role.replace('_', '-')}", role, metavar="COLUMN", help=text)(
+            function
+        )
     for name, shown, meaning in reversed(_FILES):
         kind = click.IntRange(min=1) if name == "--threads" else str
         function = click.option(name, metavar=shown, type=kind, help=meaning)(function)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from offpolicy import labels
-from offpolicy.columns import Columns
-from offpolicy.errors import LogError, ParameterError, did_you_mean
+from offpolicy.columns import Columns, missing_column
+from offpolicy.errors import LogError, ParameterError
 from offpolicy.log import BanditLog
 from offpolicy.scan import BLOCK
 from offpolicy.softmax import Ints
@@ -60,6 +60,12 @@ class ParquetScan(LogScan):
     ) -> None:
         self.files = [str(file) for file in files]
         self.columns, self.where = columns or Columns(), where
+        if self.columns.decision:
+            raise ParameterError(
+                "The long format, one row per decision and candidate, is read into memory only: "
+                "give one Parquet file of at most 32 MB, or CSV. Or write lists, one row per "
+                "decision."
+            )
         self.source = self.files[0] if len(self.files) == 1 else f"{len(self.files)} files"
         self._memory, self._threads = memory, threads
         self._same_columns()
@@ -149,11 +155,7 @@ class ParquetScan(LogScan):
         raise self._missing(name, role)
 
     def _missing(self, name: str, role: str = "") -> LogError:
-        what = f" (for {role})" if role and role != name else ""
-        return LogError(
-            f'{self.source}: there is no column "{name}"{what}.'
-            f"{did_you_mean(name, self._names)} The columns are {', '.join(self._names)}."
-        )
+        return missing_column(self._names, name, role, self.source)
 
     @functools.cached_property
     def _own(self) -> list[str]:
