@@ -74,6 +74,19 @@ def test_of_shares_equals_a_plain_optimiser(kind):
     assert loss(beta, X, y, omega) <= best.fun + 1e-6
 
 
+def test_many_rows_are_fitted_like_few(monkeypatch):
+    X, omega = rows_for(2, n=50_000)
+    rng = np.random.default_rng(3)
+    y = rng.random(50_000) < 1.0 / (1.0 + np.exp(-(0.5 + X[1] - 2.0 * X[2])))
+    fast = calibration._logistic(X, y.astype(float), omega)
+    compiled = calibration._derivatives(fast + 0.1, X, y.astype(float), omega)
+    monkeypatch.setattr(calibration, "_MANY", 10**9)
+    np.testing.assert_allclose(fast, calibration._logistic(X, y.astype(float), omega), atol=1e-9)
+    plain = calibration._derivatives(fast + 0.1, X, y.astype(float), omega)
+    for one, other in zip(compiled, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-9)
+
+
 def test_without_rows_the_share_is_one_half():
     assert calibration._logistic(np.ones((3, 0)), np.empty(0), np.empty(0)).tolist() == [0, 0, 0]
 

@@ -454,3 +454,37 @@ def clipped_moments(base, c, residual, grid, row_weight, moments):
         mean, cross, second, least, largest = _moments_of(column, row_weight)
         moments[0, m], moments[1, m], moments[2, m] = mean, cross, second
         moments[3, m], moments[4, m] = least, largest
+
+
+@njit(**SUMS)
+def logistic_derivatives(beta, X, y, omega, gradient, hessian):
+    """Adds gradient and Hessian of the weighted cross-entropy of shares ``y`` on the rows of
+    ``X`` (columns, rows). NumPy twin: `calibration._derivatives`."""
+    columns, rows = X.shape
+    p, curvature = np.empty(TILE), np.empty(TILE)
+    for first in range(0, rows, TILE):
+        size = min(TILE, rows - first)
+        p[:] = 0.0
+        for a in range(columns):
+            column = X[a, first : first + size]
+            for k in range(size):
+                p[k] += beta[a] * column[k]
+        _refit(p[:size], 0.0, 1.0)
+        for k in range(size):
+            curvature[k] = omega[first + k] * p[k] * (1.0 - p[k])
+            p[k] = omega[first + k] * (p[k] - y[first + k])
+        for a in range(columns):
+            left = X[a, first : first + size]
+            total = 0.0
+            for k in range(size):
+                total += left[k] * p[k]
+            gradient[a] += total
+            for b in range(a + 1):
+                right = X[b, first : first + size]
+                total = 0.0
+                for k in range(size):
+                    total += left[k] * right[k] * curvature[k]
+                hessian[a, b] += total
+    for a in range(columns):
+        for b in range(a):
+            hessian[b, a] = hessian[a, b]
