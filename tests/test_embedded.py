@@ -11,6 +11,7 @@ import pytest
 
 import offpolicy as op
 from cases import Case, make_case
+from offpolicy.cli.progress import Progress, line
 from offpolicy.engines import embedded
 from offpolicy.engines.embedded import ParquetScan
 from offpolicy.errors import LogError, ParameterError
@@ -242,3 +243,32 @@ def test_a_fingerprint_changes_with_the_file(tmp_path):
     assert ParquetScan(paths, where="reward >= 0").fingerprint() != before
     write(tmp_path, table_of(make_case(np.random.default_rng(15), 100, drawn=True)))
     assert ParquetScan(paths).fingerprint() != before
+
+
+# -- progress --------------------------------------------------------------------------------
+
+
+def test_progress_is_told(tmp_path):
+    case = make_case(np.random.default_rng(16), 40_000, drawn=True)
+    scan = ParquetScan(write(tmp_path, table_of(case), 2))
+    told: list[tuple[int, int]] = []
+    scan.progress = lambda done, total: told.append((done, total))
+    op.evaluate(scan, "new", estimators=["IPS"])
+    assert told[-1] == (40_000, 40_000)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+def test_the_line_of_progress(capsys):
+    assert line(3_000_000, 20_000_000, 2.0) == (
+        "read 3,000,000 of 20,000,000 decisions (15%), 1,500,000 a second, 11 s left"
+    )
+    assert line(1, 10_000, 1.0).endswith("166 min 39 s left")
+    assert line(0, 10, 0.0) == "read 0 of 10 decisions (0%)"
+    progress = Progress()
+    progress(1, 10)
+    assert capsys.readouterr().err == ""
+    progress._shown -= 1.0
+    progress(2, 10)
+    assert "read 2 of 10 decisions (20%)" in capsys.readouterr().err
+    progress(10, 10)
+    assert capsys.readouterr().err == "\r\x1b[K"

@@ -129,6 +129,8 @@ class LogScan(ABC):
     """
 
     source: str
+    progress: Callable[[int, int], None] | None = None
+    """Called while the log is walked over, with the decisions read so far and in all."""
 
     @abstractmethod
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -67,16 +68,22 @@ def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
 
     from offpolicy.columns import Columns
     from offpolicy.engines.reading import read_log
+    from offpolicy.log import BanditLog
 
     columns = Columns() if given["columns"] is None else Columns.from_toml(given["columns"])
     named: dict[str, Any] = {role: given[role] for role in _ROLES if given[role] is not None}
-    return read_log(
+    found = read_log(
         list(log),
         replace(columns, **named),
         where=given["where"],
         memory=given["memory"],
         threads=given["threads"],
     )
+    if not isinstance(found, BanditLog) and sys.stderr.isatty():
+        from offpolicy.cli.progress import Progress
+
+        found.progress = Progress()
+    return found
 
 
 def as_tsv(table: Any) -> str:

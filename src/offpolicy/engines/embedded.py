@@ -306,6 +306,8 @@ class ParquetScan(LogScan):
                 source = Stretch.of([(0, row, self.files[k])])
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
+                if self.progress is not None:
+                    self.progress(position, len(self))
             if row != rows:
                 raise LogError(
                     f"{self.files[k]}: {row:,} rows were read where {rows:,} were counted. Was the "

@@ -1,0 +1,39 @@
+"""How far the reading of a large log has come, on a terminal's stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+
+class Progress:
+    """Called with the rows read so far and in all; writes a line that replaces itself."""
+
+    def __init__(self) -> None:
+        self._start = self._shown = time.monotonic()
+        self._last = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done < self._last:  # another pass
+            self._start = now
+        self._last = done
+        if done >= total:
+            sys.stderr.write("\r\x1b[K")
+        elif now - self._shown >= 0.2:
+            self._shown = now
+            sys.stderr.write(f"\r\x1b[K{line(done, total, now - self._start)}")
+        else:
+            return
+        sys.stderr.flush()
+
+
+def line(done: int, total: int, seconds: float) -> str:
+    """'read 3,000,000 of 20,000,000 decisions (15%), 1,500,000 a second, 11 s left'."""
+    text = f"read {done:,} of {total:,} decisions ({done / total:.0%})"
+    rate = done / seconds if seconds > 0.0 else 0.0
+    if rate > 0.0:
+        left = round((total - done) / rate)
+        clock = f"{left} s" if left < 120 else f"{left // 60} min {left % 60} s"
+        text += f", {rate:,.0f} a second, {clock} left"
+    return text
