@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, format_option, log_options, read
+from offpolicy.cli.options import format_option, log_options, read, show
 
 
 @click.command("check")
@@ -45,11 +45,6 @@ def command(
         prediction=prediction,
         reward_range=reward_range,
     )
-    if style == "json":
-        click.echo(report.to_json(), nl=False)
-    elif style == "tsv":
-        click.echo(as_tsv(report.to_frame()))
-    else:
-        click.echo(str(report))
+    show(report, style)
     if report.worst == "problem":
         raise SystemExit(1)

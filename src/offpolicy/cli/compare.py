@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, format_option, level_option, log_options, read
+from offpolicy.cli.options import format_option, level_option, log_options, read, show
 
 
 @click.command("compare")
@@ -60,11 +60,6 @@ def command(
         reward_range=reward_range,
         baseline=baseline,
     )
-    if style == "json":
-        click.echo(comparison.to_json(), nl=False)
-    elif style == "tsv":
-        click.echo(as_tsv(comparison.to_frame()))
-    else:
-        click.echo(str(comparison))
+    show(comparison, style)
     if not comparison.can_tell:
         raise SystemExit(1)

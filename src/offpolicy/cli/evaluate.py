@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, format_option, level_option, log_options, read
+from offpolicy.cli.options import format_option, level_option, log_options, read, show
 
 
 @click.command("evaluate")
@@ -65,11 +65,6 @@ def command(
         reward_range=reward_range,
         tuning=tuning,
     )
-    if style == "json":
-        click.echo(result.to_json(), nl=False)
-    elif style == "tsv":
-        click.echo(as_tsv(result.to_frame()))
-    else:
-        click.echo(str(result))
+    show(result, style)
     if not result.can_tell:
         raise SystemExit(1)

@@ -86,6 +86,16 @@ def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
     return found
 
 
+def show(found: Any, style: str) -> None:
+    """Print a result, comparison or report as was asked."""
+    if style == "json":
+        click.echo(found.to_json(), nl=False)
+    elif style == "tsv":
+        click.echo(as_tsv(found.to_frame()))
+    else:
+        click.echo(str(found))
+
+
 def as_tsv(table: Any) -> str:
     """An Arrow table as tab-separated text."""
     rows = [table.column_names] + [list(row.values()) for row in table.to_pylist()]
