@@ -174,6 +174,30 @@ def test_a_bad_value_is_named_by_file_and_row(tmp_path):
         op.evaluate(ParquetScan(paths), "new", prediction="q")
 
 
+def test_with_a_condition_rows_are_counted_among_those_that_meet_it(tmp_path):
+    case = make_case(np.random.default_rng(7), 1_000, drawn=True)
+    pi = case.pi.copy()
+    pi[case.offsets[901]] += 0.5
+    shop = np.arange(1_000) % 2
+    paths = write(tmp_path, table_of(case, new=lists(case, pi), shop=shop), 2)
+    first = pq.read_metadata(paths[0]).num_rows
+    row = int((shop[first:901] == 1).sum())
+    where = rf"part-1.parquet \(of the rows where shop = 1\), new, row {row}:"
+    with pytest.raises(op.errors.PolicyError, match=where):
+        op.evaluate(ParquetScan(paths, where="shop = 1"), "new", prediction="q")
+
+
+def test_files_keep_the_order_in_which_they_are_given(tmp_path):
+    case = make_case(np.random.default_rng(17), 3_000, drawn=True)
+    table = table_of(case)
+    paths = write(tmp_path, table, 3)[::-1]
+    reversed_table = pa.concat_tables([pq.read_table(path) for path in paths])
+    same(
+        op.evaluate(op.BanditLog.from_frame(reversed_table), {"new": "new"}, prediction="q"),
+        op.evaluate(ParquetScan(paths), "new", prediction="q"),
+    )
+
+
 def test_files_that_do_not_fit_together(tmp_path):
     case = make_case(np.random.default_rng(8), 100, drawn=True)
     table = table_of(case)

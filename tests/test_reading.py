@@ -117,7 +117,7 @@ def test_verbs_on_files_read_piece_by_piece(tmp_path, table, monkeypatch):
     assert str(op.check(scan, "new", prediction="q")) == str(
         op.check(log, {"new": "new"}, prediction="q")
     )
-    monkeypatch.setattr("offpolicy.checks.SAMPLE", 80)
+    monkeypatch.setattr("offpolicy.plan.SAMPLE", 80)
     found = op.check(scan, "new")["sample"]
     assert found.message == "Of 400 decisions, 80 were looked at, in 8 stretches of the log."
     assert "sample" not in op.check(log, {"new": "new"})

@@ -94,10 +94,14 @@ class Plan:
     """For each member, how its parameter was chosen; None if it came with one."""
 
 
+def sample_size(width: float) -> int:
+    """How many decisions of ``width`` candidates each are looked at before the scan."""
+    return _at_most(SAMPLE, SAMPLE_CANDIDATES, width)
+
+
 def sample_of(source: Source) -> list[Block]:
     """The rows that plans are made from, for every policy of the source; checked."""
-    size = _at_most(SAMPLE, SAMPLE_CANDIDATES, source.width)
-    sample = source.sample(size)
+    sample = source.sample(sample_size(source.width))
     for block in sample:
         block.check_whole()
     return sample

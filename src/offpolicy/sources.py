@@ -136,6 +136,11 @@ class LogScan(ABC):
     def __len__(self) -> int:
         """Number of decisions."""
 
+    @functools.cached_property
+    def width(self) -> float:
+        """Candidates a decision, about."""
+        return width_of(self.read([(0, min(len(self), _FIRST))], ()).offsets)
+
     @property
     @abstractmethod
     def rewards(self) -> RewardSummary: ...
@@ -170,9 +175,9 @@ class Streamed(Source):
     def n(self) -> int:
         return len(self.log)
 
-    @functools.cached_property
+    @property
     def width(self) -> float:
-        return width_of(self.log.read([(0, min(self.n, _FIRST))], ()).offsets)
+        return self.log.width
 
     @property
     def rewards(self) -> RewardSummary:

@@ -30,7 +30,7 @@ from offpolicy.checks.rows import (
 from offpolicy.errors import ParameterError
 from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.log import BanditLog
-from offpolicy.plan import SAMPLE
+from offpolicy.plan import sample_size
 from offpolicy.policies import resolve
 from offpolicy.scan import whole_block
 from offpolicy.sources import LogScan, stretches
@@ -73,9 +73,10 @@ def check(
     policies = _named(policy)
     sampled = []
     if isinstance(log, LogScan):
-        sampled = about_sample(len(log), SAMPLE)
+        size = sample_size(log.width)
+        sampled = about_sample(len(log), size)
         columns = [one for one in (*policies.values(), prediction) if isinstance(one, str)]
-        log = log.read(stretches(len(log), SAMPLE), columns)
+        log = log.read(stretches(len(log), size), columns)
     need_log(log)
     targets = [resolve(log, one, name) for name, one in policies.items()]
     for target in targets:

@@ -170,7 +170,8 @@ class ParquetScan(LogScan):
             counts = self._rows(
                 f"SELECT file_name, num_rows FROM parquet_file_metadata({_listed(self.files)})"
             )
-            return [Chunk(k, 0, int(rows), int(rows)) for k, (_, rows) in enumerate(counts)]
+            rows = {str(file): int(count) for file, count in counts}
+            return [Chunk(k, 0, rows[file], rows[file]) for k, file in enumerate(self.files)]
         found = []
         for k, file in enumerate(self.files):
             counts = self._rows(
@@ -293,7 +294,14 @@ class ParquetScan(LogScan):
                 f"file_row_number >= {a} AND file_row_number < {b}"
                 f"{'' if whole else f' AND ({self.where})'}"
             ).to_arrow_table()
-            yield (table if whole else table.slice(low, high - low)), self.files[chunk.file], a
+            of_file = next(j for j, other in enumerate(self._chunks) if other.file == chunk.file)
+            row = begun + low - int(self._starts[of_file])
+            yield (table if whole else table.slice(low, high - low)), self._label(chunk.file), row
+
+    def _label(self, file: int) -> str:
+        """A file's name in messages: with a condition, rows are counted among those meeting it."""
+        name = self.files[file]
+        return name if self.where is None else f"{name} (of the rows where {self.where})"
 
     def walk(self, extra: Sequence[str]) -> Iterator[Callable[[], BanditLog]]:
         """Blocks of `BLOCK` rows, counted anew in every file."""
@@ -303,7 +311,7 @@ class ParquetScan(LogScan):
             rows = sum(chunk.rows for chunk in own)
             row = 0
             for table in self._blocks(self.files[k], selected):
-                source = Stretch.of([(0, row, self.files[k])])
+                source = Stretch.of([(0, row, self._label(k))])
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
                 if self.progress is not None:

@@ -157,9 +157,10 @@ def to_markdown(outcomes: Sequence[Outcome], repeats: int) -> str:
         f"MSE relative to CAB with the best M in hindsight; {repeats} logs a setting, "
         f"{len(outcomes)} settings; geometric means.",
         "",
-        f"| method | {' | '.join(readings)} | all | worst | where |",
-        f"|---|{'---|' * (len(readings) + 3)}",
+        f"| method | {' | '.join(readings)} | all | worst |",
+        f"|---|{'---|' * (len(readings) + 2)}",
     ]
+    worst_of = []
     for method in METHODS:
         cells = [
             f"{geometric_mean([o for o in outcomes if o.setting.reading == reading], method):.2f}"
@@ -168,9 +169,14 @@ def to_markdown(outcomes: Sequence[Outcome], repeats: int) -> str:
         worst = max(outcomes, key=lambda outcome: outcome.ratio(method))
         lines.append(
             f"| {method} | {' | '.join(cells)} | {geometric_mean(outcomes, method):.2f} | "
-            f"{worst.ratio(method):.1f} | {worst.setting} |"
+            f"{worst.ratio(method):.1f} |"
         )
+        worst_of.append(f"- {method}: {worst.setting}")
     lines += [
+        "",
+        "Where each was worst:",
+        "",
+        *worst_of,
         "",
         f"| setting | best CAB, MSE × 1e5 | {' | '.join(METHODS)} |",
         f"|---|---|{'---|' * len(METHODS)}",
