@@ -47,6 +47,9 @@ _REACH = 2.0
 SIZE = 0.3
 """How large the model's mean error at a weight is thought to be before looking, in standard
 deviations of the residual; and in the distance of the two models."""
+CAUTIOUS = 0.4
+"""The same for intervals, where an error that was thought too small costs more than one that was
+thought too large."""
 _PRIOR_ROWS = 5.0
 """A band's mean square starts from that of all rows, with the weight of this many."""
 
@@ -164,7 +167,12 @@ class Bands:
     @cached_property
     def error(self) -> Error:
         """What the residuals say about e."""
-        return _posterior(self)
+        return _posterior(self, SIZE)
+
+    @cached_property
+    def cautious_error(self) -> Error:
+        """The same, from a prior that thinks of larger errors."""
+        return _posterior(self, CAUTIOUS)
 
     # -- what an estimator makes of it: ``observed`` is (BANDS,), or (…, BANDS) for many ------
 
@@ -227,6 +235,8 @@ class Bands:
 class Error:
     """The model's mean error e in every band, after looking at the residuals."""
 
+    size: float
+    """How large it was thought to be: `SIZE` or `CAUTIOUS`."""
     mean: Floats
     covariance: Floats
     square: Floats
@@ -243,7 +253,7 @@ class Error:
         the two models are ``apart``; of many, if these have more dimensions."""
         with np.errstate(over="ignore", invalid="ignore"):
             mean = -(left * self.mean).sum(axis=-1)
-            variance = _quadratic(left, self.covariance) + (SIZE * np.asarray(apart)) ** 2
+            variance = _quadratic(left, self.covariance) + (self.size * np.asarray(apart)) ** 2
             stderr = np.sqrt(np.maximum(variance, 0.0))
         # Nothing is left, or more than a number can say.
         lost = ~(np.isfinite(mean) & np.isfinite(variance))
@@ -253,7 +263,7 @@ class Error:
     def thinkable(self, left: Floats, apart: Floats) -> Floats:
         """Mean square of the bias before looking at the residuals."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(_quadratic(left, self.prior) + (SIZE * apart) ** 2)
+            return np.asarray(_quadratic(left, self.prior) + (self.size * apart) ** 2)
 
     def variance(self, left: Floats, kept: Floats, apart: float) -> float:
         """Variance that the correction of the bias adds to an estimate whose own part of band
@@ -262,7 +272,7 @@ class Error:
             return 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             both = 2.0 * float((kept * self.noise) @ (self.gain.T @ left))
-            variance = float(_quadratic(left, self.covariance)) + both + (SIZE * apart) ** 2
+            variance = float(_quadratic(left, self.covariance)) + both + (self.size * apart) ** 2
         return max(variance, 0.0) if math.isfinite(variance) else math.inf
 
 
@@ -281,7 +291,7 @@ def _binned(place: Ints, values: Floats) -> Floats:
     return np.bincount(place, values, BANDS).astype(np.float64)
 
 
-def _posterior(bands: Bands) -> Error:
+def _posterior(bands: Bands, size: float) -> Error:
     """Gaussian-process regression of the bands' mean residuals on log c."""
     rows, rows2 = bands.rows, bands.rows2
     seen = rows > 0.0
@@ -295,7 +305,7 @@ def _posterior(bands: Bands) -> Error:
     near = np.exp(-np.abs(_LOG_C[:, None] - _LOG_C) / _REACH)
     # In units of the residual, so that no reward is too large or too small to be squared.
     unit = overall if 0.0 < overall < np.inf else 1.0
-    prior = SIZE**2 * near
+    prior = size**2 * near
     relative = np.where(np.isfinite(noise[seen]), noise[seen] / unit, 1.0)
     root = np.linalg.cholesky(prior[np.ix_(seen, seen)] + np.diag(relative + 1e-12))
     half = np.linalg.solve(root, prior[seen])
@@ -303,4 +313,4 @@ def _posterior(bands: Bands) -> Error:
     gain[:, seen] = np.linalg.solve(root.T, half).T
     with np.errstate(over="ignore", invalid="ignore"):
         covariance, before = (prior - half.T @ half) * overall, prior * overall
-    return Error(gain @ mean, covariance, square, before, gain, noise)
+    return Error(size, gain @ mean, covariance, square, before, gain, noise)

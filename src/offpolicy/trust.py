@@ -10,8 +10,8 @@ its noise is least visible when it is largest. So the intervals of all come from
   rare huge weights that the log did not happen to draw; and the noise of the model's own fit.
 * *The model's error where rows are few*: what remains unknown of it after looking at the
   residuals. The stated assumption is here: at a weight that the log hardly shows, the model is
-  off by about a third of a standard deviation of its residual, and by about a third of what the
-  recalibration moved it there, or less.
+  off by about 0.4 standard deviations of its residual, and by about 0.4 of what the recalibration
+  moved it there, or less.
 * *The worst case where the logger never goes*: no row says anything about candidates with
   π₀ = 0, so the policy's mass there counts with the lowest reward at the low end, and the highest
   at the high end (Imbens and Manski 2004).
@@ -81,7 +81,7 @@ def what_is_known(scanned: Scanned, rows: Rows, plan: Plan) -> Known:
     residuals has a part in the choice.
     """
     curve, bands = headline_curve(scanned, rows), scanned.bands
-    error = bands.error
+    error = bands.cautious_error
     observed = np.minimum(bands.mean_weight, GRID[:, None])
     lefts, aparts = bands.left(observed), bands.apart(observed)
     thinkable = curve.variance + error.thinkable(lefts, aparts)
