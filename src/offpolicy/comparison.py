@@ -23,10 +23,10 @@ The interval is for the difference of the policies' *values*, and made as the he
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ from offpolicy.moments import Moments
 from offpolicy.onepass import Rows, Scanned, scan
 from offpolicy.plan import Plan, RewardRange, make_plan, range_of_rewards, sample_of
 from offpolicy.results import Headline, Logged
-from offpolicy.scan import Block, each_block, refuse_no_overlap
+from offpolicy.scan import Block, refuse_no_overlap
 from offpolicy.softmax import decision_of_candidate
 from offpolicy.sources import LogScan, Source, source_of
 from offpolicy.trust import (
@@ -73,6 +73,7 @@ def compare(
     multiplicity: str = "holm",
     reward_range: tuple[float, float] | None = None,
     baseline: str | None = None,
+    resume: str | Path | None = None,
 ) -> Comparison:
     """Compare policies with each other, and with the one that wrote the log.
 
@@ -97,6 +98,8 @@ def compare(
     baseline : str, optional
         Compare all other policies with this one only, instead of all pairs; ``"logged"`` is
         compared with others only if it is the baseline.
+    resume : folder, optional
+        As for `evaluate`.
 
     Examples
     --------
@@ -115,7 +118,7 @@ def compare(
         )
     names = _names(policies)
     pairs = _pairs(names, baseline)
-    source = source_of(log, dict(zip(names, policies.values(), strict=True)), prediction)
+    source = source_of(log, dict(zip(names, policies.values(), strict=True)), prediction, resume)
     samples = sample_of(source)
     if samples[0].log.propensity is None:
         raise MissingColumnError(
@@ -304,7 +307,8 @@ def _paired(source: Source, arms: Sequence[_Arm], pairs: Sequence[tuple[int, int
             below,
         )
 
-    return functools.reduce(_Paired.__add__, each_block(of_blocks, source.blocks()))
+    asked = [(arm.plan, arm.M) for arm in arms]
+    return source.reduce(of_blocks, _Paired.__add__, question=("pairs", asked, pairs, pulls))
 
 
 def _leverages(source: Source, arms: Sequence[_Arm]) -> list[Floats]:
@@ -317,7 +321,8 @@ def _leverages(source: Source, arms: Sequence[_Arm]) -> list[Floats]:
     def added(one: list[Pull], other: list[Pull]) -> list[Pull]:
         return [a + b for a, b in zip(one, other, strict=True)]
 
-    pulls = functools.reduce(added, each_block(of_blocks, source.blocks()))
+    asked = [(arm.plan, arm.M) for arm in arms]
+    pulls = source.reduce(of_blocks, added, question=("fits", asked))
     return [pull.leverage(arm.plan.sampled) for pull, arm in zip(pulls, arms, strict=True)]
 
 

@@ -8,11 +8,11 @@ as mergeable moments, in one pass over blocks of rows. For SB the curve in τ is
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -62,6 +62,7 @@ def sweep(
     estimator: str | Estimator = "CAB",
     grid: ArrayLike | None = None,
     level: float = 0.95,
+    resume: str | Path | None = None,
 ) -> Curve:
     """The curve of an estimator over its parameter: M, or τ for SB.
 
@@ -76,6 +77,8 @@ def sweep(
         Only these, in one pass over the log. Without it, every M at once: O(N log N) time and
         O(N) memory for N candidates. Of files that are read piece by piece, 64 values of M from
         0 to infinity.
+    resume : folder, optional
+        As for `evaluate`; only a grid can be resumed.
 
     Examples
     --------
@@ -90,7 +93,8 @@ def sweep(
     """
     name = as_estimator(estimator).name
     intervals.normal_quantile(level)
-    source = source_of(log, {policy if isinstance(policy, str) else "policy": policy}, prediction)
+    named = {policy if isinstance(policy, str) else "policy": policy}
+    source = source_of(log, named, prediction, resume)
     if not isinstance(source, InMemory):
         return _sweep_streamed(source, name, GRID if grid is None else _checked_grid(grid), level)
     log, target, delta_hat = source.log, source.targets[0], source.delta_hat
@@ -288,7 +292,7 @@ def grid_moments(source: Source, member: Estimator, grid: Floats) -> GridMoments
         known = {"logging", "policy"} <= block.columns
         return GridMoments(merged(parts), left, known, float(block.c.max()))
 
-    return functools.reduce(GridMoments.__add__, each_block(of_block, source.blocks()))
+    return source.reduce(of_block, GridMoments.__add__, question=("grid", member, grid))
 
 
 _Fill = Callable[[Block, Floats], Iterator[tuple[slice, Floats]]]

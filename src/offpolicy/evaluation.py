@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,7 @@ def evaluate(
     interval: str = "default",
     reward_range: tuple[float, float] | None = None,
     tuning: str = "theory",
+    resume: str | Path | None = None,
 ) -> Result:
     """Estimate the mean reward that one or several policies would have earned.
 
@@ -71,6 +73,10 @@ def evaluate(
         Between which rewards lie; by default 0 and 1 if they are binary, else as observed.
     tuning : {"theory", "slope", "slope++", "switch"}
         How a parameter that was left out (``"CAB"``) is chosen; see `offpolicy.tuning`.
+    resume : folder, optional
+        Keep the sums there, a million decisions at a time. Killed and called again with the same
+        arguments, it goes on from there, to the same bytes. A folder belongs to one log; if that
+        has changed it is refused.
 
     Examples
     --------
@@ -83,7 +89,7 @@ def evaluate(
     """
     intervals.normal_quantile(level)
     check_rule(tuning)
-    source = source_of(log, named_policies(policy), prediction)
+    source = source_of(log, named_policies(policy), prediction, resume)
     rewards = range_of_rewards(source, reward_range)
     plans = []
     for block in sample_of(source):

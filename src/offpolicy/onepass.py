@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from offpolicy.estimators import Estimator
 from offpolicy.labels import GROUPS
 from offpolicy.moments import Moments
 from offpolicy.plan import Plan, look_at
-from offpolicy.scan import Block, contributions, each_block
+from offpolicy.scan import Block, contributions
 from offpolicy.sources import Source
 
 
@@ -87,7 +86,7 @@ def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:
     def added(one: list[Scanned], other: list[Scanned]) -> list[Scanned]:
         return [a + b for a, b in zip(one, other, strict=True)]
 
-    return functools.reduce(added, each_block(of_blocks, source.blocks()))
+    return source.reduce(of_blocks, added, question=("scan", *plans))
 
 
 def scan_block(block: Block, plan: Plan) -> Scanned:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from offpolicy.checkpoint import Checkpoint, Kept, digest
 from offpolicy.errors import OffpolicyError, ParameterError
 from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.labels import hash_rows
 from offpolicy.log import BanditLog
 from offpolicy.policies import Target, resolve
-from offpolicy.scan import SMALL, Block, Maker, blocks, whole_block
+from offpolicy.scan import SMALL, Block, blocks, each_block, whole_block
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
@@ -27,6 +29,10 @@ STRETCHES = 8
 """In how many places a log is sampled."""
 _FIRST = 1024
 """Decisions from which the number of candidates is judged."""
+KEEP_EVERY = 64
+"""After so many blocks a walk is kept: a million decisions."""
+
+Sums = TypeVar("Sums")
 
 
 class RewardSummary(NamedTuple):
@@ -49,6 +55,10 @@ class Source(ABC):
 
     names: tuple[str, ...]
     """Of the policies."""
+    asked: Any
+    """Policies and model, as they were given."""
+    checkpoint: Checkpoint | None = None
+    """Where walks over the log are kept."""
 
     @property
     @abstractmethod
@@ -73,8 +83,31 @@ class Source(ABC):
         """The rows of `stretches`, for each policy."""
 
     @abstractmethod
-    def blocks(self) -> Iterator[Callable[[], list[Block]]]:
-        """All rows in order, for each policy, yet to be made."""
+    def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
+        """All rows in order but for the first ``skip`` blocks, for each policy, yet to be made."""
+
+    def reduce(
+        self,
+        function: Callable[[list[Block]], Sums],
+        add: Callable[[Sums, Sums], Sums],
+        *,
+        question: tuple[Any, ...],
+    ) -> Sums:
+        """``function`` of the blocks of every place, added up in order. ``question`` is all that
+        it depends on besides the log: its name first."""
+        kept, keep = Kept(0, None), self.checkpoint
+        if keep is not None:
+            name = f"{question[0]}-{digest(self.asked, *question)}"
+            kept = keep.load(name)
+        done: int = kept.done
+        sums: Sums = kept.sums
+        for part in each_block(function, self.blocks(done)):
+            done, sums = done + 1, part if done == 0 else add(sums, part)
+            if keep is not None and done % KEEP_EVERY == 0:
+                keep.save(name, Kept(done, sums))
+        if keep is not None and done > kept.done:
+            keep.save(name, Kept(done, sums))
+        return sums
 
 
 class InMemory(Source):
@@ -82,6 +115,7 @@ class InMemory(Source):
 
     def __init__(self, log: BanditLog, targets: Sequence[Target], delta_hat: Floats | None) -> None:
         self.log, self.targets, self.delta_hat = log, tuple(targets), delta_hat
+        self.asked = [[(target.name, target.flat, target.chosen) for target in targets], delta_hat]
         self.names = tuple(target.name for target in targets)
 
     @property
@@ -112,13 +146,13 @@ class InMemory(Source):
         rows = np.concatenate([np.arange(a, b) for a, b in stretches(self.n, size)])
         return [part_of(whole, rows) for whole in wholes]
 
-    def blocks(self) -> Iterator[Callable[[], list[Block]]]:
+    def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
         makers = [blocks(self.log, target, self.delta_hat) for target in self.targets]
 
-        def made(place: Sequence[Maker]) -> list[Block]:
-            return [make() for make in place]
+        def made(place: int) -> list[Block]:
+            return [of_target[place]() for of_target in makers]
 
-        return (functools.partial(made, place) for place in zip(*makers, strict=True))
+        return (functools.partial(made, place) for place in range(skip, len(makers[0])))
 
 
 class LogScan(ABC):
@@ -154,8 +188,9 @@ class LogScan(ABC):
         """Some stretches of the log as one, with these columns besides its own."""
 
     @abstractmethod
-    def walk(self, extra: Sequence[str]) -> Iterator[Callable[[], BanditLog]]:
-        """All decisions in order, `offpolicy.scan.BLOCK` at a time, yet to be made."""
+    def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
+        """All decisions in order, `offpolicy.scan.BLOCK` at a time, yet to be made; without the
+        first ``skip`` of these blocks."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -167,6 +202,7 @@ class Streamed(Source):
 
     def __init__(self, log: LogScan, policies: Mapping[str, Any], prediction: Any) -> None:
         self.log, self.policies, self.prediction = log, dict(policies), prediction
+        self.asked = [self.policies, prediction]
         self.names = tuple(policies)
         named = [*policies.values(), prediction]
         self.extra = list(dict.fromkeys(item for item in named if isinstance(item, str)))
@@ -196,7 +232,7 @@ class Streamed(Source):
                 )
         return made
 
-    def blocks(self) -> Iterator[Callable[[], list[Block]]]:
+    def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
         compiled = self.n * self.width >= SMALL
 
         def made(make: Callable[[], BanditLog]) -> list[Block]:
@@ -207,7 +243,7 @@ class Streamed(Source):
                     block.check_whole()
             return found
 
-        return (functools.partial(made, make) for make in self.log.walk(self.extra))
+        return (functools.partial(made, make) for make in self.log.walk(self.extra, skip))
 
     def _resolved(self, log: BanditLog) -> list[Block]:
         delta_hat = resolve_prediction(log, self.prediction)
@@ -217,13 +253,30 @@ class Streamed(Source):
         ]
 
 
-def source_of(log: BanditLog | LogScan, policies: Mapping[str, Any], prediction: Any) -> Source:
-    """The log with its policies and its model."""
+def source_of(
+    log: BanditLog | LogScan,
+    policies: Mapping[str, Any],
+    prediction: Any,
+    resume: str | Path | None = None,
+) -> Source:
+    """The log with its policies and its model; ``resume`` is a folder to keep walks in."""
+    source: Source
     if isinstance(log, LogScan):
-        return Streamed(log, policies, prediction)
-    need_log(log)
-    targets = [resolve(log, policy, name) for name, policy in policies.items()]
-    return InMemory(log, targets, resolve_prediction(log, prediction))
+        source = Streamed(log, policies, prediction)
+    else:
+        need_log(log)
+        targets = [resolve(log, policy, name) for name, policy in policies.items()]
+        source = InMemory(log, targets, resolve_prediction(log, prediction))
+    if resume is not None:
+        from offpolicy import __version__
+
+        source.checkpoint = Checkpoint(
+            resume,
+            fingerprint=log.fingerprint(),
+            source=str(log.source) or "a log in memory",
+            version=__version__,
+        )
+    return source
 
 
 def stretches(n: int, size: int) -> list[tuple[int, int]]:

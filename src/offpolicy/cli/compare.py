@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import format_option, level_option, log_options, read, show
+from offpolicy.cli.options import (
+    format_option,
+    level_option,
+    log_options,
+    read,
+    resume_option,
+    show,
+)
 
 
 @click.command("compare")
@@ -28,6 +35,7 @@ from offpolicy.cli.options import format_option, level_option, log_options, read
     help="the least and the greatest reward there can be",
 )  # fmt: skip
 @level_option
+@resume_option
 @format_option("table", "json", "tsv")
 def command(
     log: tuple[str, ...],
@@ -37,6 +45,7 @@ def command(
     multiplicity: str,
     reward_range: tuple[float, float] | None,
     level: float,
+    resume: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -56,6 +65,7 @@ def command(
         {name: name for name in policies},
         prediction=prediction,
         level=level,
+        resume=resume,
         multiplicity=multiplicity,
         reward_range=reward_range,
         baseline=baseline,

@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import format_option, level_option, log_options, read, show
+from offpolicy.cli.options import (
+    format_option,
+    level_option,
+    log_options,
+    read,
+    resume_option,
+    show,
+)
 
 
 @click.command("evaluate")
@@ -31,6 +38,7 @@ from offpolicy.cli.options import format_option, level_option, log_options, read
     show_default=True, help="how a parameter left out is chosen",
 )  # fmt: skip
 @level_option
+@resume_option
 @format_option("table", "json", "tsv")
 def command(
     log: tuple[str, ...],
@@ -41,6 +49,7 @@ def command(
     reward_range: tuple[float, float] | None,
     tuning: str,
     level: float,
+    resume: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -61,6 +70,7 @@ def command(
         prediction=prediction,
         estimators=list(estimators) or None,
         level=level,
+        resume=resume,
         interval=interval,
         reward_range=reward_range,
         tuning=tuning,

@@ -57,6 +57,11 @@ def format_option(*formats: str) -> Callable[[Callable[..., Any]], Callable[...,
     )
 
 
+resume_option = click.option(
+    "--resume", type=click.Path(file_okay=False), metavar="DIR",
+    help="keep sums there on the way; killed and run again, it goes on from them",
+)  # fmt: skip
+
 level_option = click.option(
     "--level", type=float, default=0.95, show_default=True, help="coverage of the intervals"
 )

@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, format_option, level_option, log_options, read
+from offpolicy.cli.options import (
+    as_tsv,
+    format_option,
+    level_option,
+    log_options,
+    read,
+    resume_option,
+)
 
 
 @click.command("sweep")
@@ -16,6 +23,7 @@ from offpolicy.cli.options import as_tsv, format_option, level_option, log_optio
 @click.option("--plot", type=click.Path(dir_okay=False), help="also write a picture (PNG, SVG)")
 @click.option("--grid", is_flag=True, help="64 fixed values of M; needed for clustered errors")
 @level_option
+@resume_option
 @format_option("tsv", "json")
 def command(
     log: tuple[str, ...],
@@ -25,6 +33,7 @@ def command(
     plot: str | None,
     grid: bool,
     level: float,
+    resume: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -47,6 +56,7 @@ def command(
         estimator=estimator,
         grid=GRID if grid else None,
         level=level,
+        resume=resume,
     )
     frame = curve.to_frame()
     if plot:

@@ -303,14 +303,20 @@ class ParquetScan(LogScan):
         name = self.files[file]
         return name if self.where is None else f"{name} (of the rows where {self.where})"
 
-    def walk(self, extra: Sequence[str]) -> Iterator[Callable[[], BanditLog]]:
+    def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
         """Blocks of `BLOCK` rows, counted anew in every file."""
         selected = self._selected(extra)
         position = 0
         for k, own in itertools.groupby(self._chunks, key=lambda chunk: chunk.file):
-            rows = sum(chunk.rows for chunk in own)
-            row = 0
-            for table in self._blocks(self.files[k], selected):
+            chunks = list(own)
+            rows = sum(chunk.rows for chunk in chunks)
+            skipped = min(skip, -(-rows // BLOCK))
+            skip -= skipped
+            row = min(skipped * BLOCK, rows)
+            position += row
+            if row == rows:
+                continue
+            for table in self._blocks(self.files[k], selected, *_place(chunks, row)):
                 source = Stretch.of([(0, row, self._label(k))])
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
@@ -322,16 +328,23 @@ class ParquetScan(LogScan):
                     f"file changed meanwhile?"
                 )
 
-    def _blocks(self, file: str, selected: str) -> Iterator[pa.Table]:
+    def _blocks(
+        self, file: str, selected: str, start: int = 0, drop: int = 0
+    ) -> Iterator[pa.Table]:
+        """A file's blocks, from row ``start`` on, without the first ``drop`` that are found."""
         import duckdb
         import pyarrow as pa
 
-        query = f"SELECT {selected} FROM {_scan([file])}{self._condition}"
+        query = f"SELECT {selected} FROM {_scan([file], numbered=start > 0)}{self._condition}"
+        if start > 0:
+            also = "WHERE" if self.where is None else "AND"
+            query += f" {also} file_row_number >= {start}"
         held: list[pa.RecordBatch] = []
         have = 0
         try:
             for batch in self._sql(query).to_arrow_reader(_BATCH):
-                rest = batch
+                rest = batch.slice(min(drop, len(batch)))
+                drop -= len(batch) - len(rest)
                 while have + len(rest) >= BLOCK:
                     need = BLOCK - have
                     yield pa.Table.from_batches([*held, rest.slice(0, need)])
@@ -350,6 +363,17 @@ class ParquetScan(LogScan):
         if self._clusters is not None and log.cluster is not None:
             log.__dict__["group"] = labels.hash_groups(log.cluster, self._clusters)
         return log
+
+
+def _place(chunks: Sequence[Chunk], row: int) -> tuple[int, int]:
+    """Where the ``row``-th row of a file is: the number of a row in the file, and how many of
+    those from there on come before it."""
+    for chunk in chunks:
+        if row < chunk.rows:
+            whole = chunk.rows == chunk.stop - chunk.start
+            return (chunk.start + row, 0) if whole else (chunk.start, row)
+        row -= chunk.rows
+    raise IndexError(row)
 
 
 def _scan(files: Sequence[str], *, numbered: bool = False) -> str:
