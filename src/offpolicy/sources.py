@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -197,6 +198,47 @@ class LogScan(ABC):
         """A hash that changes when the log does."""
 
 
+class Distributed(LogScan):
+    """A log on many machines, which is not walked over but added up where it lies."""
+
+    @abstractmethod
+    def reduce(
+        self,
+        function: Callable[[BanditLog], Sums],
+        add: Callable[[Sums, Sums], Sums],
+        extra: Sequence[str],
+    ) -> Sums:
+        """``function`` of all pieces, with these columns besides the log's own, added up."""
+
+    def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
+        raise ParameterError(f"{self.source} is not in one place: its rows cannot be walked over.")
+
+
+@dataclass(frozen=True)
+class _Resolver:
+    """Policies and model, to be resolved on any piece of a log."""
+
+    policies: dict[str, Any]
+    prediction: Any
+    compiled: bool
+
+    def resolved(self, log: BanditLog) -> list[Block]:
+        delta_hat = resolve_prediction(log, self.prediction)
+        return [
+            whole_block(log, resolve(log, policy, name), delta_hat)
+            for name, policy in self.policies.items()
+        ]
+
+    def checked(self, log: BanditLog) -> list[Block]:
+        """To be scanned: what the compiled pass does not check is checked here."""
+        found = self.resolved(log)
+        for block in found:
+            block.compiled = self.compiled
+            if not self.compiled or block.target.flat is None or block.log.logging is None:
+                block.check_whole()
+        return found
+
+
 class Streamed(Source):
     """A `LogScan`, and policies and model that are resolved on every piece of it anew."""
 
@@ -223,7 +265,7 @@ class Streamed(Source):
         return self.log.find_reward_outside(low, high)
 
     def sample(self, size: int) -> list[Block]:
-        made = self._resolved(self.log.read(stretches(self.n, size), self.extra))
+        made = self._resolver().resolved(self.log.read(stretches(self.n, size), self.extra))
         for block in made:
             if block.target.leave_one_out is not None:
                 raise ParameterError(
@@ -233,24 +275,31 @@ class Streamed(Source):
         return made
 
     def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
-        compiled = self.n * self.width >= SMALL
+        resolver = self._resolver(compiled=self._is_large)
 
         def made(make: Callable[[], BanditLog]) -> list[Block]:
-            found = self._resolved(make())
-            for block in found:
-                block.compiled = compiled
-                if not compiled or block.target.flat is None or block.log.logging is None:
-                    block.check_whole()
-            return found
+            return resolver.checked(make())
 
         return (functools.partial(made, make) for make in self.log.walk(self.extra, skip))
 
-    def _resolved(self, log: BanditLog) -> list[Block]:
-        delta_hat = resolve_prediction(log, self.prediction)
-        return [
-            whole_block(log, resolve(log, policy, name), delta_hat)
-            for name, policy in self.policies.items()
-        ]
+    def reduce(
+        self,
+        function: Callable[[list[Block]], Sums],
+        add: Callable[[Sums, Sums], Sums],
+        *,
+        question: tuple[Any, ...],
+    ) -> Sums:
+        if not isinstance(self.log, Distributed):
+            return super().reduce(function, add, question=question)
+        resolver = self._resolver(compiled=self._is_large)
+        return self.log.reduce(lambda log: function(resolver.checked(log)), add, self.extra)
+
+    @property
+    def _is_large(self) -> bool:
+        return self.n * self.width >= SMALL
+
+    def _resolver(self, *, compiled: bool = False) -> _Resolver:
+        return _Resolver(self.policies, self.prediction, compiled)
 
 
 def source_of(
@@ -268,6 +317,10 @@ def source_of(
         targets = [resolve(log, policy, name) for name, policy in policies.items()]
         source = InMemory(log, targets, resolve_prediction(log, prediction))
     if resume is not None:
+        if isinstance(log, Distributed):
+            raise ParameterError(
+                "resume is for files on this machine. Spark does lost work again by itself."
+            )
         from offpolicy import __version__
 
         source.checkpoint = Checkpoint(

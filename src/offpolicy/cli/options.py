@@ -32,6 +32,7 @@ _FILES = (
     ("--where", "SQL", "a condition; rows that do not meet it are left out"),
     ("--memory", "SIZE", "what the scan of large files may use, such as 4GB"),
     ("--threads", "N", "on how many threads large files are read"),
+    ("--master", "URL", "of Spark: local[4], yarn, spark://host:7077"),
 )
 
 
@@ -45,6 +46,10 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name, shown, meaning in reversed(_FILES):
         kind = click.IntRange(min=1) if name == "--threads" else str
         function = click.option(name, metavar=shown, type=kind, help=meaning)(function)
+    function = click.option(
+        "--engine", type=click.Choice(["embedded", "spark"]), default="embedded",
+        show_default=True, help="who reads the files",
+    )(function)  # fmt: skip
     function = click.option(
         "--prediction", metavar="COLUMN", help="list: the reward model's estimates"
     )(function)
@@ -83,6 +88,8 @@ def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
         where=given["where"],
         memory=given["memory"],
         threads=given["threads"],
+        engine=given["engine"],
+        master=given["master"],
     )
     if not isinstance(found, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from offpolicy import labels
-from offpolicy.columns import Columns, missing_column
+from offpolicy.columns import Columns
+from offpolicy.engines.roles import Roles, few_clusters, log_of
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.log import BanditLog
 from offpolicy.scan import BLOCK
@@ -32,9 +33,6 @@ CHUNK = 65_536
 """Rows of a file that are counted together where a condition picks some of them."""
 _BATCH = 122_880
 """Rows that DuckDB hands over at a time: its own groups."""
-_ROLES = (
-    "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
-)  # fmt: skip
 
 
 class Chunk(NamedTuple):
@@ -60,15 +58,10 @@ class ParquetScan(LogScan):
     ) -> None:
         self.files = [str(file) for file in files]
         self.columns, self.where = columns or Columns(), where
-        if self.columns.decision:
-            raise ParameterError(
-                "The long format, one row per decision and candidate, is read into memory only: "
-                "give one Parquet file of at most 32 MB, or CSV. Or write lists, one row per "
-                "decision."
-            )
         self.source = self.files[0] if len(self.files) == 1 else f"{len(self.files)} files"
         self._memory, self._threads = memory, threads
         self._same_columns()
+        _ = self._roles
         if not len(self):
             raise LogError(EMPTY)
 
@@ -142,26 +135,9 @@ class ParquetScan(LogScan):
                         f"must have the same columns."
                     )
 
-    def _role(self, role: str) -> str | None:
-        """The column that plays a role, if there is one."""
-        given: str | None = getattr(self.columns, role)
-        if given == "":
-            return None
-        name = given or role
-        if name in self._names:
-            return name
-        if given is None and role not in ("action", "reward"):
-            return None
-        raise self._missing(name, role)
-
-    def _missing(self, name: str, role: str = "") -> LogError:
-        return missing_column(self._names, name, role, self.source)
-
     @functools.cached_property
-    def _own(self) -> list[str]:
-        """The columns that the log itself is made of."""
-        found = [self._role(role) for role in _ROLES]
-        return list(dict.fromkeys([*(name for name in found if name), *self.columns.context]))
+    def _roles(self) -> Roles:
+        return Roles(self.columns, self._names, self.source)
 
     @functools.cached_property
     def _chunks(self) -> list[Chunk]:
@@ -195,7 +171,7 @@ class ParquetScan(LogScan):
 
     @functools.cached_property
     def rewards(self) -> RewardSummary:
-        reward = f"CAST({_quoted(str(self._role('reward')))} AS DOUBLE)"
+        reward = f"CAST({_quoted(self._roles.reward)} AS DOUBLE)"
         ((low, high, binary),) = self._rows(
             f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
             f"FROM {_scan(self.files)}{self._condition}"
@@ -205,7 +181,7 @@ class ParquetScan(LogScan):
         return RewardSummary(float(low), float(high), bool(binary))
 
     def find_reward_outside(self, low: float, high: float) -> str:
-        reward = _quoted(str(self._role("reward")))
+        reward = _quoted(self._roles.reward)
         for file in self.files:
             found = self._rows(
                 f"SELECT file_row_number, {reward} FROM {_scan([file], numbered=True)} WHERE "
@@ -222,16 +198,14 @@ class ParquetScan(LogScan):
     @functools.cached_property
     def _clusters(self) -> tuple[Hashable, ...] | None:
         """All clusters if they are few, none of them if they are many; None if there are none."""
-        name = self._role("cluster")
+        name = self._roles.of("cluster")
         if name is None:
             return None
         some = self._sql(
             f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {_scan(self.files)}"
             f"{self._condition} LIMIT {labels.GROUPS + 1}"
         ).to_arrow_table()
-        if len(some) > labels.GROUPS:
-            return ()
-        return labels.encode(np.asarray(some.column(0).to_numpy()), "cluster", self.source)[0]
+        return few_clusters(some, self.source)
 
     @property
     def _condition(self) -> str:
@@ -252,10 +226,7 @@ class ParquetScan(LogScan):
     # -- reading ---------------------------------------------------------------------------
 
     def _selected(self, extra: Sequence[str]) -> str:
-        for name in extra:
-            if name not in self._names:
-                raise self._missing(name)
-        return ", ".join(map(_quoted, dict.fromkeys([*self._own, *extra])))
+        return ", ".join(map(_quoted, self._roles.with_extra(extra)))
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
         import pyarrow as pa
@@ -358,11 +329,7 @@ class ParquetScan(LogScan):
             yield pa.Table.from_batches(held)
 
     def _log(self, table: pa.Table, source: Stretch, first_row: int = 0) -> BanditLog:
-        log = BanditLog.from_frame(table, self.columns, source=source)
-        object.__setattr__(log, "first_row", first_row)
-        if self._clusters is not None and log.cluster is not None:
-            log.__dict__["group"] = labels.hash_groups(log.cluster, self._clusters)
-        return log
+        return log_of(table, self.columns, source, first_row, self._clusters)
 
 
 def _place(chunks: Sequence[Chunk], row: int) -> tuple[int, int]:

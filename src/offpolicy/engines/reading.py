@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SMALL = 32 * 2**20
 """Bytes of Parquet that are read into memory at once; more are scanned."""
+ENGINES = ("embedded", "spark")
 _PARQUET = (".parquet", ".pq")
 
 
@@ -29,6 +30,8 @@ def read_log(
     where: str | None = None,
     memory: str | None = None,
     threads: int | None = None,
+    engine: str = "embedded",
+    master: str | None = None,
 ) -> BanditLog | LogScan:
     """A log from files, or from a dataframe.
 
@@ -45,6 +48,12 @@ def read_log(
         out.
     memory, threads : optional
         What DuckDB may use for large files: ``"4GB"``, 2.
+    engine : {"embedded", "spark"}
+        Who reads files: DuckDB in this process, or Spark, on as many machines as it has; then
+        Parquet only, wherever Spark finds it (``"s3a://bucket/logs"``). A Spark DataFrame always
+        stays with Spark.
+    master : str, optional
+        Of a Spark session that is begun here: ``"local[4]"``, ``"yarn"``, ``"spark://host:7077"``.
 
     Returns
     -------
@@ -53,6 +62,10 @@ def read_log(
     LogScan
         If it is large: read piece by piece whenever it is used.
     """
+    if engine not in ENGINES:
+        raise ParameterError(f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.')
+    if type(source).__module__.startswith("pyspark.") or engine == "spark":
+        return _on_spark(source, columns, where, master)
     if not isinstance(source, (str, Path)) and (
         hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     ):
@@ -69,6 +82,17 @@ def read_log(
 
         return ParquetScan(files, columns, where=where, memory=memory, threads=threads)
     return _in_memory(files, columns, where)
+
+
+def _on_spark(
+    source: Any, columns: Columns | None, where: str | None, master: str | None
+) -> LogScan:
+    from offpolicy.engines.spark import SparkScan, read_parquet
+
+    if type(source).__module__.startswith("pyspark."):
+        return SparkScan(source, columns, where=where)
+    given = [source] if isinstance(source, (str, Path)) else list(source)
+    return read_parquet([str(one) for one in given], columns, where=where, master=master)
 
 
 def is_parquet(path: Path) -> bool:
