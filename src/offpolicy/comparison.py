@@ -47,6 +47,7 @@ from offpolicy.results import Headline, Logged
 from offpolicy.scan import Block, refuse_no_overlap
 from offpolicy.softmax import decision_of_candidate
 from offpolicy.sources import LogScan, Source, source_of
+from offpolicy.training import train_model
 from offpolicy.trust import (
     FEWEST_REWARDED,
     degrees_of,
@@ -119,6 +120,7 @@ def compare(
     names = _names(policies)
     pairs = _pairs(names, baseline)
     source = source_of(log, dict(zip(names, policies.values(), strict=True)), prediction, resume)
+    train_model(source)
     samples = sample_of(source)
     if samples[0].log.propensity is None:
         raise MissingColumnError(

@@ -39,6 +39,7 @@ from offpolicy.scan import (
 )
 from offpolicy.softmax import Ints
 from offpolicy.sources import InMemory, LogScan, Source, source_of
+from offpolicy.training import train_model
 from offpolicy.validation import as_floats
 from offpolicy.weights import Floats
 
@@ -95,6 +96,7 @@ def sweep(
     intervals.normal_quantile(level)
     named = {policy if isinstance(policy, str) else "policy": policy}
     source = source_of(log, named, prediction, resume)
+    train_model(source)
     if not isinstance(source, InMemory):
         return _sweep_streamed(source, name, GRID if grid is None else _checked_grid(grid), level)
     log, target, delta_hat = source.log, source.targets[0], source.delta_hat

@@ -21,6 +21,7 @@ from offpolicy.results import Estimate, Headline, Logged, Result, Tuned
 from offpolicy.rowwise import check_kind, interval_of
 from offpolicy.scan import effective_size, refuse_no_overlap
 from offpolicy.sources import InMemory, LogScan, Source, source_of
+from offpolicy.training import train_model
 from offpolicy.trust import (
     chosen_place,
     degrees_of,
@@ -58,7 +59,9 @@ def evaluate(
         chosen action only), a column name, a fitted classifier, or a mapping of names to these.
     prediction : optional
         The reward model δ̂: an array of predictions for every candidate ((n, K) or flat), a
-        column name, or an object with ``predict(log)``.
+        column name, or an object with ``predict(log)``. Left out, and if the log has contexts, a
+        plain model is trained on a sample of the log, cross-fitted (`offpolicy.training`); False
+        does without.
     estimators : names or objects, optional
         ``"CAB(M=10)"``, ``CAB(M=10)``, ``ICE(…)``, …; default `DEFAULT_ESTIMATORS`, as far as the
         columns at hand allow.
@@ -90,6 +93,7 @@ def evaluate(
     intervals.normal_quantile(level)
     check_rule(tuning)
     source = source_of(log, named_policies(policy), prediction, resume)
+    train_model(source)
     rewards = range_of_rewards(source, reward_range)
     plans = []
     for block in sample_of(source):

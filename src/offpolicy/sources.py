@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from offpolicy.checkpoint import Checkpoint, Kept, digest
+from offpolicy.columns import Columns
 from offpolicy.errors import OffpolicyError, ParameterError
 from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.labels import hash_rows
@@ -60,6 +61,12 @@ class Source(ABC):
     """Policies and model, as they were given."""
     checkpoint: Checkpoint | None = None
     """Where walks over the log are kept."""
+    wants_model: bool = False
+    """Whether there are contexts, but no reward model was given."""
+
+    @abstractmethod
+    def adopt(self, model: Any) -> None:
+        """Take this for the reward model."""
 
     @property
     @abstractmethod
@@ -119,6 +126,9 @@ class InMemory(Source):
         self.asked = [[(target.name, target.flat, target.chosen) for target in targets], delta_hat]
         self.names = tuple(target.name for target in targets)
 
+    def adopt(self, model: Any) -> None:
+        self.delta_hat, self.wants_model = resolve_prediction(self.log, model), False
+
     @property
     def n(self) -> int:
         return len(self.log)
@@ -164,6 +174,7 @@ class LogScan(ABC):
     """
 
     source: str
+    columns: Columns
     progress: Callable[[int, int], None] | None = None
     """Called while the log is walked over, with the decisions read so far and in all."""
 
@@ -249,6 +260,9 @@ class Streamed(Source):
         named = [*policies.values(), prediction]
         self.extra = list(dict.fromkeys(item for item in named if isinstance(item, str)))
 
+    def adopt(self, model: Any) -> None:
+        self.prediction, self.wants_model = model, False
+
     @property
     def n(self) -> int:
         return len(self.log)
@@ -310,12 +324,17 @@ def source_of(
 ) -> Source:
     """The log with its policies and its model; ``resume`` is a folder to keep walks in."""
     source: Source
+    wants_model = prediction is None
+    if prediction is False:
+        prediction = None
     if isinstance(log, LogScan):
         source = Streamed(log, policies, prediction)
+        source.wants_model = wants_model and bool(log.columns.context)
     else:
         need_log(log)
         targets = [resolve(log, policy, name) for name, policy in policies.items()]
         source = InMemory(log, targets, resolve_prediction(log, prediction))
+        source.wants_model = wants_model and log.context is not None
     if resume is not None:
         if isinstance(log, Distributed):
             raise ParameterError(

@@ -1,0 +1,129 @@
+"""Contexts, but no reward model: one is trained on a sample, never on a decision's own fold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import offpolicy as op
+from offpolicy.engines.embedded import ParquetScan
+from offpolicy.sources import source_of
+from offpolicy.training import FEWEST_ROWS, train_model
+from test_embedded import same
+
+K = 4
+
+
+def world(n: int, seed: int = 0, *, cities: bool = False) -> tuple[pa.Table, float]:
+    """Decisions whose rewards depend on context and action, and the policy's value."""
+    rng = np.random.default_rng(seed)
+    context = rng.standard_normal((n, 3))
+    mean = 1.0 / (1.0 + np.exp(-context @ rng.standard_normal((3, K)) * 1.5))
+    pi0 = np.exp(rng.standard_normal((n, K)))
+    pi0 /= pi0.sum(axis=1, keepdims=True)
+    pi = np.exp(2.0 * context @ rng.standard_normal((3, K)))
+    pi /= pi.sum(axis=1, keepdims=True)
+    action = (rng.random((n, 1)) > pi0.cumsum(axis=1)).sum(axis=1).clip(0, K - 1)
+    reward = (rng.random(n) < mean[np.arange(n), action]).astype(float)
+    columns = {
+        "action": action, "reward": reward, "logging": list(pi0), "new": list(pi),
+        "x0": context[:, 0], "x1": context[:, 1], "x2": context[:, 2],
+    }  # fmt: skip
+    if cities:
+        columns["city"] = np.where(context[:, 0] > 0, "Basel", "Bern")
+    return pa.table(columns), float((pi * mean).sum(axis=1).mean())
+
+
+COLUMNS = op.Columns(context=["x0", "x1", "x2"])
+
+
+def test_a_model_is_trained_where_there_are_contexts():
+    table, value = world(4_000)
+    log = op.BanditLog.from_frame(table, COLUMNS)
+    with_model = op.evaluate(log, "new")
+    without = op.evaluate(log, "new", prediction=False)
+    assert {row.estimator.split("(")[0] for row in with_model} >= {"DM", "DR", "CAB", "CAB-DR"}
+    assert {row.estimator for row in without} == {"IPS", "SNIPS"}
+    assert with_model["DR"].stderr < 0.9 * with_model["IPS"].stderr
+    assert value in with_model.headline.interval
+    assert with_model.headline.interval.width < without.headline.interval.width
+
+
+def test_no_decision_is_predicted_from_its_own_fold():
+    table, _ = world(2_000)
+    log = op.BanditLog.from_frame(table, COLUMNS)
+    source = source_of(log, {"new": "new"}, None)
+    train_model(source)
+    fold = log.fold(5)
+    reward = log.reward.copy()
+    reward[fold == 3] = 1.0 - reward[fold == 3]
+    changed = table.set_column(1, "reward", pa.array(reward))
+    other = source_of(op.BanditLog.from_frame(changed, COLUMNS), {"new": "new"}, None)
+    train_model(other)
+    mine = np.repeat(fold == 3, K)
+    np.testing.assert_array_equal(source.delta_hat[mine], other.delta_hat[mine])
+    assert not np.array_equal(source.delta_hat[~mine], other.delta_hat[~mine])
+
+
+@pytest.mark.parametrize("cities", [False, True])
+def test_files_train_the_same_model(tmp_path: Path, monkeypatch, cities):
+    monkeypatch.setattr("offpolicy.plan.SAMPLE", 5_000)
+    table, _ = world(30_000, cities=cities)
+    columns = op.Columns(context=["x0", "city"] if cities else ["x0", "x1", "x2"])
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=4_000)
+    scan = ParquetScan([tmp_path / "log.parquet"], columns)
+    log = op.BanditLog.from_frame(table, columns)
+    same(op.evaluate(log, {"new": "new"}), op.evaluate(scan, "new"))
+    compared = [op.compare(one, {"new": "new"}).to_frame().to_pylist()[0] for one in (log, scan)]
+    assert compared[1]["value"] == pytest.approx(compared[0]["value"], rel=1e-10)
+    grid = [0.5, 2.0]
+    curves = [op.sweep(one, "new", estimator="CAB", grid=grid).to_frame() for one in (log, scan)]
+    for name in ("value", "stderr"):
+        a, b = (curve.column(name).to_numpy() for curve in curves)
+        np.testing.assert_allclose(b, a, rtol=1e-12)
+
+
+def test_it_goes_on_after_a_stop(tmp_path: Path):
+    table, _ = world(30_000)
+    pq.write_table(table, tmp_path / "log.parquet")
+    scan = ParquetScan([tmp_path / "log.parquet"], COLUMNS)
+    whole = op.evaluate(scan, "new")
+    for _ in range(2):
+        again = op.evaluate(scan, "new", resume=tmp_path / "kept")
+        assert again.to_json() == whole.to_json()
+
+
+def test_ragged_candidates_with_names():
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(2, 5, 3_000)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    names = np.concatenate([rng.permutation(6)[:k] for k in lengths])
+    pi0 = np.repeat(1.0 / lengths, lengths)
+    chosen = (rng.random(3_000) * lengths).astype(int)
+    context = rng.standard_normal((3_000, 2))
+    reward = context[:, 0] * (names[offsets[:-1] + chosen] % 2) + rng.standard_normal(3_000)
+    log = op.BanditLog.from_ragged(
+        offsets=offsets, chosen=chosen, reward=reward, logging=pi0, candidate=names, context=context
+    )
+    assert "DR" in [row.estimator for row in op.evaluate(log, pi0)]
+    nameless = op.BanditLog.from_ragged(
+        offsets=offsets, chosen=chosen, reward=reward, logging=pi0, context=context
+    )
+    assert "DR" not in [row.estimator for row in op.evaluate(nameless, pi0)]
+
+
+def test_few_rows_are_not_learned_from():
+    table, _ = world(FEWEST_ROWS - 1)
+    log = op.BanditLog.from_frame(table, COLUMNS)
+    assert "DR" not in [row.estimator for row in op.evaluate(log, "new")]
+
+
+def test_a_model_that_is_given_is_used():
+    table, _ = world(1_000)
+    log = op.BanditLog.from_frame(table, COLUMNS)
+    flat = np.full(K * 1_000, 0.25)
+    assert op.evaluate(log, "new", prediction=flat)["DM"].value == pytest.approx(0.25)
