@@ -181,7 +181,7 @@ class Bands:
             band_table(),
             by_row,
         )
-        return cls(*by_row.T.copy(), *sums.T.copy(), unsupported)
+        return cls(*[*by_row.T.copy(), *sums.T.copy(), unsupported])
 
     def __add__(self, other: Bands) -> Bands:
         with np.errstate(over="ignore"):
