@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import offpolicy as op
 from cases import Case, make_case
 from offpolicy import BanditLog, Columns
-from offpolicy.columns import as_table
+from offpolicy.columns import as_table, read_named
 from offpolicy.errors import LogError, PropensityError
 
 NAN = float("nan")
@@ -526,3 +526,49 @@ def test_a_long_format_without_either_way_to_say_what_was_chosen():
         op.BanditLog.from_frame(table, op.Columns(decision="id", logging="pi0"))
     with pytest.raises(LogError, match='here is no column "nope"'):
         op.BanditLog.from_frame(table, op.Columns(decision="nope"))
+
+
+@pytest.mark.parametrize("value", [pa.float64(), pa.float32(), pa.int16(), pa.string()])
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list, lambda value: pa.list_(value, 2)])
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_lists_are_read_as_they_are_wherever_they_lie(kind, value, chunks):
+    """Slices of longer columns, in one piece or several, empty ones among them."""
+    fixed = isinstance(kind(value), pa.FixedSizeListType)
+    lists = [[3 * i, 3 * i + 1] + ([] if fixed or i % 2 else [3 * i + 2]) for i in range(20)]
+    if value == pa.string():
+        lists = [[str(entry) for entry in entries] for entries in lists]
+    whole = pa.array(lists, kind(value))
+    pieces = [whole.slice(4, 3), whole.slice(9, 0), whole.slice(11, 5)][:chunks]
+    table = pa.table({"x": pa.chunked_array(pieces)})
+    expected = table.column("x").to_pylist()
+    offsets = np.cumsum([0, *map(len, expected)])
+    values = read_named(table, "x", offsets, "")
+    assert values.tolist() == [entry for entries in expected for entry in entries]
+    if value != pa.string():
+        assert values.dtype == value.to_pandas_dtype()
+
+
+def test_numbers_in_one_piece_are_not_copied():
+    values = np.arange(12.0)
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 5, 12], pa.int32()), pa.array(values))
+    table = pa.table({"x": lists, "y": pa.array(values[:3])}).slice(1)
+    flat = read_named(table, "x", np.array([0, 3, 10]), "")
+    assert flat.tolist() == values[2:].tolist()
+    assert np.shares_memory(flat, values)
+    assert np.shares_memory(read_named(table, "y", np.array([0, 1, 2]), ""), values)
+
+
+def test_reading_a_file_does_not_load_pandas(tmp_path):
+    import subprocess
+    import sys
+
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(ROWS), tmp_path / "log.parquet")
+    program = (
+        "import sys; from pathlib import Path; from offpolicy.engines.embedded import ParquetScan; "
+        f"scan = ParquetScan([Path({str(tmp_path / 'log.parquet')!r})]); "
+        "print(sum(len(make()) for make in scan.walk([])), 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["3", "False"], done.stderr

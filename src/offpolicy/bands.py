@@ -20,6 +20,7 @@ thinkable, independent of the first.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -156,6 +157,32 @@ class Bands:
             unsupported=unsupported,
         )
 
+    @classmethod
+    def compiled(
+        cls,
+        log: BanditLog,
+        c: Floats,
+        residual: Floats,
+        usual: float | None,
+        sums: Floats,
+        unsupported: Floats,
+    ) -> Bands:
+        """`from_sums` in one compiled loop over the rows."""
+        from offpolicy import accumulate
+
+        by_row = np.zeros((BANDS, 5))
+        accumulate.row_bands(
+            c,
+            residual,
+            log.reward,
+            np.nan if usual is None else usual,
+            np.empty(0) if log.row_weight is None else log.row_weight,
+            np.append(EDGES, np.inf),
+            band_table(),
+            by_row,
+        )
+        return cls(*[*by_row.T.copy(), *sums.T.copy(), unsupported])
+
     def __add__(self, other: Bands) -> Bands:
         with np.errstate(over="ignore"):
             return Bands(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -285,6 +312,14 @@ def _quadratic(left: Floats, matrix: Floats) -> Floats:
 def band_of(c: Floats) -> Ints:
     """The band of each weight."""
     return np.searchsorted(EDGES, c, side="right")
+
+
+@functools.cache
+def band_table() -> Ints:
+    """`kernels.bucket_table` of the edges."""
+    from offpolicy import kernels
+
+    return kernels.bucket_table(EDGES)
 
 
 def _binned(place: Ints, values: Floats) -> Floats:

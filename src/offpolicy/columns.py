@@ -147,7 +147,6 @@ def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArra
 
 def _lists(table: pa.Table, name: str, source: str) -> tuple[Ints, NDArray[Any]]:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     column = table.column(name)
     kind = column.type
@@ -160,16 +159,46 @@ def _lists(table: pa.Table, name: str, source: str) -> tuple[Ints, NDArray[Any]]
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
         raise LogError(f"{where(source, name, row)}: the list is missing.")
-    lengths = pc.list_value_length(column).to_numpy().astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    values = pc.list_flatten(column)
+    parts = [_flattened(chunk) for chunk in column.chunks if len(chunk)]
+    offsets = _joined_offsets([bounds for bounds, _ in parts])
+    values = pa.chunked_array([flat for _, flat in parts], kind.value_type)
     if values.null_count:
         at = int(np.argmax(values.is_null().to_numpy()))
         row = int(np.searchsorted(offsets, at, side="right")) - 1
         raise LogError(
             f"{where(source, name, row)}, candidate {at - offsets[row]}: the value is missing."
         )
-    return offsets, values.to_numpy()
+    return offsets, _as_numpy(values)
+
+
+def _flattened(lists: pa.Array) -> tuple[Ints, pa.Array]:
+    """Where each list starts, from 0 on, and all their entries, without copying these."""
+    import pyarrow as pa
+
+    if pa.types.is_fixed_size_list(lists.type):
+        return np.arange(len(lists) + 1, dtype=np.int64) * lists.type.list_size, lists.flatten()
+    bounds = np.from_dlpack(lists.offsets).astype(np.int64)
+    first, last = int(bounds[0]), int(bounds[-1])
+    return bounds - first, lists.values.slice(first, last - first)
+
+
+def _joined_offsets(parts: Sequence[Ints]) -> Ints:
+    if len(parts) == 1:
+        return parts[0]
+    lengths = [np.diff(bounds) for bounds in parts]
+    return np.concatenate([[0], np.cumsum(np.concatenate([*lengths, np.empty(0, np.int64)]))])
+
+
+def _as_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column without missing values; numbers in one piece are not copied."""
+    import pyarrow as pa
+
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or not len(column):
+        return np.asarray(column.to_numpy())
+    # Not by Arrow's own `to_numpy`, which loads pandas, where it is installed.
+    parts = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
@@ -203,7 +232,7 @@ def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
             f"{where(source, name, row)}: the value is missing ({column.null_count:,} of "
             f"{len(column):,} rows). Fill these values in or leave these rows out."
         )
-    return np.asarray(column.to_numpy())
+    return _as_numpy(column)
 
 
 def _missing(table: pa.Table, name: str, role: str, source: str) -> None:

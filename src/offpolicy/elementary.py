@@ -1,12 +1,12 @@
 """Logarithm and exponential as plain arithmetic, so that loops around them vectorise.
 
 The C library's are called one number at a time from compiled code. These are within a few units
-in the last place of them on the ranges stated, and cost a quarter.
+in the last place of them on the ranges stated, and cost a tenth. Many processors convert between
+doubles and 64-bit integers one at a time too, so that is not asked of them.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,9 @@ _INLINE: dict[str, Any] = {
     "inline": "always",
 }
 
-_ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
+_FROM_ZERO = 1024 << 52
+_FROM_ROOT_HALF = _FROM_ZERO - 0x3FE6A09E667F3BCD
+"""The bits of √½ less, and 1024 to the exponent."""
 _LN2 = 0.6931471805599453
 _LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 
@@ -49,8 +51,10 @@ def bits_float(typing_context, x):
 def log(x):
     """Of positive normal numbers: x = 2^e·m, and log m = 2 artanh((m − 1)/(m + 1))."""
     bits = float_bits(x)
-    exponent = (bits - _ROOT_HALF_BITS) >> 52
-    m = bits_float(bits - (exponent << 52))
+    # Counted from 1024 less, so that it is never negative: shifts that keep a sign are slow too.
+    place = np.int64(np.uint64(bits + _FROM_ROOT_HALF) >> np.uint64(52))
+    m = bits_float(bits - (place << 52) + _FROM_ZERO)
+    exponent = np.int32(place) - np.int32(1024)
     s = (m - 1.0) / (m + 1.0)
     t = s * s
     p = 1.0 / 21.0
@@ -69,7 +73,7 @@ def log(x):
 @njit(**_INLINE)
 def exp(x):
     """Between −700 and 700: x = k·log 2 + r, and the series of exp r to the twelfth power."""
-    k = math.floor(x * (1.0 / _LN2) + 0.5)
+    k = np.floor(x * (1.0 / _LN2) + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     p = 1.0 / 479001600.0
     p = p * r + 1.0 / 39916800.0
@@ -84,4 +88,5 @@ def exp(x):
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return p * bits_float((np.int64(k) + 1023) << 52)
+    # The last bits of k + 1.5·2^52 are the integer k; what is before them is shifted out.
+    return p * bits_float((float_bits(k + 1.5 * 2.0**52) + 1023) << 52)

@@ -100,6 +100,7 @@ def evaluate(
         check_kind(interval, block.log, in_memory=isinstance(source, InMemory))
         members = choose_estimators(estimators, block.columns)
         plans.append(make_plan(block, source.n, rewards, members, rule=tuning))
+    del block
     scans = scan(source, plans)
     logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
     answers = [

@@ -17,6 +17,7 @@ LeVeque 1979), so a mean of 1e8 costs no digits of the variance.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -95,25 +96,36 @@ class Moments:
 
     @classmethod
     def _compiled(cls, x: Floats, row_weight: Floats | None) -> Moments:
-        from offpolicy import kernels
+        from offpolicy import accumulate
 
         moments = np.empty((5, len(x)))
-        kernels.column_moments(x, _or_nothing(row_weight), moments)
-        return cls._from(moments, x.shape[1], row_weight)
+        accumulate.column_moments(x, _or_nothing(row_weight), moments)
+        return cls.from_columns(moments, x.shape[1], row_weight)
+
+    @classmethod
+    def joint(cls, x: Floats, row_weight: Floats | None) -> Moments:
+        """`of`, compiled, with all co-moments."""
+        from offpolicy import accumulate
+
+        moments, second = np.empty((5, len(x))), np.empty((len(x), len(x)))
+        accumulate.joint_moments(x, _or_nothing(row_weight), moments, second)
+        found = cls.from_columns(moments, x.shape[1], row_weight)
+        return dataclasses.replace(found, second=second)
 
     @classmethod
     def clipped(
         cls, base: Floats, c: Floats, residual: Floats, grid: Floats, row_weight: Floats | None
     ) -> Moments:
         """Moments of base + min(c, M)·residual at every M of a grid, compiled: `of` that."""
-        from offpolicy import kernels
+        from offpolicy import accumulate
 
         moments = np.empty((5, len(grid)))
-        kernels.clipped_moments(base, c, residual, grid, _or_nothing(row_weight), moments)
-        return cls._from(moments, len(base), row_weight)
+        accumulate.clipped_moments(base, c, residual, grid, _or_nothing(row_weight), moments)
+        return cls.from_columns(moments, len(base), row_weight)
 
     @classmethod
-    def _from(cls, moments: Floats, rows: int, row_weight: Floats | None) -> Moments:
+    def from_columns(cls, moments: Floats, rows: int, row_weight: Floats | None) -> Moments:
+        """From mean, ``cross``, diagonal of ``second``, least and largest of every column."""
         return cls(
             rows,
             float(rows if row_weight is None else row_weight.sum()),

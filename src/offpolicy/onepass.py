@@ -8,12 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpolicy.bands import GRID, Bands
-from offpolicy.estimators import Estimator
+from offpolicy.estimators import NAMED, Estimator
 from offpolicy.labels import GROUPS
 from offpolicy.moments import Moments
-from offpolicy.plan import Plan, look_at
-from offpolicy.scan import Block, contributions
+from offpolicy.plan import Centre, Plan, look_at
+from offpolicy.scan import (
+    Block,
+    Contributions,
+    ShareSums,
+    compiled_sums,
+    contributions,
+    contributions_from,
+)
+from offpolicy.softmax import Ints
 from offpolicy.sources import Source
+from offpolicy.weights import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,39 +100,113 @@ def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:
 
 def scan_block(block: Block, plan: Plan) -> Scanned:
     """Moments of one block; depends on its rows and the plan alone."""
-    log, rows = block.log, Rows(plan.members)
+    log = block.log
+    if block.compiled and log.group is None and {"logging", "policy"} <= block.columns:
+        return _scan_compiled(block, plan)
+    omega, group, rows = log.row_weight, log.group, Rows(plan.members)
     parts = contributions(block, plan.members)
     look = look_at(block, plan.recalibration, plan.usual)
     modelled, residual = look.tilde.modelled, log.reward - look.tilde.chosen
-    x = np.empty((rows.total, len(log)))
-    x[rows.weight], x[rows.modelled], x[rows.reward] = block.c, modelled, log.reward
-    ratios: list[Moments | None] = []
-    for j, (member, part) in enumerate(zip(plan.members, parts, strict=True)):
-        x[rows.value(j)] = part.value
-        x[rows.observed(j)] = part.observed
-        x[rows.imputed(j)] = part.imputed_mass
-        with np.errstate(over="ignore"):
-            x[rows.corrected(j)] = modelled + part.observed * residual
-        ratios.append(None)
-        if member.self_normalised:
-            centre = plan.centres[j]
-            with np.errstate(over="ignore", invalid="ignore"):
-                own = log.reward - centre.ratio
-                if member.imputes is not None:
-                    own -= block.delta_hat_chosen
-                weighted = block.c * own
-                y = np.stack([block.c, weighted, part.modelled + weighted / centre.weight])
-            ratios[j] = Moments.of(y, log.row_weight, log.group, groups=GROUPS)
-    omega, group = log.row_weight, log.group
+    x = np.concatenate(
+        [_columns(parts, modelled, residual), np.stack([block.c, modelled, log.reward])]
+    )
+    assert len(x) == rows.total
+    ratios = [
+        Moments.of(_about_ratio(block, member, centre, part), omega, group, groups=GROUPS)
+        if member.self_normalised
+        else None
+        for member, centre, part in zip(plan.members, plan.centres, parts, strict=True)
+    ]
     if block.compiled and group is None:
         grid = Moments.clipped(modelled, block.c, residual, GRID, omega)
     else:
         with np.errstate(over="ignore"):
             x_grid = modelled + np.minimum(block.c, GRID[:, None]) * residual
         grid = Moments.of(x_grid, omega, group, groups=GROUPS, diagonal=True)
+    plain = Moments.of(x, omega, group, groups=GROUPS, diagonal=True)
+    return Scanned(plain, tuple(ratios), grid, look.bands)
+
+
+def _columns(parts: Sequence[Contributions], modelled: Floats, residual: Floats) -> Floats:
+    """What is kept of every estimator, in the order of `Rows`."""
+    with np.errstate(over="ignore"):
+        corrected = [modelled + part.observed * residual for part in parts]
+    kept = [[getattr(part, name) for part in parts] for name in Contributions._fields[:3]]
+    return np.array([*kept[0], *kept[1], *kept[2], *corrected]).reshape(-1, len(modelled))
+
+
+def _about_ratio(block: Block, member: Estimator, centre: Centre, part: Contributions) -> Floats:
+    """The columns of `Scanned.ratios` for one self-normalised estimator."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = block.log.reward - centre.ratio
+        if member.imputes is not None:
+            own -= block.delta_hat_chosen
+        weighted = block.c * own
+        return np.stack([block.c, weighted, part.modelled + weighted / centre.weight])
+
+
+def _scan_compiled(block: Block, plan: Plan) -> Scanned:
+    """`scan_block` where everything is known of every candidate: no table of columns is held."""
+    log, members, omega = block.log, plan.members, block.log.row_weight
+    sums = compiled_sums(block, members)
+    look = look_at(block, plan.recalibration, plan.usual)
+    modelled, residual = look.tilde.modelled, log.reward - look.tilde.chosen
+    moments = _member_moments(block, members, sums, modelled, residual)
+    others = [j for j, member in enumerate(members) if not _is_named(member)]
+    if others:
+        parts = contributions_from(block, [members[j] for j in others], sums.by_share())
+        own = Moments.of(_columns(parts, modelled, residual), omega, diagonal=True)
+        places = [row * len(members) + j for row in range(4) for j in others]
+        moments[:, places] = own.mean, own.cross, own.second, own.low, own.high
+    ratios: list[Moments | None] = [None] * len(members)
+    for j, member in enumerate(members):
+        if member.self_normalised:
+            (part,) = contributions_from(block, [member], sums.by_share())
+            ratios[j] = Moments.joint(_about_ratio(block, member, plan.centres[j], part), omega)
     return Scanned(
-        Moments.of(x, omega, group, groups=GROUPS, diagonal=True),
+        Moments.from_columns(moments, len(log), omega),
         tuple(ratios),
-        grid,
+        Moments.clipped(modelled, block.c, residual, GRID, omega),
         look.bands,
     )
+
+
+def _is_named(member: Estimator) -> bool:
+    """Whether its shares say everything about it."""
+    return type(member) in NAMED.values()
+
+
+def _member_moments(
+    block: Block,
+    members: Sequence[Estimator],
+    sums: ShareSums,
+    modelled: Floats,
+    residual: Floats,
+) -> Floats:
+    """The moments of all `Rows`, those of estimators without a name left open."""
+    from offpolicy import accumulate
+
+    log = block.log
+    named = [member if _is_named(member) else None for member in members]
+    moments = np.empty((5, Rows(tuple(members)).total))
+    accumulate.member_moments(
+        block.c,
+        np.stack([log.reward, log.reward - block.delta_hat_chosen]),
+        modelled,
+        residual,
+        sums.mass,
+        sums.dot,
+        sums.kinds,
+        sums.parameters,
+        _whole([-1 if member is None else sums.place(member.leaves) for member in named]),
+        _whole([-1 if member is None else sums.place(member.imputes) for member in named]),
+        _whole([0 if member.for_ranking else 1 for member in members]),
+        np.empty(0) if log.row_weight is None else log.row_weight,
+        moments,
+    )
+    return moments
+
+
+def _whole(numbers: Sequence[int]) -> Ints:
+    """Also where there are none: `compare` asks for no estimator."""
+    return np.array(numbers, dtype=np.int64)

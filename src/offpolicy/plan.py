@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy.bands import BANDS, EDGES, GRID, Bands
+from offpolicy.bands import BANDS, EDGES, GRID, Bands, band_table
 from offpolicy.calibration import FOLDS, Prediction, Recalibration
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator, parse
@@ -210,7 +210,7 @@ def _look_compiled(block: Block, fit: Recalibration, usual: float | None) -> Loo
         fit.kept,
         np.array([fit.low, fit.high, features.low, features.high, features.trace]),
         np.append(EDGES, np.inf),
-        kernels.bucket_table(EDGES),
+        band_table(),
         modelled,
         at_chosen,
         sums,
@@ -220,7 +220,7 @@ def _look_compiled(block: Block, fit: Recalibration, usual: float | None) -> Loo
     if log.logging is None:
         bands = Bands.of(log, None, block.c, residual, None, usual)
     else:
-        bands = Bands.from_sums(log, block.c, residual, usual, sums, unsupported)
+        bands = Bands.compiled(log, block.c, residual, usual, sums, unsupported)
     return Look(block, Prediction(modelled, at_chosen, None), bands)
 
 

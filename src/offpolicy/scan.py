@@ -23,7 +23,7 @@ from offpolicy.errors import PredictionError, SupportError
 from offpolicy.estimators import Estimator, Share
 from offpolicy.log import BanditLog
 from offpolicy.policies import Target
-from offpolicy.softmax import row_sums
+from offpolicy.softmax import Ints, row_sums
 from offpolicy.validation import check_finite
 from offpolicy.weights import Floats
 
@@ -193,9 +193,42 @@ class Sums(NamedTuple):
     dot: Floats
 
 
+class ShareSums(NamedTuple):
+    """The sums over several shares of π: one row a share."""
+
+    shares: list[Share]
+    mass: Floats
+    dot: Floats
+
+    def by_share(self) -> dict[Share, Sums]:
+        return {share: Sums(self.mass[j], self.dot[j]) for j, share in enumerate(self.shares)}
+
+    def place(self, share: Share | None) -> int:
+        """The row of a share; −1 of none."""
+        return -1 if share is None else self.shares.index(share)
+
+    @property
+    def kinds(self) -> Ints:
+        from offpolicy import kernels
+
+        return np.array([kernels.KINDS[share.kind] for share in self.shares], dtype=np.int64)
+
+    @property
+    def parameters(self) -> Floats:
+        return np.array([share.parameter for share in self.shares], dtype=np.float64)
+
+
 def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contributions]:
     """The bracket of Definition 1 for every decision, for every estimator."""
-    sums = _compiled_sums(block, estimators) if block.compiled else {}
+    if not block.compiled or block.target.flat is None:
+        return contributions_from(block, estimators, {})
+    return contributions_from(block, estimators, compiled_sums(block, estimators).by_share())
+
+
+def contributions_from(
+    block: Block, estimators: Sequence[Estimator], sums: dict[Share, Sums]
+) -> list[Contributions]:
+    """The same, where the sums over some shares are known."""
     parts = []
     for estimator in estimators:
         at_chosen = estimator.masses(block.pi_chosen, block.propensity, block.c)
@@ -241,13 +274,12 @@ def _over_candidates(
     return modelled, row_sums(weights.leftover(pi, pi0, masses.observed), offsets)
 
 
-def _compiled_sums(block: Block, estimators: Sequence[Estimator]) -> dict[Share, Sums]:
+def compiled_sums(block: Block, estimators: Sequence[Estimator]) -> ShareSums:
     """All the shares that the estimators ask for, in one pass, which also checks π and δ̂."""
     from offpolicy import kernels
 
     log, target = block.log, block.target
-    if target.flat is None:
-        return {}
+    assert target.flat is not None
     shares = list(
         dict.fromkeys(
             share
@@ -256,7 +288,7 @@ def _compiled_sums(block: Block, estimators: Sequence[Estimator]) -> dict[Share,
             if share is not None and (log.logging is not None or share.kind in _PI_ONLY)
         )
     )
-    mass, dot = np.empty((2, len(shares), len(log)))
+    sums = ShareSums(shares, *np.empty((2, len(shares), len(log))))
     total, lowest, pi_chosen, delta_hat_chosen = np.empty((4, len(log)))
     kernels.candidate_sums(
         log.offsets,
@@ -264,10 +296,10 @@ def _compiled_sums(block: Block, estimators: Sequence[Estimator]) -> dict[Share,
         target.flat,
         _NOTHING if log.logging is None else log.logging,
         _NOTHING if block.delta_hat is None else block.delta_hat,
-        np.array([kernels.KINDS[share.kind] for share in shares], dtype=np.int64),
-        np.array([share.parameter for share in shares], dtype=np.float64),
-        mass,
-        dot,
+        sums.kinds,
+        sums.parameters,
+        sums.mass,
+        sums.dot,
         total,
         lowest,
         pi_chosen,
@@ -275,11 +307,11 @@ def _compiled_sums(block: Block, estimators: Sequence[Estimator]) -> dict[Share,
     )
     off_by = np.abs(total - 1.0).max()
     # Without shares nothing has looked at δ̂ yet.
-    modelled = dot if shares or block.delta_hat is None else block.delta_hat
+    modelled = sums.dot if shares or block.delta_hat is None else block.delta_hat
     if not (lowest.min() >= 0.0 and off_by <= target.tolerance and np.isfinite(modelled).all()):
         block.check_whole()
     block.pi_chosen, block.delta_hat_chosen = pi_chosen, delta_hat_chosen
-    return {share: Sums(mass[j], dot[j]) for j, share in enumerate(shares)}
+    return sums
 
 
 def effective_size(total: float, squares: float) -> float | None:

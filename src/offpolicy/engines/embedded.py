@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 CHUNK = 65_536
 """Rows of a file that are counted together where a condition picks some of them."""
-_BATCH = 122_880
-"""Rows that DuckDB hands over at a time: its own groups."""
+_BATCH = BLOCK
+"""Rows that DuckDB hands over at a time: larger ones take fresh memory every time."""
 
 
 class Chunk(NamedTuple):

@@ -1,0 +1,204 @@
+"""The numba loops that take moments of a block's columns, each made when its turn comes.
+
+No table of all columns is ever held: one column at a time stays in the cache. NumPy twins are
+named in the docstrings.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from offpolicy.elementary import float_bits
+from offpolicy.kernels import KINDS, SUMS
+
+_ALL, _STATIC = KINDS["all"], KINDS["static"]
+_CLIP, _SWITCH = KINDS["clip"], KINDS["switch"]
+_OPTIMISTIC, _SUBGAUSSIAN = KINDS["optimistic"], KINDS["subgaussian"]
+
+
+@njit(**SUMS)
+def _moments_of(column, row_weight):
+    """Weighted mean, Σω²(x − mean), Σω²(x − mean)², least and largest."""
+    rows = len(column)
+    weighted = len(row_weight) > 0
+    weight = float(rows)
+    total = 0.0
+    least = column[0]
+    largest = column[0]
+    if weighted:
+        weight = 0.0
+        for i in range(rows):
+            weight += row_weight[i]
+            total += row_weight[i] * column[i]
+            least = least if least < column[i] else column[i]
+            largest = largest if largest > column[i] else column[i]
+    else:
+        for i in range(rows):
+            total += column[i]
+            least = least if least < column[i] else column[i]
+            largest = largest if largest > column[i] else column[i]
+    centre = total / weight
+    off = 0.0
+    first = 0.0
+    squares = 0.0
+    weight2 = 0.0
+    if weighted:
+        for i in range(rows):
+            deviation = row_weight[i] * (column[i] - centre)
+            off += deviation
+            first += row_weight[i] * deviation
+            squares += deviation * deviation
+            weight2 += row_weight[i] * row_weight[i]
+    else:
+        for i in range(rows):
+            deviation = column[i] - centre
+            off += deviation
+            squares += deviation * deviation
+        first = off
+        weight2 = weight
+    # The first centre is rounded: move everything to the corrected one.
+    shift = off / weight
+    second = squares - shift * (2.0 * first - shift * weight2)
+    return centre + shift, first - shift * weight2, max(second, 0.0), least, largest
+
+
+@njit(**SUMS)
+def _keep(moments, m, column, row_weight):
+    mean, cross, second, least, largest = _moments_of(column, row_weight)
+    moments[0, m], moments[1, m], moments[2, m] = mean, cross, second
+    moments[3, m], moments[4, m] = least, largest
+
+
+@njit(**SUMS)
+def column_moments(x, row_weight, moments):
+    """Fills (5, rows of ``x``): `_moments_of` each. NumPy twin: `Moments.of`."""
+    for m in range(len(x)):
+        _keep(moments, m, x[m], row_weight)
+
+
+@njit(**SUMS)
+def joint_moments(x, row_weight, moments, second):
+    """The same, and the matrix of co-moments. NumPy twin: `Moments.of`."""
+    weighted = len(row_weight) > 0
+    for m in range(len(x)):
+        _keep(moments, m, x[m], row_weight)
+        second[m, m] = moments[2, m]
+        for other in range(m):
+            left, right = x[m], x[other]
+            a, b = moments[0, m], moments[0, other]
+            total = 0.0
+            if weighted:
+                for i in range(len(left)):
+                    own = row_weight[i] * (left[i] - a)
+                    total += own * (row_weight[i] * (right[i] - b))
+            else:
+                for i in range(len(left)):
+                    total += (left[i] - a) * (right[i] - b)
+            second[m, other] = second[other, m] = total
+
+
+@njit(**SUMS)
+def clipped_moments(base, c, residual, grid, row_weight, moments):
+    """Fills (5, values of M): `_moments_of` base + min(c, M)·residual, none of which is kept.
+
+    Beyond the largest c all values of an increasing grid are alike, and are taken once.
+    """
+    column = np.empty(len(base))
+    largest = c[0]
+    for i in range(len(c)):
+        largest = largest if largest > c[i] else c[i]
+    for m in range(len(grid)):
+        if m > 0 and grid[m - 1] >= largest:
+            moments[:, m] = moments[:, m - 1]
+            continue
+        M = grid[m]
+        for i in range(len(base)):
+            column[i] = base[i] + (c[i] if c[i] < M else M) * residual[i]
+        _keep(moments, m, column, row_weight)
+
+
+@njit(**SUMS)
+def _observe(kind, parameter, c, observed):
+    """The weight of the reward of an estimator that leaves this share. Twin: `Masses.observed`."""
+    if kind == _ALL or (kind == _OPTIMISTIC and parameter == 0.0):
+        observed[:] = 0.0
+    elif kind == _STATIC:
+        for i in range(len(c)):
+            observed[i] = parameter * c[i]
+    elif kind == _CLIP:
+        for i in range(len(c)):
+            observed[i] = c[i] if c[i] < parameter else parameter
+    elif kind == _SWITCH:
+        for i in range(len(c)):
+            observed[i] = c[i] if c[i] <= parameter else 0.0
+    elif kind == _OPTIMISTIC:
+        for i in range(len(c)):
+            observed[i] = c[i] / (1.0 + c[i] * (c[i] / parameter))
+    elif kind == _SUBGAUSSIAN:
+        for i in range(len(c)):
+            shrunk = c[i] / (1.0 - parameter + parameter * c[i])
+            observed[i] = shrunk if c[i] > 0.0 else 0.0
+    else:
+        observed[:] = c
+
+
+@njit(**SUMS)
+def member_moments(
+    c, answers, modelled, corrected_by, mass, dot, kinds, parameters, leaves, imputes, answered,
+    row_weight, moments,
+):  # fmt: skip
+    """Moments of everything that is kept of the named estimators: `onepass.Rows` says where.
+
+    The j-th leaves the share ``leaves[j]``, −1 for one that is not known here, imputes the share
+    ``imputes[j]``, −1 for none, and adds its weight times ``answers[answered[j]]``: the rewards,
+    or the residuals of δ̂. What several have in common is taken once. ``modelled`` and
+    ``corrected_by`` are Σ πδ̃ and r − δ̃. NumPy twin: `scan.contributions`, `Moments.of`.
+    """
+    E, n = len(leaves), len(c)
+    observed, column = np.empty(n), np.empty(n)
+    for share in range(len(kinds)):
+        done = -1
+        for j in range(E):
+            if leaves[j] != share:
+                continue
+            if done < 0:
+                _observe(kinds[share], parameters[share], c, observed)
+                _keep(moments, E + j, observed, row_weight)
+                _keep(moments, 2 * E + j, mass[share], row_weight)
+                for i in range(n):
+                    column[i] = modelled[i] + observed[i] * corrected_by[i]
+                _keep(moments, 3 * E + j, column, row_weight)
+                done = j
+            else:
+                for block in range(1, 4):
+                    moments[:, block * E + j] = moments[:, block * E + done]
+            answer = answers[answered[j]]
+            if imputes[j] < 0:
+                for i in range(n):
+                    column[i] = observed[i] * answer[i]
+            else:
+                added = dot[imputes[j]]
+                for i in range(n):
+                    column[i] = added[i] + observed[i] * answer[i]
+            _keep(moments, j, column, row_weight)
+    _keep(moments, 4 * E, c, row_weight)
+    _keep(moments, 4 * E + 1, modelled, row_weight)
+    _keep(moments, 4 * E + 2, answers[0], row_weight)
+
+
+@njit(**SUMS)
+def row_bands(c, residual, reward, usual, row_weight, edges, table, sums):
+    """Adds to ``sums``, per band of c: Σω, Σω², Σω·residual, Σω·residual² and the number of
+    rewards that are not the ``usual`` one. NumPy twin: `Bands.from_sums`."""
+    weighted = len(row_weight) > 0
+    for i in range(len(c)):
+        band = np.int64(table[(float_bits(c[i]) >> 48) & 0x7FFF])
+        while edges[band] <= c[i] < np.inf:
+            band += 1
+        omega = row_weight[i] if weighted else 1.0
+        sums[band, 0] += omega
+        sums[band, 1] += omega * omega
+        sums[band, 2] += omega * residual[i]
+        sums[band, 3] += omega * residual[i] * residual[i]
+        sums[band, 4] += reward[i] != usual
