@@ -32,6 +32,8 @@ CHUNK = 65_536
 """Rows of a file that are counted together where a condition picks some of them."""
 _BATCH = 122_880
 """Rows that DuckDB hands over at a time: its own groups."""
+FILE, PLACE = "offpolicy: file", "offpolicy: place"
+"""Columns of a copy: which file a row is from, and where in it."""
 _ROLES = (
     "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
 )  # fmt: skip
@@ -57,23 +59,21 @@ class ParquetScan(LogScan):
         where: str | None = None,
         memory: str | None = None,
         threads: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         self.files = [str(file) for file in files]
+        self.names = self.files if names is None else list(names)
         self.columns, self.where = columns or Columns(), where
         if self.columns.decision:
-            raise ParameterError(
-                "The long format, one row per decision and candidate, is read into memory only: "
-                "give one Parquet file of at most 32 MB, or CSV. Or write lists, one row per "
-                "decision."
-            )
-        self.source = self.files[0] if len(self.files) == 1 else f"{len(self.files)} files"
+            raise ParameterError("The long format is not scanned as it is: use read_log.")
+        self.source = self.names[0] if len(self.names) == 1 else f"{len(self.names)} files"
         self._memory, self._threads = memory, threads
         self._same_columns()
         if not len(self):
             raise LogError(EMPTY)
 
     def __repr__(self) -> str:
-        return f"ParquetScan({self.source}: {len(self):,} decisions)"
+        return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
 
     # -- what is known before reading ------------------------------------------------------
 
@@ -117,7 +117,8 @@ class ParquetScan(LogScan):
     @functools.cached_property
     def _names(self) -> list[str]:
         """All columns of the files."""
-        return [row[0] for row in self._rows(f"DESCRIBE SELECT * FROM {_scan(self.files)}")]
+        found = self._rows(f"DESCRIBE SELECT * FROM {_scan(self.files)}")
+        return [row[0] for row in found if row[0] not in (FILE, PLACE)]
 
     def _same_columns(self) -> None:
         """Raise unless all files have the columns of the first, of the same types."""
@@ -206,7 +207,7 @@ class ParquetScan(LogScan):
 
     def find_reward_outside(self, low: float, high: float) -> str:
         reward = _quoted(str(self._role("reward")))
-        for file in self.files:
+        for k, file in enumerate(self.files):
             found = self._rows(
                 f"SELECT file_row_number, {reward} FROM {_scan([file], numbered=True)} WHERE "
                 f"({self.where or 'true'}) AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
@@ -214,8 +215,8 @@ class ParquetScan(LogScan):
             if found:
                 row, value = found[0]
                 return (
-                    f"{file}, reward, row {row}: {value} is outside the declared range [{low:g}, "
-                    f"{high:g}]."
+                    f"{self._place(k, 'reward', row)}: {value} is outside the declared range "
+                    f"[{low:g}, {high:g}]."
                 )
         return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
 
@@ -240,7 +241,7 @@ class ParquetScan(LogScan):
     def fingerprint(self) -> str:
         """Of paths, sizes, times of change and footers, columns and condition."""
         digest = hashlib.sha256(repr((self.columns, self.where)).encode())
-        for file in self.files:
+        for file in self.names:
             path = Path(file)
             stat = path.stat()
             digest.update(repr((file, stat.st_size, stat.st_mtime_ns)).encode())
@@ -300,8 +301,12 @@ class ParquetScan(LogScan):
 
     def _label(self, file: int) -> str:
         """A file's name in messages: with a condition, rows are counted among those meeting it."""
-        name = self.files[file]
+        name = self.names[file]
         return name if self.where is None else f"{name} (of the rows where {self.where})"
+
+    def _place(self, file: int, column: str, row: int) -> str:
+        """'clicks.parquet, reward, row 412', the row as counted in the file itself."""
+        return f"{self.names[file]}, {column}, row {row}"
 
     def walk(self, extra: Sequence[str]) -> Iterator[Callable[[], BanditLog]]:
         """Blocks of `BLOCK` rows, counted anew in every file."""

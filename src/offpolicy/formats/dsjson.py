@@ -15,6 +15,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,12 +81,31 @@ def read(
     table = pa.Table.from_batches(batches(path, counts, on_bad_row=on_bad_row), schema())
     if not len(table):
         raise LogError(f"{path}: there is not one decision in this file; {counts}.")
-    columns = Columns(
-        cluster="event" if table.column("slot").to_numpy().any() else "",
-        time="" if table.column("time").null_count else "time",
-        row_weight="row_weight" if (table.column("row_weight").to_numpy() != 1.0).any() else "",
-    )
-    return BanditLog.from_frame(table, columns, source=str(path))
+    facts = Facts()
+    facts.add(table)
+    return BanditLog.from_frame(table, facts.columns(), source=str(path))
+
+
+@dataclass
+class Facts:
+    """What is known of all decisions, and so which columns say something."""
+
+    slots: bool = False
+    times_missing: bool = False
+    weighted: bool = False
+
+    def add(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Look at some of the decisions."""
+        self.slots |= bool(rows.column("slot").to_numpy().any())
+        self.times_missing |= bool(rows.column("time").null_count)
+        self.weighted |= bool((rows.column("row_weight").to_numpy() != 1.0).any())
+
+    def columns(self) -> Columns:
+        return Columns(
+            cluster="event" if self.slots else "",
+            time="" if self.times_missing else "time",
+            row_weight="row_weight" if self.weighted else "",
+        )
 
 
 def batches(
@@ -101,7 +121,15 @@ def batches(
         raise ParameterError(f'on_bad_row is {on_bad_row!r}; it must be "error" or "drop".')
     if batch_rows < 1:
         raise ParameterError(f"batch_rows is {batch_rows}; it must be at least 1.")
-    return _batches(existing(path), counts, on_bad_row == "drop", batch_rows)
+    found = _batches(existing(path), counts, on_bad_row == "drop", batch_rows)
+    return (batch for batch, _ in found)
+
+
+def numbered_batches(
+    path: str | Path, counts: Skipped, *, batch_rows: int = 16_384
+) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+    """`batches`, each with the line that every decision is from."""
+    return _batches(existing(path), counts, False, batch_rows)
 
 
 def schema() -> pa.Schema:
@@ -136,8 +164,11 @@ def sniff(first_lines: Iterable[str]) -> bool:
     return False
 
 
-def _batches(path: Path, counts: Skipped, drop: bool, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _batches(
+    path: Path, counts: Skipped, drop: bool, batch_rows: int
+) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
     rows: list[Decision] = []
+    lines: list[int] = []
     for number, line in numbered(path):
         try:
             found = _read_line(line, number)
@@ -152,11 +183,12 @@ def _batches(path: Path, counts: Skipped, drop: bool, batch_rows: int) -> Iterat
             counts[found] += 1
             continue
         rows += found
+        lines += [number] * len(found)
         if len(rows) >= batch_rows:
-            yield _batch(rows)
-            rows = []
+            yield _batch(rows), lines
+            rows, lines = [], []
     if rows:
-        yield _batch(rows)
+        yield _batch(rows), lines
 
 
 def _batch(rows: list[Decision]) -> pa.RecordBatch:
