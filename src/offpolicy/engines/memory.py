@@ -91,15 +91,15 @@ def _read_csv(path: Path) -> pa.Table:
         table = csv.read_csv(path, **text.csv_options(path))
     except (pa.ArrowException, OSError) as problem:
         raise text.csv_error(path, problem) from None
+    if text.has_line_ends(table):
+        text.check_quotes(path)
     for position, name in enumerate(table.column_names):
         column = table.column(position)
         if pa.types.is_binary(column.type):
             raise text.not_utf8(path, name)
         if text.is_list_column(column):
-            lists = text.lists_of(column, name, path)
-            table = table.set_column(
-                position, name, text.as_list_array(lists, name, path, pa.null())
-            )
+            lists = text.list_array(column, name, path, pa.null())
+            table = table.set_column(position, name, lists)
     return table
 
 

@@ -112,6 +112,27 @@ def csv_error(path: Path, problem: Exception) -> LogError:
     return LogError(f"{path}, line {line}: not a readable CSV file: {what}. Correct the line.")
 
 
+def has_line_ends(table: pa.Table) -> bool:
+    """Whether some text goes over a line's end: is it meant, or is a quote missing?"""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return any(
+        pc.any(pc.match_substring(column, "\n")).as_py()
+        for column in table.columns
+        if pa.types.is_string(column.type)
+    )
+
+
+def check_quotes(path: Path) -> None:
+    """Raise if a quote is not closed, or closed in the middle of a field.
+
+    Arrow takes both without a word, and makes several lines one field.
+    """
+    if _broken_line(path) is not None:
+        raise csv_error(path, ValueError("quotes"))
+
+
 def not_utf8(path: Path, name: str) -> LogError:
     for line, text in numbered(path):
         try:
@@ -163,18 +184,21 @@ class CsvPieces:
         import pyarrow as pa
         from pyarrow import csv as arrow
 
-        rows = 0
+        rows, doubtful = 0, False
         try:
             with arrow.open_csv(self.path, **csv_options(self.path, self._types)) as reader:
                 self._know(reader.schema)
                 for batch in reader:
                     table = pa.Table.from_batches([batch])
+                    doubtful = doubtful or has_line_ends(table)
                     if not rows:
                         self._find_lists(table)
                     yield self._parsed(table, rows)
                     rows += len(table)
                 if not rows:
                     yield reader.schema.empty_table()
+                if doubtful:
+                    check_quotes(self.path)
         except (pa.ArrowException, OSError) as problem:
             self._loosen(problem)
             raise Wider from None
@@ -217,8 +241,7 @@ class CsvPieces:
 
     def _parsed(self, table: pa.Table, first: int) -> pa.Table:
         for name, known in list(self._lists.items()):
-            values = lists_of(table.column(name), name, self.path, first)
-            column = as_list_array(values, name, self.path, known, first)
+            column = list_array(table.column(name), name, self.path, known, first)
             self._lists[name] = column.type
             if first and column.type != known:
                 raise Wider
@@ -246,8 +269,47 @@ def is_list_column(column: pa.ChunkedArray) -> bool:
     )
 
 
-def lists_of(column: pa.ChunkedArray, name: str, path: Path, first: int = 0) -> list[list[Any]]:
-    """The lists in a column of text, of which the first row is row ``first`` of the file."""
+def list_array(
+    column: pa.ChunkedArray, name: str, path: Path, known: pa.DataType, first: int = 0
+) -> pa.Array:
+    """The lists in a column of text, as an array that can hold lists of the ``known`` type, too.
+
+    Its first row is row ``first`` of the file.
+    """
+    found = _lists_of_numbers(column, known)
+    if found is None:
+        found = _any_lists(_lists_of(column, name, path, first), name, path, known, first)
+    return found
+
+
+_NUMBERS = r"^\s*\[[-+0-9.eE,\s]*\]\s*$"
+_LONG_INTEGER = r"(^|[^0-9.])[0-9]{16}"
+"""Not every such number is a float, nor an integer of 64 bits."""
+
+
+def _lists_of_numbers(column: pa.ChunkedArray, known: pa.DataType) -> pa.Array | None:
+    """By Arrow's own reader, which is fast; None if there is anything but ordinary numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        texts = column.combine_chunks()
+        plain = pc.all(pc.match_substring_regex(texts, _NUMBERS)).as_py()
+        if not plain or pc.any(pc.match_substring_regex(texts, _LONG_INTEGER)).as_py():
+            return None
+        lines = pc.binary_join_element_wise('{"lists":', texts, "}\n", "")
+        ends = pc.sum(pc.binary_length(lines)).as_py()
+        block = lines.buffers()[2].slice(0, ends)
+        found = _parse(block).column("lists").combine_chunks()
+        kind = wider(known, found.type)
+        if kind != found.type:
+            found = _parse(block, pa.schema({"lists": kind})).column("lists").combine_chunks()
+    except (pa.ArrowException, TypeError, ValueError):
+        return None
+    return found if len(found) == len(column) else None
+
+
+def _lists_of(column: pa.ChunkedArray, name: str, path: Path, first: int) -> list[list[Any]]:
     lists = []
     for row, text in enumerate(column.to_pylist(), start=first):
         values = _as_list(text)
@@ -260,10 +322,9 @@ def lists_of(column: pa.ChunkedArray, name: str, path: Path, first: int = 0) -> 
     return lists
 
 
-def as_list_array(
-    lists: list[list[Any]], name: str, path: Path, known: pa.DataType, first: int = 0
+def _any_lists(
+    lists: list[list[Any]], name: str, path: Path, known: pa.DataType, first: int
 ) -> pa.Array:
-    """The lists as an array that holds values of the ``known`` type, too."""
     import pyarrow as pa
 
     bad = (pa.ArrowException, OverflowError, TypeError, ValueError)
@@ -406,7 +467,7 @@ def _joined(known: pa.DataType | None, field: pa.Field) -> pa.DataType:
         raise TypeError(f'column "{field.name}" has {problem}') from None
 
 
-def _parse(block: bytes, schema: pa.Schema | None = None) -> pa.Table:
+def _parse(block: bytes | pa.Buffer, schema: pa.Schema | None = None) -> pa.Table:
     import pyarrow as pa
     from pyarrow import json as arrow
 
