@@ -137,6 +137,19 @@ def test_verbs(tmp_path, table):
     )
 
 
+@pytest.mark.parametrize(
+    "when", ["2020-01-{:02d}", "2020-01-{:02d} 10:00", "2020-01-{:02d} 10:00Z"]
+)
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
+def test_times(tmp_path, table, name, when):
+    days = pa.array([when.format(1 + k // 25) for k in range(600)])
+    path = written(table.append_column("time", days), tmp_path / name)
+    held, scan = both(path, where="time >= '2020-01-03'")
+    assert str(op.check(scan, "new", prediction="q")) == str(op.check(held, "new", prediction="q"))
+    part = scan.read([(0, len(scan))], [])
+    np.testing.assert_array_equal(part.time, held.time)
+
+
 @pytest.mark.parametrize("verb", ["evaluate", "compare", "sweep", "check"])
 @pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
 def test_the_command_line(tmp_path, table, verb, name):
@@ -560,6 +573,14 @@ def test_broken_files(tmp_path, name, content, message):
         shown = CliRunner().invoke(cli, ["check", str(path)])
     assert isinstance(shown.exception, LogError)
     with pytest.raises(LogError):
+        op.read_log(path)
+
+
+def test_many_candidates_are_no_missing_quote(tmp_path):
+    many = json.dumps([1 / 20_000] * 20_000)
+    path = tmp_path / "log.csv"
+    path.write_text(f'action,reward,logging\n0,1,"{many}"\n0,1,"{many}"\n0,1\n')
+    with small(10**6), pytest.raises(LogError, match=r"log.csv, line 4: .* 2 fields, but the head"):
         op.read_log(path)
 
 

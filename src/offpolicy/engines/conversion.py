@@ -262,8 +262,9 @@ def _from_text(asked: _Asked) -> list[Path]:
     import pyarrow.parquet as pq
 
     made, schemas = [], []
-    for k, file in enumerate(asked.files):
+    for file in asked.files:
         held.known_kind(file)
+    for k, file in enumerate(asked.files):
         made.append(asked.folder / f"{k}.parquet")
         schemas.append(_text_file(file, made[-1]))
     held.check_same_columns(asked.files, schemas)

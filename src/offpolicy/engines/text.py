@@ -157,6 +157,7 @@ def _broken_line(path: Path) -> tuple[int, str] | None:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
         rows = csv.reader(text, delimiter=_separator(path), strict=True)
         line = 1
+        before = csv.field_size_limit(max(2**17, BLOCK_BYTES))
         try:
             header = next(rows, [])
             line = rows.line_num + 1
@@ -168,6 +169,8 @@ def _broken_line(path: Path) -> tuple[int, str] | None:
         except csv.Error as problem:
             known = "unexpected end of data" in str(problem) or "field larger" in str(problem)
             return line, "a quote is opened here and not closed" if known else str(problem)
+        finally:
+            csv.field_size_limit(before)
     return None
 
 
@@ -363,16 +366,18 @@ def _as_list(text: str | None) -> list[Any] | None:
 
 def json_error(path: Path, problem: Exception) -> LogError:
     """The error for JSON lines that cannot be parsed, with the line if it can be told."""
-    try:
-        for _ in JsonPieces(path).tables():
-            pass
-    except LogError as found:
-        return found
-    except Wider:
-        pass
-    return LogError(
-        f"{path}: not readable as JSON lines, one object a line ({first_line(problem)})."
-    )
+    reader = JsonPieces(path)
+    while True:
+        try:
+            for _ in reader.tables():
+                pass
+        except LogError as found:
+            return found
+        except Wider:
+            continue
+        return LogError(
+            f"{path}: not readable as JSON lines, one object a line ({first_line(problem)})."
+        )
 
 
 class JsonPieces:
