@@ -28,7 +28,7 @@ from offpolicy.engines import conversion, memory, reading, text
 from offpolicy.engines.conversion import ConvertedScan
 from offpolicy.errors import LogError, ParameterError
 from test_embedded import same, table_of
-from test_formats import DANGLING, LINE, SLOTS
+from test_formats import DANGLING, DSJSON, LINE, SLOTS, data, needs_data
 from test_reading import as_csv, as_jsonl
 
 
@@ -474,6 +474,29 @@ def test_large_dsjson(tmp_path, name, slots):
     held, scan = both(dsjson_file(tmp_path / name, slots=slots))
     assert (held.cluster is None) == (not slots)
     same(op.evaluate(held, op.Uniform()), op.evaluate(scan, op.Uniform()))
+
+
+@needs_data
+@pytest.mark.parametrize("name", [name for name, rows in DSJSON.items() if rows > 20])
+def test_real_dsjson(name):
+    held, scan = both(data("vw", name))
+    same(op.evaluate(held, op.Uniform()), op.evaluate(scan, op.Uniform()))
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["random_men", "bts_women"])
+def test_real_files_of_the_open_bandit_dataset(name):
+    held, scan = both(data("obd", f"{name}.csv.gz"))
+    policy = op.Deterministic(action=3) if held.candidates_known else "propensity"
+    same(op.evaluate(held, policy), op.evaluate(scan, policy))
+
+
+def test_events_without_a_name_are_different_in_different_files(tmp_path):
+    unnamed = {name: value for name, value in SLOTS.items() if name != "EventId"}
+    for k in range(2):
+        (tmp_path / f"{k}.dsjson").write_text(json.dumps(unnamed) + "\n")
+    scan = op.read_log(f"{tmp_path}/*.dsjson")
+    assert len(set(scan.read([(0, 4)], []).cluster)) == 2
 
 
 def test_dsjson_in_several_files_and_with_a_condition(tmp_path):

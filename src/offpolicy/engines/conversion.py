@@ -228,8 +228,8 @@ def _on_disk(path: Path) -> Iterator[None]:
     except (OSError, pa.ArrowException) as problem:
         raise LogError(
             f"The temporary copy of the log cannot be written to {path.parent} "
-            f"({text.first_line(problem)}). It takes about as much room as the log's text: set "
-            f"TMPDIR to a folder on a larger disk."
+            f"({text.first_line(problem)}). It takes up to half as much room as the log's text, "
+            f"unpacked: set TMPDIR to a folder on a larger disk."
         ) from None
 
 
@@ -455,7 +455,7 @@ def _dsjson_tables(
 
     schema = dsjson.schema().append(pa.field(FILE, pa.int64())).append(pa.field(PLACE, pa.int64()))
     yield schema.empty_table()
-    for batch, lines in dsjson.numbered_batches(file, counts):
+    for batch, lines in dsjson.numbered_batches(file, counts, prefix=f"{file}, " if k else ""):
         facts.add(batch)
         places = [pa.array(np.full(len(lines), k)), pa.array(lines, pa.int64())]
         yield pa.Table.from_arrays([*batch.columns, *places], schema=schema)

@@ -126,10 +126,13 @@ def batches(
 
 
 def numbered_batches(
-    path: str | Path, counts: Skipped, *, batch_rows: int = 16_384
+    path: str | Path, counts: Skipped, *, batch_rows: int = 16_384, prefix: str = ""
 ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-    """`batches`, each with the line that every decision is from."""
-    return _batches(existing(path), counts, False, batch_rows)
+    """`batches`, each with the line that every decision is from.
+
+    ``prefix`` is put before the names of events that have none of their own.
+    """
+    return _batches(existing(path), counts, False, batch_rows, prefix)
 
 
 def schema() -> pa.Schema:
@@ -165,13 +168,13 @@ def sniff(first_lines: Iterable[str]) -> bool:
 
 
 def _batches(
-    path: Path, counts: Skipped, drop: bool, batch_rows: int
+    path: Path, counts: Skipped, drop: bool, batch_rows: int, prefix: str = ""
 ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
     rows: list[Decision] = []
     lines: list[int] = []
     for number, line in numbered(path):
         try:
-            found = _read_line(line, number)
+            found = _read_line(line, f"{prefix}line {number}")
         except LogError as problem:
             if not drop:
                 raise type(problem)(
@@ -199,7 +202,7 @@ def _batch(rows: list[Decision]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema())
 
 
-def _read_line(line: bytes, number: int) -> list[Decision] | str:
+def _read_line(line: bytes, name: str) -> list[Decision] | str:
     """The decisions of a line, or why it holds none. Errors do not say where: the caller does."""
     if not line.strip():
         return BLANK
@@ -215,7 +218,7 @@ def _read_line(line: bytes, number: int) -> list[Decision] | str:
     known = {
         "row_weight": 1.0 / (1.0 - pdrop),
         "time": None if time is None else str(time),
-        "event": f"line {number}" if event is None else str(event),
+        "event": name if event is None else str(event),
     }
     if "_outcomes" in record:
         return _slots(record, known)
