@@ -305,6 +305,32 @@ def test_a_reward_that_turns_out_to_be_wider(tmp_path, last):
             same(expected, op.evaluate(op.read_log(path), op.Uniform()))
 
 
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
+def test_many_columns_that_widen_late_take_few_passes(tmp_path, monkeypatch, name):
+    rows = [[k % 2] * 12 + [[k]] * 3 for k in range(400)]
+    for k in range(12):
+        rows[350 + k][k] = 0.5
+    for k in range(3):
+        rows[370 + k][12 + k] = [0.5]
+    names = [f"c{k}" for k in range(15)]
+    path = written(pa.Table.from_pylist([]), tmp_path / name)
+    if name == "log.csv":
+        lines = [",".join(quoted(json.dumps(cell)) for cell in row) for row in rows]
+        path.write_text("\n".join([",".join(names), *lines]))
+    else:
+        path.write_text("\n".join(json.dumps(dict(zip(names, r, strict=True))) for r in rows))
+    passes = []
+    parse = text.list_array if name == "log.csv" else text._parse
+    changed = "list_array" if name == "log.csv" else "_parse"
+    monkeypatch.setattr(text, changed, lambda *given: passes.append(1) or parse(*given))
+    with small(2_000):
+        found = streamed_table(path)
+    monkeypatch.undo()
+    assert found.equals(memory.read_table(path))
+    pieces = -(-path.stat().st_size // 2_000)
+    assert len(passes) <= 4 * pieces * (3 if name == "log.csv" else 2)
+
+
 def test_odd_names_and_empty_objects(tmp_path):
     rows = [
         {"action": k % 2, "reward": 0.5, "logging": [0.5, 0.5], 'π "neu"': [0.1, 0.9], "c": {},

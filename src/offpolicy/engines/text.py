@@ -7,6 +7,7 @@ So both ways end with the same types and the same values.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -181,13 +182,14 @@ class CsvPieces:
         self.path = path
         self._types: dict[str, pa.DataType] | None = None
         self._lists: dict[str, pa.DataType] = {}
+        self._scouted = False
 
     def tables(self) -> Iterator[pa.Table]:
         """All rows in order, at least one table; `Wider` if they must be read anew."""
         import pyarrow as pa
         from pyarrow import csv as arrow
 
-        rows, doubtful = 0, False
+        rows, doubtful, anew = 0, False, False
         try:
             with arrow.open_csv(self.path, **csv_options(self.path, self._types)) as reader:
                 self._know(reader.schema)
@@ -196,15 +198,23 @@ class CsvPieces:
                     doubtful = doubtful or has_line_ends(table)
                     if not rows:
                         self._find_lists(table)
-                    yield self._parsed(table, rows)
+                    known = dict(self._lists)
+                    parsed = self._parsed(table, rows)
+                    anew = anew or (rows > 0 and known != self._lists)
                     rows += len(table)
+                    if not anew:
+                        yield parsed
                 if not rows:
                     yield reader.schema.empty_table()
                 if doubtful:
                     check_quotes(self.path)
         except (pa.ArrowException, OSError) as problem:
             self._loosen(problem)
+            if rows and not self._scouted:
+                self._scout()
             raise Wider from None
+        if anew:
+            raise Wider
 
     def _know(self, schema: pa.Schema) -> None:
         twice = {name for name in schema.names if schema.names.count(name) > 1}
@@ -231,6 +241,24 @@ class CsvPieces:
             raise not_utf8(self.path, name) from None
         self._types[name] = ladder[step]
 
+    def _scout(self) -> None:
+        """All other columns' types from the whole file as well, rather than one in every pass."""
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+
+        self._scouted = True
+        assert self._types is not None
+        ladder, types = _ladder(), self._types
+        as_text = csv_options(self.path, dict.fromkeys(types, pa.string()))
+        with (
+            contextlib.suppress(pa.ArrowException, OSError),
+            arrow.open_csv(self.path, **as_text) as reader,
+        ):
+            for batch in reader:
+                for name, column in zip(types, batch.columns, strict=True):
+                    while types[name] != pa.string() and not _converts(column, types[name]):
+                        types[name] = ladder[ladder.index(types[name]) + 1]
+
     def _find_lists(self, table: pa.Table) -> None:
         """A column holds lists if its first value does."""
         import pyarrow as pa
@@ -246,10 +274,28 @@ class CsvPieces:
         for name, known in list(self._lists.items()):
             column = list_array(table.column(name), name, self.path, known, first)
             self._lists[name] = column.type
-            if first and column.type != known:
-                raise Wider
             table = table.set_column(table.column_names.index(name), name, column)
         return table
+
+
+def _converts(texts: pa.Array, kind: pa.DataType) -> bool:
+    """Whether Arrow's CSV reader makes this type of all these cells."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    sink = pa.BufferOutputStream()
+    arrow.write_csv(pa.table({"cell": texts}), sink)
+    block = sink.getvalue()
+    try:
+        arrow.read_csv(
+            pa.BufferReader(block),
+            read_options=arrow.ReadOptions(block_size=len(block) + 1),
+            parse_options=arrow.ParseOptions(newlines_in_values=True),
+            convert_options=arrow.ConvertOptions(column_types={"cell": kind}),
+        )
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _ladder() -> list[pa.DataType]:
@@ -389,16 +435,18 @@ class JsonPieces:
 
     def tables(self) -> Iterator[pa.Table]:
         """All rows in order, at least one table; `Wider` if they must be read anew."""
-        rows = 0
+        rows, anew = 0, False
         for line, block in self._blocks():
             table, types = self._parsed(line, block)
-            widened, self._types = types != self._types, types
-            if widened and rows:
-                raise Wider
-            yield table
+            anew = anew or (rows > 0 and types != self._types)
+            self._types = types
             rows += len(table)
+            if not anew:
+                yield table
         if not rows:
             raise LogError(f"{self.path}: there is not one object in this file.")
+        if anew:
+            raise Wider
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Whole lines, some `BLOCK_BYTES` of them, with the number of the first."""
