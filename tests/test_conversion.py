@@ -424,7 +424,7 @@ def test_a_decision_may_go_on_in_the_next_file(tmp_path, kind):
         op.evaluate(op.BanditLog.from_frame(table, LONG), {"new": "new"}),
         op.evaluate(scan, "new"),
     )
-    place = scan._label(0).find(len(scan) - 1)
+    place = scan._label(0).origin(len(scan) - 1)
     size = int(np.sum(np.array(table["id"].to_pylist()) == table["id"][-1].as_py()))
     assert place == (str(tmp_path / f"1.{kind}"), f"row {len(table) - cut - size}")
 
@@ -543,7 +543,7 @@ def test_a_line_of_dsjson_is_named(tmp_path):
         scan = op.read_log(path)
     with pytest.raises(op.errors.PolicyError, match=r"log.dsjson, candidates, line 3.*: 2"):
         op.evaluate(scan, "candidates")
-    assert scan._label(0).find(1) == (str(path), "line 6")
+    assert scan._label(0).origin(1) == (str(path), "line 6")
     scan.close()
     path.write_text(path.read_text() + "\njunk")
     with small(), pytest.raises(LogError, match=r"log.dsjson, line \d+: not JSON"):

@@ -24,13 +24,13 @@ SMALLEST_PROPENSITY = 1e-300
 class Copy(str):
     """The name of a file whose rows were copied from other files: these are to be named."""
 
-    find: Callable[[int], tuple[str, str]]
+    origin: Callable[[int], tuple[str, str]]
     """The file that a row is from, and its place there: "row 412" or "line 7"."""
 
     @classmethod
-    def of(cls, name: str, find: Callable[[int], tuple[str, str]]) -> Copy:
+    def of(cls, name: str, origin: Callable[[int], tuple[str, str]]) -> Copy:
         copy = cls(name)
-        copy.find = find
+        copy.origin = origin
         return copy
 
 
@@ -50,7 +50,7 @@ class Stretch(str):
         """The file of a row of the log, and its place there: "row 412"."""
         begun, first, file = next(part for part in reversed(self.parts) if part[0] <= row)
         row += first - begun
-        return file.find(row) if isinstance(file, Copy) else (file, f"row {row}")
+        return file.origin(row) if isinstance(file, Copy) else (file, f"row {row}")
 
 
 def where(source: str, column: str, row: int) -> str:
