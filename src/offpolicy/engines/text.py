@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import LogError
-from offpolicy.formats.lines import numbered
+from offpolicy.formats.lines import cut_off, numbered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,6 +102,8 @@ def csv_options(path: Path, types: dict[str, pa.DataType] | None = None) -> dict
 
 def csv_error(path: Path, problem: Exception) -> LogError:
     """The error for CSV that cannot be parsed, with the line if it can be told."""
+    if isinstance(problem, OSError):
+        return cut_off(path, problem)
     try:
         found = _broken_line(path)
     except (OSError, ValueError):
@@ -465,10 +467,7 @@ class JsonPieces:
                         yield line, block
                     line += block.count(b"\n")
         except (pa.ArrowException, OSError) as problem:
-            raise LogError(
-                f"{self.path}: the file cannot be read to its end ({first_line(problem)}). If it "
-                f"is still being written or copied, wait; else fetch it again."
-            ) from None
+            raise cut_off(self.path, problem) from None
         if rest.strip():
             yield line, rest
 
