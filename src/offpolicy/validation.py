@@ -5,7 +5,7 @@ Rows are counted from 0. ``source`` names the file or frame, if there is one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,19 @@ EMPTY = "The log is empty: there is not one decision to learn from."
 SMALLEST_PROPENSITY = 1e-300
 
 
+class Copy(str):
+    """The name of a file whose rows were copied from other files: these are to be named."""
+
+    origin: Callable[[int], tuple[str, str]]
+    """The file that a row is from, and its place there: "row 412" or "line 7"."""
+
+    @classmethod
+    def of(cls, name: str, origin: Callable[[int], tuple[str, str]]) -> Copy:
+        copy = cls(name)
+        copy.origin = origin
+        return copy
+
+
 class Stretch(str):
     """The source of a log that is a stretch of one or several files: rows are counted in these."""
 
@@ -33,18 +46,19 @@ class Stretch(str):
         stretch.parts = tuple(parts)
         return stretch
 
-    def locate(self, row: int) -> tuple[str, int]:
-        """The file of a row of the log, and its row there."""
+    def locate(self, row: int) -> tuple[str, str]:
+        """The file of a row of the log, and its place there: "row 412"."""
         begun, first, file = next(part for part in reversed(self.parts) if part[0] <= row)
-        return file, row - begun + first
+        row += first - begun
+        return file.origin(row) if isinstance(file, Copy) else (file, f"row {row}")
 
 
 def where(source: str, column: str, row: int) -> str:
     """'clicks.parquet, reward, row 412'."""
+    at = f"row {row}"
     if isinstance(source, Stretch):
-        source, row = source.locate(row)
-    place = f"{column}, row {row}"
-    return f"{source}, {place}" if source else place
+        source, at = source.locate(row)
+    return f"{source}, {column}, {at}" if source else f"{column}, {at}"
 
 
 def count_of(bad: int, total: int) -> str:

@@ -33,6 +33,8 @@ CHUNK = 65_536
 """Rows of a file that are counted together where a condition picks some of them."""
 _BATCH = BLOCK
 """Rows that DuckDB hands over at a time: larger ones take fresh memory every time."""
+FILE, PLACE = "offpolicy: file", "offpolicy: place"
+"""Columns of a copy: which file a row is from, and where in it."""
 
 
 class Chunk(NamedTuple):
@@ -55,10 +57,12 @@ class ParquetScan(LogScan):
         where: str | None = None,
         memory: str | None = None,
         threads: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         self.files = [str(file) for file in files]
+        self.names = self.files if names is None else list(names)
         self.columns, self.where = columns or Columns(), where
-        self.source = self.files[0] if len(self.files) == 1 else f"{len(self.files)} files"
+        self.source = self.names[0] if len(self.names) == 1 else f"{len(self.names)} files"
         self._memory, self._threads = memory, threads
         self._same_columns()
         _ = self._roles
@@ -66,7 +70,7 @@ class ParquetScan(LogScan):
             raise LogError(EMPTY)
 
     def __repr__(self) -> str:
-        return f"ParquetScan({self.source}: {len(self):,} decisions)"
+        return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
 
     # -- what is known before reading ------------------------------------------------------
 
@@ -110,7 +114,8 @@ class ParquetScan(LogScan):
     @functools.cached_property
     def _names(self) -> list[str]:
         """All columns of the files."""
-        return [row[0] for row in self._rows(f"DESCRIBE SELECT * FROM {_scan(self.files)}")]
+        found = self._rows(f"DESCRIBE SELECT * FROM {_scan(self.files)}")
+        return [row[0] for row in found if row[0] not in (FILE, PLACE)]
 
     def _same_columns(self) -> None:
         """Raise unless all files have the columns of the first, of the same types."""
@@ -182,7 +187,7 @@ class ParquetScan(LogScan):
 
     def find_reward_outside(self, low: float, high: float) -> str:
         reward = _quoted(self._roles.reward)
-        for file in self.files:
+        for k, file in enumerate(self.files):
             found = self._rows(
                 f"SELECT file_row_number, {reward} FROM {_scan([file], numbered=True)} WHERE "
                 f"({self.where or 'true'}) AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
@@ -190,8 +195,8 @@ class ParquetScan(LogScan):
             if found:
                 row, value = found[0]
                 return (
-                    f"{file}, reward, row {row}: {value} is outside the declared range [{low:g}, "
-                    f"{high:g}]."
+                    f"{self._place(k, 'reward', row)}: {value} is outside the declared range "
+                    f"[{low:g}, {high:g}]."
                 )
         return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
 
@@ -214,7 +219,7 @@ class ParquetScan(LogScan):
     def fingerprint(self) -> str:
         """Of paths, sizes, times of change and footers, columns and condition."""
         digest = hashlib.sha256(repr((self.columns, self.where)).encode())
-        for file in self.files:
+        for file in self.names:
             path = Path(file)
             stat = path.stat()
             digest.update(repr((file, stat.st_size, stat.st_mtime_ns)).encode())
@@ -271,8 +276,12 @@ class ParquetScan(LogScan):
 
     def _label(self, file: int) -> str:
         """A file's name in messages: with a condition, rows are counted among those meeting it."""
-        name = self.files[file]
+        name = self.names[file]
         return name if self.where is None else f"{name} (of the rows where {self.where})"
+
+    def _place(self, file: int, column: str, row: int) -> str:
+        """'clicks.parquet, reward, row 412', the row as counted in the file itself."""
+        return f"{self.names[file]}, {column}, row {row}"
 
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
         """Blocks of `BLOCK` rows, counted anew in every file."""
@@ -287,7 +296,7 @@ class ParquetScan(LogScan):
             position += row
             if row == rows:
                 continue
-            for table in self._blocks(self.files[k], selected, *_place(chunks, row)):
+            for table in self._blocks(self.files[k], selected, *_start_of(chunks, row)):
                 source = Stretch.of([(0, row, self._label(k))])
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
@@ -332,7 +341,7 @@ class ParquetScan(LogScan):
         return log_of(table, self.columns, source, first_row, self._clusters)
 
 
-def _place(chunks: Sequence[Chunk], row: int) -> tuple[int, int]:
+def _start_of(chunks: Sequence[Chunk], row: int) -> tuple[int, int]:
     """Where the ``row``-th row of a file is: the number of a row in the file, and how many of
     those from there on come before it."""
     for chunk in chunks:

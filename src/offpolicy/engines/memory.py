@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from offpolicy.columns import Columns
+from offpolicy.engines import text
 from offpolicy.errors import LogError
 from offpolicy.log import BanditLog
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LARGEST = 2**30
-"""Bytes. Files are held in memory, several times over."""
+LARGEST = 2**28
+"""Bytes of text. Files are held in memory, several times over; larger ones are converted."""
+_UNPACKED = 5
+"""How many times its size a compressed file is, about."""
+
+
+def is_large(files: Sequence[Path]) -> bool:
+    """Whether these files of text are too large to be held."""
+    total = sum(
+        file.stat().st_size * (_UNPACKED if file.suffix.lower() in text.COMPRESSED else 1)
+        for file in files
+    )
+    return total > LARGEST
 
 
 def read_log(path: str | Path, columns: Columns | None = None) -> BanditLog:
@@ -28,22 +40,35 @@ def read_table(path: Path) -> pa.Table:
         raise LogError(f"{path}: this is a folder; give a file.")
     if not path.is_file():
         raise LogError(f"{path}: there is no such file.")
-    size = path.stat().st_size
-    if size > LARGEST:
-        raise LogError(
-            f"{path}: {size / 1e9:.1f} GB is more than this version reads into memory "
-            f"({LARGEST / 1e9:.1f} GB). Take a sample of the rows."
-        )
-    kind = path.suffix.lower()
-    if kind in (".parquet", ".pq"):
+    if path.suffix.lower() in (".parquet", ".pq"):
         return _read_parquet(path)
-    if kind in (".csv", ".tsv", ".txt") or path.name.lower().endswith((".csv.gz", ".tsv.gz")):
-        return _read_csv(path)
-    if any(part in (".jsonl", ".ndjson", ".json", ".dsjson") for part in path.suffixes):
-        return _read_json(path)
-    raise LogError(
-        f'{path}: "{kind}" is not a kind of file this version reads (.csv, .jsonl, .parquet).'
-    )
+    return _read_csv(path) if known_kind(path) == "csv" else _read_json(path)
+
+
+def known_kind(path: Path) -> str:
+    """ "csv" or "json"; any other kind of file is an error."""
+    kind = text.kind_of(path)
+    if not kind:
+        raise LogError(
+            f'{path}: "{path.suffix.lower()}" is not a kind of file this version reads (.csv, '
+            f".jsonl, .parquet)."
+        )
+    return kind
+
+
+def check_same_columns(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> None:
+    """Raise unless all files have columns of the same names."""
+    for file, schema in zip(files, schemas, strict=True):
+        other = sorted(set(schema.names) ^ set(schemas[0].names))
+        if other:
+            raise LogError(
+                f'{file}: column "{other[0]}" is not in this file and {files[0]} alike. Files of '
+                f"one log must have the same columns."
+            )
+
+
+def do_not_fit(files: Sequence[Path], problem: Exception) -> LogError:
+    return LogError(f"{files[0]} and others do not fit together: {text.first_line(problem)}.")
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -53,24 +78,28 @@ def _read_parquet(path: Path) -> pa.Table:
     try:
         return pq.read_table(path)
     except (pa.ArrowException, OSError) as problem:
-        raise LogError(f"{path}: not a readable Parquet file ({_first_line(problem)}).") from None
+        raise LogError(
+            f"{path}: not a readable Parquet file ({text.first_line(problem)})."
+        ) from None
 
 
 def _read_csv(path: Path) -> pa.Table:
     import pyarrow as pa
     from pyarrow import csv
 
-    separator = "\t" if ".tsv" in path.name.lower() else ","
     try:
-        table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator))
+        table = csv.read_csv(path, **text.csv_options(path))
     except (pa.ArrowException, OSError) as problem:
-        raise LogError(f"{path}: not a readable CSV file ({_first_line(problem)}).") from None
+        raise text.csv_error(path, problem) from None
+    if text.has_line_ends(table):
+        text.check_quotes(path)
     for position, name in enumerate(table.column_names):
         column = table.column(position)
         if pa.types.is_binary(column.type):
-            raise LogError(f"{path}, {name}: the text is not UTF-8. Convert the file first.")
-        if pa.types.is_string(column.type) and len(column) and _as_list(column[0].as_py()):
-            table = table.set_column(position, name, _parse_lists(column, name, path))
+            raise text.not_utf8(path, name)
+        if text.is_list_column(column):
+            lists = text.list_array(column, name, path, pa.null())
+            table = table.set_column(position, name, lists)
     return table
 
 
@@ -80,43 +109,6 @@ def _read_json(path: Path) -> pa.Table:
 
     try:
         with pa.input_stream(str(path)) as stream:
-            return reader.read_json(stream)
+            return reader.read_json(stream, reader.ReadOptions(block_size=text.BLOCK_BYTES))
     except (pa.ArrowException, OSError) as problem:
-        raise LogError(
-            f"{path}: not readable as JSON lines, one object a line ({_first_line(problem)})."
-        ) from None
-
-
-def _as_list(text: str | None) -> list[Any] | None:
-    """The list that the text holds as JSON, if it does."""
-    if not text or not text.lstrip().startswith("["):
-        return None
-    try:
-        values = json.loads(text)
-    except ValueError:
-        return None
-    return values if isinstance(values, list) else None
-
-
-def _parse_lists(column: pa.ChunkedArray, name: str, path: Path) -> pa.Array:
-    import pyarrow as pa
-
-    lists = []
-    for row, text in enumerate(column.to_pylist()):
-        values = _as_list(text)
-        if values is None:
-            raise LogError(
-                f'{path}, {name}, row {row}: "{(text or "")[:60]}" is not a list. Write lists as '
-                f'JSON: "[0.2, 0.8]".'
-            )
-        lists.append(values)
-    try:
-        return pa.array(lists)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as problem:
-        raise LogError(
-            f"{path}, {name}: the lists must hold values of one kind ({_first_line(problem)})."
-        ) from None
-
-
-def _first_line(problem: Exception) -> str:
-    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        raise text.json_error(path, problem) from None

@@ -38,9 +38,9 @@ def read_log(
     Parameters
     ----------
     source : path, glob, folder, several of these, or a dataframe
-        Parquet files (all with the same columns), or CSV, TSV and JSON lines, also gzipped. Lists
-        are written as JSON in CSV: ``"[0.2, 0.8]"``. VW's dsjson and the Open Bandit Dataset are
-        known when seen.
+        Parquet files (all with the same columns), or CSV, TSV and JSON lines, also compressed
+        (.gz, .bz2, .zst). Lists are written as JSON in CSV: ``"[0.2, 0.8]"``. VW's dsjson and the
+        Open Bandit Dataset are known when seen.
     columns : Columns, optional
         Which column plays which role.
     where : str, optional
@@ -60,7 +60,8 @@ def read_log(
     BanditLog
         If it is small, held in memory.
     LogScan
-        If it is large: read piece by piece whenever it is used.
+        If it is large: read piece by piece whenever it is used. Text and the long format are
+        copied once, to temporary Parquet files in a folder of ``TMPDIR``.
     """
     if engine not in ENGINES:
         raise ParameterError(f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.')
@@ -76,12 +77,29 @@ def read_log(
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
         raise LogError("Some files are Parquet and some are not; a log is of one kind.")
-    size = sum(file.stat().st_size for file in files)
-    if kinds == {"Parquet"} and (size > SMALL or len(files) > 1 or where is not None):
-        from offpolicy.engines.embedded import ParquetScan
+    columns = columns or Columns()
+    foreign = None
+    if kinds == {"Parquet"}:
+        large = sum(file.stat().st_size for file in files) > SMALL
+        large = large or len(files) > 1 or where is not None
+        if large and not columns.decision:
+            from offpolicy.engines.embedded import ParquetScan
 
-        return ParquetScan(files, columns, where=where, memory=memory, threads=threads)
-    return _in_memory(files, columns, where)
+            return ParquetScan(files, columns, where=where, memory=memory, threads=threads)
+    else:
+        foreign = _format_of(files[0])
+        if foreign is not None and columns != Columns():
+            raise ParameterError(
+                f"{files[0]} is in a format with columns of its own: leave out columns, or convert "
+                f"it first."
+            )
+        large = held.is_large(files)
+        large = large or (foreign is not None and (len(files) > 1 or where is not None))
+    if large:
+        from offpolicy.engines.conversion import convert
+
+        return convert(files, columns, where=where, memory=memory, threads=threads, foreign=foreign)
+    return _in_memory(files, columns, where) if foreign is None else foreign.read(files[0])
 
 
 def _on_spark(
@@ -127,25 +145,16 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def _in_memory(files: list[Path], columns: Columns | None, where: str | None) -> BanditLog:
-    if len(files) == 1:
-        foreign = _foreign(files[0])
-        if foreign is not None:
-            if where is not None or (columns is not None and columns != Columns()):
-                raise ParameterError(
-                    f"{files[0]} is in a format with columns of its own: leave out columns and "
-                    f"where, or convert it first."
-                )
-            return foreign
-        if where is None:
-            return held.read_log(files[0], columns)
+def _in_memory(files: list[Path], columns: Columns, where: str | None) -> BanditLog:
+    if len(files) == 1 and where is None:
+        return held.read_log(files[0], columns)
     tables = [held.read_table(file) for file in files]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
     return BanditLog.from_frame(_filtered(_together(files, tables), where, source), columns, source)
 
 
-def _foreign(path: Path) -> BanditLog | None:
-    """The log in a file of someone else's format; None if it is not in one."""
+def _format_of(path: Path) -> Any:
+    """The module of `offpolicy.formats` that reads this file; None if it is in our columns."""
     from offpolicy.formats import dsjson, lines, obd
 
     name = path.name.lower()
@@ -153,27 +162,21 @@ def _foreign(path: Path) -> BanditLog | None:
         first = [
             line.decode(errors="replace") for _, line in itertools.islice(lines.numbered(path), 5)
         ]
-        return dsjson.read(path) if dsjson.sniff(first) else None
+        return dsjson if dsjson.sniff(first) else None
     if ".csv" in name:
         header = next((line for _, line in lines.numbered(path)), b"")
-        return obd.read(path) if obd.sniff(header.decode(errors="replace")) else None
+        return obd if obd.sniff(header.decode(errors="replace")) else None
     return None
 
 
 def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
-    for file, table in zip(files, tables, strict=True):
-        if set(table.column_names) != set(tables[0].column_names):
-            other = sorted(set(table.column_names) ^ set(tables[0].column_names))
-            raise LogError(
-                f'{file}: column "{other[0]}" is not in this file and {files[0]} alike. Files of '
-                f"one log must have the same columns."
-            )
+    held.check_same_columns(files, [table.schema for table in tables])
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as problem:
-        raise LogError(f"{files[0]} and others do not fit together: {problem}.") from None
+        raise held.do_not_fit(files, problem) from None
 
 
 def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:

@@ -28,11 +28,7 @@ class Roles:
 
     def __post_init__(self) -> None:
         if self.columns.decision:
-            raise ParameterError(
-                "The long format, one row per decision and candidate, is read into memory only: "
-                "give one Parquet file of at most 32 MB, or CSV. Or write lists, one row per "
-                "decision."
-            )
+            raise ParameterError("The long format is not scanned as it is: use read_log.")
 
     def of(self, role: str) -> str | None:
         """The column that plays a role, if there is one."""

@@ -15,6 +15,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,12 +81,31 @@ def read(
     table = pa.Table.from_batches(batches(path, counts, on_bad_row=on_bad_row), schema())
     if not len(table):
         raise LogError(f"{path}: there is not one decision in this file; {counts}.")
-    columns = Columns(
-        cluster="event" if table.column("slot").to_numpy().any() else "",
-        time="" if table.column("time").null_count else "time",
-        row_weight="row_weight" if (table.column("row_weight").to_numpy() != 1.0).any() else "",
-    )
-    return BanditLog.from_frame(table, columns, source=str(path))
+    facts = Facts()
+    facts.add(table)
+    return BanditLog.from_frame(table, facts.columns(), source=str(path))
+
+
+@dataclass
+class Facts:
+    """What is known of all decisions, and so which columns say something."""
+
+    slots: bool = False
+    times_missing: bool = False
+    weighted: bool = False
+
+    def add(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Look at some of the decisions."""
+        self.slots |= bool(rows.column("slot").to_numpy().any())
+        self.times_missing |= bool(rows.column("time").null_count)
+        self.weighted |= bool((rows.column("row_weight").to_numpy() != 1.0).any())
+
+    def columns(self) -> Columns:
+        return Columns(
+            cluster="event" if self.slots else "",
+            time="" if self.times_missing else "time",
+            row_weight="row_weight" if self.weighted else "",
+        )
 
 
 def batches(
@@ -101,7 +121,18 @@ def batches(
         raise ParameterError(f'on_bad_row is {on_bad_row!r}; it must be "error" or "drop".')
     if batch_rows < 1:
         raise ParameterError(f"batch_rows is {batch_rows}; it must be at least 1.")
-    return _batches(existing(path), counts, on_bad_row == "drop", batch_rows)
+    found = _batches(existing(path), counts, on_bad_row == "drop", batch_rows)
+    return (batch for batch, _ in found)
+
+
+def numbered_batches(
+    path: str | Path, counts: Skipped, *, batch_rows: int = 16_384, prefix: str = ""
+) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+    """`batches`, each with the line that every decision is from.
+
+    ``prefix`` is put before the names of events that have none of their own.
+    """
+    return _batches(existing(path), counts, False, batch_rows, prefix)
 
 
 def schema() -> pa.Schema:
@@ -136,11 +167,14 @@ def sniff(first_lines: Iterable[str]) -> bool:
     return False
 
 
-def _batches(path: Path, counts: Skipped, drop: bool, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _batches(
+    path: Path, counts: Skipped, drop: bool, batch_rows: int, prefix: str = ""
+) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
     rows: list[Decision] = []
+    lines: list[int] = []
     for number, line in numbered(path):
         try:
-            found = _read_line(line, number)
+            found = _read_line(line, f"{prefix}line {number}")
         except LogError as problem:
             if not drop:
                 raise type(problem)(
@@ -152,11 +186,12 @@ def _batches(path: Path, counts: Skipped, drop: bool, batch_rows: int) -> Iterat
             counts[found] += 1
             continue
         rows += found
+        lines += [number] * len(found)
         if len(rows) >= batch_rows:
-            yield _batch(rows)
-            rows = []
+            yield _batch(rows), lines
+            rows, lines = [], []
     if rows:
-        yield _batch(rows)
+        yield _batch(rows), lines
 
 
 def _batch(rows: list[Decision]) -> pa.RecordBatch:
@@ -167,7 +202,7 @@ def _batch(rows: list[Decision]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema())
 
 
-def _read_line(line: bytes, number: int) -> list[Decision] | str:
+def _read_line(line: bytes, name: str) -> list[Decision] | str:
     """The decisions of a line, or why it holds none. Errors do not say where: the caller does."""
     if not line.strip():
         return BLANK
@@ -183,7 +218,7 @@ def _read_line(line: bytes, number: int) -> list[Decision] | str:
     known = {
         "row_weight": 1.0 / (1.0 - pdrop),
         "time": None if time is None else str(time),
-        "event": f"line {number}" if event is None else str(event),
+        "event": name if event is None else str(event),
     }
     if "_outcomes" in record:
         return _slots(record, known)

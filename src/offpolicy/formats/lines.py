@@ -27,7 +27,12 @@ def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
         with pa.input_stream(str(path), compression="detect") as stream:
             yield from enumerate(io.BufferedReader(stream, 2**20), start=1)
     except (pa.ArrowException, OSError) as problem:
-        raise LogError(
-            f"{path}: the file cannot be read to its end ({problem}). If it is still being "
-            f"written or copied, wait; else fetch it again."
-        ) from None
+        raise cut_off(path, problem) from None
+
+
+def cut_off(path: Path, problem: Exception) -> LogError:
+    """The error for a file that ends too early, or that the disk does not give."""
+    return LogError(
+        f"{path}: the file cannot be read to its end ({problem}). If it is still being written or "
+        f"copied, wait; else fetch it again."
+    )

@@ -10,8 +10,9 @@ out.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,14 +51,13 @@ def read(path: str | Path, *, items: int | None = None) -> BanditLog:
     if not parts:
         raise LogError(f"{path}: there is not one row below the header.")
     table = pa.Table.from_batches(parts)
-    features = [name for name in table.column_names if name.startswith("user_feature_")]
-    log = BanditLog.from_frame(table, Columns(context=features), source=str(path))
-    assert log.propensity is not None
-    assert log.actions is not None
-    K = len(log.actions) if items is None else items
-    uniform = bool((np.abs(log.propensity * K - 1.0) <= 1e-6).all())
-    if items is None and not (uniform and log.actions == tuple(range(K))):
+    log = BanditLog.from_frame(table, columns_of(table.column_names), source=str(path))
+    facts = Facts()
+    facts.add(table)
+    K = facts.candidates() if items is None else items
+    if K is None:
         return log
+    uniform = facts.uniform(K)
     action = table.column("action").to_numpy()
     outside = (action < 0) | (action >= K)
     if outside.any():
@@ -75,6 +75,39 @@ def read(path: str | Path, *, items: int | None = None) -> BanditLog:
         logging=np.full(len(log) * K, 1.0 / K) if uniform else None,
         candidates_known=True,
     )
+
+
+@dataclass
+class Facts:
+    """What is known of all rows: the items that occur, and the least and largest propensity."""
+
+    items: set[int] = field(default_factory=set)
+    least: float = math.inf
+    largest: float = -math.inf
+
+    def add(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Look at some of the rows."""
+        import pyarrow.compute as pc
+
+        self.items |= set(pc.unique(rows.column("action")).to_pylist())
+        found = pc.min_max(rows.column("propensity")).as_py()
+        if found["min"] is not None:
+            self.least = min(self.least, found["min"])
+            self.largest = max(self.largest, found["max"])
+
+    def uniform(self, K: int) -> bool:
+        """Whether every propensity is 1/K."""
+        return abs(self.least * K - 1.0) <= 1e-6 and abs(self.largest * K - 1.0) <= 1e-6
+
+    def candidates(self) -> int | None:
+        """K, if the items that occur are 0 … K − 1 and every propensity is 1/K."""
+        K = len(self.items)
+        return K if self.uniform(K) and self.items == set(range(K)) else None
+
+
+def columns_of(names: Iterable[str]) -> Columns:
+    """The roles in a file with these columns: the user's features are the context."""
+    return Columns(context=[name for name in names if name.startswith("user_feature_")])
 
 
 def batches(path: str | Path, *, batch_rows: int = 65_536) -> Iterator[pa.RecordBatch]:
