@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from offpolicy.errors import LogError, did_you_mean
 from offpolicy.softmax import Ints
-from offpolicy.validation import where
+from offpolicy.validation import count_of, place_of, rows_of, where
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,14 @@ class Columns:
     chosen: str | None = None
     """There: 1 in the row of the chosen candidate, else 0; without it, ``action`` names the
     chosen candidate and ``candidates`` the one of every row."""
+
+    def by_role(self, counts: Mapping[str, int]) -> Counter[str]:
+        """Counts by column as counts by the role that a column was given, if it was."""
+        role = {getattr(self, role): role for role in _ROLES}
+        found: Counter[str] = Counter()
+        for name, count in counts.items():
+            found[role.get(name, name)] += count
+        return found
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Columns:
@@ -158,28 +167,35 @@ def _lists(table: pa.Table, name: str, source: str) -> tuple[Ints, NDArray[Any]]
             f'Column "{name}" holds {kind}, but must hold lists: one entry for every candidate.'
         )
     if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise LogError(f"{where(source, name, row)}: the list is missing.")
+        missing = column.is_null().to_numpy()
+        row = int(np.argmax(missing))
+        raise LogError(
+            f"{where(source, name, row)}: the list is missing ({column.null_count:,} of "
+            f"{len(column):,} rows). Fill it in or leave these rows out."
+        ).at(np.flatnonzero(missing), name)
     lengths = pc.list_value_length(column).to_numpy().astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     values = pc.list_flatten(column)
     if values.null_count:
-        at = int(np.argmax(values.is_null().to_numpy()))
-        row = int(np.searchsorted(offsets, at, side="right")) - 1
+        missing = values.is_null().to_numpy()
+        place, _ = place_of(int(np.argmax(missing)), name, source, offsets)
         raise LogError(
-            f"{where(source, name, row)}, candidate {at - offsets[row]}: the value is missing."
-        )
+            f"{place}: the value is missing ({values.null_count:,} of {len(values):,} values). "
+            f"Fill it in or leave these rows out."
+        ).at(rows_of(missing, offsets), name)
     return offsets, values.to_numpy()
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
     if np.array_equal(known, offsets):
         return
-    row = int(np.argmax(np.diff(known) != np.diff(offsets)))
+    apart = np.diff(known) != np.diff(offsets)
+    row = int(np.argmax(apart))
     raise LogError(
         f"{where(source, name, row)}: the list has {np.diff(offsets)[row]} entries, but the "
-        f"decision has {np.diff(known)[row]} candidates. Lists of one row must be equally long."
-    )
+        f"decision has {np.diff(known)[row]} candidates ({count_of(int(apart.sum()), len(apart))} "
+        f"are like this). Lists of one row must be equally long."
+    ).at(np.flatnonzero(apart), name)
 
 
 def _plain(table: pa.Table, name: str, role: str, source: str) -> NDArray[Any]:
@@ -198,11 +214,12 @@ def _plain(table: pa.Table, name: str, role: str, source: str) -> NDArray[Any]:
 def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
     column = table.column(name)
     if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
+        missing = column.is_null().to_numpy()
+        row = int(np.argmax(missing))
         raise LogError(
             f"{where(source, name, row)}: the value is missing ({column.null_count:,} of "
             f"{len(column):,} rows). Fill these values in or leave these rows out."
-        )
+        ).at(np.flatnonzero(missing), name)
     return np.asarray(column.to_numpy())
 
 

@@ -144,6 +144,7 @@ def compare(
         level,
         multiplicity,
         baseline,
+        source.dropped,
     )
 
 

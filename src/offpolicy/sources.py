@@ -10,18 +10,23 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from offpolicy.errors import OffpolicyError, ParameterError
+from offpolicy.dropping import Dropped, keep, listed, located, refuse_many
+from offpolicy.errors import OffpolicyError, ParameterError, PredictionError
 from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.labels import hash_rows
 from offpolicy.log import BanditLog
 from offpolicy.policies import Target, resolve
 from offpolicy.scan import SMALL, Block, Maker, blocks, whole_block
 from offpolicy.softmax import Ints
+from offpolicy.validation import check_finite, where
 from offpolicy.weights import Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STRETCHES = 8
 """In how many places a log is sampled."""
@@ -57,6 +62,11 @@ class Source(ABC):
 
     @property
     @abstractmethod
+    def dropped(self) -> Dropped | None:
+        """Malformed rows that were left out; None if they are errors."""
+
+    @property
+    @abstractmethod
     def width(self) -> float:
         """Candidates a decision, about."""
 
@@ -89,6 +99,10 @@ class InMemory(Source):
         return len(self.log)
 
     @property
+    def dropped(self) -> Dropped | None:
+        return self.log.dropped
+
+    @property
     def width(self) -> float:
         return width_of(self.log.offsets)
 
@@ -101,8 +115,8 @@ class InMemory(Source):
         outside = (reward < low) | (reward > high)
         row = int(np.argmax(outside))
         return (
-            f"reward, row {row}: {reward[row]} is outside the declared range [{low:g}, {high:g}] "
-            f"({int(outside.sum()):,} of {len(reward):,} rows are)."
+            f"{where(self.log.source, 'reward', row)}: {reward[row]} is outside the declared range "
+            f"[{low:g}, {high:g}] ({int(outside.sum()):,} of {len(reward):,} rows are)."
         )
 
     def sample(self, size: int) -> list[Block]:
@@ -131,6 +145,8 @@ class LogScan(ABC):
     source: str
     progress: Callable[[int, int], None] | None = None
     """Called while the log is walked over, with the decisions read so far and in all."""
+    dropped: Dropped | None = None
+    """Malformed rows that were left out; None if they are errors, or were not looked for yet."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -161,6 +177,10 @@ class LogScan(ABC):
     def fingerprint(self) -> str:
         """A hash that changes when the log does."""
 
+    def without_bad_rows(self, policies: Mapping[str, str], prediction: str | None) -> LogScan:
+        """The log without its malformed rows, in these columns too, if they are to be dropped."""
+        return self
+
 
 class Streamed(Source):
     """A `LogScan`, and policies and model that are resolved on every piece of it anew."""
@@ -174,6 +194,10 @@ class Streamed(Source):
     @property
     def n(self) -> int:
         return len(self.log)
+
+    @property
+    def dropped(self) -> Dropped | None:
+        return self.log.dropped
 
     @property
     def width(self) -> float:
@@ -219,11 +243,60 @@ class Streamed(Source):
 
 def source_of(log: BanditLog | LogScan, policies: Mapping[str, Any], prediction: Any) -> Source:
     """The log with its policies and its model."""
+    log = without_bad_rows(log, policies, prediction)
     if isinstance(log, LogScan):
         return Streamed(log, policies, prediction)
-    need_log(log)
     targets = [resolve(log, policy, name) for name, policy in policies.items()]
     return InMemory(log, targets, resolve_prediction(log, prediction))
+
+
+def without_bad_rows(
+    log: BanditLog | LogScan, policies: Mapping[str, Any], prediction: Any
+) -> BanditLog | LogScan:
+    """The log without the rows that these policies and predictions make malformed, as far as they
+    are columns of it, and if such rows are to be dropped."""
+    columns = {name: policy for name, policy in policies.items() if isinstance(policy, str)}
+    predicted = prediction if isinstance(prediction, str) else None
+    if isinstance(log, LogScan):
+        return log.without_bad_rows(columns, predicted)
+    need_log(log)
+    if log.dropped is None or log.table is None or log.columns is None:
+        return log
+
+    def make(table: pa.Table) -> BanditLog:
+        part = log if table is log.table else BanditLog.from_frame(table, log.columns, log.source)
+        check_columns(part, columns, predicted)
+        return part
+
+    found = keep(log.table, make)
+    if not found.reasons:
+        return log
+    refuse_many(found.reasons, len(found.rows), log.source)
+    for given in (*policies.values(), prediction):
+        if given is not None and not isinstance(given, str) and not _answers(given):
+            raise ParameterError(
+                f"Rows are dropped because of other columns ({listed(found.reasons)}), and what is "
+                f"given as an array does not know which. Make it a column of the log too."
+            )
+    assert found.made is not None
+    rows = located(found.rows, log.source)
+    object.__setattr__(found.made, "dropped", log.dropped + Dropped(len(log), found.reasons))
+    object.__setattr__(found.made, "source", rows)
+    return found.made
+
+
+def check_columns(log: BanditLog, policies: Mapping[str, str], prediction: str | None) -> None:
+    """Raise, naming the rows, unless these columns hold probabilities and predictions."""
+    for name, column in policies.items():
+        resolve(log, column, name).check(log)
+    delta_hat = resolve_prediction(log, prediction)
+    if delta_hat is not None:
+        check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
+
+
+def _answers(given: Any) -> bool:
+    """Whether it can be asked about any log."""
+    return any(hasattr(given, name) for name in ("probabilities", "predict_proba", "predict"))
 
 
 def stretches(n: int, size: int) -> list[tuple[int, int]]:

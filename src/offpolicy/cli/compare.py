@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import format_option, level_option, log_options, read, show
+from offpolicy.cli.options import (
+    format_option,
+    level_option,
+    log_options,
+    read,
+    show,
+    tell_dropped,
+)
 
 
 @click.command("compare")
@@ -60,6 +67,7 @@ def command(
         reward_range=reward_range,
         baseline=baseline,
     )
+    tell_dropped(comparison.dropped)
     show(comparison, style)
     if not comparison.can_tell:
         raise SystemExit(1)

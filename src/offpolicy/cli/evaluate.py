@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import format_option, level_option, log_options, read, show
+from offpolicy.cli.options import (
+    format_option,
+    level_option,
+    log_options,
+    read,
+    show,
+    tell_dropped,
+)
 
 
 @click.command("evaluate")
@@ -65,6 +72,7 @@ def command(
         reward_range=reward_range,
         tuning=tuning,
     )
+    tell_dropped(result.dropped)
     show(result, style)
     if not result.can_tell:
         raise SystemExit(1)

@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, format_option, level_option, log_options, read
+from offpolicy.cli.options import (
+    as_tsv,
+    format_option,
+    level_option,
+    log_options,
+    read,
+    tell_dropped,
+)
 
 
 @click.command("sweep")
@@ -48,6 +55,7 @@ def command(
         grid=GRID if grid else None,
         level=level,
     )
+    tell_dropped(curve.dropped)
     frame = curve.to_frame()
     if plot:
         from offpolicy.plots import save_curve

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from offpolicy import labels
 from offpolicy.columns import Columns, missing_column
+from offpolicy.dropping import check_choice
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.log import BanditLog
 from offpolicy.scan import BLOCK
@@ -57,7 +57,11 @@ class ParquetScan(LogScan):
         where: str | None = None,
         memory: str | None = None,
         threads: int | None = None,
+        on_bad_row: str = "error",
     ) -> None:
+        check_choice(on_bad_row)
+        self._drops = on_bad_row == "drop"
+        self._without: dict[Hashable, LogScan] = {}
         self.files = [str(file) for file in files]
         self.columns, self.where = columns or Columns(), where
         if self.columns.decision:
@@ -113,6 +117,15 @@ class ParquetScan(LogScan):
             return self._sql(query).fetchall()
         except duckdb.Error as problem:
             raise _as_log_error(problem, self.source) from None
+
+    def _table(self, query: str, source: str) -> pa.Table:
+        import duckdb
+        import pyarrow as pa
+
+        try:
+            return self._sql(query).to_arrow_table()
+        except (duckdb.Error, pa.ArrowException) as problem:
+            raise _as_log_error(problem, source) from None
 
     @functools.cached_property
     def _names(self) -> list[str]:
@@ -190,8 +203,16 @@ class ParquetScan(LogScan):
             np.int64
         )
 
+    @functools.cached_property
+    def _counts(self) -> list[int]:
+        """The number of rows in every file."""
+        counts = [0] * len(self.files)
+        for chunk in self._chunks:
+            counts[chunk.file] += chunk.rows
+        return counts
+
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return sum(self._counts)
 
     @functools.cached_property
     def rewards(self) -> RewardSummary:
@@ -225,10 +246,11 @@ class ParquetScan(LogScan):
         name = self._role("cluster")
         if name is None:
             return None
-        some = self._sql(
+        some = self._table(
             f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {_scan(self.files)}"
-            f"{self._condition} LIMIT {labels.GROUPS + 1}"
-        ).to_arrow_table()
+            f"{self._condition} LIMIT {labels.GROUPS + 1}",
+            self.source,
+        )
         if len(some) > labels.GROUPS:
             return ()
         return labels.encode(np.asarray(some.column(0).to_numpy()), "cluster", self.source)[0]
@@ -266,8 +288,10 @@ class ParquetScan(LogScan):
         places: list[Ints] = []
         have = 0
         for start, stop in ranges:
-            for table, file, row in self._stretch(start, stop, selected):
-                parts.append((have, row, file))
+            for table, k, row in self._stretch(start, stop, selected):
+                parts += [
+                    (have + at, first, file) for at, first, file in self._parts(k, row, table)
+                ]
                 tables.append(table)
                 have += len(table)
             places.append(np.arange(start, stop, dtype=np.int64))
@@ -277,7 +301,7 @@ class ParquetScan(LogScan):
             log.__dict__["bucket"] = np.concatenate(bucket)
         return log
 
-    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, str, int]]:
+    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
         """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         for k in range(first, len(self._chunks)):
@@ -289,14 +313,20 @@ class ParquetScan(LogScan):
                 continue
             whole = self.where is None
             a, b = (chunk.start + low, chunk.start + high) if whole else (chunk.start, chunk.stop)
-            table = self._sql(
-                f"SELECT {selected} FROM {_scan([self.files[chunk.file]], numbered=True)} WHERE "
+            file = self.files[chunk.file]
+            table = self._table(
+                f"SELECT {selected} FROM {_scan([file], numbered=True)} WHERE "
                 f"file_row_number >= {a} AND file_row_number < {b}"
-                f"{'' if whole else f' AND ({self.where})'}"
-            ).to_arrow_table()
+                f"{'' if whole else f' AND ({self.where})'}",
+                file,
+            )
             of_file = next(j for j, other in enumerate(self._chunks) if other.file == chunk.file)
             row = begun + low - int(self._starts[of_file])
-            yield (table if whole else table.slice(low, high - low)), self._label(chunk.file), row
+            yield (table if whole else table.slice(low, high - low)), chunk.file, row
+
+    def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
+        """Where rows of the k-th file, from ``row`` on, are, for messages; see `Stretch`."""
+        return [(0, row, self._label(k))]
 
     def _label(self, file: int) -> str:
         """A file's name in messages: with a condition, rows are counted among those meeting it."""
@@ -307,11 +337,12 @@ class ParquetScan(LogScan):
         """Blocks of `BLOCK` rows, counted anew in every file."""
         selected = self._selected(extra)
         position = 0
-        for k, own in itertools.groupby(self._chunks, key=lambda chunk: chunk.file):
-            rows = sum(chunk.rows for chunk in own)
+        for k, rows in enumerate(self._counts):
+            if not rows:
+                continue
             row = 0
             for table in self._blocks(self.files[k], selected):
-                source = Stretch.of([(0, row, self._label(k))])
+                source = Stretch.of(self._parts(k, row, table))
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
                 if self.progress is not None:
@@ -350,6 +381,20 @@ class ParquetScan(LogScan):
         if self._clusters is not None and log.cluster is not None:
             log.__dict__["group"] = labels.hash_groups(log.cluster, self._clusters)
         return log
+
+    # -- without malformed rows ------------------------------------------------------------
+
+    def without_bad_rows(self, policies: Mapping[str, str], prediction: str | None) -> LogScan:
+        if not self._drops:
+            return self
+        wanted = (tuple(policies.items()), prediction)
+        if wanted not in self._without:
+            from offpolicy.engines.wellformed import WellFormed
+
+            self._without[wanted] = WellFormed(self, policies, prediction)
+        found = self._without[wanted]
+        found.progress = self.progress
+        return found
 
 
 def _scan(files: Sequence[str], *, numbered: bool = False) -> str:

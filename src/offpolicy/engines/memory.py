@@ -17,13 +17,16 @@ LARGEST = 2**30
 """Bytes. Files are held in memory, several times over."""
 
 
-def read_log(path: str | Path, columns: Columns | None = None) -> BanditLog:
+def read_log(
+    path: str | Path, columns: Columns | None = None, on_bad_row: str = "error"
+) -> BanditLog:
     """A log from one file. In CSV, lists are written as JSON: ``"[0.2, 0.8]"``."""
-    return BanditLog.from_frame(read_table(Path(path)), columns, source=str(path))
+    table = read_table(Path(path), on_bad_row)
+    return BanditLog.from_frame(table, columns, source=str(path), on_bad_row=on_bad_row)
 
 
-def read_table(path: Path) -> pa.Table:
-    """The file as an Arrow table."""
+def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
+    """The file as an Arrow table; where rows are to be dropped, what is no list is missing."""
     if path.is_dir():
         raise LogError(f"{path}: this is a folder; give a file.")
     if not path.is_file():
@@ -38,7 +41,7 @@ def read_table(path: Path) -> pa.Table:
     if kind in (".parquet", ".pq"):
         return _read_parquet(path)
     if kind in (".csv", ".tsv", ".txt") or path.name.lower().endswith((".csv.gz", ".tsv.gz")):
-        return _read_csv(path)
+        return _read_csv(path, lenient=on_bad_row == "drop")
     if any(part in (".jsonl", ".ndjson", ".json", ".dsjson") for part in path.suffixes):
         return _read_json(path)
     raise LogError(
@@ -56,7 +59,7 @@ def _read_parquet(path: Path) -> pa.Table:
         raise LogError(f"{path}: not a readable Parquet file ({_first_line(problem)}).") from None
 
 
-def _read_csv(path: Path) -> pa.Table:
+def _read_csv(path: Path, lenient: bool) -> pa.Table:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -70,7 +73,7 @@ def _read_csv(path: Path) -> pa.Table:
         if pa.types.is_binary(column.type):
             raise LogError(f"{path}, {name}: the text is not UTF-8. Convert the file first.")
         if pa.types.is_string(column.type) and len(column) and _as_list(column[0].as_py()):
-            table = table.set_column(position, name, _parse_lists(column, name, path))
+            table = table.set_column(position, name, _parse_lists(column, name, path, lenient))
     return table
 
 
@@ -98,13 +101,13 @@ def _as_list(text: str | None) -> list[Any] | None:
     return values if isinstance(values, list) else None
 
 
-def _parse_lists(column: pa.ChunkedArray, name: str, path: Path) -> pa.Array:
+def _parse_lists(column: pa.ChunkedArray, name: str, path: Path, lenient: bool) -> pa.Array:
     import pyarrow as pa
 
-    lists = []
+    lists: list[list[Any] | None] = []
     for row, text in enumerate(column.to_pylist()):
         values = _as_list(text)
-        if values is None:
+        if values is None and not lenient:
             raise LogError(
                 f'{path}, {name}, row {row}: "{(text or "")[:60]}" is not a list. Write lists as '
                 f'JSON: "[0.2, 0.8]".'

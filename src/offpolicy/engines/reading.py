@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import glob
 import itertools
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.columns import Columns
+from offpolicy.dropping import Dropped, check_choice, refuse_many
 from offpolicy.engines import memory as held
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.log import BanditLog
@@ -29,6 +31,7 @@ def read_log(
     where: str | None = None,
     memory: str | None = None,
     threads: int | None = None,
+    on_bad_row: str = "error",
 ) -> BanditLog | LogScan:
     """A log from files, or from a dataframe.
 
@@ -45,6 +48,11 @@ def read_log(
         out.
     memory, threads : optional
         What DuckDB may use for large files: ``"4GB"``, 2.
+    on_bad_row : {"error", "drop"}
+        A row that is malformed by itself (a missing reward, probabilities that do not sum to 1)
+        is an error; or it is left out, and counted in `Result.dropped`. So are rows of columns
+        that are evaluated as policies or predictions. What is wrong with a whole column, or
+        with more than 100,000 rows, stays an error.
 
     Returns
     -------
@@ -53,12 +61,13 @@ def read_log(
     LogScan
         If it is large: read piece by piece whenever it is used.
     """
+    check_choice(on_bad_row)
     if not isinstance(source, (str, Path)) and (
         hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     ):
         if where is not None:
             raise ParameterError("where is for files; filter a dataframe before it is read.")
-        return BanditLog.from_frame(source, columns)
+        return BanditLog.from_frame(source, columns, on_bad_row=on_bad_row)
     files = files_of([source] if isinstance(source, (str, Path)) else list(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
@@ -67,8 +76,10 @@ def read_log(
     if kinds == {"Parquet"} and (size > SMALL or len(files) > 1 or where is not None):
         from offpolicy.engines.embedded import ParquetScan
 
-        return ParquetScan(files, columns, where=where, memory=memory, threads=threads)
-    return _in_memory(files, columns, where)
+        return ParquetScan(
+            files, columns, where=where, memory=memory, threads=threads, on_bad_row=on_bad_row
+        )
+    return _in_memory(files, columns, where, on_bad_row)
 
 
 def is_parquet(path: Path) -> bool:
@@ -103,9 +114,11 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def _in_memory(files: list[Path], columns: Columns | None, where: str | None) -> BanditLog:
+def _in_memory(
+    files: list[Path], columns: Columns | None, where: str | None, on_bad_row: str
+) -> BanditLog:
     if len(files) == 1:
-        foreign = _foreign(files[0])
+        foreign = _foreign(files[0], on_bad_row)
         if foreign is not None:
             if where is not None or (columns is not None and columns != Columns()):
                 raise ParameterError(
@@ -114,13 +127,14 @@ def _in_memory(files: list[Path], columns: Columns | None, where: str | None) ->
                 )
             return foreign
         if where is None:
-            return held.read_log(files[0], columns)
-    tables = [held.read_table(file) for file in files]
+            return held.read_log(files[0], columns, on_bad_row)
+    tables = [held.read_table(file, on_bad_row) for file in files]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    return BanditLog.from_frame(_filtered(_together(files, tables), where, source), columns, source)
+    table = _filtered(_together(files, tables), where, source)
+    return BanditLog.from_frame(table, columns, source, on_bad_row=on_bad_row)
 
 
-def _foreign(path: Path) -> BanditLog | None:
+def _foreign(path: Path, on_bad_row: str) -> BanditLog | None:
     """The log in a file of someone else's format; None if it is not in one."""
     from offpolicy.formats import dsjson, lines, obd
 
@@ -129,11 +143,23 @@ def _foreign(path: Path) -> BanditLog | None:
         first = [
             line.decode(errors="replace") for _, line in itertools.islice(lines.numbered(path), 5)
         ]
-        return dsjson.read(path) if dsjson.sniff(first) else None
+        return _dsjson(path, on_bad_row) if dsjson.sniff(first) else None
     if ".csv" in name:
         header = next((line for _, line in lines.numbered(path)), b"")
         return obd.read(path) if obd.sniff(header.decode(errors="replace")) else None
     return None
+
+
+def _dsjson(path: Path, on_bad_row: str) -> BanditLog:
+    from offpolicy.formats import dsjson
+
+    counts = dsjson.Skipped()
+    log = dsjson.read(path, on_bad_row=on_bad_row, counts=counts)
+    if on_bad_row == "drop":
+        bad = Counter({"malformed line": counts[dsjson.BAD]} if counts[dsjson.BAD] else {})
+        refuse_many(bad, len(log), str(path))
+        object.__setattr__(log, "dropped", Dropped(len(log) + bad.total(), dict(bad)))
+    return log
 
 
 def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
