@@ -183,7 +183,7 @@ def _lists(table: pa.Table, name: str, source: str) -> tuple[Ints, NDArray[Any]]
             f"{place}: the value is missing ({values.null_count:,} of {len(values):,} values). "
             f"Fill it in or leave these rows out."
         ).at(rows_of(missing, offsets), name)
-    return offsets, values.to_numpy()
+    return offsets, _as_numpy(values, name, source, offsets)
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
@@ -220,7 +220,36 @@ def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
             f"{where(source, name, row)}: the value is missing ({column.null_count:,} of "
             f"{len(column):,} rows). Fill these values in or leave these rows out."
         ).at(np.flatnonzero(missing), name)
-    return np.asarray(column.to_numpy())
+    return _as_numpy(column, name, source)
+
+
+def _as_numpy(
+    values: pa.ChunkedArray, name: str, source: str, offsets: Ints | None = None
+) -> NDArray[Any]:
+    """As NumPy; text that is not UTF-8, as damaged files hold it, is an error."""
+    import pyarrow as pa
+
+    try:
+        return np.asarray(values.to_numpy())
+    except (pa.ArrowException, UnicodeDecodeError):
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            raise
+        raw = values.cast(pa.large_binary()).to_pylist()
+        bad = np.array([_is_garbled(text) for text in raw])
+        at = int(np.argmax(bad))
+        place, unit = place_of(at, name, source, offsets)
+        raise LogError(
+            f"{place}: {raw[at]!r} is not UTF-8 ({int(bad.sum()):,} of {len(bad):,} {unit}). The "
+            f"file may be damaged: fetch it again, or leave these rows out."
+        ).at(rows_of(bad, offsets), name) from None
+
+
+def _is_garbled(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _missing(table: pa.Table, name: str, role: str, source: str) -> None:

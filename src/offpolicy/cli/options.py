@@ -47,6 +47,9 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--on-bad-row", type=click.Choice(["error", "drop"]), default="error", show_default=True,
         help="what becomes of a row that is malformed; dropped ones are counted",
     )(function)  # fmt: skip
+    function = click.option(
+        "--verify", is_flag=True, help="compare large Parquet with its page checksums first"
+    )(function)
     for name, shown, meaning in reversed(_FILES):
         kind = click.IntRange(min=1) if name == "--threads" else str
         function = click.option(name, metavar=shown, type=kind, help=meaning)(function)
@@ -84,6 +87,7 @@ def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
         memory=given["memory"],
         threads=given["threads"],
         on_bad_row=given["on_bad_row"],
+        verify=given["verify"],
     )
     if not isinstance(found, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress

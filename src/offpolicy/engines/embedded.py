@@ -6,6 +6,7 @@ order of the rows, so that they are the same bytes whatever the threads and the 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -58,6 +59,7 @@ class ParquetScan(LogScan):
         memory: str | None = None,
         threads: int | None = None,
         on_bad_row: str = "error",
+        verify: bool = False,
     ) -> None:
         check_choice(on_bad_row)
         self._drops = on_bad_row == "drop"
@@ -73,6 +75,8 @@ class ParquetScan(LogScan):
         self.source = self.files[0] if len(self.files) == 1 else f"{len(self.files)} files"
         self._memory, self._threads = memory, threads
         self._same_columns()
+        if verify:
+            self._verify()
         if not len(self):
             raise LogError(EMPTY)
 
@@ -103,29 +107,25 @@ class ParquetScan(LogScan):
 
     def _sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """A query, its errors as ours."""
-        import duckdb
-
-        try:
+        with _errors_as_ours(self.source):
             return self._connection.cursor().sql(query)
-        except duckdb.Error as problem:
-            raise _as_log_error(problem, self.source) from None
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        import duckdb
-
-        try:
+        with _errors_as_ours(self.source):
             return self._sql(query).fetchall()
-        except duckdb.Error as problem:
-            raise _as_log_error(problem, self.source) from None
 
     def _table(self, query: str, source: str) -> pa.Table:
-        import duckdb
-        import pyarrow as pa
-
-        try:
+        with _errors_as_ours(source):
             return self._sql(query).to_arrow_table()
-        except (duckdb.Error, pa.ArrowException) as problem:
-            raise _as_log_error(problem, source) from None
+
+    def _of_all(self, query: Callable[[str], str]) -> pa.Table:
+        """A query about the scan of all files; if one of them cannot be read, it is named."""
+        try:
+            return self._table(query(_scan(self.files)), self.source)
+        except LogError:
+            for file in self.files if len(self.files) > 1 else ():
+                self._table(query(_scan([file])), file)
+            raise
 
     @functools.cached_property
     def _names(self) -> list[str]:
@@ -141,10 +141,8 @@ class ParquetScan(LogScan):
         for file in self.files:
             try:
                 schema = pq.read_schema(file)
-            except (pa.ArrowException, OSError) as problem:
-                raise LogError(
-                    f"{file}: not a readable Parquet file ({_first_line(problem)})."
-                ) from None
+            except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+                raise unreadable(problem, file) from None
             own = {field.name: str(field.type) for field in schema}
             first = first or own
             for name in dict.fromkeys([*first, *own]):
@@ -154,6 +152,19 @@ class ParquetScan(LogScan):
                         f"{self.files[0]} it holds {first.get(name, 'nothing')}. Files of one log "
                         f"must have the same columns."
                     )
+
+    def _verify(self) -> None:
+        """Raise if a page is not what its checksum says; DuckDB does not look at them."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for file in self.files:
+            try:
+                with pq.ParquetFile(file, page_checksum_verification=True) as whole:
+                    for _ in whole.iter_batches(BLOCK):
+                        pass
+            except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+                raise unreadable(problem, file) from None
 
     def _role(self, role: str) -> str | None:
         """The column that plays a role, if there is one."""
@@ -217,10 +228,13 @@ class ParquetScan(LogScan):
     @functools.cached_property
     def rewards(self) -> RewardSummary:
         reward = f"CAST({_quoted(str(self._role('reward')))} AS DOUBLE)"
-        ((low, high, binary),) = self._rows(
-            f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
-            f"FROM {_scan(self.files)}{self._condition}"
+        summary = self._of_all(
+            lambda scan: (
+                f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
+                f"FROM {scan}{self._condition}"
+            )
         )
+        low, high, binary = (column[0].as_py() for column in summary.columns)
         if low is None:
             raise LogError(f"{self.source}, reward: there is not one value.")
         return RewardSummary(float(low), float(high), bool(binary))
@@ -246,14 +260,17 @@ class ParquetScan(LogScan):
         name = self._role("cluster")
         if name is None:
             return None
-        some = self._table(
-            f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {_scan(self.files)}"
-            f"{self._condition} LIMIT {labels.GROUPS + 1}",
-            self.source,
+        some = self._of_all(
+            lambda scan: (
+                f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {scan}{self._condition} "
+                f"LIMIT {labels.GROUPS + 1}"
+            )
         )
         if len(some) > labels.GROUPS:
             return ()
-        return labels.encode(np.asarray(some.column(0).to_numpy()), "cluster", self.source)[0]
+        with _errors_as_ours(self.source):
+            names = np.asarray(some.column(0).to_numpy())
+        return labels.encode(names, "cluster", self.source)[0]
 
     @property
     def _condition(self) -> str:
@@ -354,13 +371,12 @@ class ParquetScan(LogScan):
                 )
 
     def _blocks(self, file: str, selected: str) -> Iterator[pa.Table]:
-        import duckdb
         import pyarrow as pa
 
         query = f"SELECT {selected} FROM {_scan([file])}{self._condition}"
         held: list[pa.RecordBatch] = []
         have = 0
-        try:
+        with _errors_as_ours(file):
             for batch in self._sql(query).to_arrow_reader(_BATCH):
                 rest = batch
                 while have + len(rest) >= BLOCK:
@@ -370,8 +386,6 @@ class ParquetScan(LogScan):
                 if len(rest):
                     held.append(rest)
                     have += len(rest)
-        except (duckdb.Error, pa.ArrowException) as problem:
-            raise _as_log_error(problem, file) from None
         if held:
             yield pa.Table.from_batches(held)
 
@@ -409,8 +423,36 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _as_log_error(problem: Exception, source: str) -> LogError:
-    return LogError(f"{source}: {_first_line(problem)}")
+@contextlib.contextmanager
+def _errors_as_ours(source: str) -> Iterator[None]:
+    """What DuckDB says of a query or of a file, as an error of the log."""
+    import duckdb
+    import pyarrow as pa
+
+    about_queries = (
+        duckdb.BinderException, duckdb.CatalogException, duckdb.DataError,
+        duckdb.OutOfMemoryException, duckdb.ParserException, duckdb.SyntaxException,
+    )  # fmt: skip
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except about_queries as problem:
+        raise LogError(f"{source}: {_first_line(problem)}") from None
+    except (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise unreadable(problem, source) from None
+    except RuntimeError as problem:
+        if str(problem) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
+
+
+def unreadable(problem: Exception, file: str) -> LogError:
+    """The error for a file that is not what it should be."""
+    return LogError(
+        f"{file}: not a readable Parquet file ({_first_line(problem)}). Was it written or copied "
+        f"only in part?"
+    )
 
 
 def _first_line(problem: Exception) -> str:

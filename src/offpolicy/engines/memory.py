@@ -54,9 +54,12 @@ def _read_parquet(path: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError) as problem:
-        raise LogError(f"{path}: not a readable Parquet file ({_first_line(problem)}).") from None
+        return pq.read_table(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+        raise LogError(
+            f"{path}: not a readable Parquet file ({_first_line(problem)}). Was it written or "
+            f"copied only in part?"
+        ) from None
 
 
 def _read_csv(path: Path, lenient: bool) -> pa.Table:

@@ -32,6 +32,7 @@ def read_log(
     memory: str | None = None,
     threads: int | None = None,
     on_bad_row: str = "error",
+    verify: bool = False,
 ) -> BanditLog | LogScan:
     """A log from files, or from a dataframe.
 
@@ -53,6 +54,9 @@ def read_log(
         is an error; or it is left out, and counted in `Result.dropped`. So are rows of columns
         that are evaluated as policies or predictions. What is wrong with a whole column, or
         with more than 100,000 rows, stays an error.
+    verify : bool
+        Read large Parquet once more, against its page checksums, if it was written with them
+        (``write_page_checksum=True`` in pyarrow). Small files are always compared with theirs.
 
     Returns
     -------
@@ -77,8 +81,9 @@ def read_log(
         from offpolicy.engines.embedded import ParquetScan
 
         return ParquetScan(
-            files, columns, where=where, memory=memory, threads=threads, on_bad_row=on_bad_row
-        )
+            files, columns, where=where, memory=memory, threads=threads, on_bad_row=on_bad_row,
+            verify=verify,
+        )  # fmt: skip
     return _in_memory(files, columns, where, on_bad_row)
 
 
