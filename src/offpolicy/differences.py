@@ -253,7 +253,7 @@ class Comparison:
         if self.multiplicity == "none" or pairs == 1:
             note = "Each interval covers the difference of two policies' values by itself."
         if self.dropped is not None and self.dropped.rows:
-            note += f" {self.dropped}."
+            note += f"\n{self.dropped}."
         return note
 
     def _repr_html_(self) -> str:
@@ -265,7 +265,7 @@ class Comparison:
         )
         top = "".join(cell.format("th", html.escape(text)) for text in head)
         text = html.escape(self.sentence()).replace("\n", "<br>")
-        note = html.escape(self._note())
+        note = html.escape(self._note()).replace("\n", "<br>")
         return f"<p>{text}</p><table><tr>{top}</tr>{rows}</table><p>{note}</p>"
 
     # -- as data -----------------------------------------------------------------------------

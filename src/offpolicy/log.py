@@ -283,6 +283,8 @@ class BanditLog:
         if columns.decision:
             frame, columns = widened(as_table(frame), columns, source)
         table, roles = read_columns(frame, columns, source)
+        if not len(table):
+            raise LogError(check.empty(source))
         offsets = roles.pop("offsets", None)
         if offsets is None:
             roles.pop("candidate", None)
@@ -481,7 +483,7 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
     reasons += columns.by_role(kept.reasons)
     refuse_many(reasons, len(kept.rows), source)
     if kept.made is None:
-        raise LogError(check.EMPTY)
+        raise LogError(check.empty(source))
     log = kept.made
     object.__setattr__(log, "dropped", Dropped(len(log) + reasons.total(), dict(reasons)))
     if reasons and not long:

@@ -21,6 +21,11 @@ EMPTY = "The log is empty: there is not one decision to learn from."
 SMALLEST_PROPENSITY = 1e-300
 
 
+def empty(source: str) -> str:
+    """`EMPTY`, with the name of the file."""
+    return f"{source}: {EMPTY}" if source else EMPTY
+
+
 class Stretch(str):
     """The source of a log that is a stretch of one or several files: rows are counted in these."""
 

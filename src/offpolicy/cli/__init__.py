@@ -64,6 +64,12 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as other filters: end when nobody reads
     asked: dict[str, bool] = {}
+
+    def interrupt(*_: object) -> None:
+        asked["stop"] = True  # libraries may turn the interrupt into an error of their own
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
         cli.main(standalone_mode=False, obj=asked)
     except click.exceptions.Exit as stop:
@@ -79,6 +85,8 @@ def main() -> None:
     except OSError as problem:
         _fail(str(problem), 2, asked)
     except Exception as problem:
+        if asked.get("stop"):
+            _fail("Interrupted.", 130, asked)
         _fail(
             f"This is a fault of offpolicy, not of your data: {problem!r}. Please report it, with "
             f"what the same command says as offpolicy --debug …",

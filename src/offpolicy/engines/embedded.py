@@ -23,7 +23,7 @@ from offpolicy.log import BanditLog
 from offpolicy.scan import BLOCK
 from offpolicy.softmax import Ints
 from offpolicy.sources import LogScan, RewardSummary
-from offpolicy.validation import EMPTY, Stretch
+from offpolicy.validation import Stretch, empty
 
 if TYPE_CHECKING:
     import duckdb
@@ -78,7 +78,7 @@ class ParquetScan(LogScan):
         if verify:
             self._verify()
         if not len(self):
-            raise LogError(EMPTY)
+            raise LogError(empty(self.source))
 
     def __repr__(self) -> str:
         return f"ParquetScan({self.source}: {len(self):,} decisions)"

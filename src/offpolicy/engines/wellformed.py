@@ -53,10 +53,10 @@ class WellFormed(ParquetScan):
     def __init__(
         self, scan: ParquetScan, policies: Mapping[str, str], prediction: str | None
     ) -> None:
-        for name in ("_connection", "_names", "_own", "_chunks", "_starts"):
-            self.__dict__[name] = getattr(scan, name)
-        self.files, self.columns, self.where = scan.files, scan.columns, scan.where
-        self.source, self.progress, self._drops = scan.source, scan.progress, False
+        self.__dict__.update(scan.__dict__)
+        for name in ("_counts", "_clusters", "rewards", "width"):
+            self.__dict__.pop(name, None)
+        self._drops = False
         self._fingerprint = repr((scan.fingerprint(), sorted(policies.values()), prediction))
         self._all = scan._counts
         bad: list[list[Ints]] = [[] for _ in self.files]
