@@ -348,7 +348,7 @@ def test_files_that_cannot_be_read_are_named(folder, capsys, name):
         ('"[0.2, 0.8]"', '"[0.2, 0.8"', 'logging, row 2: "[0.2, 0.8" is not a list. Write lists'),
         ('"[0.2, 0.8]"', "", 'logging, row 2: "" is not a list.'),
         ('"[0.2, 0.8]"', '"[0.2, 0.7]"', "logging, row 2: the probabilities sum to 0.9, not 1"),
-        ('"[0.2, 0.8]"', '"[null, 0.8]"', "logging, row 2, candidate 0: the value is missing."),
+        ('"[0.2, 0.8]"', '"[null, 0.8]"', "logging, row 2, candidate 0: the value is missing"),
         ('"[0.2, 0.8]"', '"[[0.2], 0.8]"', "logging"),
         ('"[0.2, 0.8]"', '"[""x"", 0.8]"', "logging"),
         ('"[0.7, 0.2]"\n1,1', '"[0.7]"\n1,1', "q, row 1: the list has 1 entries, but the decision"),

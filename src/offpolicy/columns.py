@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from offpolicy.errors import LogError, did_you_mean
 from offpolicy.softmax import Ints
-from offpolicy.validation import where
+from offpolicy.validation import count_of, place_of, rows_of, where
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,14 @@ class Columns:
     chosen: str | None = None
     """There: 1 in the row of the chosen candidate, else 0; without it, ``action`` names the
     chosen candidate and ``candidates`` the one of every row."""
+
+    def by_role(self, counts: Mapping[str, int]) -> Counter[str]:
+        """Counts by column as counts by the role that a column was given, if it was."""
+        role = {getattr(self, role): role for role in _ROLES}
+        found: Counter[str] = Counter()
+        for name, count in counts.items():
+            found[role.get(name, name)] += count
+        return found
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Columns:
@@ -157,18 +166,23 @@ def _lists(table: pa.Table, name: str, source: str) -> tuple[Ints, NDArray[Any]]
             f'Column "{name}" holds {kind}, but must hold lists: one entry for every candidate.'
         )
     if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise LogError(f"{where(source, name, row)}: the list is missing.")
+        missing = column.is_null().to_numpy()
+        row = int(np.argmax(missing))
+        raise LogError(
+            f"{where(source, name, row)}: the list is missing ({column.null_count:,} of "
+            f"{len(column):,} rows). Fill it in or leave these rows out."
+        ).at(np.flatnonzero(missing), name)
     parts = [_flattened(chunk) for chunk in column.chunks if len(chunk)]
     offsets = _joined_offsets([bounds for bounds, _ in parts])
     values = pa.chunked_array([flat for _, flat in parts], kind.value_type)
     if values.null_count:
-        at = int(np.argmax(values.is_null().to_numpy()))
-        row = int(np.searchsorted(offsets, at, side="right")) - 1
+        missing = values.is_null().to_numpy()
+        place, _ = place_of(int(np.argmax(missing)), name, source, offsets)
         raise LogError(
-            f"{where(source, name, row)}, candidate {at - offsets[row]}: the value is missing."
-        )
-    return offsets, _as_numpy(values)
+            f"{place}: the value is missing ({values.null_count:,} of {len(values):,} values). "
+            f"Fill it in or leave these rows out."
+        ).at(rows_of(missing, offsets), name)
+    return offsets, _as_numpy(values, name, source, offsets)
 
 
 def _flattened(lists: pa.Array) -> tuple[Ints, pa.Array]:
@@ -189,26 +203,16 @@ def _joined_offsets(parts: Sequence[Ints]) -> Ints:
     return np.concatenate([[0], np.cumsum(np.concatenate([*lengths, np.empty(0, np.int64)]))])
 
 
-def _as_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    """A column without missing values; numbers in one piece are not copied."""
-    import pyarrow as pa
-
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or not len(column):
-        return np.asarray(column.to_numpy())
-    # Not by Arrow's own `to_numpy`, which loads pandas, where it is installed.
-    parts = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
     if np.array_equal(known, offsets):
         return
-    row = int(np.argmax(np.diff(known) != np.diff(offsets)))
+    apart = np.diff(known) != np.diff(offsets)
+    row = int(np.argmax(apart))
     raise LogError(
         f"{where(source, name, row)}: the list has {np.diff(offsets)[row]} entries, but the "
-        f"decision has {np.diff(known)[row]} candidates. Lists of one row must be equally long."
-    )
+        f"decision has {np.diff(known)[row]} candidates ({count_of(int(apart.sum()), len(apart))} "
+        f"are like this). Lists of one row must be equally long."
+    ).at(np.flatnonzero(apart), name)
 
 
 def _plain(table: pa.Table, name: str, role: str, source: str) -> NDArray[Any]:
@@ -227,12 +231,47 @@ def _plain(table: pa.Table, name: str, role: str, source: str) -> NDArray[Any]:
 def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
     column = table.column(name)
     if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
+        missing = column.is_null().to_numpy()
+        row = int(np.argmax(missing))
         raise LogError(
             f"{where(source, name, row)}: the value is missing ({column.null_count:,} of "
             f"{len(column):,} rows). Fill these values in or leave these rows out."
-        )
-    return _as_numpy(column)
+        ).at(np.flatnonzero(missing), name)
+    return _as_numpy(column, name, source)
+
+
+def _as_numpy(
+    values: pa.ChunkedArray, name: str, source: str, offsets: Ints | None = None
+) -> NDArray[Any]:
+    """As NumPy; text that is not UTF-8, as damaged files hold it, is an error."""
+    import pyarrow as pa
+
+    kind = values.type
+    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and len(values):
+        # Not by Arrow's own `to_numpy`, which loads pandas, where it is installed.
+        parts = [np.from_dlpack(chunk) for chunk in values.chunks if len(chunk)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    try:
+        return np.asarray(values.to_numpy())
+    except (pa.ArrowException, UnicodeDecodeError):
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            raise
+        raw = values.cast(pa.large_binary()).to_pylist()
+        bad = np.array([_is_garbled(text) for text in raw])
+        at = int(np.argmax(bad))
+        place, unit = place_of(at, name, source, offsets)
+        raise LogError(
+            f"{place}: {raw[at]!r} is not UTF-8 ({int(bad.sum()):,} of {len(bad):,} {unit}). The "
+            f"file may be damaged: fetch it again, or leave these rows out."
+        ).at(rows_of(bad, offsets), name) from None
+
+
+def _is_garbled(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _missing(table: pa.Table, name: str, role: str, source: str) -> None:

@@ -149,6 +149,7 @@ def compare(
         level,
         multiplicity,
         baseline,
+        source.dropped,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from offpolicy import intervals
 from offpolicy.bands import GRID
+from offpolicy.dropping import Dropped
 from offpolicy.errors import EstimatorError, LogError, ParameterError
 from offpolicy.estimators import Estimator, as_estimator
 from offpolicy.evaluation import choose_estimators
@@ -97,6 +98,10 @@ def sweep(
     named = {policy if isinstance(policy, str) else "policy": policy}
     source = source_of(log, named, prediction, resume)
     train_model(source)
+    return replace(_curve(source, name, grid, level), dropped=source.dropped)
+
+
+def _curve(source: Source, name: str, grid: ArrayLike | None, level: float) -> Curve:
     if not isinstance(source, InMemory):
         return _sweep_streamed(source, name, GRID if grid is None else _checked_grid(grid), level)
     log, target, delta_hat = source.log, source.targets[0], source.delta_hat
@@ -148,6 +153,8 @@ class Curve:
     level: float
     imputed_mass: Floats | None = None
     on_grid: bool = False
+    dropped: Dropped | None = None
+    """Malformed rows that were left out; None if they are errors."""
 
     def at(self, parameter: ArrayLike) -> Floats:
         """The estimate at each value of the parameter."""

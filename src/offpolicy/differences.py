@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from offpolicy.dropping import Dropped
 from offpolicy.errors import ParameterError, ResultError, did_you_mean
 from offpolicy.files import write_whole
 from offpolicy.intervals import Interval
@@ -138,6 +139,8 @@ class Comparison:
         How the policy that wrote the log did.
     level, multiplicity, baseline
         As asked for.
+    dropped
+        Malformed rows that were left out; None if they are errors.
     """
 
     differences: tuple[Difference, ...]
@@ -146,6 +149,7 @@ class Comparison:
     level: float
     multiplicity: str
     baseline: str | None = None
+    dropped: Dropped | None = None
 
     def __iter__(self) -> Iterator[Difference]:
         return iter(self.differences)
@@ -245,9 +249,12 @@ class Comparison:
 
     def _note(self) -> str:
         pairs = len(self.differences)
+        note = f"The {pairs} intervals hold together (Bonferroni); verdicts and adjusted p by Holm."
         if self.multiplicity == "none" or pairs == 1:
-            return "Each interval covers the difference of two policies' values by itself."
-        return f"The {pairs} intervals hold together (Bonferroni); verdicts and adjusted p by Holm."
+            note = "Each interval covers the difference of two policies' values by itself."
+        if self.dropped is not None and self.dropped.rows:
+            note += f"\n{self.dropped}."
+        return note
 
     def _repr_html_(self) -> str:
         head, *body = self._cells()
@@ -258,7 +265,7 @@ class Comparison:
         )
         top = "".join(cell.format("th", html.escape(text)) for text in head)
         text = html.escape(self.sentence()).replace("\n", "<br>")
-        note = html.escape(self._note())
+        note = html.escape(self._note()).replace("\n", "<br>")
         return f"<p>{text}</p><table><tr>{top}</tr>{rows}</table><p>{note}</p>"
 
     # -- as data -----------------------------------------------------------------------------
@@ -286,6 +293,7 @@ class Comparison:
             "multiplicity": self.multiplicity,
             "baseline": self.baseline,
             "logged": asdict(self.logged),
+            "dropped": None if self.dropped is None else self.dropped.as_dict(),
             "headlines": [asdict(row) for row in self.headlines],
             "differences": [asdict(row) for row in self.differences],
         }
@@ -312,6 +320,7 @@ class Comparison:
                 float(body["level"]),
                 body["multiplicity"],
                 body["baseline"],
+                Dropped.from_dict(body.get("dropped")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             kind = type(problem).__name__

@@ -20,10 +20,25 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class OffpolicyError(Exception):
     """Base of all errors raised on purpose; its text is a sentence meant for the user."""
+
+    rows: NDArray[np.int64] | None = None
+    """If single rows are malformed: all that are in the same way, counted from 0."""
+    column: str = ""
+    """What is malformed in them."""
+
+    def at(self, rows: NDArray[np.int64], column: str) -> Self:
+        """The same error, which knows its rows."""
+        self.rows, self.column = rows, column
+        return self
 
 
 class LogError(OffpolicyError, ValueError):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from offpolicy.errors import LogError, OffpolicyError, did_you_mean
 from offpolicy.softmax import Ints, decision_of_candidate
-from offpolicy.validation import check_length, count_of, place_of, where
+from offpolicy.validation import check_length, count_of, place_of, rows_of, where
 
 GROUPS = 256
 """Clusters are hashed into this many groups, whose totals the moments keep."""
@@ -101,18 +101,19 @@ def positions(
                 f"{where(source, 'action', row)}: {given[row]}, but there are {len(names)} "
                 f"actions, 0 to {len(names) - 1} ({count_of(int(bad.sum()), n)} are outside). "
                 f"If these are names rather than positions, list them in actions=."
-            )
+            ).at(np.flatnonzero(bad), "action")
         return np.ascontiguousarray(given, dtype=np.int64)
     unique, codes = encode(given, "action", source, error)
     place = {name: k for k, name in enumerate(names)}
     missing = [name for name in unique if name not in place]
     if missing:
-        row = int(np.argmax(np.isin(codes, [unique.index(name) for name in missing])))
+        bad = np.isin(codes, [unique.index(name) for name in missing])
+        row = int(np.argmax(bad))
         name = unique[codes[row]]
         raise error(
             f"{where(source, 'action', row)}: {name!r} is not among the {len(names)} actions."
             f"{_suggestion(name, names)} Every chosen action must be listed in actions=."
-        )
+        ).at(np.flatnonzero(bad), "action")
     return np.array([place[name] for name in unique], dtype=np.int64)[codes]
 
 
@@ -134,14 +135,15 @@ def find_among(
     hits = np.flatnonzero(codes == np.repeat(wanted, np.diff(offsets)))
     rows = decision_of_candidate(offsets)[hits]
     if len(rows) < n:
-        row = int(np.setdiff1d(np.arange(n), rows)[0])
+        absent = np.setdiff1d(np.arange(n), rows)
+        row = int(absent[0])
         name = unique[inverse[row]]
         listed = [names[code] for code in codes[offsets[row] : offsets[row + 1]]]
         raise error(
             f"{where(source, 'action', row)}: {name!r} is not among the decision's "
             f"candidates ({count_of(n - len(rows), n)} are like this)."
             f"{_suggestion(name, listed)} The chosen action must be one of them."
-        )
+        ).at(absent, "action")
     return hits - offsets[:-1]
 
 
@@ -155,7 +157,7 @@ def refuse_twice(codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source
         raise LogError(
             f"{where(source, 'candidate', int(rows[at]))}: {names[codes[at]]!r} is listed twice. "
             f"Merge the two entries and add up their probabilities."
-        )
+        ).at(np.unique(rows[order[:-1][twice]]), "candidates")
 
 
 def refuse_missing(
@@ -175,12 +177,13 @@ def refuse_missing(
         missing = np.isnat(values)
     else:
         return
+    missing = np.asarray(missing.reshape(len(values), -1).any(axis=1))
     if missing.any():
         place, unit = place_of(int(np.argmax(missing)), column, source, offsets)
         raise error(
             f"{place}: the value is missing ({int(missing.sum()):,} of {len(values):,} {unit}). "
             f"Fill it in or leave these rows out."
-        )
+        ).at(rows_of(missing, offsets), "candidates" if column == "candidate" else column)
 
 
 def hash_groups(cluster: NDArray[Any], known: Sequence[Hashable] | None = None) -> Ints:

@@ -8,7 +8,8 @@ case of equal lengths. All validation happens when a log is made, once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy import labels
 from offpolicy import validation as check
 from offpolicy.columns import Columns, as_table, read_columns, read_named
+from offpolicy.dropping import Dropped, check_choice, keep, located, refuse_many
 from offpolicy.errors import LogError, OffpolicyError, PropensityError
 from offpolicy.long import widened
 from offpolicy.softmax import Ints
@@ -55,6 +57,10 @@ class BanditLog:
         False if the log lists only what was chosen, not what else could have been.
     first_row : int
         Position of the first decision in the log that this one is a part of.
+    columns : Columns or None
+        Which column of ``table``, the frame it was made from, plays which role.
+    dropped : Dropped or None
+        Malformed rows that were left out; None if they are errors.
     """
 
     offsets: Ints
@@ -73,6 +79,8 @@ class BanditLog:
     source: str = ""
     first_row: int = 0
     table: pa.Table | None = field(default=None, repr=False)
+    columns: Columns | None = None
+    dropped: Dropped | None = None
     trusted: InitVar[bool] = False
     tolerance: InitVar[float] = 1e-6
 
@@ -212,7 +220,7 @@ class BanditLog:
         of what was chosen and of every candidate, flat). Other arguments as in `from_arrays`,
         with ``logging`` and ``candidate_features`` flat: one row per candidate.
         """
-        bounds = check.as_offsets(offsets)
+        bounds = check.as_offsets(offsets, source)
         rewards = check.as_vector(reward, "reward")
         check.check_length(rewards, len(bounds) - 1, "reward")
         names = codes = None
@@ -224,7 +232,7 @@ class BanditLog:
         if (chosen is None) == (action is None):
             raise LogError("Give either chosen (positions) or action (names), and not both.")
         if chosen is not None:
-            positions = check.as_integers(chosen, "chosen")
+            positions = check.as_integers(chosen, "chosen", source)
         else:
             if codes is None or names is None:
                 raise LogError(
@@ -253,26 +261,40 @@ class BanditLog:
         )
 
     @classmethod
-    def from_frame(cls, frame: Any, columns: Columns | None = None, source: str = "") -> BanditLog:
+    def from_frame(
+        cls,
+        frame: Any,
+        columns: Columns | None = None,
+        source: str = "",
+        *,
+        on_bad_row: str = "error",
+    ) -> BanditLog:
         """A log from any dataframe that speaks the Arrow PyCapsule interface.
 
         pandas, polars, DuckDB relations, Arrow tables, …: one row per decision, probabilities of
         all candidates in list columns; or one row per decision and candidate, if
-        ``columns.decision`` is given. ``columns`` says which column plays which role.
+        ``columns.decision`` is given. ``columns`` says which column plays which role. A malformed
+        row is an error, or, with ``on_bad_row="drop"``, left out (see `read_log`).
         """
         columns = columns or Columns()
+        check_choice(on_bad_row)
+        if on_bad_row == "drop":
+            return _without_bad_rows(as_table(frame), columns, source)
         if columns.decision:
             frame, columns = widened(as_table(frame), columns, source)
         table, roles = read_columns(frame, columns, source)
+        if not len(table):
+            raise LogError(check.empty(source))
         offsets = roles.pop("offsets", None)
         if offsets is None:
             roles.pop("candidate", None)
             log = cls.from_arrays(**roles, source=source)
         else:
             if roles.get("candidate") is None:
-                roles["chosen"] = _positions_in_lists(roles.pop("action"))
+                roles["chosen"] = _positions_in_lists(roles.pop("action"), source)
             log = cls.from_ragged(offsets=offsets, **roles, source=source)
         object.__setattr__(log, "table", table)
+        object.__setattr__(log, "columns", columns)
         return log
 
     # -- looking at it ---------------------------------------------------------------------
@@ -447,6 +469,40 @@ class BanditLog:
         return digest.hexdigest()
 
 
+def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditLog:
+    """The log of those rows that are well-formed."""
+    reasons: Counter[str] = Counter()
+    long = bool(columns.decision)
+    if long:
+        wide = keep(table, lambda part: widened(part, columns, source), _decisions(columns))
+        reasons += wide.reasons
+        refuse_many(reasons, len(wide.rows), source)
+        assert wide.made is not None
+        table, columns = wide.made
+    kept = keep(table, lambda part: BanditLog.from_frame(part, columns, source))
+    reasons += columns.by_role(kept.reasons)
+    refuse_many(reasons, len(kept.rows), source)
+    if kept.made is None:
+        raise LogError(check.empty(source))
+    log = kept.made
+    object.__setattr__(log, "dropped", Dropped(len(log) + reasons.total(), dict(reasons)))
+    if reasons and not long:
+        object.__setattr__(log, "source", located(kept.rows, source))
+    return log
+
+
+def _decisions(columns: Columns) -> Callable[[pa.Table, Ints], int]:
+    """How many decisions some rows of the long format are of."""
+
+    def count(table: pa.Table, rows: Ints) -> int:
+        import pyarrow.compute as pc
+
+        ids = table.column(columns.decision).take(rows)
+        return int(pc.count_distinct(ids, mode="only_valid").as_py()) + int(ids.null_count)
+
+    return count
+
+
 def _validate(log: BanditLog, tolerance: float) -> None:
     n, source = len(log), log.source
     if n == 0:
@@ -470,7 +526,7 @@ def _validate(log: BanditLog, tolerance: float) -> None:
             f"{check.where(source, 'chosen', row)}: position {log.chosen[row]}, but the decision "
             f"has {count} candidates ({check.count_of(int(outside.sum()), n)} are like this). "
             f"Positions run from 0 to the number of candidates less one."
-        )
+        ).at(np.flatnonzero(outside), "action")
     if log.logging is not None:
         check.check_probabilities(
             log.logging, log.offsets, "logging", source, PropensityError, tolerance
@@ -516,7 +572,7 @@ def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
                 f"gives the chosen candidate {implied[row]} "
                 f"({check.count_of(int(apart.sum()), len(log))} disagree). "
                 f"Check that the chosen action and the order of the candidates match."
-            )
+            ).at(np.flatnonzero(apart), "propensity")
     check.check_chosen_probabilities(
         implied, "propensity", log.source, PropensityError,
         positive=True, tolerance=tolerance,
@@ -546,14 +602,14 @@ def _optional_context(values: Any) -> NDArray[Any] | None:
     return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
-def _positions_in_lists(action: NDArray[Any]) -> Ints:
+def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
     """Actions of a frame whose lists have no names: they must be positions."""
     if not np.issubdtype(action.dtype, np.number):
         raise LogError(
             f"action holds {action[0]!r}, a name, but nothing says which candidate that is. Give "
             f"candidates, a column with the list of their names, or action as positions."
         )
-    return check.as_integers(action, "action")
+    return check.as_integers(action, "action", source)
 
 
 def _slice(values: Any, part: slice | Ints) -> Any:

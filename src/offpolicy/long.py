@@ -34,8 +34,11 @@ def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, C
             raise missing_column(table.column_names, name, "", source)
     ids = table.column(decision).combine_chunks()
     if ids.null_count:
-        row = int(np.argmax(ids.is_null().to_numpy(zero_copy_only=False)))
-        raise LogError(f"{where(source, decision, row)}: the decision's id is missing.")
+        missing = ids.is_null().to_numpy(zero_copy_only=False)
+        row = int(np.argmax(missing))
+        raise LogError(f"{where(source, decision, row)}: the decision's id is missing.").at(
+            np.flatnonzero(missing), decision
+        )
     codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
     order = np.argsort(codes, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))]).astype(np.int64)
@@ -71,7 +74,7 @@ def _chosen_rows(
 ) -> Ints:
     """The row of the chosen candidate of every decision."""
     if columns.chosen:
-        flag = _flags(table, columns.chosen, source)
+        flag = _flags(table, columns.chosen, source, codes)
         how = f'"{columns.chosen}" marks'
     else:
         action, names = columns.action or "action", columns.candidates or "candidates"
@@ -92,21 +95,31 @@ def _chosen_rows(
             f"{where(source, str(columns.decision), row)}: {how} {int(count[odd[0]])} of the rows "
             f"of decision {ids[row].as_py()!r} ({len(odd):,} of {len(count):,} decisions are like "
             f"this). It must be one: that of the candidate which was chosen."
-        )
+        ).at(np.flatnonzero(np.isin(codes, odd)), columns.chosen or "action")
     found = np.empty(len(count), dtype=np.int64)
     rows = np.flatnonzero(flag)
     found[codes[rows]] = rows
     return found
 
 
-def _flags(table: pa.Table, name: str, source: str) -> NDArray[Any]:
+def _flags(table: pa.Table, name: str, source: str, codes: Ints) -> NDArray[Any]:
     column = table.column(name)
     if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise LogError(f"{where(source, name, row)}: the value is missing; write 0 or 1.")
+        missing = column.is_null().to_numpy()
+        row = int(np.argmax(missing))
+        raise LogError(f"{where(source, name, row)}: the value is missing; write 0 or 1.").at(
+            _of_same_decisions(missing, codes), name
+        )
     values = column.to_numpy()
     odd = ~((values == 0) | (values == 1))
     if odd.any():
         row = int(np.argmax(odd))
-        raise LogError(f"{where(source, name, row)}: {column[row].as_py()!r} is neither 0 nor 1.")
+        raise LogError(
+            f"{where(source, name, row)}: {column[row].as_py()!r} is neither 0 nor 1."
+        ).at(_of_same_decisions(odd, codes), name)
     return np.asarray(values == 1)
+
+
+def _of_same_decisions(bad: NDArray[Any], codes: Ints) -> Ints:
+    """All rows of the decisions of which one row is bad."""
+    return np.flatnonzero(np.isin(codes, codes[bad]))

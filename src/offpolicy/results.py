@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from offpolicy.dropping import Dropped
 from offpolicy.errors import EstimatorError, ParameterError, ResultError, did_you_mean
 from offpolicy.estimators import Estimator, parse
 from offpolicy.files import write_whole
@@ -203,6 +204,8 @@ class Result:
     """One for each policy; none if the log has no propensities."""
     tuned: tuple[Tuned, ...] = ()
     """One for each parameter that was left out, and each policy."""
+    dropped: Dropped | None = None
+    """Malformed rows that were left out; None if they are errors."""
 
     def __iter__(self) -> Iterator[Estimate]:
         return iter(self.estimates)
@@ -278,6 +281,8 @@ class Result:
                 lines.append(f"  The interval covers {row.covers}.")
             if row.reason is not None:
                 lines.append(f"  By {_shown(row.estimator)}; {row.reason}.")
+        if self.dropped is not None and self.dropped.rows:
+            lines.append(f"{self.dropped}.")
         return "\n".join(lines)
 
     def to_text(self) -> str:
@@ -345,6 +350,7 @@ class Result:
         body = {
             "schema": SCHEMA,
             "logged": asdict(self.logged) | {"interval": list(self.logged.interval)},
+            "dropped": None if self.dropped is None else self.dropped.as_dict(),
             "headlines": [asdict(row) | {"interval": list(row.interval)} for row in self.headlines],
             "tuned": [_tuned(row) for row in self.tuned],
             "estimates": [asdict(row) | {"interval": list(row.interval)} for row in self.estimates],
@@ -369,12 +375,13 @@ class Result:
             logged = Logged(**_row(body["logged"]))
             headlines = tuple(Headline(**_row(row)) for row in body["headlines"])
             tuned = tuple(Tuned(**_arrays(row)) for row in body["tuned"])
+            dropped = Dropped.from_dict(body.get("dropped"))
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             kind = type(problem).__name__
             raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
         if not estimates:
             raise ResultError("The result is damaged (it holds no estimates).")
-        return cls(estimates, logged, headlines, tuned)
+        return cls(estimates, logged, headlines, tuned, dropped)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

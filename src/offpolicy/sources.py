@@ -12,20 +12,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from offpolicy.checkpoint import Checkpoint, Kept, digest
 from offpolicy.columns import Columns
-from offpolicy.errors import OffpolicyError, ParameterError
+from offpolicy.dropping import Dropped, keep, listed, located, refuse_many
+from offpolicy.errors import OffpolicyError, ParameterError, PredictionError
 from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.labels import hash_rows
 from offpolicy.log import BanditLog
 from offpolicy.policies import Target, resolve
 from offpolicy.scan import SMALL, Block, blocks, each_block, whole_block
 from offpolicy.softmax import Ints
+from offpolicy.validation import check_finite, where
 from offpolicy.weights import Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STRETCHES = 8
 """In how many places a log is sampled."""
@@ -72,6 +77,11 @@ class Source(ABC):
     @abstractmethod
     def n(self) -> int:
         """Number of decisions."""
+
+    @property
+    @abstractmethod
+    def dropped(self) -> Dropped | None:
+        """Malformed rows that were left out; None if they are errors."""
 
     @property
     @abstractmethod
@@ -134,6 +144,10 @@ class InMemory(Source):
         return len(self.log)
 
     @property
+    def dropped(self) -> Dropped | None:
+        return self.log.dropped
+
+    @property
     def width(self) -> float:
         return width_of(self.log.offsets)
 
@@ -146,8 +160,8 @@ class InMemory(Source):
         outside = (reward < low) | (reward > high)
         row = int(np.argmax(outside))
         return (
-            f"reward, row {row}: {reward[row]} is outside the declared range [{low:g}, {high:g}] "
-            f"({int(outside.sum()):,} of {len(reward):,} rows are)."
+            f"{where(self.log.source, 'reward', row)}: {reward[row]} is outside the declared range "
+            f"[{low:g}, {high:g}] ({int(outside.sum()):,} of {len(reward):,} rows are)."
         )
 
     def sample(self, size: int) -> list[Block]:
@@ -177,6 +191,8 @@ class LogScan(ABC):
     columns: Columns
     progress: Callable[[int, int], None] | None = None
     """Called while the log is walked over, with the decisions read so far and in all."""
+    dropped: Dropped | None = None
+    """Malformed rows that were left out; None if they are errors, or were not looked for yet."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -207,6 +223,10 @@ class LogScan(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """A hash that changes when the log does."""
+
+    def without_bad_rows(self, policies: Mapping[str, str], prediction: str | None) -> LogScan:
+        """The log without its malformed rows, in these columns too, if they are to be dropped."""
+        return self
 
 
 class Distributed(LogScan):
@@ -268,6 +288,10 @@ class Streamed(Source):
         return len(self.log)
 
     @property
+    def dropped(self) -> Dropped | None:
+        return self.log.dropped
+
+    @property
     def width(self) -> float:
         return self.log.width
 
@@ -323,6 +347,7 @@ def source_of(
     resume: str | Path | None = None,
 ) -> Source:
     """The log with its policies and its model; ``resume`` is a folder to keep walks in."""
+    log = without_bad_rows(log, policies, prediction)
     source: Source
     wants_model = prediction is None
     if prediction is False:
@@ -331,7 +356,6 @@ def source_of(
         source = Streamed(log, policies, prediction)
         source.wants_model = wants_model and bool(log.columns.context)
     else:
-        need_log(log)
         targets = [resolve(log, policy, name) for name, policy in policies.items()]
         source = InMemory(log, targets, resolve_prediction(log, prediction))
         source.wants_model = wants_model and log.context is not None
@@ -349,6 +373,55 @@ def source_of(
             version=__version__,
         )
     return source
+
+
+def without_bad_rows(
+    log: BanditLog | LogScan, policies: Mapping[str, Any], prediction: Any
+) -> BanditLog | LogScan:
+    """The log without the rows that these policies and predictions make malformed, as far as they
+    are columns of it, and if such rows are to be dropped."""
+    columns = {name: policy for name, policy in policies.items() if isinstance(policy, str)}
+    predicted = prediction if isinstance(prediction, str) else None
+    if isinstance(log, LogScan):
+        return log.without_bad_rows(columns, predicted)
+    need_log(log)
+    if log.dropped is None or log.table is None or log.columns is None:
+        return log
+
+    def make(table: pa.Table) -> BanditLog:
+        part = log if table is log.table else BanditLog.from_frame(table, log.columns, log.source)
+        check_columns(part, columns, predicted)
+        return part
+
+    found = keep(log.table, make)
+    if not found.reasons:
+        return log
+    refuse_many(found.reasons, len(found.rows), log.source)
+    for given in (*policies.values(), prediction):
+        if given is not None and not isinstance(given, str) and not _answers(given):
+            raise ParameterError(
+                f"Rows are dropped because of other columns ({listed(found.reasons)}), and what is "
+                f"given as an array does not know which. Make it a column of the log too."
+            )
+    assert found.made is not None
+    rows = located(found.rows, log.source)
+    object.__setattr__(found.made, "dropped", log.dropped + Dropped(len(log), found.reasons))
+    object.__setattr__(found.made, "source", rows)
+    return found.made
+
+
+def check_columns(log: BanditLog, policies: Mapping[str, str], prediction: str | None) -> None:
+    """Raise, naming the rows, unless these columns hold probabilities and predictions."""
+    for name, column in policies.items():
+        resolve(log, column, name).check(log)
+    delta_hat = resolve_prediction(log, prediction)
+    if delta_hat is not None:
+        check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
+
+
+def _answers(given: Any) -> bool:
+    """Whether it can be asked about any log."""
+    return any(hasattr(given, name) for name in ("probabilities", "predict_proba", "predict"))
 
 
 def stretches(n: int, size: int) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from offpolicy.errors import LogError, OffpolicyError, ParameterError
 from offpolicy.softmax import Ints, row_sums
@@ -19,6 +19,11 @@ BLOCK_ROWS = 65_536
 LARGEST_REWARD = 1e150
 EMPTY = "The log is empty: there is not one decision to learn from."
 SMALLEST_PROPENSITY = 1e-300
+
+
+def empty(source: str) -> str:
+    """`EMPTY`, with the name of the file."""
+    return f"{source}: {EMPTY}" if source else EMPTY
 
 
 class Copy(str):
@@ -97,23 +102,25 @@ def as_sample(values: ArrayLike, name: str) -> Floats:
     return array
 
 
-def as_integers(values: ArrayLike, column: str) -> Ints:
+def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
     array = np.asarray(values)
     if array.ndim != 1:
         what = "hold n + 1 integers" if column == "offsets" else "have one dimension"
         raise LogError(f"{column} has shape {array.shape}; {column} must {what}.")
     if array.size and not np.issubdtype(array.dtype, np.integer):
         as_float = as_floats(array, column)
-        check_finite(as_float, column)
+        check_finite(as_float, column, source)
         odd = (as_float != np.floor(as_float)) | (np.abs(as_float) > 2.0**53)
         if odd.any():
             row = int(np.argmax(odd))
-            raise LogError(f"{column}, row {row}: {array[row]} is not a whole number.")
+            raise LogError(f"{where(source, column, row)}: {array[row]} is not a whole number.").at(
+                np.flatnonzero(odd), column
+            )
         array = as_float
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def as_offsets(values: ArrayLike) -> Ints:
+def as_offsets(values: ArrayLike, source: str = "") -> Ints:
     offsets = as_integers(values, "offsets")
     if len(offsets) < 2:
         raise LogError(EMPTY if len(offsets) == 1 else "offsets must hold n + 1 integers.")
@@ -123,9 +130,9 @@ def as_offsets(values: ArrayLike) -> Ints:
     if (lengths < 1).any():
         row = int(np.argmax(lengths < 1))
         raise LogError(
-            f"offsets, row {row}: the decision has {lengths[row]} candidates; there must be at "
-            f"least one, the chosen one."
-        )
+            f"{where(source, 'offsets', row)}: the decision has {lengths[row]} candidates; there "
+            f"must be at least one, the chosen one."
+        ).at(np.flatnonzero(lengths < 1), "candidates")
     return offsets
 
 
@@ -183,7 +190,7 @@ def check_finite(
         f"{place}: {_first_value(values[int(np.argmax(bad))])} "
         f"({int(bad.sum()):,} of {len(bad):,} {unit} are missing or not finite). "
         f"Fill these values in or leave these rows out."
-    )
+    ).at(rows_of(bad, offsets), column)
 
 
 def place_of(index: int, column: str, source: str, offsets: Ints | None) -> tuple[str, str]:
@@ -192,6 +199,14 @@ def place_of(index: int, column: str, source: str, offsets: Ints | None) -> tupl
         return where(source, column, index), "rows"
     row = int(np.searchsorted(offsets, index, side="right")) - 1
     return f"{where(source, column, row)}, candidate {index - offsets[row]}", "values"
+
+
+def rows_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> Ints:
+    """The rows in which anything is bad; with ``offsets``, ``bad`` is per candidate."""
+    found = np.flatnonzero(bad)
+    if offsets is None:
+        return found
+    return np.unique(np.searchsorted(offsets, found, side="right") - 1)
 
 
 def check_reward(reward: Floats, source: str) -> None:
@@ -203,7 +218,7 @@ def check_reward(reward: Floats, source: str) -> None:
             f"{where(source, 'reward', row)}: {reward[row]} "
             f"({count_of(int(bad.sum()), len(reward))} are beyond ±{LARGEST_REWARD:g}). "
             f"Rewards this large overflow when squared; rescale them."
-        )
+        ).at(np.flatnonzero(bad), "reward")
 
 
 def check_positive(values: Floats, column: str, source: str) -> None:
@@ -215,9 +230,14 @@ def check_positive(values: Floats, column: str, source: str) -> None:
             f"{where(source, column, row)}: {values[row]} "
             f"({count_of(int(bad.sum()), len(values))} are 0 or below). "
             f"A row weight says how many decisions the row stands for; leave rows of weight 0 out."
-        )
-    if values.min() < 1e-100 or values.max() > 1e100:
-        raise LogError(f"{column} goes beyond 1e-100 … 1e100; rescale it: only ratios matter.")
+        ).at(np.flatnonzero(bad), column)
+    beyond = (values < 1e-100) | (values > 1e100)
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        raise LogError(
+            f"{where(source, column, row)}: {values[row]} goes beyond 1e-100 … 1e100; rescale "
+            f"{column}: only ratios matter."
+        ).at(np.flatnonzero(beyond), column)
 
 
 def check_chosen_probabilities(
@@ -240,11 +260,11 @@ def check_chosen_probabilities(
                 f"({count_of(int(low.sum()), len(low))} are 0 or below, or under "
                 f"{SMALLEST_PROPENSITY:g}). The log must hold the probability with which the "
                 f"chosen action was drawn. If these rows were not randomised, leave them out."
-            )
+            ).at(np.flatnonzero(low), column)
         raise error(
             f"{where(source, column, row)}: {values[row]} "
             f"({count_of(int(low.sum()), len(low))} are below 0). Probabilities are from 0 to 1."
-        )
+        ).at(np.flatnonzero(low), column)
     high = values > 1.0 + tolerance
     if high.any():
         row = int(np.argmax(high))
@@ -252,7 +272,7 @@ def check_chosen_probabilities(
             f"{where(source, column, row)}: {values[row]} "
             f"({count_of(int(high.sum()), len(high))} are above 1). Probabilities are from 0 to 1; "
             f"if these are inverse propensities, or percentages, convert them first."
-        )
+        ).at(np.flatnonzero(high), column)
 
 
 def check_probabilities(
@@ -290,7 +310,7 @@ def _bad_element(
         f"{place}: {values[element]} "
         f"({int(bad.sum()):,} of {len(values):,} values are missing, negative or above 1). "
         f"Probabilities are from 0 to 1, one for every candidate."
-    )
+    ).at(rows_of(bad, offsets), column)
 
 
 def _bad_sum(
@@ -309,7 +329,7 @@ def _bad_sum(
         f"({count_of(int(bad.sum()), len(sums))} are off by more than {tolerance:g}). "
         f"Every candidate that could have been chosen must be listed with its probability; "
         f"if they are only rounded, divide each decision's probabilities by their sum."
-    )
+    ).at(np.flatnonzero(bad), column)
 
 
 def _first_value(row: Any) -> Any:

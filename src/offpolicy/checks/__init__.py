@@ -22,18 +22,19 @@ from offpolicy.checks.propensities import about_frequencies, about_propensities
 from offpolicy.checks.report import ADVICE, ORDER, Finding, Report
 from offpolicy.checks.rows import (
     about_clusters,
+    about_dropped,
     about_duplicates,
     about_rewards,
     about_sample,
     about_size,
 )
 from offpolicy.errors import ParameterError
-from offpolicy.inputs import need_log, resolve_prediction
+from offpolicy.inputs import resolve_prediction
 from offpolicy.log import BanditLog
 from offpolicy.plan import sample_size
 from offpolicy.policies import resolve
 from offpolicy.scan import whole_block
-from offpolicy.sources import LogScan, stretches
+from offpolicy.sources import LogScan, stretches, without_bad_rows
 
 __all__ = ["ADVICE", "Finding", "Report", "check"]
 
@@ -71,13 +72,13 @@ def check(
     """
     limits = _checked_range(reward_range)
     policies = _named(policy)
-    sampled = []
+    log = without_bad_rows(log, policies, prediction)
+    known = about_dropped(log.dropped)
     if isinstance(log, LogScan):
         size = sample_size(log.width)
-        sampled = about_sample(len(log), size)
+        known += about_sample(len(log), size)
         columns = [one for one in (*policies.values(), prediction) if isinstance(one, str)]
         log = log.read(stretches(len(log), size), columns)
-    need_log(log)
     targets = [resolve(log, one, name) for name, one in policies.items()]
     for target in targets:
         target.check(log)
@@ -85,7 +86,7 @@ def check(
     whole_block(log, the_logger(log), delta_hat).check_whole()
     rows = Rows.of(log)
     found = [
-        *sampled,
+        *known,
         *about_clusters(rows),
         *about_rewards(log.reward, limits),
         *about_propensities(log),

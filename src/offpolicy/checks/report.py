@@ -35,6 +35,8 @@ ADVICE = {
     "drift": "An answer is about the whole time of the log, on average. Look at what changed, and "
     "use the part that is like the time to come. (If rows are sorted by something else, give "
     "time.)",
+    "dropped": "An answer is about the rows that are left, and off if it is no accident which rows "
+    "are malformed. Correct the export.",
     "duplicates": "Look for a double write, or a join that multiplies rows, and keep each decision "
     "once. Standard errors are too small otherwise, unless all copies of a row are in one cluster.",
     "effective-size": "Log more decisions, explore more, or ask about a policy that is closer to "

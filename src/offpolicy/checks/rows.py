@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from offpolicy.checks.actions import chosen_codes, positions, the_logger
 from offpolicy.checks.chance import ALPHA, Rows, kish, tail
 from offpolicy.checks.report import Finding, Severity, finding, percent
+from offpolicy.dropping import Dropped, listed
 from offpolicy.labels import encode
 from offpolicy.log import BanditLog
 from offpolicy.plan import usual_reward
@@ -25,6 +26,8 @@ FEW_CLUSTERS = 30
 """With fewer, 95 % intervals covered less than 95 % in simulation (docs/logs.md)."""
 OUTLIER = 1000.0
 """A reward is worth a look if it is this many times as far from the median as nine in ten."""
+MANY_DROPPED = 0.01
+"""Share of rows that were left out from which on those that are left may be of another kind."""
 FEW_VALUES, REPEATED = 10, 5
 """Rewards of few values, each seen several times, may be codes rather than amounts."""
 
@@ -47,6 +50,18 @@ def about_clusters(rows: Rows) -> list[Finding]:
         )
     severity: Severity = "problem" if count == 1 else "warning"
     return finding("clusters", severity, message, clusters=count, effective=effective)
+
+
+def about_dropped(dropped: Dropped | None) -> list[Finding]:
+    """Rows that were left out because they are malformed."""
+    if dropped is None or not dropped.rows:
+        return []
+    share = dropped.rows / dropped.of
+    severity: Severity = "warning" if share >= MANY_DROPPED else "note"
+    reasons = listed(dropped.reasons)
+    return finding(
+        "dropped", severity, f"{dropped}.", rows=dropped.rows, of=dropped.of, reasons=reasons
+    )
 
 
 def about_sample(n: int, size: int) -> list[Finding]:

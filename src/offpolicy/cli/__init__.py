@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -43,12 +44,15 @@ class _Verbs(click.Group):
 
 @click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
-def cli() -> None:
+@click.option("--debug", is_flag=True, help="show where an error comes from")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
     """How would this policy have done, had it been running?
 
     \b
     offpolicy evaluate log.parquet --policy new_policy --prediction q
     """
+    ctx.ensure_object(dict)["debug"] = debug
 
 
 def main() -> None:
@@ -59,25 +63,43 @@ def main() -> None:
 
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as other filters: end when nobody reads
+    asked: dict[str, bool] = {}
+
+    def interrupt(*_: object) -> None:
+        asked["stop"] = True  # libraries may turn the interrupt into an error of their own
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
-        cli.main(standalone_mode=False)
+        cli.main(standalone_mode=False, obj=asked)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as problem:
         problem.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted.", err=True)
-        sys.exit(130)
+        _fail("Interrupted.", 130, asked)
     except OffpolicyError as problem:
-        click.echo(f"{type(problem).__name__}: {problem}", err=True)
-        sys.exit(1 if isinstance(problem, SupportError) else 2)
+        code = 1 if isinstance(problem, SupportError) else 2
+        _fail(f"{type(problem).__name__}: {problem}", code, asked)
     except OSError as problem:
-        click.echo(f"{problem}", err=True)
-        sys.exit(2)
+        _fail(str(problem), 2, asked)
     except Exception as problem:
+        if asked.get("stop"):
+            _fail("Interrupted.", 130, asked)
+        _fail(
+            f"This is a fault of offpolicy, not of your data: {problem!r}. Please report it, with "
+            f"what the same command says as offpolicy --debug …",
+            3,
+            asked,
+        )
+
+
+def _fail(message: str, code: int, asked: dict[str, bool]) -> NoReturn:
+    """One line, after the traceback if that was asked for."""
+    if asked.get("debug"):
         import traceback
 
         traceback.print_exc()
-        click.echo(f"This is a fault of offpolicy, not of your data: {problem!r}", err=True)
-        sys.exit(3)
+    click.echo(" ".join(message.splitlines()), err=True)
+    sys.exit(code)

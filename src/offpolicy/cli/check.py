@@ -45,6 +45,8 @@ def command(
         prediction=prediction,
         reward_range=reward_range,
     )
+    if "dropped" in report:
+        click.echo(report["dropped"].message, err=True)
     show(report, style)
     if report.worst == "problem":
         raise SystemExit(1)

@@ -13,6 +13,7 @@ from offpolicy.cli.options import (
     read,
     resume_option,
     show,
+    tell_dropped,
 )
 
 
@@ -70,6 +71,7 @@ def command(
         reward_range=reward_range,
         baseline=baseline,
     )
+    tell_dropped(comparison.dropped)
     show(comparison, style)
     if not comparison.can_tell:
         raise SystemExit(1)

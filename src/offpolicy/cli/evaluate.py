@@ -13,6 +13,7 @@ from offpolicy.cli.options import (
     read,
     resume_option,
     show,
+    tell_dropped,
 )
 
 
@@ -75,6 +76,7 @@ def command(
         reward_range=reward_range,
         tuning=tuning,
     )
+    tell_dropped(result.dropped)
     show(result, style)
     if not result.can_tell:
         raise SystemExit(1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from offpolicy.dropping import Dropped
     from offpolicy.log import BanditLog
     from offpolicy.sources import LogScan
 
@@ -43,6 +44,13 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
         function = click.option(f"--{role.replace('_', '-')}", role, metavar="COLUMN", help=text)(
             function
         )
+    function = click.option(
+        "--on-bad-row", type=click.Choice(["error", "drop"]), default="error", show_default=True,
+        help="what becomes of a row that is malformed; dropped ones are counted",
+    )(function)  # fmt: skip
+    function = click.option(
+        "--verify", is_flag=True, help="compare large Parquet with its page checksums first"
+    )(function)
     for name, shown, meaning in reversed(_FILES):
         kind = click.IntRange(min=1) if name == "--threads" else str
         function = click.option(name, metavar=shown, type=kind, help=meaning)(function)
@@ -90,6 +98,8 @@ def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
         threads=given["threads"],
         engine=given["engine"],
         master=given["master"],
+        on_bad_row=given["on_bad_row"],
+        verify=given["verify"],
     )
     if not isinstance(found, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress
@@ -106,6 +116,12 @@ def show(found: Any, style: str) -> None:
         click.echo(as_tsv(found.to_frame()))
     else:
         click.echo(str(found))
+
+
+def tell_dropped(dropped: Dropped | None) -> None:
+    """How many rows were left out, and why, to stderr."""
+    if dropped is not None and dropped.rows:
+        click.echo(f"{dropped}.", err=True)
 
 
 def as_tsv(table: Any) -> str:

@@ -13,6 +13,7 @@ from offpolicy.cli.options import (
     log_options,
     read,
     resume_option,
+    tell_dropped,
 )
 
 
@@ -58,6 +59,7 @@ def command(
         level=level,
         resume=resume,
     )
+    tell_dropped(curve.dropped)
     frame = curve.to_frame()
     if plot:
         from offpolicy.plots import save_curve

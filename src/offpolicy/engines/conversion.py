@@ -53,6 +53,7 @@ class ConvertedScan(ParquetScan):
             memory=asked.memory,
             threads=asked.threads,
             names=[str(file) for file in asked.files],
+            on_bad_row=asked.on_bad_row,
         )
 
     def close(self) -> None:
@@ -97,6 +98,7 @@ class _Asked:
     where: str | None
     memory: str | None
     threads: int | None
+    on_bad_row: str
     folder: Path
 
 
@@ -118,6 +120,7 @@ def convert(
     where: str | None = None,
     memory: str | None = None,
     threads: int | None = None,
+    on_bad_row: str = "error",
     foreign: ModuleType | None = None,
 ) -> ConvertedScan:
     """The log in files that are not, or not as they should be, Parquet with a row per decision.
@@ -128,7 +131,7 @@ def convert(
         folder = Path(tempfile.mkdtemp(prefix="offpolicy-"))
     except OSError as problem:
         raise LogError(f"There is no place for temporary files: {problem}. Set TMPDIR.") from None
-    asked = _Asked(files, columns, where, memory, threads, folder)
+    asked = _Asked(files, columns, where, memory, threads, on_bad_row, folder)
     try:
         return ConvertedScan(_made(asked, foreign), asked)
     except BaseException:

@@ -6,10 +6,10 @@ order of the rows, so that they are the same bytes whatever the threads and the 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
-import itertools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,13 +17,14 @@ import numpy as np
 
 from offpolicy import labels
 from offpolicy.columns import Columns
+from offpolicy.dropping import check_choice
 from offpolicy.engines.roles import Roles, few_clusters, log_of
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.log import BanditLog
 from offpolicy.scan import BLOCK
 from offpolicy.softmax import Ints
 from offpolicy.sources import LogScan, RewardSummary
-from offpolicy.validation import EMPTY, Stretch
+from offpolicy.validation import Stretch, empty
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,7 +59,12 @@ class ParquetScan(LogScan):
         memory: str | None = None,
         threads: int | None = None,
         names: Sequence[str] | None = None,
+        on_bad_row: str = "error",
+        verify: bool = False,
     ) -> None:
+        check_choice(on_bad_row)
+        self._drops = on_bad_row == "drop"
+        self._without: dict[Hashable, LogScan] = {}
         self.files = [str(file) for file in files]
         self.names = self.files if names is None else list(names)
         self.columns, self.where = columns or Columns(), where
@@ -66,8 +72,10 @@ class ParquetScan(LogScan):
         self._memory, self._threads = memory, threads
         self._same_columns()
         _ = self._roles
+        if verify:
+            self._verify()
         if not len(self):
-            raise LogError(EMPTY)
+            raise LogError(empty(self.source))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
@@ -96,20 +104,25 @@ class ParquetScan(LogScan):
 
     def _sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """A query, its errors as ours."""
-        import duckdb
-
-        try:
+        with _errors_as_ours(self.source):
             return self._connection.cursor().sql(query)
-        except duckdb.Error as problem:
-            raise _as_log_error(problem, self.source) from None
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        import duckdb
-
-        try:
+        with _errors_as_ours(self.source):
             return self._sql(query).fetchall()
-        except duckdb.Error as problem:
-            raise _as_log_error(problem, self.source) from None
+
+    def _table(self, query: str, source: str) -> pa.Table:
+        with _errors_as_ours(source):
+            return self._sql(query).to_arrow_table()
+
+    def _of_all(self, query: Callable[[str], str]) -> pa.Table:
+        """A query about the scan of all files; if one of them cannot be read, it is named."""
+        try:
+            return self._table(query(_scan(self.files)), self.source)
+        except LogError:
+            for file in self.files if len(self.files) > 1 else ():
+                self._table(query(_scan([file])), file)
+            raise
 
     @functools.cached_property
     def _names(self) -> list[str]:
@@ -126,10 +139,8 @@ class ParquetScan(LogScan):
         for file in self.files:
             try:
                 schema = pq.read_schema(file)
-            except (pa.ArrowException, OSError) as problem:
-                raise LogError(
-                    f"{file}: not a readable Parquet file ({_first_line(problem)})."
-                ) from None
+            except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+                raise unreadable(problem, file) from None
             own = {field.name: str(field.type) for field in schema}
             first = first or own
             for name in dict.fromkeys([*first, *own]):
@@ -139,6 +150,19 @@ class ParquetScan(LogScan):
                         f"{self.files[0]} it holds {first.get(name, 'nothing')}. Files of one log "
                         f"must have the same columns."
                     )
+
+    def _verify(self) -> None:
+        """Raise if a page is not what its checksum says; DuckDB does not look at them."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for file in self.files:
+            try:
+                with pq.ParquetFile(file, page_checksum_verification=True) as whole:
+                    for _ in whole.iter_batches(BLOCK):
+                        pass
+            except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+                raise unreadable(problem, file) from None
 
     @functools.cached_property
     def _roles(self) -> Roles:
@@ -171,16 +195,27 @@ class ParquetScan(LogScan):
             np.int64
         )
 
+    @functools.cached_property
+    def _counts(self) -> list[int]:
+        """The number of rows in every file."""
+        counts = [0] * len(self.files)
+        for chunk in self._chunks:
+            counts[chunk.file] += chunk.rows
+        return counts
+
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return sum(self._counts)
 
     @functools.cached_property
     def rewards(self) -> RewardSummary:
         reward = f"CAST({_quoted(self._roles.reward)} AS DOUBLE)"
-        ((low, high, binary),) = self._rows(
-            f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
-            f"FROM {_scan(self.files)}{self._condition}"
+        summary = self._of_all(
+            lambda scan: (
+                f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
+                f"FROM {scan}{self._condition}"
+            )
         )
+        low, high, binary = (column[0].as_py() for column in summary.columns)
         if low is None:
             raise LogError(f"{self.source}, reward: there is not one value.")
         return RewardSummary(float(low), float(high), bool(binary))
@@ -206,11 +241,14 @@ class ParquetScan(LogScan):
         name = self._roles.of("cluster")
         if name is None:
             return None
-        some = self._sql(
-            f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {_scan(self.files)}"
-            f"{self._condition} LIMIT {labels.GROUPS + 1}"
-        ).to_arrow_table()
-        return few_clusters(some, self.source)
+        some = self._of_all(
+            lambda scan: (
+                f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {scan}{self._condition} "
+                f"LIMIT {labels.GROUPS + 1}"
+            )
+        )
+        with _errors_as_ours(self.source):
+            return few_clusters(some, self.source)
 
     @property
     def _condition(self) -> str:
@@ -242,8 +280,10 @@ class ParquetScan(LogScan):
         places: list[Ints] = []
         have = 0
         for start, stop in ranges:
-            for table, file, row in self._stretch(start, stop, selected):
-                parts.append((have, row, file))
+            for table, k, row in self._stretch(start, stop, selected):
+                parts += [
+                    (have + at, first, file) for at, first, file in self._parts(k, row, table)
+                ]
                 tables.append(table)
                 have += len(table)
             places.append(np.arange(start, stop, dtype=np.int64))
@@ -253,7 +293,7 @@ class ParquetScan(LogScan):
             log.__dict__["bucket"] = np.concatenate(bucket)
         return log
 
-    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, str, int]]:
+    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
         """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         for k in range(first, len(self._chunks)):
@@ -265,14 +305,20 @@ class ParquetScan(LogScan):
                 continue
             whole = self.where is None
             a, b = (chunk.start + low, chunk.start + high) if whole else (chunk.start, chunk.stop)
-            table = self._sql(
-                f"SELECT {selected} FROM {_scan([self.files[chunk.file]], numbered=True)} WHERE "
+            file = self.files[chunk.file]
+            table = self._table(
+                f"SELECT {selected} FROM {_scan([file], numbered=True)} WHERE "
                 f"file_row_number >= {a} AND file_row_number < {b}"
-                f"{'' if whole else f' AND ({self.where})'}"
-            ).to_arrow_table()
+                f"{'' if whole else f' AND ({self.where})'}",
+                file,
+            )
             of_file = next(j for j, other in enumerate(self._chunks) if other.file == chunk.file)
             row = begun + low - int(self._starts[of_file])
-            yield (table if whole else table.slice(low, high - low)), self._label(chunk.file), row
+            yield (table if whole else table.slice(low, high - low)), chunk.file, row
+
+    def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
+        """Where rows of the k-th file, from ``row`` on, are, for messages; see `Stretch`."""
+        return [(0, row, self._label(k))]
 
     def _label(self, file: int) -> str:
         """A file's name in messages: with a condition, rows are counted among those meeting it."""
@@ -287,17 +333,15 @@ class ParquetScan(LogScan):
         """Blocks of `BLOCK` rows, counted anew in every file."""
         selected = self._selected(extra)
         position = 0
-        for k, own in itertools.groupby(self._chunks, key=lambda chunk: chunk.file):
-            chunks = list(own)
-            rows = sum(chunk.rows for chunk in chunks)
+        for k, rows in enumerate(self._counts):
             skipped = min(skip, -(-rows // BLOCK))
             skip -= skipped
             row = min(skipped * BLOCK, rows)
             position += row
             if row == rows:
                 continue
-            for table in self._blocks(self.files[k], selected, *_start_of(chunks, row)):
-                source = Stretch.of([(0, row, self._label(k))])
+            for table in self._blocks(self.files[k], selected, row):
+                source = Stretch.of(self._parts(k, row, table))
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
                 if self.progress is not None:
@@ -308,20 +352,18 @@ class ParquetScan(LogScan):
                     f"file changed meanwhile?"
                 )
 
-    def _blocks(
-        self, file: str, selected: str, start: int = 0, drop: int = 0
-    ) -> Iterator[pa.Table]:
-        """A file's blocks, from row ``start`` on, without the first ``drop`` that are found."""
-        import duckdb
+    def _blocks(self, file: str, selected: str, row: int = 0) -> Iterator[pa.Table]:
+        """A file's blocks, from its ``row``-th row on that meets the condition."""
         import pyarrow as pa
 
+        start, drop = self._start_of(self.files.index(file), row) if row else (0, 0)
         query = f"SELECT {selected} FROM {_scan([file], numbered=start > 0)}{self._condition}"
         if start > 0:
             also = "WHERE" if self.where is None else "AND"
             query += f" {also} file_row_number >= {start}"
         held: list[pa.RecordBatch] = []
         have = 0
-        try:
+        with _errors_as_ours(file):
             for batch in self._sql(query).to_arrow_reader(_BATCH):
                 rest = batch.slice(min(drop, len(batch)))
                 drop -= len(batch) - len(rest)
@@ -332,24 +374,37 @@ class ParquetScan(LogScan):
                 if len(rest):
                     held.append(rest)
                     have += len(rest)
-        except (duckdb.Error, pa.ArrowException) as problem:
-            raise _as_log_error(problem, file) from None
         if held:
             yield pa.Table.from_batches(held)
 
     def _log(self, table: pa.Table, source: Stretch, first_row: int = 0) -> BanditLog:
         return log_of(table, self.columns, source, first_row, self._clusters)
 
+    def _start_of(self, k: int, row: int) -> tuple[int, int]:
+        """Where the ``row``-th row of the k-th file is: the number of a row there, and how many of
+        those from that one on that meet the condition come before it."""
+        for chunk in self._chunks:
+            if chunk.file != k:
+                continue
+            if row < chunk.rows:
+                whole = chunk.rows == chunk.stop - chunk.start
+                return (chunk.start + row, 0) if whole else (chunk.start, row)
+            row -= chunk.rows
+        raise IndexError(row)
 
-def _start_of(chunks: Sequence[Chunk], row: int) -> tuple[int, int]:
-    """Where the ``row``-th row of a file is: the number of a row in the file, and how many of
-    those from there on come before it."""
-    for chunk in chunks:
-        if row < chunk.rows:
-            whole = chunk.rows == chunk.stop - chunk.start
-            return (chunk.start + row, 0) if whole else (chunk.start, row)
-        row -= chunk.rows
-    raise IndexError(row)
+    # -- without malformed rows ------------------------------------------------------------
+
+    def without_bad_rows(self, policies: Mapping[str, str], prediction: str | None) -> LogScan:
+        if not self._drops:
+            return self
+        wanted = (tuple(policies.items()), prediction)
+        if wanted not in self._without:
+            from offpolicy.engines.wellformed import WellFormed
+
+            self._without[wanted] = WellFormed(self, policies, prediction)
+        found = self._without[wanted]
+        found.progress = self.progress
+        return found
 
 
 def _scan(files: Sequence[str], *, numbered: bool = False) -> str:
@@ -364,8 +419,36 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _as_log_error(problem: Exception, source: str) -> LogError:
-    return LogError(f"{source}: {_first_line(problem)}")
+@contextlib.contextmanager
+def _errors_as_ours(source: str) -> Iterator[None]:
+    """What DuckDB says of a query or of a file, as an error of the log."""
+    import duckdb
+    import pyarrow as pa
+
+    about_queries = (
+        duckdb.BinderException, duckdb.CatalogException, duckdb.DataError,
+        duckdb.OutOfMemoryException, duckdb.ParserException, duckdb.SyntaxException,
+    )  # fmt: skip
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except about_queries as problem:
+        raise LogError(f"{source}: {_first_line(problem)}") from None
+    except (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise unreadable(problem, source) from None
+    except RuntimeError as problem:
+        if str(problem) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
+
+
+def unreadable(problem: Exception, file: str) -> LogError:
+    """The error for a file that is not what it should be."""
+    return LogError(
+        f"{file}: not a readable Parquet file ({_first_line(problem)}). Was it written or copied "
+        f"only in part?"
+    )
 
 
 def _first_line(problem: Exception) -> str:

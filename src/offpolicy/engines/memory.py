@@ -29,20 +29,24 @@ def is_large(files: Sequence[Path]) -> bool:
     return total > LARGEST
 
 
-def read_log(path: str | Path, columns: Columns | None = None) -> BanditLog:
+def read_log(
+    path: str | Path, columns: Columns | None = None, on_bad_row: str = "error"
+) -> BanditLog:
     """A log from one file. In CSV, lists are written as JSON: ``"[0.2, 0.8]"``."""
-    return BanditLog.from_frame(read_table(Path(path)), columns, source=str(path))
+    table = read_table(Path(path), on_bad_row)
+    return BanditLog.from_frame(table, columns, source=str(path), on_bad_row=on_bad_row)
 
 
-def read_table(path: Path) -> pa.Table:
-    """The file as an Arrow table."""
+def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
+    """The file as an Arrow table; where rows are to be dropped, what is no list is missing."""
     if path.is_dir():
         raise LogError(f"{path}: this is a folder; give a file.")
     if not path.is_file():
         raise LogError(f"{path}: there is no such file.")
     if path.suffix.lower() in (".parquet", ".pq"):
         return _read_parquet(path)
-    return _read_csv(path) if known_kind(path) == "csv" else _read_json(path)
+    lenient = on_bad_row == "drop"
+    return _read_csv(path, lenient) if known_kind(path) == "csv" else _read_json(path)
 
 
 def known_kind(path: Path) -> str:
@@ -76,14 +80,15 @@ def _read_parquet(path: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError) as problem:
+        return pq.read_table(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
         raise LogError(
-            f"{path}: not a readable Parquet file ({text.first_line(problem)})."
+            f"{path}: not a readable Parquet file ({text.first_line(problem)}). Was it written or "
+            f"copied only in part?"
         ) from None
 
 
-def _read_csv(path: Path) -> pa.Table:
+def _read_csv(path: Path, lenient: bool) -> pa.Table:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -98,7 +103,7 @@ def _read_csv(path: Path) -> pa.Table:
         if pa.types.is_binary(column.type):
             raise text.not_utf8(path, name)
         if text.is_list_column(column):
-            lists = text.list_array(column, name, path, pa.null())
+            lists = text.list_array(column, name, path, pa.null(), lenient=lenient)
             table = table.set_column(position, name, lists)
     return table
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import glob
 import itertools
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.columns import Columns
+from offpolicy.dropping import Dropped, check_choice, refuse_many
 from offpolicy.engines import memory as held
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.log import BanditLog
@@ -32,6 +34,8 @@ def read_log(
     threads: int | None = None,
     engine: str = "embedded",
     master: str | None = None,
+    on_bad_row: str = "error",
+    verify: bool = False,
 ) -> BanditLog | LogScan:
     """A log from files, or from a dataframe.
 
@@ -54,6 +58,14 @@ def read_log(
         stays with Spark.
     master : str, optional
         Of a Spark session that is begun here: ``"local[4]"``, ``"yarn"``, ``"spark://host:7077"``.
+    on_bad_row : {"error", "drop"}
+        A row that is malformed by itself (a missing reward, probabilities that do not sum to 1)
+        is an error; or it is left out, and counted in `Result.dropped`. So are rows of columns
+        that are evaluated as policies or predictions. What is wrong with a whole column, or
+        with more than 100,000 rows, stays an error.
+    verify : bool
+        Read large Parquet once more, against its page checksums, if it was written with them
+        (``write_page_checksum=True`` in pyarrow). Small files are always compared with theirs.
 
     Returns
     -------
@@ -63,16 +75,19 @@ def read_log(
         If it is large: read piece by piece whenever it is used. Text and the long format are
         copied once, to temporary Parquet files in a folder of ``TMPDIR``.
     """
+    check_choice(on_bad_row)
     if engine not in ENGINES:
         raise ParameterError(f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.')
     if type(source).__module__.startswith("pyspark.") or engine == "spark":
+        if on_bad_row == "drop" or verify:
+            raise ParameterError("on_bad_row and verify are for files read by this process.")
         return _on_spark(source, columns, where, master)
     if not isinstance(source, (str, Path)) and (
         hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     ):
         if where is not None:
             raise ParameterError("where is for files; filter a dataframe before it is read.")
-        return BanditLog.from_frame(source, columns)
+        return BanditLog.from_frame(source, columns, on_bad_row=on_bad_row)
     files = files_of([source] if isinstance(source, (str, Path)) else list(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
@@ -85,7 +100,10 @@ def read_log(
         if large and not columns.decision:
             from offpolicy.engines.embedded import ParquetScan
 
-            return ParquetScan(files, columns, where=where, memory=memory, threads=threads)
+            return ParquetScan(
+                files, columns, where=where, memory=memory, threads=threads,
+                on_bad_row=on_bad_row, verify=verify,
+            )  # fmt: skip
     else:
         foreign = _format_of(files[0])
         if foreign is not None and columns != Columns():
@@ -98,8 +116,16 @@ def read_log(
     if large:
         from offpolicy.engines.conversion import convert
 
-        return convert(files, columns, where=where, memory=memory, threads=threads, foreign=foreign)
-    return _in_memory(files, columns, where) if foreign is None else foreign.read(files[0])
+        return convert(
+            files, columns, where=where, memory=memory, threads=threads, on_bad_row=on_bad_row,
+            foreign=foreign,
+        )  # fmt: skip
+    if foreign is None:
+        return _in_memory(files, columns, where, on_bad_row)
+    if foreign.__name__.endswith("dsjson"):
+        return _dsjson(files[0], on_bad_row)
+    found: BanditLog = foreign.read(files[0])
+    return found
 
 
 def _on_spark(
@@ -145,12 +171,15 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def _in_memory(files: list[Path], columns: Columns, where: str | None) -> BanditLog:
+def _in_memory(
+    files: list[Path], columns: Columns, where: str | None, on_bad_row: str
+) -> BanditLog:
     if len(files) == 1 and where is None:
-        return held.read_log(files[0], columns)
-    tables = [held.read_table(file) for file in files]
+        return held.read_log(files[0], columns, on_bad_row)
+    tables = [held.read_table(file, on_bad_row) for file in files]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    return BanditLog.from_frame(_filtered(_together(files, tables), where, source), columns, source)
+    table = _filtered(_together(files, tables), where, source)
+    return BanditLog.from_frame(table, columns, source, on_bad_row=on_bad_row)
 
 
 def _format_of(path: Path) -> Any:
@@ -167,6 +196,18 @@ def _format_of(path: Path) -> Any:
         header = next((line for _, line in lines.numbered(path)), b"")
         return obd if obd.sniff(header.decode(errors="replace")) else None
     return None
+
+
+def _dsjson(path: Path, on_bad_row: str) -> BanditLog:
+    from offpolicy.formats import dsjson
+
+    counts = dsjson.Skipped()
+    log = dsjson.read(path, on_bad_row=on_bad_row, counts=counts)
+    if on_bad_row == "drop":
+        bad = Counter({"malformed line": counts[dsjson.BAD]} if counts[dsjson.BAD] else {})
+        refuse_many(bad, len(log), str(path))
+        object.__setattr__(log, "dropped", Dropped(len(log) + bad.total(), dict(bad)))
+    return log
 
 
 def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:

@@ -321,15 +321,21 @@ def is_list_column(column: pa.ChunkedArray) -> bool:
 
 
 def list_array(
-    column: pa.ChunkedArray, name: str, path: Path, known: pa.DataType, first: int = 0
+    column: pa.ChunkedArray,
+    name: str,
+    path: Path,
+    known: pa.DataType,
+    first: int = 0,
+    *,
+    lenient: bool = False,
 ) -> pa.Array:
     """The lists in a column of text, as an array that can hold lists of the ``known`` type, too.
 
-    Its first row is row ``first`` of the file.
+    Its first row is row ``first`` of the file. If ``lenient``, what is no list is missing.
     """
     found = _lists_of_numbers(column, known)
     if found is None:
-        found = _any_lists(_lists_of(column, name, path, first), name, path, known, first)
+        found = _any_lists(_lists_of(column, name, path, first, lenient), name, path, known, first)
     return found
 
 
@@ -360,11 +366,13 @@ def _lists_of_numbers(column: pa.ChunkedArray, known: pa.DataType) -> pa.Array |
     return found if len(found) == len(column) else None
 
 
-def _lists_of(column: pa.ChunkedArray, name: str, path: Path, first: int) -> list[list[Any]]:
+def _lists_of(
+    column: pa.ChunkedArray, name: str, path: Path, first: int, lenient: bool
+) -> list[list[Any] | None]:
     lists = []
     for row, text in enumerate(column.to_pylist(), start=first):
         values = _as_list(text)
-        if values is None:
+        if values is None and not lenient:
             raise LogError(
                 f'{path}, {name}, row {row}: "{(text or "")[:60]}" is not a list. Write lists as '
                 f'JSON: "[0.2, 0.8]".'
@@ -374,7 +382,7 @@ def _lists_of(column: pa.ChunkedArray, name: str, path: Path, first: int) -> lis
 
 
 def _any_lists(
-    lists: list[list[Any]], name: str, path: Path, known: pa.DataType, first: int
+    lists: list[list[Any] | None], name: str, path: Path, known: pa.DataType, first: int
 ) -> pa.Array:
     import pyarrow as pa
 
