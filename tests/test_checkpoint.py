@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,6 +114,50 @@ def test_compare_and_sweep_go_on_as_well(files, tmp_path):
     with pytest.raises(Stop):
         both(folder, stop=70_000)
     assert both(folder) == whole
+
+
+def test_rows_that_are_dropped_stay_dropped(files, tmp_path):
+    table = pq.read_table(files[0])
+    reward = table.column("reward").to_numpy().copy()
+    reward[[3, 17_000, 17_001]] = np.nan
+    pq.write_table(table.set_column(1, "reward", pa.array(reward)), files[0], row_group_size=3_000)
+
+    def scan() -> ParquetScan:
+        return ParquetScan(files, where="shop <> 3", on_bad_row="drop")
+
+    whole = op.evaluate(scan(), "new", prediction="q")
+    assert whole.dropped.rows == (table.column("shop").to_numpy()[[3, 17_000, 17_001]] != 3).sum()
+    stopped = scan()
+    seen = []
+
+    def progress(done: int, total: int) -> None:
+        seen.append(done)
+        if len(seen) > 9:  # the pass that finds them comes first
+            raise Stop
+
+    stopped.progress = progress
+    with pytest.raises(Stop):
+        op.evaluate(stopped, "new", prediction="q", resume=tmp_path / "kept")
+    again = op.evaluate(scan(), "new", prediction="q", resume=tmp_path / "kept")
+    assert again.to_json() == whole.to_json()
+
+
+def test_a_copy_of_text_goes_on_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "KEEP_EVERY", 1)
+    monkeypatch.setattr("offpolicy.engines.memory.LARGEST", 1_000)
+    rng = np.random.default_rng(0)
+    lines = ["action,reward,logging,new"]
+    for reward in rng.integers(0, 2, 40_000):
+        lines.append(f'{rng.integers(0, 2)},{reward},"[0.5, 0.5]","[0.9, 0.1]"')
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    whole = op.evaluate(op.read_log(path), "new").to_json()
+    stopped = op.read_log(path)
+    stop_after(stopped, 39_000)
+    with pytest.raises(Stop):
+        op.evaluate(stopped, "new", resume=tmp_path / "kept")
+    again = op.read_log(path)
+    assert op.evaluate(again, "new", resume=tmp_path / "kept").to_json() == whole
 
 
 def test_a_log_in_memory_is_kept_as_well(tmp_path, monkeypatch):

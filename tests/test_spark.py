@@ -112,6 +112,14 @@ def test_a_frame_that_is_not_of_files(spark):
     assert mixed["IPS"].stderr == pytest.approx(memory["IPS"].stderr, rel=1e-10)
 
 
+def test_a_model_is_trained_on_contexts(spark, tmp_path):
+    files = log_files(tmp_path, rows=30_000)
+    columns = op.Columns(context=["shop"])
+    embedded = op.evaluate(ParquetScan(files, columns), "new")
+    result = op.evaluate(op.read_log(tmp_path, columns, engine="spark"), "new")
+    same(embedded, result)
+
+
 def test_a_bad_row_on_an_executor_is_named(spark, tmp_path):
     table = table_of(make_case(np.random.default_rng(4), 40_000, drawn=True))
     reward = table.column("reward").to_numpy().copy()

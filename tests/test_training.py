@@ -8,9 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner, Result
 
 import offpolicy as op
+from offpolicy.cli import cli
 from offpolicy.engines.embedded import ParquetScan
+from offpolicy.errors import LogError
 from offpolicy.sources import source_of
 from offpolicy.training import FEWEST_ROWS, train_model
 from test_embedded import same
@@ -127,3 +130,46 @@ def test_a_model_that_is_given_is_used():
     log = op.BanditLog.from_frame(table, COLUMNS)
     flat = np.full(K * 1_000, 0.25)
     assert op.evaluate(log, "new", prediction=flat)["DM"].value == pytest.approx(0.25)
+
+
+# -- from the command line ---------------------------------------------------------------------
+
+
+def run(*words: str) -> Result:
+    outcome = CliRunner().invoke(cli, [*words])
+    assert outcome.exit_code == 0, outcome.stderr
+    return outcome
+
+
+def test_contexts_by_pattern(tmp_path: Path):
+    table, _ = world(2_000)
+    path = str(tmp_path / "log.parquet")
+    pq.write_table(table, path)
+    asked = ["evaluate", path, "--policy", "new", "--format", "json"]
+    one = run(*asked, "--context", "x*").stdout
+    assert one == run(*asked, "--context", "x0", "--context", "x1", "--context", "x2").stdout
+    assert '"DR"' in one
+    assert '"DR"' not in run(*asked).stdout
+    scan = ParquetScan([Path(path)], op.Columns(context=["x*"]))
+    same(op.Result.from_json(one), op.evaluate(scan, "new"))
+
+
+def test_a_pattern_leaves_other_roles_alone():
+    columns = op.Columns(context=["*"], reward="click")
+    names = ["click", "action", "logging", "age", "city"]
+    assert columns.context_in(names) == ["age", "city"]
+    with pytest.raises(LogError, match=r'no column "z\*"'):
+        op.BanditLog.from_frame(world(10)[0], op.Columns(context=["z*"]))
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "compare", "check", "sweep"])
+def test_the_uniform_policy_needs_no_column(tmp_path: Path, verb):
+    path = str(tmp_path / "log.parquet")
+    pq.write_table(world(2_000)[0], path)
+    outcome = CliRunner().invoke(cli, [verb, path, "--policy", ":uniform", "--context", "x*"])
+    assert outcome.exit_code in (0, 1), outcome.stderr
+    if verb != "sweep":
+        assert "uniform" in outcome.stdout
+    unknown = CliRunner().invoke(cli, [verb, path, "--policy", ":best"])
+    assert unknown.exit_code == 2
+    assert "there is :uniform" in unknown.stderr

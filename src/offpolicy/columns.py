@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,9 @@ class Columns:
     "" is not used even if it is there.
 
     ``logging`` and ``candidates`` hold lists (one entry per candidate); ``context`` names any
-    number of columns. Without ``candidates``, ``action`` is a position in ``logging``; without
-    both, it is a name and the log knows only what was chosen.
+    number of columns, ``user_*`` all that begin so and play no other role. Without
+    ``candidates``, ``action`` is a position in ``logging``; without both, it is a name and the log
+    knows only what was chosen.
     """
 
     action: str | None = None
@@ -75,6 +77,17 @@ class Columns:
                 raise LogError(f"{path}, {role}: {name!r} is not {kind}.")
         return cls(**given)
 
+    def context_in(self, names: Sequence[str]) -> list[str]:
+        """The columns of the context among these; a pattern stands for those it matches."""
+        if isinstance(self.context, str):
+            raise LogError("context must be a list of column names, even if there is only one.")
+        taken = {getattr(self, role) or role for role in _ROLES}
+        found: list[str] = []
+        for name in self.context:
+            free = sorted(one for one in names if one not in taken and fnmatchcase(one, name))
+            found += [name] if name in names or not free else free
+        return list(dict.fromkeys(found))
+
 
 _ROLES = (
     "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
@@ -104,13 +117,12 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
         else:
             roles[role] = _plain(table, name, role, source)
     if columns.context:
-        if isinstance(columns.context, str):
-            raise LogError("context must be a list of column names, even if there is only one.")
-        for name in columns.context:
+        context = columns.context_in(table.column_names)
+        for name in context:
             if name not in table.column_names:
                 _missing(table, name, "context", source)
         roles["context"] = np.stack(
-            [_plain(table, name, "context", source) for name in columns.context], axis=1
+            [_plain(table, name, "context", source) for name in context], axis=1
         )
     return table, roles
 

@@ -43,7 +43,9 @@ def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, C
     order = np.argsort(codes, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))]).astype(np.int64)
     at = _chosen_rows(table, columns, source, codes, ids)
-    own = {getattr(columns, role) or role for role in _PER_DECISION} | set(columns.context)
+    own = {getattr(columns, role) or role for role in _PER_DECISION} | set(
+        columns.context_in(table.column_names)
+    )
     wide: dict[str, Any] = {}
     for name in table.column_names:
         if name in (decision, columns.chosen):

@@ -78,7 +78,7 @@ def main() -> None:
         problem.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        _fail("Interrupted.", 130, asked)
+        _fail(_interrupted(), 130, asked)
     except OffpolicyError as problem:
         code = 1 if isinstance(problem, SupportError) else 2
         _fail(f"{type(problem).__name__}: {problem}", code, asked)
@@ -86,13 +86,22 @@ def main() -> None:
         _fail(str(problem), 2, asked)
     except Exception as problem:
         if asked.get("stop"):
-            _fail("Interrupted.", 130, asked)
+            _fail(_interrupted(), 130, asked)
         _fail(
             f"This is a fault of offpolicy, not of your data: {problem!r}. Please report it, with "
             f"what the same command says as offpolicy --debug …",
             3,
             asked,
         )
+
+
+def _interrupted() -> str:
+    """How to go on."""
+    if any(word == "--resume" or word.startswith("--resume=") for word in sys.argv):
+        return "Interrupted. The same command goes on from where it was kept."
+    if len(sys.argv) > 1 and sys.argv[1] in ("evaluate", "compare", "sweep"):
+        return "Interrupted. With --resume DIR, a run can go on after this."
+    return "Interrupted."
 
 
 def _fail(message: str, code: int, asked: dict[str, bool]) -> NoReturn:

@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import format_option, log_options, read, show
+from offpolicy.cli.options import format_option, log_options, policies_of, read, show
 
 
 @click.command("check")
 @log_options
 @click.option(
     "--policy", "policies", metavar="COLUMN", multiple=True,
-    help="probability of the chosen action, or list: of every candidate; repeat for several",
+    help="column: probability of the chosen action, or list: of every candidate; or :uniform; "
+    "repeat for several",
 )  # fmt: skip
 @click.option(
     "--reward-range", type=float, nargs=2, metavar="LOW HIGH",
@@ -36,12 +37,9 @@ def command(
     """
     from offpolicy.checks import check
 
-    if len(set(policies)) < len(policies):
-        raise click.UsageError("One --policy is given twice.")
-
     report = check(
         read(log, given),
-        {name: name for name in policies} or None,
+        policies_of(policies) or None,
         prediction=prediction,
         reward_range=reward_range,
     )

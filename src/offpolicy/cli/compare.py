@@ -10,6 +10,7 @@ from offpolicy.cli.options import (
     format_option,
     level_option,
     log_options,
+    policies_of,
     read,
     resume_option,
     show,
@@ -21,7 +22,8 @@ from offpolicy.cli.options import (
 @log_options
 @click.option(
     "--policy", "policies", metavar="COLUMN", multiple=True, required=True,
-    help="probability of the chosen action, or list: of every candidate; repeat for several",
+    help="column: probability of the chosen action, or list: of every candidate; or :uniform; "
+    "repeat for several",
 )  # fmt: skip
 @click.option(
     "--baseline", metavar="NAME",
@@ -58,12 +60,9 @@ def command(
     """
     from offpolicy.comparison import compare
 
-    if len(set(policies)) < len(policies):
-        raise click.UsageError("One --policy is given twice.")
-
     comparison = compare(
         read(log, given),
-        {name: name for name in policies},
+        policies_of(policies),
         prediction=prediction,
         level=level,
         resume=resume,

@@ -10,6 +10,7 @@ from offpolicy.cli.options import (
     format_option,
     level_option,
     log_options,
+    policies_of,
     read,
     resume_option,
     show,
@@ -21,7 +22,8 @@ from offpolicy.cli.options import (
 @log_options
 @click.option(
     "--policy", "policies", metavar="COLUMN", multiple=True, required=True,
-    help="probability of the chosen action, or list: of every candidate; repeat to compare",
+    help="column: probability of the chosen action, or list: of every candidate; or :uniform; "
+    "repeat to compare",
 )  # fmt: skip
 @click.option(
     "-e", "--estimator", "estimators", multiple=True, metavar="NAME",
@@ -62,12 +64,9 @@ def command(
     """
     from offpolicy.evaluation import evaluate
 
-    if len(set(policies)) < len(policies):
-        raise click.UsageError("One --policy is given twice.")
-
     result = evaluate(
         read(log, given),
-        {name: name for name in policies},
+        policies_of(policies),
         prediction=prediction,
         estimators=list(estimators) or None,
         level=level,

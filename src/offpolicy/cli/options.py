@@ -45,6 +45,11 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
             function
         )
     function = click.option(
+        "--context", metavar="COLUMN", multiple=True,
+        help="what was known before: a reward model is trained on it if none is given; user_* for "
+        "all that begin so",
+    )(function)  # fmt: skip
+    function = click.option(
         "--on-bad-row", type=click.Choice(["error", "drop"]), default="error", show_default=True,
         help="what becomes of a row that is malformed; dropped ones are counted",
     )(function)  # fmt: skip
@@ -90,6 +95,8 @@ def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
 
     columns = Columns() if given["columns"] is None else Columns.from_toml(given["columns"])
     named: dict[str, Any] = {role: given[role] for role in _ROLES if given[role] is not None}
+    if given["context"]:
+        named["context"] = given["context"]
     found = read_log(
         list(log),
         replace(columns, **named),
@@ -106,6 +113,19 @@ def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
 
         found.progress = Progress()
     return found
+
+
+def policies_of(names: tuple[str, ...]) -> dict[str, Any]:
+    """Policies by name: columns, or one that needs none."""
+    from offpolicy.policies import Uniform
+
+    if len(set(names)) < len(names):
+        raise click.UsageError("One --policy is given twice.")
+    built_in = {":uniform": Uniform()}
+    for name in names:
+        if name.startswith(":") and name not in built_in:
+            raise click.UsageError(f"There is no policy {name}; there is {', '.join(built_in)}.")
+    return {name.removeprefix(":"): built_in.get(name, name) for name in names}
 
 
 def show(found: Any, style: str) -> None:

@@ -11,6 +11,7 @@ from offpolicy.cli.options import (
     format_option,
     level_option,
     log_options,
+    policies_of,
     read,
     resume_option,
     tell_dropped,
@@ -19,7 +20,12 @@ from offpolicy.cli.options import (
 
 @click.command("sweep")
 @log_options
-@click.option("--policy", metavar="COLUMN", required=True, help="the policy's probabilities")
+@click.option(
+    "--policy",
+    metavar="COLUMN",
+    required=True,
+    help="column: the policy's probabilities; or :uniform",
+)
 @click.option("-e", "--estimator", default="CAB", show_default=True, metavar="NAME")
 @click.option("--plot", type=click.Path(dir_okay=False), help="also write a picture (PNG, SVG)")
 @click.option("--grid", is_flag=True, help="64 fixed values of M; needed for clustered errors")
@@ -50,9 +56,10 @@ def command(
     from offpolicy.curves import sweep
     from offpolicy.results import json_safe
 
+    ((_, asked),) = policies_of((policy,)).items()
     curve = sweep(
         read(log, given),
-        policy,
+        asked,
         prediction=prediction,
         estimator=estimator,
         grid=GRID if grid else None,

@@ -55,7 +55,11 @@ class Roles:
     def own(self) -> list[str]:
         """The columns that the log itself is made of."""
         found = [self.of(role) for role in _ROLES]
-        return list(dict.fromkeys([*(name for name in found if name), *self.columns.context]))
+        context = self.columns.context_in(self.names)
+        for name in context:
+            if name not in self.names:
+                raise self.missing(name, "context")
+        return list(dict.fromkeys([*(name for name in found if name), *context]))
 
     def with_extra(self, extra: Sequence[str]) -> list[str]:
         """The log's own columns and these."""
