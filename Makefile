@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test test-spark lint bench bench-files reproduce coverage tuning docs clean
+.PHONY: demo test spark test-spark lint bench bench-files reproduce coverage tuning docs clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -14,9 +14,11 @@ demo: $(READY)
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) -m "not spark"
 
-# Real executors on this machine; needs Java 17 or later.
-test-spark: $(READY)
+spark: $(READY)
 	$(BIN)/python -m pip install --quiet --editable '.[spark]'
+
+# Real executors on this machine; needs Java 17 or later.
+test-spark: spark
 	$(BIN)/python -m pytest tests/test_spark.py -m spark
 
 lint: $(READY)
