@@ -53,6 +53,9 @@ def test_a_model_is_trained_where_there_are_contexts():
     assert {row.estimator for row in without} == {"IPS", "SNIPS"}
     assert with_model["DR"].stderr < 0.9 * with_model["IPS"].stderr
     assert value in with_model.headline.interval
+    assert "a reward model was trained on the contexts of 4,000 decisions" in str(with_model)
+    assert op.Result.from_json(with_model.to_json()).trained == 4_000
+    assert without.trained is None
     assert with_model.headline.interval.width < without.headline.interval.width
 
 

@@ -113,6 +113,7 @@ def evaluate(
         tuple(answer.headline for answer in answers if answer.headline is not None),
         tuple(choice for answer in answers for choice in answer.tuned),
         source.dropped,
+        source.trained,
     )
 
 

@@ -206,6 +206,8 @@ class Result:
     """One for each parameter that was left out, and each policy."""
     dropped: Dropped | None = None
     """Malformed rows that were left out; None if they are errors."""
+    trained: int | None = None
+    """On how many decisions a reward model was trained, if none was given and it could be."""
 
     def __iter__(self) -> Iterator[Estimate]:
         return iter(self.estimates)
@@ -283,6 +285,11 @@ class Result:
                 lines.append(f"  By {_shown(row.estimator)}; {row.reason}.")
         if self.dropped is not None and self.dropped.rows:
             lines.append(f"{self.dropped}.")
+        if self.trained is not None:
+            lines.append(
+                f"No prediction was given: a reward model was trained on the contexts of "
+                f"{self.trained:,} decisions."
+            )
         return "\n".join(lines)
 
     def to_text(self) -> str:
@@ -351,6 +358,7 @@ class Result:
             "schema": SCHEMA,
             "logged": asdict(self.logged) | {"interval": list(self.logged.interval)},
             "dropped": None if self.dropped is None else self.dropped.as_dict(),
+            "trained": self.trained,
             "headlines": [asdict(row) | {"interval": list(row.interval)} for row in self.headlines],
             "tuned": [_tuned(row) for row in self.tuned],
             "estimates": [asdict(row) | {"interval": list(row.interval)} for row in self.estimates],
@@ -376,12 +384,13 @@ class Result:
             headlines = tuple(Headline(**_row(row)) for row in body["headlines"])
             tuned = tuple(Tuned(**_arrays(row)) for row in body["tuned"])
             dropped = Dropped.from_dict(body.get("dropped"))
+            trained = None if body.get("trained") is None else int(body["trained"])
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             kind = type(problem).__name__
             raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
         if not estimates:
             raise ResultError("The result is damaged (it holds no estimates).")
-        return cls(estimates, logged, headlines, tuned, dropped)
+        return cls(estimates, logged, headlines, tuned, dropped, trained)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

@@ -69,9 +69,12 @@ class Source(ABC):
     wants_model: bool = False
     """Whether there are contexts, but no reward model was given."""
 
+    trained: int | None = None
+    """Decisions on which a reward model was trained, if it was."""
+
     @abstractmethod
-    def adopt(self, model: Any) -> None:
-        """Take this for the reward model."""
+    def adopt(self, model: Any, trained: int) -> None:
+        """Take this for the reward model; it was trained on so many decisions."""
 
     @property
     @abstractmethod
@@ -136,8 +139,8 @@ class InMemory(Source):
         self.asked = [[(target.name, target.flat, target.chosen) for target in targets], delta_hat]
         self.names = tuple(target.name for target in targets)
 
-    def adopt(self, model: Any) -> None:
-        self.delta_hat, self.wants_model = resolve_prediction(self.log, model), False
+    def adopt(self, model: Any, trained: int) -> None:
+        self.delta_hat, self.trained = resolve_prediction(self.log, model), trained
 
     @property
     def n(self) -> int:
@@ -280,8 +283,8 @@ class Streamed(Source):
         named = [*policies.values(), prediction]
         self.extra = list(dict.fromkeys(item for item in named if isinstance(item, str)))
 
-    def adopt(self, model: Any) -> None:
-        self.prediction, self.wants_model = model, False
+    def adopt(self, model: Any, trained: int) -> None:
+        self.prediction, self.trained = model, trained
 
     @property
     def n(self) -> int:

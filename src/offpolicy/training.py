@@ -43,7 +43,7 @@ def train_model(source: Source) -> None:
         width = int(log.offsets[1])
     model = _Trained(RewardModel(_regression(log.context)), width)
     model.model.fit(model.named(log))
-    source.adopt(model)
+    source.adopt(model, len(log))
 
 
 @dataclass(frozen=True)
