@@ -200,3 +200,14 @@ def test_frame_and_plot(tmp_path):
     import matplotlib.pyplot as plt
 
     plt.close("all")
+
+
+@pytest.mark.parametrize("estimator", ["CAB", "CAB-DR", "CIPS", "SWITCH", "SB"])
+@pytest.mark.parametrize("grid", [None, [1.0, 3.0]])
+def test_best_is_what_evaluate_chooses(estimator, grid):
+    case = make_case(np.random.default_rng(7), 400, drawn=True)
+    (choice,) = op.evaluate(
+        case.log, case.pi, prediction=case.delta_hat, estimators=[estimator]
+    ).tuned
+    if estimator != "SB" or grid is None:
+        assert sweep(case, estimator, grid=grid).best == choice.chosen

@@ -8,10 +8,11 @@ as mergeable moments, in one pass over blocks of rows. For SB the curve in τ is
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -28,7 +29,7 @@ from offpolicy.intervals import Interval
 from offpolicy.labels import GROUPS
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments, merged
-from offpolicy.plan import sample_of
+from offpolicy.plan import make_plan, range_of_rewards, sample_of
 from offpolicy.policies import Target
 from offpolicy.scan import (
     Block,
@@ -98,7 +99,17 @@ def sweep(
     named = {policy if isinstance(policy, str) else "policy": policy}
     source = source_of(log, named, prediction, resume)
     train_model(source)
-    return replace(_curve(source, name, grid, level), dropped=source.dropped)
+    chosen = functools.cache(functools.partial(_chosen, source, name))
+    return replace(_curve(source, name, grid, level), dropped=source.dropped, chosen=chosen)
+
+
+def _chosen(source: Source, name: str) -> float:
+    """The parameter that `evaluate` would choose."""
+    (sample,) = sample_of(source)
+    plan = make_plan(sample, source.n, range_of_rewards(source), [as_estimator(name)])
+    (choice,) = plan.tuned
+    assert choice is not None
+    return choice.chosen
 
 
 def _curve(source: Source, name: str, grid: ArrayLike | None, level: float) -> Curve:
@@ -155,6 +166,15 @@ class Curve:
     on_grid: bool = False
     dropped: Dropped | None = None
     """Malformed rows that were left out; None if they are errors."""
+    chosen: Callable[[], float] | None = field(default=None, repr=False)
+    """Finds `best`."""
+
+    @property
+    def best(self) -> float:
+        """The value of the parameter with the least estimated error, as `evaluate` chooses it
+        where it is left out."""
+        assert self.chosen is not None
+        return self.chosen()
 
     def at(self, parameter: ArrayLike) -> Floats:
         """The estimate at each value of the parameter."""
