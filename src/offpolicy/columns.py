@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy.encoded import Encoded
 from offpolicy.errors import LogError, did_you_mean
 from offpolicy.softmax import Ints
 from offpolicy.validation import count_of, place_of, rows_of, where
@@ -110,12 +111,12 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
         if name not in table.column_names:
             _missing(table, name, role, source)
         if role in ("logging", "candidates"):
-            offsets, values = _lists(table, name, source)
+            offsets, values = _lists(table, name, source, names=role == "candidates")
             known = roles.setdefault("offsets", offsets)
             _same_lengths(known, offsets, name, source)
             roles["candidate" if role == "candidates" else role] = values
         else:
-            roles[role] = _plain(table, name, role, source)
+            roles[role] = _plain(table, name, role, source, names=role == "action")
     if columns.context:
         context = columns.context_in(table.column_names)
         for name in context:
@@ -162,11 +163,14 @@ def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArra
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         own, values = _lists(table, name, source)
         _same_lengths(offsets, own, name, source)
-        return values
-    return _scalars(table, name, source)
+        return np.asarray(values)
+    return np.asarray(_scalars(table, name, source))
 
 
-def _lists(table: pa.Table, name: str, source: str) -> tuple[Ints, NDArray[Any]]:
+def _lists(
+    table: pa.Table, name: str, source: str, *, names: bool = False
+) -> tuple[Ints, NDArray[Any] | Encoded]:
+    """Where each list starts, and all entries; ``names`` may be encoded."""
     import pyarrow as pa
 
     column = table.column(name)
@@ -194,7 +198,8 @@ def _lists(table: pa.Table, name: str, source: str) -> tuple[Ints, NDArray[Any]]
             f"{place}: the value is missing ({values.null_count:,} of {len(values):,} values). "
             f"Fill it in or leave these rows out."
         ).at(rows_of(missing, offsets), name)
-    return offsets, _as_numpy(values, name, source, offsets)
+    coded = Encoded.of(values) if names else None
+    return offsets, _as_numpy(values, name, source, offsets) if coded is None else coded
 
 
 def _flattened(lists: pa.Array) -> tuple[Ints, pa.Array]:
@@ -227,7 +232,9 @@ def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
     ).at(np.flatnonzero(apart), name)
 
 
-def _plain(table: pa.Table, name: str, role: str, source: str) -> NDArray[Any]:
+def _plain(
+    table: pa.Table, name: str, role: str, source: str, *, names: bool = False
+) -> NDArray[Any] | Encoded:
     """A column with one plain value in every row."""
     import pyarrow as pa
 
@@ -237,10 +244,12 @@ def _plain(table: pa.Table, name: str, role: str, source: str) -> NDArray[Any]:
             f'{source + ": " if source else ""}column "{name}" holds {kind}, but {role} must be '
             f"a single value in every row."
         )
-    return _scalars(table, name, source)
+    return _scalars(table, name, source, names=names)
 
 
-def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
+def _scalars(
+    table: pa.Table, name: str, source: str, *, names: bool = False
+) -> NDArray[Any] | Encoded:
     column = table.column(name)
     if column.null_count:
         missing = column.is_null().to_numpy()
@@ -249,7 +258,8 @@ def _scalars(table: pa.Table, name: str, source: str) -> NDArray[Any]:
             f"{where(source, name, row)}: the value is missing ({column.null_count:,} of "
             f"{len(column):,} rows). Fill these values in or leave these rows out."
         ).at(np.flatnonzero(missing), name)
-    return _as_numpy(column, name, source)
+    coded = Encoded.of(column) if names else None
+    return _as_numpy(column, name, source) if coded is None else coded
 
 
 def _as_numpy(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy.encoded import Encoded
 from offpolicy.errors import LogError, OffpolicyError, did_you_mean
 from offpolicy.softmax import Ints, decision_of_candidate
 from offpolicy.validation import check_length, count_of, place_of, rows_of, where
@@ -17,8 +18,12 @@ GROUPS = 256
 """Clusters are hashed into this many groups, whose totals the moments keep."""
 
 
-def as_names(values: Any, column: str, error: type[OffpolicyError] = LogError) -> NDArray[Any]:
+def as_names(
+    values: Any, column: str, error: type[OffpolicyError] = LogError
+) -> NDArray[Any] | Encoded:
     """One name per row. Tuples and mixed types stay what they are."""
+    if isinstance(values, Encoded):
+        return values
     if np.ma.is_masked(values):
         raise error(f"{column} has masked values. Fill them in or leave these rows out.")
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
@@ -55,13 +60,15 @@ def as_action_names(actions: Iterable[Any]) -> tuple[Hashable, ...]:
 
 
 def encode(
-    names: NDArray[Any],
+    names: NDArray[Any] | Encoded,
     column: str,
     source: str,
     error: type[OffpolicyError] = LogError,
     offsets: Ints | None = None,
 ) -> tuple[tuple[Hashable, ...], Ints]:
     """The different names, sorted if they can be, and each value's position among them."""
+    if isinstance(names, Encoded):
+        return names.names, names.codes
     refuse_missing(names, column, source, error, offsets)
     if names.dtype != object:
         unique, inverse = np.unique(names, return_inverse=True)
@@ -93,7 +100,11 @@ def positions(
     """Position of each action among ``names``."""
     given = as_names(action, "action", error)
     check_length(given, n, "action", error=error)
-    if names == tuple(range(len(names))) and np.issubdtype(given.dtype, np.integer):
+    if (
+        not isinstance(given, Encoded)
+        and names == tuple(range(len(names)))
+        and np.issubdtype(given.dtype, np.integer)
+    ):
         bad = (given < 0) | (given >= len(names))
         if bad.any():
             row = int(np.argmax(bad))
@@ -150,6 +161,8 @@ def find_among(
 def refuse_twice(codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source: str) -> None:
     """No decision may list one candidate twice."""
     rows = decision_of_candidate(offsets)
+    if (np.diff(np.sort(rows * len(names) + codes)) > 0).all():
+        return
     order = np.lexsort((codes, rows))
     twice = (np.diff(codes[order]) == 0) & (np.diff(rows[order]) == 0)
     if twice.any():

@@ -587,7 +587,7 @@ def _optional_vector(
 
 
 def _optional_names(values: Any, column: str) -> NDArray[Any] | None:
-    return None if values is None else labels.as_names(values, column)
+    return None if values is None else np.asarray(labels.as_names(values, column))
 
 
 def _optional_context(values: Any) -> NDArray[Any] | None:
@@ -604,6 +604,7 @@ def _optional_context(values: Any) -> NDArray[Any] | None:
 
 def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
     """Actions of a frame whose lists have no names: they must be positions."""
+    action = np.asarray(action)
     if not np.issubdtype(action.dtype, np.number):
         raise LogError(
             f"action holds {action[0]!r}, a name, but nothing says which candidate that is. Give "
