@@ -37,6 +37,18 @@ LANES = 32
 
 
 @njit(**SUMS)
+def sum_to_one(values, offsets, tolerance):
+    """Whether every decision's values do. NumPy twin: `softmax.row_sums`."""
+    fine = True
+    for i in range(len(offsets) - 1):
+        total = 0.0
+        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
+            total += values[k]
+        fine &= abs(total - 1.0) <= tolerance
+    return fine
+
+
+@njit(**SUMS)
 def candidate_sums(
     offsets, chosen, pi, pi0, delta_hat, kinds, parameters,
     mass, dot, total, lowest, pi_chosen, delta_hat_chosen,
