@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from offpolicy import BanditLog, validation
 from offpolicy.errors import LogError, OffpolicyError, PropensityError
-from offpolicy.labels import hash_groups
+from offpolicy.labels import hash_groups, hash_rows
 from offpolicy.validation import BLOCK_ROWS
 
 NAN, INF = float("nan"), float("inf")
@@ -385,6 +385,16 @@ def test_groups_are_the_same_on_every_machine():
     # blake2b(str(name), digest_size=1, person=b"cluster"), noted once: later versions must agree.
     names = np.array(["u", "v", "user-17", *map(str, range(300))])
     assert_array_equal(hash_groups(names)[:3], [46, 160, 41])
+
+
+@pytest.mark.parametrize("buckets", [1, 5, 256, 2**32])
+def test_a_bucket_is_the_remainder_of_the_hash(buckets):
+    whole = hash_rows(2**40, 1000, salt=3, buckets=2**62)
+    small = hash_rows(2**40, 1000, salt=3, buckets=buckets)
+    assert small.dtype == np.int64
+    assert 0 <= small.min() <= small.max() < buckets
+    if 2**62 % buckets == 0:
+        assert_array_equal(small, whole % buckets)
 
 
 def test_few_clusters_keep_a_group_of_their_own():
