@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from offpolicy import BanditLog
+from offpolicy import BanditLog, validation
 from offpolicy.errors import LogError, OffpolicyError, PropensityError
-from offpolicy.labels import hash_groups
+from offpolicy.labels import hash_groups, hash_rows
 from offpolicy.validation import BLOCK_ROWS
 
 NAN, INF = float("nan"), float("inf")
@@ -236,6 +236,33 @@ def test_double_precision_must_sum_to_one_within_a_millionth():
         from_arrays(logging=[[0.8, 0.2 + 5e-6], [0.5, 0.5], [0.3, 0.7]])
 
 
+@pytest.mark.parametrize(
+    ("row", "values"),
+    [
+        (0, [0.5, 0.5]), (7, [0.5, 0.5 + 2e-6]), (7, [0.3, 0.3]), (9, [0.0, 0.0]), (3, [-0.5, 1.5]),
+        (4, [np.nan, 0.5]), (4, [np.inf, 0.5]), (2, [1.0, 0.0]), (5, [1e-310, 1.0]),
+    ],
+)  # fmt: skip
+def test_compiled_and_plain_checks_of_probabilities_say_the_same(row, values, monkeypatch):
+    offsets = np.array([0, 1, 3, 5, 7, 9, 11, 13, 15, 16, 18])
+    logging = np.full(18, 0.5)
+    logging[[0, 15]] = 1.0
+    own = slice(offsets[row], offsets[row + 1])
+    logging[own] = values[: offsets[row + 1] - offsets[row]]
+    said = []
+    for smallest in (1, 10**9):
+        monkeypatch.setattr(validation, "_COMPILED", smallest)
+        try:
+            validation.check_probabilities(
+                logging, offsets, "logging", "a.csv", PropensityError, 1e-6
+            )
+            said.append("")
+        except PropensityError as problem:
+            said.append(str(problem))
+    assert said[0] == said[1]
+    assert (said[0] == "") == (row in (2, 5))
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 def test_narrow_floats_must_sum_to_one_within_a_thousandth(kind):
     from_arrays(logging=np.array([[0.8, 0.2005], [0.5, 0.5], [0.3, 0.7]], dtype=kind))
@@ -358,6 +385,16 @@ def test_groups_are_the_same_on_every_machine():
     # blake2b(str(name), digest_size=1, person=b"cluster"), noted once: later versions must agree.
     names = np.array(["u", "v", "user-17", *map(str, range(300))])
     assert_array_equal(hash_groups(names)[:3], [46, 160, 41])
+
+
+@pytest.mark.parametrize("buckets", [1, 5, 256, 2**32])
+def test_a_bucket_is_the_remainder_of_the_hash(buckets):
+    whole = hash_rows(2**40, 1000, salt=3, buckets=2**62)
+    small = hash_rows(2**40, 1000, salt=3, buckets=buckets)
+    assert small.dtype == np.int64
+    assert 0 <= small.min() <= small.max() < buckets
+    if 2**62 % buckets == 0:
+        assert_array_equal(small, whole % buckets)
 
 
 def test_few_clusters_keep_a_group_of_their_own():

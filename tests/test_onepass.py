@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from cases import ALL_MEMBERS, Case, cases, make_case
-from offpolicy import scan
+from offpolicy import kernels, scan, weights
 from offpolicy.bands import GRID, Bands
 from offpolicy.estimators import CAB, ICE, Estimator, parse
 from offpolicy.moments import Moments
@@ -126,3 +126,28 @@ def test_clipped_moments_equal_numpy(seed, largest, weighted):
     for name in ("mean", "second", "low", "high"):
         a, b = getattr(slow, name), getattr(fast, name)
         np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-14 * max(1.0, largest))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DRos(lam=0)", "DRos(lam=1e-300)", "DRos(lam=5)", "DRos(lam=1e300)", "DRos(lam=inf)",
+        "SGDR(lam=0)", "SGDR(lam=1e-300)", "SGDR(lam=0.1)", "SGDR(lam=1)",
+    ],
+)  # fmt: skip
+def test_shares_without_c_equal_those_with_it(name):
+    """Also where π or π₀ is 0, or so small that its square is."""
+    sizes = np.array([0.0, 1e-310, 1e-200, 1e-160, 1e-17, 1e-3, 0.3, 0.5, 1.0])
+    pi, pi0 = (side.reshape(-1) for side in np.meshgrid(sizes, sizes[[0, 2, 3, 4, 5, 6, 7, 8]]))
+    n, member = len(pi), parse(name)
+    assert member.leaves is not None
+    mass, dot = np.empty((2, 1, n))
+    kernels.candidate_sums(
+        np.arange(n + 1), np.zeros(n, np.int64), pi, pi0, np.full(n, 3.0),
+        np.array([kernels.KINDS[member.leaves.kind]]), np.array([member.leaves.parameter]),
+        mass, dot, *np.empty((4, n)),
+    )  # fmt: skip
+    observed = member.masses(pi, pi0, weights.ratio(pi, pi0)).observed
+    left = weights.leftover(pi, pi0, observed)
+    np.testing.assert_allclose(mass[0], left, rtol=0.0, atol=1e-15)
+    np.testing.assert_allclose(dot[0], 3.0 * left, rtol=0.0, atol=3e-15)

@@ -210,7 +210,9 @@ def _flattened(lists: pa.Array) -> tuple[Ints, pa.Array]:
         return np.arange(len(lists) + 1, dtype=np.int64) * lists.type.list_size, lists.flatten()
     bounds = np.from_dlpack(lists.offsets).astype(np.int64)
     first, last = int(bounds[0]), int(bounds[-1])
-    return bounds - first, lists.values.slice(first, last - first)
+    if first:
+        bounds -= first
+    return bounds, lists.values.slice(first, last - first)
 
 
 def _joined_offsets(parts: Sequence[Ints]) -> Ints:

@@ -37,6 +37,18 @@ LANES = 32
 
 
 @njit(**SUMS)
+def sum_to_one(values, offsets, tolerance):
+    """Whether every decision's values do. NumPy twin: `softmax.row_sums`."""
+    fine = True
+    for i in range(len(offsets) - 1):
+        total = 0.0
+        for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
+            total += values[k]
+        fine &= abs(total - 1.0) <= tolerance
+    return fine
+
+
+@njit(**SUMS)
 def candidate_sums(
     offsets, chosen, pi, pi0, delta_hat, kinds, parameters,
     mass, dot, total, lowest, pi_chosen, delta_hat_chosen,
@@ -46,6 +58,10 @@ def candidate_sums(
     ``pi0`` and ``delta_hat`` may be empty where no share needs them. Fills ``mass`` and ``dot``
     of shape (shares, decisions); on the way, π and δ̂ of the chosen candidates, and the sum and
     the least of π, by which it is checked. NumPy twin: `Estimator.masses`, `softmax.row_sums`.
+
+    The shares of DRos and of the subgaussian weights are written with one division and no c:
+    π·π²/(π² + λπ₀²) and λπ·max(π − π₀, 0)/((1 − λ)π₀ + λπ). Where nothing can be divided by,
+    π₀ = 0, and all of π is left.
     """
     with_model = len(delta_hat) > 0
     for i in range(len(offsets) - 1):
@@ -53,32 +69,30 @@ def candidate_sums(
         pi_chosen[i] = pi[start + chosen[i]]
         delta_hat_chosen[i] = delta_hat[start + chosen[i]] if with_model else 0.0
         p = pi[start:stop]
+        d = delta_hat[start:stop] if with_model else p
+        q = pi0[start:stop] if len(pi0) > 0 else p
         whole = 0.0
+        whole_d = 0.0
         least = p[0]
         for k in range(len(p)):
             whole += p[k]
+            whole_d += p[k] * d[k]
             least = least if least < p[k] else p[k]
         total[i] = whole
         lowest[i] = least
-        d = delta_hat[start:stop] if with_model else p
-        q = pi0[start:stop] if len(pi0) > 0 else p
         for j in range(len(kinds)):
             kind, parameter = kinds[j], parameters[j]
             share_sum = 0.0
             modelled = 0.0
             if kind == 0 or kind == 1:
-                for k in range(len(p)):
-                    share_sum += p[k]
-                    modelled += p[k] * d[k]
-                if kind == 1:
-                    share_sum *= 1.0 - parameter
-                    modelled *= 1.0 - parameter
+                share_sum = whole if kind == 0 else (1.0 - parameter) * whole
+                modelled = whole_d if kind == 0 else (1.0 - parameter) * whole_d
             elif kind == 2:
                 for k in range(len(p)):
                     share = p[k] if q[k] == 0.0 else (1.0 - parameter) * p[k]
                     share_sum += share
                     modelled += share * d[k]
-            elif kind == 7 or ((kind == 3 or kind == 4) and np.isinf(parameter)):
+            elif kind == 7 or np.isinf(parameter) or (kind == 6 and parameter == 0.0):
                 for k in range(len(p)):
                     share = p[k] if q[k] == 0.0 else 0.0
                     share_sum += share
@@ -95,16 +109,16 @@ def candidate_sums(
                     modelled += share * d[k]
             elif kind == 5:
                 for k in range(len(p)):
-                    c = p[k] / q[k] if q[k] > 0.0 else 0.0
-                    observed = 0.0 if parameter == 0.0 else c / (1.0 + c * (c / parameter))
-                    share = max(p[k] - q[k] * observed, 0.0)
+                    square = p[k] * p[k]
+                    beside = square + parameter * (q[k] * q[k])
+                    share = p[k] * (square / beside) if beside > 0.0 else p[k]
                     share_sum += share
                     modelled += share * d[k]
             else:
                 for k in range(len(p)):
-                    c = p[k] / q[k] if q[k] > 0.0 else 0.0
-                    observed = c / (1.0 - parameter + parameter * c) if c > 0.0 else 0.0
-                    share = max(p[k] - q[k] * observed, 0.0)
+                    beside = (1.0 - parameter) * q[k] + parameter * p[k]
+                    more = parameter * p[k] * max(p[k] - q[k], 0.0)
+                    share = more / beside if beside > 0.0 else p[k]
                     share_sum += share
                     modelled += share * d[k]
             mass[j, i] = share_sum

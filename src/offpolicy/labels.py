@@ -228,7 +228,11 @@ def hash_rows(first: int, n: int, salt: int = 0, buckets: int = GROUPS) -> Ints:
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         x *= np.uint64(factor)
         x ^= x >> np.uint64(33)
-    return (x % np.uint64(buckets)).astype(np.int64)
+    if buckets & (buckets - 1) == 0:
+        x &= np.uint64(buckets - 1)  # The same remainder, without a division.
+    else:
+        x %= np.uint64(buckets)
+    return x.view(np.int64)
 
 
 def _is_missing(value: Any) -> bool:

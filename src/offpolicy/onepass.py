@@ -112,7 +112,7 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
     )
     assert len(x) == rows.total
     ratios = [
-        Moments.of(_about_ratio(block, member, centre, part), omega, group, groups=GROUPS)
+        Moments.of(_about_ratio(block, member, centre, part.modelled), omega, group, groups=GROUPS)
         if member.self_normalised
         else None
         for member, centre, part in zip(plan.members, plan.centres, parts, strict=True)
@@ -135,14 +135,19 @@ def _columns(parts: Sequence[Contributions], modelled: Floats, residual: Floats)
     return np.array([*kept[0], *kept[1], *kept[2], *corrected]).reshape(-1, len(modelled))
 
 
-def _about_ratio(block: Block, member: Estimator, centre: Centre, part: Contributions) -> Floats:
+def _about_ratio(block: Block, member: Estimator, centre: Centre, modelled: Floats) -> Floats:
     """The columns of `Scanned.ratios` for one self-normalised estimator."""
+    columns = np.empty((3, len(block.log)))
+    c, weighted, whole = columns
+    c[:] = block.c
     with np.errstate(over="ignore", invalid="ignore"):
-        own = block.log.reward - centre.ratio
+        np.subtract(block.log.reward, centre.ratio, out=weighted)
         if member.imputes is not None:
-            own -= block.delta_hat_chosen
-        weighted = block.c * own
-        return np.stack([block.c, weighted, part.modelled + weighted / centre.weight])
+            weighted -= block.delta_hat_chosen
+        weighted *= c
+        np.divide(weighted, centre.weight, out=whole)
+        whole += modelled
+    return columns
 
 
 def _scan_compiled(block: Block, plan: Plan) -> Scanned:
@@ -161,7 +166,7 @@ def _scan_compiled(block: Block, plan: Plan) -> Scanned:
     ratios: list[Moments | None] = [None] * len(members)
     for j, member in enumerate(members):
         if member.self_normalised:
-            (part,) = contributions_from(block, [member], sums.by_share())
+            part = _modelled(block, member, sums)
             ratios[j] = Moments.joint(_about_ratio(block, member, plan.centres[j], part), omega)
     return Scanned(
         Moments.from_columns(moments, len(log), omega),
@@ -169,6 +174,15 @@ def _scan_compiled(block: Block, plan: Plan) -> Scanned:
         Moments.clipped(modelled, block.c, residual, GRID, omega),
         look.bands,
     )
+
+
+def _modelled(block: Block, member: Estimator, sums: ShareSums) -> Floats:
+    """Σ imputed·δ̂ of every decision."""
+    if not _is_named(member):
+        (part,) = contributions_from(block, [member], sums.by_share())
+        return part.modelled
+    place = sums.place(member.imputes)
+    return np.zeros(len(block.log)) if place < 0 else sums.dot[place]
 
 
 def _is_named(member: Estimator) -> bool:
