@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -279,8 +281,8 @@ class ParquetScan(LogScan):
         parts: list[tuple[int, int, str]] = []
         places: list[Ints] = []
         have = 0
-        for start, stop in ranges:
-            for table, k, row in self._stretch(start, stop, selected):
+        for (start, stop), own in zip(ranges, self._stretches(ranges, selected), strict=True):
+            for table, k, row in own:
                 parts += [
                     (have + at, first, file) for at, first, file in self._parts(k, row, table)
                 ]
@@ -292,6 +294,18 @@ class ParquetScan(LogScan):
             bucket = [labels.hash_rows(int(place[0]), len(place)) for place in places]
             log.__dict__["bucket"] = np.concatenate(bucket)
         return log
+
+    def _stretches(
+        self, ranges: Sequence[tuple[int, int]], selected: str
+    ) -> Iterator[list[tuple[pa.Table, int, int]]]:
+        """`_stretch` of every range, several at a time: one alone keeps few cores busy."""
+        _ = self._starts, self._connection
+
+        def read(span: tuple[int, int]) -> list[tuple[pa.Table, int, int]]:
+            return list(self._stretch(*span, selected))
+
+        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
+            yield from pool.map(read, ranges)
 
     def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
         """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
