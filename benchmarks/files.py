@@ -1,6 +1,6 @@
 """What a large Parquet log costs, as ratios to merely reading it: `make bench-files`.
 
-Writes a log (by default 20 million decisions with ten candidates, 3.6 GB of doubles before
+Writes a log (by default 20 million decisions with ten candidates, 5.1 GB of numbers before
 compression) into a temporary folder, then measures in turn, in fresh processes, best of several
 rounds: scanning its columns to Arrow batches, the plan and its sample, and a whole `evaluate` with
 the family, the headline and its 64 values of M; time at a twentieth of the rows; and peak memory.
