@@ -185,7 +185,7 @@ def test_only_ratios_of_row_weights_matter():
         assert (row.value, row.stderr, row.ess) == pytest.approx(
             (rows[0].value, rows[0].stderr, rows[0].ess), rel=1e-12
         )
-    with pytest.raises(ValueError, match="rescale it: only ratios matter"):
+    with pytest.raises(ValueError, match="rescale row_weight: only ratios matter"):
         op.BanditLog.from_arrays(**given, row_weight=1e-170 * weight)
 
 
