@@ -58,16 +58,26 @@ def log_files(folder: Path, kind: str = "plain", rows: int = 60_000) -> list[Pat
     return write(folder, table_of(case, **extra), 3, group=5_000)
 
 
-@pytest.mark.parametrize("where", [None, "shop <> 1"])
-@pytest.mark.parametrize("kind", ["plain", "weighted", "few clusters", "many clusters"])
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        ("plain", None), ("plain", "shop <> 1"), ("weighted", None), ("few clusters", "shop <> 1"),
+        ("many clusters", None),
+    ],
+)  # fmt: skip
 def test_spark_gives_what_files_give(spark, tmp_path, kind, where):
     files = log_files(tmp_path, kind)
     embedded = op.evaluate(ParquetScan(files, where=where), "new", prediction="q")
     scan = op.read_log(tmp_path, where=where, engine="spark")
     same(embedded, op.evaluate(scan, "new", prediction="q"))
-    frame = spark.read.parquet(str(tmp_path))
+
+
+def test_a_frame_of_files_is_in_their_order(spark, tmp_path):
+    files = log_files(tmp_path)
+    frame = spark.read.parquet(str(tmp_path)).where("shop <> 1")
     assert frame.rdd.getNumPartitions() > 3, "the test would show little"
-    same(embedded, op.evaluate(op.read_log(frame, where=where), "new", prediction="q"))
+    embedded = op.evaluate(ParquetScan(files, where="shop <> 1"), "new", prediction="q")
+    same(embedded, op.evaluate(op.read_log(frame), "new", prediction="q"))
 
 
 def test_a_sample_is_that_of_files(spark, tmp_path, monkeypatch):
