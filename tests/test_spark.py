@@ -21,6 +21,7 @@ from offpolicy.cli import cli
 from offpolicy.engines.embedded import ParquetScan
 from offpolicy.errors import LogError, ParameterError
 from test_embedded import same, table_of, write
+from test_training import world
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
@@ -123,10 +124,12 @@ def test_a_frame_that_is_not_of_files(spark):
 
 
 def test_a_model_is_trained_on_contexts(spark, tmp_path):
-    files = log_files(tmp_path, rows=30_000)
-    columns = op.Columns(context=["shop"])
+    table, _ = world(30_000)
+    files = write(tmp_path, table, 2, group=5_000)
+    columns = op.Columns(context=["x*"])
     embedded = op.evaluate(ParquetScan(files, columns), "new")
     result = op.evaluate(op.read_log(tmp_path, columns, engine="spark"), "new")
+    assert result.trained == embedded.trained == 30_000
     same(embedded, result)
 
 

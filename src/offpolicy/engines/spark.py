@@ -222,12 +222,13 @@ class SparkScan(Distributed):
         """All rows of these pieces, in order."""
         pieces = [self._pieces[k] for k in held]
         spans: list[Piece] = []
+        before = -1
         for k, piece in zip(held, pieces, strict=True):
-            near = spans and k - 1 in held and spans[-1].file == piece.file
-            if near:
+            if spans and k - 1 == before and spans[-1].file == piece.file:
                 spans[-1] = spans[-1]._replace(last=piece.last)
             else:
                 spans.append(piece)
+            before = k
         from pyspark.sql import functions as f
 
         condition = f.lit(False)
