@@ -1,9 +1,15 @@
-"""How far the reading of a large log has come, on a terminal's stderr."""
+"""How far long work has come, on stderr."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import click
+
+_T = TypeVar("_T")
 
 
 class Progress:
@@ -37,3 +43,16 @@ def line(done: int, total: int, seconds: float) -> str:
         clock = f"{left} s" if left < 120 else f"{left // 60} min {left % 60} s"
         text += f", {rate:,.0f} a second, {clock} left"
     return text
+
+
+def counted(parts: Iterable[_T], total: int, what: str) -> Iterator[_T]:
+    """The parts of an experiment, with a bar on a terminal, or else a line for each."""
+    if not total:
+        return
+    if not sys.stderr.isatty():
+        for done, part in enumerate(parts, 1):
+            click.echo(f"{what}: {done} of {total}", err=True)
+            yield part
+        return
+    with click.progressbar(parts, length=total, label=what, file=sys.stderr) as bar:
+        yield from bar

@@ -2,14 +2,16 @@
 
 Follows the paper's appendix: half of the examples train, half are decided upon; a small part of
 the training half (10%) trains the logger and the reward model, all of it the target policy. What
-the text leaves open is a *reading*: raw or standardised features, and whether logger and model
-learn from the same 10% or from different ones.
+the text leaves open is a *reading*, written in words: features (raw or standardised), classifier
+(one-vs-rest or softmax), target policy (stochastic or argmax), and whether logger and model learn
+from the same 10% or from different ones.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +25,11 @@ from offpolicy.weights import Floats
 READINGS = ("standardised, same 10%", "standardised, different 10%", "raw, same 10%",
             "raw, different 10%")  # fmt: skip
 MODELS = ("indicator", "probability")
+PAPER = "raw, one-vs-rest, stochastic, same 10%"
+"""The reading closest to the text."""
+_WORDS = (("raw", "standardised"), ("one-vs-rest", "softmax"), ("stochastic", "argmax"),
+          ("same 10%", "different 10%"))  # fmt: skip
+ALL_READINGS = tuple(", ".join(words) for words in itertools.product(*_WORDS))
 
 
 class Examples(NamedTuple):
@@ -68,34 +75,80 @@ def read_examples(name: str) -> Examples:
 
 def make_problem(examples: Examples, reading: str, model: str, seed: int) -> Problem:
     """Split, train, and predict the test half."""
-    X, y = examples
+    return problem_of(train(examples, reading, seed), reading, model)
+
+
+class Trained(NamedTuple):
+    """Probabilities of the test half by what was trained, and its labels."""
+
+    first: Floats
+    second: Floats
+    """Trained on 10% of the training half, and on 10% others."""
+    whole: Floats
+    label: Ints
+
+
+def train(examples: Examples, reading: str, seed: int) -> Trained:
+    """All that may be needed of one split; only features and classifier of the reading matter."""
+    words = _parse(reading)
+    X, y = examples[:2]
     K = int(y.max()) + 1
     order = np.random.default_rng(seed).permutation(len(y))
-    train, test = order[: len(y) // 2], order[len(y) // 2 :]
-    size = len(train) // 10
-    first, second = train[:size], train[size : 2 * size]
-    scaled = reading.startswith("standardised")
+    half, test = order[: len(y) // 2], order[len(y) // 2 :]
+    size = len(half) // 10
 
     def probabilities(rows: Ints) -> Floats:
-        classifier = _classifier(scaled).fit(X[rows], y[rows])
+        if len(np.unique(y[rows])) < 2:
+            raise ParameterError(
+                f"{len(rows)} examples train the logger, and all have one label: the data set is "
+                f"too small."
+            )
+        classifier = _classifier(words).fit(X[rows], y[rows])
         out = np.zeros((len(test), K))
         out[:, classifier.classes_] = classifier.predict_proba(X[test])
         return out
 
-    logging = probabilities(first)
-    prediction = probabilities(second) if "different" in reading else logging
+    first, second = half[:size], half[size : 2 * size]
+    return Trained(probabilities(first), probabilities(second), probabilities(half), y[test])
+
+
+def problem_of(trained: Trained, reading: str, model: str) -> Problem:
+    """The problem that a reading makes of it."""
+    words = _parse(reading)
+    prediction = trained.second if "different 10%" in words else trained.first
     if model == "indicator":
-        prediction = np.eye(K)[prediction.argmax(axis=1)]
-    return Problem(logging, probabilities(train), prediction, y[test])
+        prediction = _sure(prediction)
+    policy = _sure(trained.whole) if "argmax" in words else trained.whole
+    return Problem(trained.first, policy, prediction, trained.label)
 
 
-def _classifier(scaled: bool) -> Any:
-    """The one-vs-rest default of the paper's day on raw features, softmax on scaled ones."""
+def _sure(probabilities: Floats) -> Floats:
+    return np.asarray(np.eye(probabilities.shape[1])[probabilities.argmax(axis=1)])
+
+
+def _parse(reading: str) -> frozenset[str]:
+    """Its words; the classifier may be left out (the default of the paper's day on raw features,
+    softmax on standardised ones), and so may the target (stochastic)."""
+    words = frozenset(reading.split(", "))
+    known = {word for choice in _WORDS for word in choice}
+    if words - known or any(len(words & set(choice)) > 1 for choice in _WORDS):
+        raise ParameterError(
+            f'"{reading}" is not a reading of the set-up: write one of each of '
+            f"{'; '.join(' or '.join(choice) for choice in _WORDS)}, with commas between."
+        )
+    if not words & {"one-vs-rest", "softmax"}:
+        words |= {"softmax" if "standardised" in words else "one-vs-rest"}
+    return words
+
+
+def _classifier(words: frozenset[str]) -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    if scaled:
-        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
-    return OneVsRestClassifier(LogisticRegression(max_iter=300, solver="liblinear"))
+    if "softmax" in words:
+        classifier: Any = LogisticRegression(max_iter=300)
+    else:
+        classifier = OneVsRestClassifier(LogisticRegression(max_iter=300, solver="liblinear"))
+    return make_pipeline(StandardScaler(), classifier) if "standardised" in words else classifier
