@@ -142,7 +142,7 @@ def toy(tmp_path_factory, monkeypatch) -> Examples:
     with gzip.open(folder / "uci" / "toy.csv.gz", "wt") as file:
         file.write("a,b,label,split\n")
         for i in range(600):
-            a, b = rng.standard_normal(2) + [(i % 3 == 1) * 2, (i % 3 == 2) * 2]
+            a, b = rng.normal([2 * (i % 3 == 1), 2 * (i % 3 == 2)])
             file.write(f"{a},{b},{i % 3},none\n")
     return read_examples("toy")
 
