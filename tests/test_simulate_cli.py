@@ -154,8 +154,11 @@ def test_labelled_data_are_the_paper_s_problem(out, toy):
     assert printed["value"] == pytest.approx(problem.value, rel=1e-12)
     assert printed["settings"]["source"] == "toy"
     log = read(out, 2)
-    rows = [int(np.flatnonzero((problem.context == x).all(axis=1))[0]) for x in log.context]
-    assert_array_equal(log.reward, log.chosen == problem.label[rows])
+    example = [int(np.flatnonzero((toy.X == x).all(axis=1))[0]) for x in log.context]
+    assert_array_equal(log.reward, log.chosen == toy.y[example])
+    decided = np.random.default_rng(4).permutation(600)[300:].tolist()
+    rows = [decided.index(i) for i in example]
+    assert_array_equal(problem.label[rows], toy.y[example])
     assert_array_equal(log.logging.reshape(-1, 3), problem.logging[rows])
     assert_array_equal(log.named_column("policy").reshape(-1, 3), problem.policy[rows])
     assert_array_equal(log.named_column("prediction").reshape(-1, 3), problem.prediction[rows])

@@ -1,4 +1,4 @@
-"""How far the reading or writing of a large log has come, on a terminal's stderr."""
+"""How far the reading of a large log has come, on a terminal's stderr."""
 
 from __future__ import annotations
 

@@ -194,15 +194,22 @@ def _labelled_population(
     wrong: float,
 ) -> Population:
     """The paper's set-up as a population: every example of the second half is a context."""
+    import numpy as np
+
     from offpolicy.experiments.labelled import make_problem
     from offpolicy.population import Population, TwoValued
     from offpolicy.simulation import check_rewards, expected_rewards
 
     check_rewards(noise, right, wrong)
-    problem = make_problem(_examples(name), f"{scale}, {tenth} 10%", model, seed)
+    examples = _examples(name)
+    problem = make_problem(examples, f"{scale}, {tenth} 10%", model, seed)
+    m = len(examples.y)
+    decided = np.random.default_rng(seed).permutation(m)[m // 2 :]
+    if not np.array_equal(examples.y[decided], problem.label):
+        raise RuntimeError("make_problem splits in another way than was thought")
     actions = problem.policy.shape[1]
     return Population(
-        context=problem.context,
+        context=examples.X[decided],
         policy=problem.policy,
         logging=problem.logging,
         expected=expected_rewards(problem.label, actions, noise, right, wrong),

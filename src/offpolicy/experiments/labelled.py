@@ -39,7 +39,6 @@ class Problem(NamedTuple):
     policy: Floats
     prediction: Floats
     label: Ints
-    context: Floats
 
     @property
     def value(self) -> float:
@@ -87,7 +86,7 @@ def make_problem(examples: Examples, reading: str, model: str, seed: int) -> Pro
     prediction = probabilities(second) if "different" in reading else logging
     if model == "indicator":
         prediction = np.eye(K)[prediction.argmax(axis=1)]
-    return Problem(logging, probabilities(train), prediction, y[test], X[test])
+    return Problem(logging, probabilities(train), prediction, y[test])
 
 
 def _classifier(scaled: bool) -> Any:
