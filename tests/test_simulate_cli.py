@@ -154,7 +154,7 @@ def test_labelled_data_are_the_paper_s_problem(out, toy):
     assert printed["value"] == pytest.approx(problem.value, rel=1e-12)
     assert printed["settings"]["source"] == "toy"
     log = read(out, 2)
-    example = [int(np.flatnonzero((toy.X == x).all(axis=1))[0]) for x in log.context]
+    example = [int(np.flatnonzero((x == toy.X).all(axis=1))[0]) for x in log.context]
     assert_array_equal(log.reward, log.chosen == toy.y[example])
     decided = np.random.default_rng(4).permutation(600)[300:].tolist()
     rows = [decided.index(i) for i in example]
