@@ -266,6 +266,14 @@ def test_propensity_error_grows_everywhere_but_draws_the_same():
         assert (less < more).all()
 
 
+def test_the_error_of_propensities_is_of_its_size():
+    world = population(propensity_error=0.3, actions=100)
+    ratio = np.log(world.believed / world.logging)
+    ratio -= ratio.mean(axis=1, keepdims=True)  # what normalising took away
+    assert ratio.std() == pytest.approx(0.3, rel=0.05)
+    assert abs((ratio**3).mean()) < 4 * 0.3**3 * np.sqrt(15 / ratio.size)  # not skewed
+
+
 def test_noise_pulls_binary_rewards_to_a_coin():
     chain = [population(noise=noise) for noise in (0.0, 0.1, 0.3, 0.5)]
     plain = chain[0].expected
