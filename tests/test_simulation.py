@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
@@ -86,6 +88,92 @@ def test_a_seed_and_its_generator_are_the_same():
 def test_a_generator_moves_on():
     rng = np.random.default_rng(5)
     assert simulate(n=100, rng=rng).log.fingerprint() != simulate(n=100, rng=rng).log.fingerprint()
+
+
+# -- noise, and the truth ----------------------------------------------------------------------
+
+
+def brute_force(policy: Any, noise: float, right: float, wrong: float) -> float:
+    total = 0.0
+    for i, label in enumerate(Y):
+        for k, p in enumerate(np.asarray(policy)[i]):
+            paid, other = (right, wrong) if k == label else (wrong, right)
+            total += p * ((1 - noise) * paid + noise * other) / len(Y)
+    return total
+
+
+@given(
+    noise=st.sampled_from([0.0, 0.1, 0.5]),
+    rewards=st.sampled_from([(1.0, 0.0), (0.0, -1.0), (7.0, -3.5)]),
+    seed=st.integers(0, 2**32),
+)
+def test_the_value_is_that_of_enumeration(noise, rewards, seed):
+    right, wrong = rewards
+    other = np.random.default_rng(seed).dirichlet(np.ones(3), 3)
+    simulated = simulate(noise=noise, right=right, wrong=wrong, n=20, rng=seed)
+    for policy in (POLICY, other):
+        expected = brute_force(policy, noise, right, wrong)
+        assert simulated.value(policy) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert set(simulated.log.reward) <= {right, wrong}
+
+
+def test_without_noise_the_value_is_the_chance_of_being_right():
+    assert simulate().value(POLICY) == pytest.approx(POLICY[np.arange(3), Y].mean())
+
+
+def test_a_classifier_has_a_value():
+    labels = [0, 1, 2]
+    model = LogisticRegression().fit(X, labels)
+    simulated = simulate(y=labels, policy=model, noise=0.2)
+    assert simulated.value(model) == simulated.value(model.predict_proba(X))
+
+
+def test_noise_flips_as_many_rewards_as_it_says():
+    n = 40_000
+    plain, noisy = (simulate(n=n, noise=noise, rng=3).log for noise in (0.0, 0.2))
+    assert_array_equal(plain.chosen, noisy.chosen)
+    flipped = (plain.reward != noisy.reward).mean()
+    assert abs(flipped - 0.2) < 4 * np.sqrt(0.2 * 0.8 / n)
+
+
+def test_half_noise_tells_nothing():
+    log, rows = simulate(n=40_000, noise=0.5, rng=4)
+    right = log.chosen == np.array(Y)[rows]
+    for group in (right, ~right):
+        assert abs(log.reward[group].mean() - 0.5) < 4 * 0.5 / np.sqrt(group.sum())
+
+
+def test_ips_finds_the_value_under_noise():
+    full = 0.7 * POLICY + 0.1
+    values = []
+    for seed in range(300):
+        log, rows = simulate(policy=full, n=100, noise=0.2, right=0.0, wrong=-1.0, rng=seed)
+        values.append((POLICY[rows, log.chosen] / log.propensity * log.reward).mean())
+    truth = simulate(noise=0.2, right=0.0, wrong=-1.0).value(POLICY)
+    assert abs(np.mean(values) - truth) < 4 * np.std(values) / np.sqrt(len(values))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"noise": 0.6}, r"noise is 0\.6; it must be from 0 to 0\.5"),
+        ({"noise": -0.1}, r"noise is -0\.1"),
+        ({"noise": NAN}, "noise is nan"),
+        ({"right": 0.0}, "right is 0 and wrong is 0; a right action must earn more"),
+        ({"right": float("inf")}, "right is inf"),
+        ({"wrong": NAN}, "wrong is nan"),
+    ],
+)
+def test_rewards_that_make_no_sense_are_refused(changes, text):
+    with pytest.raises(ParameterError, match=text):
+        simulate(**changes)
+
+
+def test_the_value_of_a_policy_over_other_actions_is_refused():
+    with pytest.raises(PolicyError, match="policy has 2 actions; there are 3"):
+        simulate().value(np.full((3, 2), 0.5))
+    with pytest.raises(PolicyError, match=r"policy has shape \(2, 3\)"):
+        simulate().value(POLICY[:2])
 
 
 # -- sample_actions ----------------------------------------------------------------------------

@@ -60,6 +60,8 @@ _HOME = {
     "Curve": "curves",
     "sweep": "curves",
     "simulate_bandit": "simulation",
+    "simulate_synthetic": "synthetic",
+    "read_truth": "recording",
     "OffpolicyError": "errors",
 }
 _MODULES = (
@@ -122,9 +124,11 @@ if TYPE_CHECKING:
         Tabular,
         Uniform,
     )
+    from offpolicy.recording import read_truth
     from offpolicy.results import Estimate, Headline, Result, Tuned
     from offpolicy.simulation import simulate_bandit
     from offpolicy.sources import LogScan
+    from offpolicy.synthetic import simulate_synthetic
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,8 @@ from offpolicy.errors import OffpolicyError
 from offpolicy.estimators import Estimator
 from offpolicy.evaluation import evaluate
 from offpolicy.log import BanditLog
+from offpolicy.population import without_support
+from offpolicy.simulation import sample_actions
 from offpolicy.softmax import Ints
 from offpolicy.theory import Problem
 from offpolicy.weights import Floats
@@ -37,10 +39,7 @@ def random_problem(
     shape = (contexts, actions)
     pi0 = rng.dirichlet(np.full(actions, concentration), contexts)
     if unsupported > 0.0:
-        gone = rng.random(shape) < unsupported
-        gone[np.arange(contexts), pi0.argmax(axis=1)] = False
-        pi0 = np.where(gone, 0.0, pi0)
-        pi0 /= pi0.sum(axis=1, keepdims=True)
+        pi0 = without_support(pi0, rng.random(shape) < unsupported)
     delta = rng.random(shape)
     noise = np.exp(propensity_error * rng.standard_normal(shape))
     return Problem(
@@ -63,9 +62,7 @@ def sample_log(
     ``log.context`` is the context's number. Rewards are δ ± σ with probability ½ each.
     """
     x = rng.choice(len(problem.p), size=n, p=problem.p)
-    cumulative = np.cumsum(problem.pi0[x], axis=1)
-    cumulative[:, -1] = 1.0
-    action = (rng.random(n)[:, None] >= cumulative).sum(axis=1)
+    action = sample_actions(problem.pi0[x], rng)
     sign = rng.choice([-1.0, 1.0], size=n)
     reward = problem.delta[x, action] + sign * np.sqrt(problem.sigma2[x, action])
     believed = problem.pi0_hat / problem.pi0_hat.sum(axis=1, keepdims=True)

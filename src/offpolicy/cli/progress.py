@@ -13,9 +13,10 @@ _T = TypeVar("_T")
 
 
 class Progress:
-    """Called with the rows read so far and in all; writes a line that replaces itself."""
+    """Called with the rows done so far and in all; writes a line that replaces itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, verb: str = "read") -> None:
+        self._verb = verb
         self._start = self._shown = time.monotonic()
         self._last = 0
 
@@ -28,15 +29,15 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
         elif now - self._shown >= 0.2:
             self._shown = now
-            sys.stderr.write(f"\r\x1b[K{line(done, total, now - self._start)}")
+            sys.stderr.write(f"\r\x1b[K{line(done, total, now - self._start, self._verb)}")
         else:
             return
         sys.stderr.flush()
 
 
-def line(done: int, total: int, seconds: float) -> str:
+def line(done: int, total: int, seconds: float, verb: str = "read") -> str:
     """'read 3,000,000 of 20,000,000 decisions (15%), 1,500,000 a second, 11 s left'."""
-    text = f"read {done:,} of {total:,} decisions ({done / total:.0%})"
+    text = f"{verb} {done:,} of {total:,} decisions ({done / total:.0%})"
     rate = done / seconds if seconds > 0.0 else 0.0
     if rate > 0.0:
         left = round((total - done) / rate)

@@ -78,6 +78,12 @@ def make_problem(examples: Examples, reading: str, model: str, seed: int) -> Pro
     return problem_of(train(examples, reading, seed), reading, model)
 
 
+def halves(m: int, seed: int) -> tuple[Ints, Ints]:
+    """The examples that train, and those that are decided upon."""
+    order = np.random.default_rng(seed).permutation(m)
+    return order[: m // 2], order[m // 2 :]
+
+
 class Trained(NamedTuple):
     """Probabilities of the test half by what was trained, and its labels."""
 
@@ -93,8 +99,7 @@ def train(examples: Examples, reading: str, seed: int) -> Trained:
     words = _parse(reading)
     X, y = examples[:2]
     K = int(y.max()) + 1
-    order = np.random.default_rng(seed).permutation(len(y))
-    half, test = order[: len(y) // 2], order[len(y) // 2 :]
+    half, test = halves(len(y), seed)
     size = len(half) // 10
 
     def probabilities(rows: Ints) -> Floats:

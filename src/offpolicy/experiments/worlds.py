@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpolicy.log import BanditLog
+from offpolicy.population import without_support
 from offpolicy.simulation import sample_actions
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
@@ -142,8 +143,7 @@ def _world(
 
 def _without_support(world: World) -> World:
     """The logger never takes an action to which it gave less than 4%."""
-    logging = np.where(world.logging < 0.04, 0.0, world.logging)
-    return replace(world, logging=logging / logging.sum(axis=1, keepdims=True))
+    return replace(world, logging=without_support(world.logging, world.logging < 0.04))
 
 
 def _revenue(mean: Floats, rng: np.random.Generator) -> Floats:
