@@ -20,7 +20,7 @@ EXPORTED = [
     "Mixture", "MonteCarlo", "OffpolicyError", "Policy", "Result", "SB", "SGDR", "SGIPS", "SNDR",
     "SNIPS", "SWITCH", "SWITCHDR", "Softmax", "Tabular", "Uniform", "__version__", "errors",
     "estimators", "evaluate", "parse", "policies", "simulate_bandit", "sweep", "testing",
-    "theory", "LogScan", "formats", "read_log",
+    "theory", "LogScan", "datasets", "formats", "read_log",
 ]  # fmt: skip
 
 HEAVY = ["sklearn", "numba", "duckdb", "scipy", "torch", "pyspark", "pandas", "matplotlib"]

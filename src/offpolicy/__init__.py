@@ -63,8 +63,8 @@ _HOME = {
     "OffpolicyError": "errors",
 }
 _MODULES = (
-    "betting", "bootstrap", "errors", "estimators", "formats", "intervals", "policies", "testing",
-    "theory",
+    "betting", "bootstrap", "datasets", "errors", "estimators", "formats", "intervals", "policies",
+    "testing", "theory",
 )  # fmt: skip
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from offpolicy import (
         betting,
         bootstrap,
+        datasets,
         errors,
         estimators,
         formats,

@@ -8,28 +8,17 @@ learn from the same 10% or from different ones.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from offpolicy.errors import ParameterError
+from offpolicy.datasets import Examples
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
 READINGS = ("standardised, same 10%", "standardised, different 10%", "raw, same 10%",
             "raw, different 10%")  # fmt: skip
 MODELS = ("indicator", "probability")
-
-
-class Examples(NamedTuple):
-    """Features and labels 0 … K − 1."""
-
-    X: Floats
-    y: Ints
 
 
 class Problem(NamedTuple):
@@ -46,29 +35,9 @@ class Problem(NamedTuple):
         return float(self.policy[np.arange(len(self.label)), self.label].mean())
 
 
-def read_examples(name: str) -> Examples:
-    """A data set from the folder named by ``OFFPOLICY_DATA`` (``uci/<name>.csv.gz``)."""
-    folder = os.environ.get("OFFPOLICY_DATA")
-    if not folder:
-        raise ParameterError(
-            "OFFPOLICY_DATA is not set: it names the folder that holds uci/<name>.csv.gz."
-        )
-    path = Path(folder) / "uci" / f"{name}.csv.gz"
-    if not path.is_file():
-        raise ParameterError(f"{path} does not exist; OFFPOLICY_DATA must hold uci/{name}.csv.gz.")
-    with gzip.open(path, "rt", newline="") as file:
-        head, *rows = csv.reader(file)
-    features = [j for j, column in enumerate(head) if column not in ("label", "split")]
-    label = head.index("label")
-    return Examples(
-        np.array([[float(row[j]) for j in features] for row in rows]),
-        np.array([int(row[label]) for row in rows], dtype=np.int64),
-    )
-
-
 def make_problem(examples: Examples, reading: str, model: str, seed: int) -> Problem:
     """Split, train, and predict the test half."""
-    X, y = examples
+    X, y = examples.X, examples.y
     K = int(y.max()) + 1
     order = np.random.default_rng(seed).permutation(len(y))
     train, test = order[: len(y) // 2], order[len(y) // 2 :]
