@@ -178,11 +178,11 @@ def _what_is_wrong(text: bytes, state: Ints, d: int) -> str:
     from offpolicy.formats import scanning
 
     word = text[state[scanning.FROM] : state[scanning.TO]].decode(errors="replace")
-    shown = f'"{word[:60]}"'
+    shown = f'"{word[:60]}"' if word else "the end of the line"
     number, last = word.partition(":")[0], state[scanning.LAST]
     sentences = {
         scanning.RELEVANCE: f"{shown} is not a number; a line begins with the relevance.",
-        scanning.NO_QID: f"after the relevance there must be qid:NUMBER, not {shown or 'the end'}.",
+        scanning.NO_QID: f"after the relevance there must be qid:NUMBER, not {shown}.",
         scanning.QID: f"{shown} does not name a query by a whole number of at most 18 digits.",
         scanning.PAIR: f"{shown} is not a feature and its value, such as 3:0.25.",
         scanning.NUMBER: f"{shown}: the value is not a number. Correct it or leave the line out.",

@@ -192,14 +192,14 @@ def scan(text, X, relevance, qid, late, state):
                 i += 1
             start = i
             if not (
-                i + 4 < stop
+                i + 3 < stop
                 and text[i] == 113 and text[i + 1] == 105 and text[i + 2] == 100
                 and text[i + 3] == _COLON
             ):  # fmt: skip
                 problem = NO_QID
                 break
             i += 4
-            below = text[i] == 45
+            below = i < stop and text[i] == 45
             if below:
                 i += 1
             begun = i
