@@ -70,6 +70,7 @@ def get(url: str, instead: str) -> bytes:
                 if body.tell() > LARGEST:
                     raise DatasetError(f"{url} gives more than {LARGEST:,} bytes. {instead}")
     except urllib.error.HTTPError as problem:
+        problem.close()
         raise DatasetError(f"{url} answers {problem.code} ({problem.reason}). {instead}") from None
     except (OSError, http.client.HTTPException) as problem:
         if body.tell():

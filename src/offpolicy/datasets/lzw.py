@@ -15,8 +15,8 @@ def unpack(packed: bytes, name: str) -> bytes:
     if len(packed) < 3 or packed[:2] != b"\x1f\x9d":
         raise DatasetError(f"{name} is not a file of Unix compress (.Z).")
     widest, blocks = packed[2] & 31, bool(packed[2] & 128)
-    if not 9 <= widest <= 16:
-        raise DatasetError(f"{name}: codes of {widest} bits; Unix compress writes 9 to 16.")
+    if not 10 <= widest <= 16:
+        raise DatasetError(f"{name}: codes of up to {widest} bits; 10 to 16 are read.")
     first = CLEAR + 1 if blocks else CLEAR
     table = [bytes([k]) for k in range(256)] + [b""] * (first - 256)
     out: list[bytes] = []
