@@ -725,7 +725,7 @@ def test_fetch(server, tiny, sample, nothing_here, capsys):
          fetching.sha256(sample)],
     ]  # fmt: skip
     assert [line.split(":")[0] for line in progress.splitlines()] == ["tiny+set.zip", "men.csv"]
-    assert run("fetch", "tiny")[1] == ""
+    assert run("fetch", "tiny") == ("".join(out.splitlines(True)[:2]), "tiny is here already.\n")
     assert "Name the data sets, or give --all." in fails(capsys, "fetch")
     assert "Name the data sets, or give --all." in fails(capsys, "fetch", "--all", "tiny")
     assert fails(capsys, "fetch", "MQ2008") == (
@@ -733,6 +733,15 @@ def test_fetch(server, tiny, sample, nothing_here, capsys):
         "microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/, and put "
         "it into ltr/MQ2008 of the folder that OFFPOLICY_DATA names.\n"
     )
+
+
+def test_what_can_be_fetched_is(server, tiny, sample, nothing_here):
+    server.answers.pop("/1/tiny+set.zip")
+    outcome = CliRunner().invoke(cli, ["datasets", "fetch", "tiny", "open-bandit/random/men"])
+    assert isinstance(outcome.exception, DatasetError)
+    assert str(outcome.exception) == "1 of 2 are missing: tiny."
+    assert "answers 404" in outcome.stderr
+    assert kept(nothing_here) == ["logs/obd/random_men.csv"]
 
 
 def test_fetch_all(server, monkeypatch, nothing_here):

@@ -49,7 +49,10 @@ def test_import_is_light():
     assert imported_by("import offpolicy").isdisjoint([*HEAVY, "numpy", "pyarrow"])
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["evaluate", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["evaluate", "--help"], ["datasets", "fetch", "--help"], ["--version"]],
+)
 def test_help_is_light(arguments):
     code = f"from offpolicy.cli import cli; cli.main({arguments}, standalone_mode=False)"
     assert imported_by(code).isdisjoint([*HEAVY, "numpy", "pyarrow"])

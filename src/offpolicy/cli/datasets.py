@@ -54,15 +54,29 @@ def fetch(names: tuple[str, ...], everything: bool) -> None:
     network.
     """
     from offpolicy.datasets import catalogue, finding
+    from offpolicy.errors import DatasetError
 
     if bool(names) == everything:
         raise click.UsageError("Name the data sets, or give --all.")
     if everything:
         names = (*catalogue.LABELLED, finding.GROUP)
     entries = [known for name in names for known in finding.named(name)]
+    missed = []
     for known in entries:
-        for path in finding.fetch(known.name):
+        if finding.find(known) is not None:
+            click.echo(f"{known.name} is here already.", err=True)
+        try:
+            paths = finding.fetch(known.name)
+        except DatasetError as problem:
+            if len(entries) == 1:
+                raise
+            click.echo(str(problem), err=True)
+            missed.append(known.name)
+            continue
+        for path in paths:
             click.echo(f"{known.name}\t{path}\t{_hash(path)}")
+    if missed:
+        raise DatasetError(f"{len(missed)} of {len(entries)} are missing: {', '.join(missed)}.")
 
 
 def _row(known: Entry) -> dict[str, Any]:
