@@ -136,6 +136,13 @@ def test_a_file_is_read(write):
     assert (found.X.dtype, found.offsets.dtype, found.qid.dtype) == (float, np.int64, np.int64)
 
 
+def test_numbers_left_to_float_land_where_they_belong(write):
+    long = "0.1234567890123456789012345"
+    found = letor.read(write(f"1e30 qid:1 2:1e-30\n2 qid:1 1:{long} 2:-{long}\n".encode()))
+    assert found.relevance.tolist() == [1e30, 2.0]
+    assert found.X.tolist() == [[0.0, 1e-30], [float(long), -float(long)]]
+
+
 def random_text(seed: int) -> str:
     rng = np.random.default_rng(seed)
     lines = []

@@ -57,7 +57,7 @@ def load(name: str, *, download: bool = False) -> Examples:
         contents = []
         for member, path in zip(known.members, where, strict=True):
             content = _content(path)
-            _check(content, member.sha256, str(path), instead)
+            fetching.check_hash(content, member.sha256, str(path), instead)
             contents.append(content)
         examples = from_members(known, contents, [str(path) for path in where])
     if known is not None:
@@ -79,7 +79,9 @@ def fetch(name: str) -> list[Path]:
     )
     contents = fetching.members(fetching.get(known.url, instead), names, known.url, instead)
     for member in known.members:
-        _check(contents[member.name], member.sha256, f"{known.url}, {member.name}", instead)
+        fetching.check_hash(
+            contents[member.name], member.sha256, f"{known.url}, {member.name}", instead
+        )
     official = [contents[member.name] for member in known.members]
     places = [f"{known.url}, {member.name}" for member in known.members]
     _check_shape(from_members(known, official, places), known, known.url)
@@ -175,10 +177,6 @@ def _content(path: Path) -> bytes:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, ValueError) as problem:
         raise DatasetError(f"{path} cannot be read ({problem}).") from None
-
-
-def _check(content: bytes, expected: str | None, what: str, instead: str) -> None:
-    fetching.check_hash(content, expected, what, instead)
 
 
 def _check_shape(examples: Examples, known: Labelled, where: str) -> None:
