@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import offpolicy as op
 import reference
 from offpolicy import theory
+from offpolicy.datasets import Examples
 from offpolicy.errors import ParameterError
 from offpolicy.experiments import accuracy, claims, evaluated, hindsight
 from offpolicy.experiments.accuracy import (
@@ -184,8 +185,6 @@ def test_every_reading_is_a_different_problem():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 600)
     X = rng.standard_normal((600, 4)) * [1.0, 5.0, 20.0, 0.1] + 2.0 * np.eye(4)[y]
-    from offpolicy.experiments.labelled import Examples
-
     problems = [make_problem(Examples(X, y), reading, "indicator", 0) for reading in ALL_READINGS]
     assert len(ALL_READINGS) == len({p.policy.tobytes() + p.prediction.tobytes() for p in problems})
     for reading, problem in zip(ALL_READINGS, problems, strict=True):
@@ -198,8 +197,6 @@ def test_every_reading_is_a_different_problem():
 
 @pytest.mark.parametrize("reading", ["rare", "raw, standardised, same 10%", ""])
 def test_a_reading_that_there_is_not(reading):
-    from offpolicy.experiments.labelled import Examples
-
     with pytest.raises(ParameterError, match="is not a reading of the set-up: write one of each"):
         train(Examples(np.zeros((40, 1)), np.arange(40) % 2), reading, 0)
 
@@ -342,15 +339,15 @@ def test_what_is_chosen_is_measured_against_the_best(monkeypatch):
 
 
 COMMAND = [
-    "reproduce", "evaluation", "--datasets", "glass", "--sizes", "50,100", "--repeats", "8",
+    "reproduce", "evaluation", "--datasets", "clouds", "--sizes", "50,100", "--repeats", "8",
     "--reading", "standardised, softmax, stochastic, same 10%", "--splits", "1",
     "--chosen-repeats", "2",
 ]  # fmt: skip
 
 
 @pytest.fixture
-def glass(tmp_path, monkeypatch):
-    """A made-up data set under the name of a real one."""
+def clouds(tmp_path, monkeypatch):
+    """A made-up data set where data sets are looked for."""
     import gzip
 
     rng = np.random.default_rng(0)
@@ -358,7 +355,7 @@ def glass(tmp_path, monkeypatch):
     X = rng.standard_normal((400, 2)) + 2.0 * np.eye(3)[y][:, :2]
     folder = tmp_path / "data" / "uci"
     folder.mkdir(parents=True)
-    with gzip.open(folder / "glass.csv.gz", "wt") as file:
+    with gzip.open(folder / "clouds.csv.gz", "wt") as file:
         file.write("a,b,label,split\n")
         file.writelines(f"{u},{v},{k},none\n" for (u, v), k in zip(X, y, strict=True))
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path / "data"))
@@ -375,28 +372,28 @@ def started(out: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_killed_and_gone_on_with_gives_equal_bytes(glass):
-    whole = started(glass / "whole")
+def test_killed_and_gone_on_with_gives_equal_bytes(clouds):
+    whole = started(clouds / "whole")
     text, _ = whole.communicate()
     assert whole.returncode == 0
-    killed = started(glass / "killed")
-    while len(list((glass / "killed" / "cells").glob("*.json"))) < 3:
+    killed = started(clouds / "killed")
+    while len(list((clouds / "killed" / "cells").glob("*.json"))) < 3:
         assert killed.poll() is None
         time.sleep(0.01)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
-    assert not (glass / "killed" / "results.json").exists()
-    kept = {path.name: path.stat().st_mtime_ns for path in (glass / "killed/cells").glob("*.json")}
-    again = started(glass / "killed")
+    assert not (clouds / "killed" / "results.json").exists()
+    kept = {path.name: path.stat().st_mtime_ns for path in (clouds / "killed/cells").glob("*.json")}
+    again = started(clouds / "killed")
     resumed, _ = again.communicate()
     assert again.returncode == 0
     assert resumed == text
     for name, when in kept.items():
-        assert (glass / "killed" / "cells" / name).stat().st_mtime_ns == when
-    files = sorted(path.name for path in (glass / "whole").iterdir() if path.is_file())
+        assert (clouds / "killed" / "cells" / name).stat().st_mtime_ns == when
+    files = sorted(path.name for path in (clouds / "whole").iterdir() if path.is_file())
     assert len(files) == 7
     for name in files:
-        assert (glass / "killed" / name).read_bytes() == (glass / "whole" / name).read_bytes()
+        assert (clouds / "killed" / name).read_bytes() == (clouds / "whole" / name).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -407,26 +404,26 @@ def test_killed_and_gone_on_with_gives_equal_bytes(glass):
         (["--reading", "odd"], "is not a reading of the set-up"),
     ],
 )
-def test_mistakes_are_told(glass, change, said):
+def test_mistakes_are_told(clouds, change, said):
     done = subprocess.run(
-        [sys.executable, "-m", "offpolicy", *COMMAND, "--out", str(glass / "out"), *change],
+        [sys.executable, "-m", "offpolicy", *COMMAND, "--out", str(clouds / "out"), *change],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 2
     assert said in done.stderr
-    assert not (glass / "out" / "results.json").exists()
+    assert not (clouds / "out" / "results.json").exists()
 
 
-def test_the_survey_holds_every_reading(glass):
+def test_the_survey_holds_every_reading(clouds):
     parts = [
         one
-        for part in accuracy.survey(glass / "cells", sets=["glass"], sizes=[100], splits=1)
+        for part in accuracy.survey(clouds / "cells", sets=["clouds"], sizes=[100], splits=1)
         for one in part
     ]
     assert sorted(one.reading for one in parts) == sorted(ALL_READINGS)
-    problem = accuracy.problem_from("glass", ALL_READINGS[5], 0)
+    problem = accuracy.problem_from("clouds", ALL_READINGS[5], 0)
     (same,) = (one for one in parts if one.reading == ALL_READINGS[5])
     assert same.accuracy[100].mse("CAB") == pytest.approx(exact(problem).at(100).mse("CAB"))
     for claim in CLAIMS:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.errors import ParameterError
+from offpolicy.errors import DatasetError
 from offpolicy.experiments import choosing, coverage
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.coverage import run_one
 from offpolicy.experiments.demo import ESTIMATORS, Demo, run_demo, save_demo
-from offpolicy.experiments.labelled import READINGS, make_problem, read_examples
+from offpolicy.experiments.labelled import READINGS, make_problem
 from offpolicy.experiments.theorems import MEMBERS, Row, compare_with_simulation, save, to_text
 from offpolicy.experiments.worlds import worlds
 
@@ -138,7 +138,7 @@ def small_data(tmp_path, monkeypatch):
 
 def test_labelled_data_become_problems(small_data):
     X, y = small_data
-    examples = read_examples("small")
+    examples = op.datasets.load("small")
     assert pytest.approx(X) == examples.X
     assert examples.y.tolist() == y.tolist()
     for reading in READINGS:
@@ -166,11 +166,10 @@ def test_chosen_parameters_are_measured_against_the_best(small_data):
 
 def test_a_missing_data_set_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.delenv("OFFPOLICY_DATA", raising=False)
-    with pytest.raises(ParameterError, match=r"^OFFPOLICY_DATA is not set: it names the folder"):
-        read_examples("letter")
-    monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
-    with pytest.raises(ParameterError, match=r"does not exist; OFFPOLICY_DATA must hold uci/"):
-        read_examples("letter")
+    monkeypatch.setenv("OFFPOLICY_CACHE", str(tmp_path))
+    (setting, *_) = choosing.settings(["letter"])
+    with pytest.raises(DatasetError, match='Run "offpolicy datasets fetch letter", or let'):
+        choosing.run_one(setting, 2)
 
 
 # -- cells -----------------------------------------------------------------------------------

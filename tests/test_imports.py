@@ -20,7 +20,7 @@ EXPORTED = [
     "Mixture", "MonteCarlo", "OffpolicyError", "Policy", "Result", "SB", "SGDR", "SGIPS", "SNDR",
     "SNIPS", "SWITCH", "SWITCHDR", "Softmax", "Tabular", "Uniform", "__version__", "errors",
     "estimators", "evaluate", "parse", "policies", "simulate_bandit", "sweep", "testing",
-    "theory", "LogScan", "formats", "read_log", "read_truth", "simulate_synthetic",
+    "theory", "LogScan", "datasets", "formats", "read_log", "read_truth", "simulate_synthetic",
 ]  # fmt: skip
 
 HEAVY = ["sklearn", "numba", "duckdb", "scipy", "torch", "pyspark", "pandas", "matplotlib"]
@@ -51,7 +51,13 @@ def test_import_is_light():
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["evaluate", "--help"], ["simulate", "synthetic", "--help"], ["--version"]],
+    [
+        ["--help"],
+        ["evaluate", "--help"],
+        ["simulate", "synthetic", "--help"],
+        ["datasets", "fetch", "--help"],
+        ["--version"],
+    ],
 )
 def test_help_is_light(arguments):
     code = f"from offpolicy.cli import cli; cli.main({arguments}, standalone_mode=False)"

@@ -17,8 +17,9 @@ from numpy.testing import assert_array_equal
 import offpolicy as op
 from offpolicy import recording
 from offpolicy.cli import cli
+from offpolicy.datasets import Examples, load
 from offpolicy.errors import LogError, ParameterError
-from offpolicy.experiments.labelled import Examples, make_problem, read_examples
+from offpolicy.experiments.labelled import make_problem
 from offpolicy.population import BLOCK
 from offpolicy.recording import Truth, write_log
 from offpolicy.synthetic import make_population
@@ -144,7 +145,7 @@ def toy(tmp_path_factory, monkeypatch) -> Examples:
         for i in range(600):
             a, b = rng.normal([2 * (i % 3 == 1), 2 * (i % 3 == 2)])
             file.write(f"{a},{b},{i % 3},none\n")
-    return read_examples("toy")
+    return load("toy")
 
 
 def test_labelled_data_are_the_paper_s_problem(out, toy):
@@ -230,7 +231,8 @@ def test_check_evaluate_compare_agree_with_the_truth(out):
             ["synthtic", "--actions", "3"],
             'There is no source "synthtic". Did you mean "synthetic"?',
         ),
-        (["letter"], 'There is no source "letter".'),
+        (["letters"], 'There is no source "letters". Did you mean "letter"?'),
+        (["letter"], 'Run "offpolicy datasets fetch letter"'),
         (["../digits"], 'There is no source "../digits"'),
         (["synthetic", "-n", "0"], "'-n': 0"),
         (["synthetic", "-n", "many"], "'-n': 'many'"),
@@ -246,8 +248,9 @@ def test_check_evaluate_compare_agree_with_the_truth(out):
     ],
     ids=str,
 )
-def test_mistakes_are_named_and_nothing_is_written(out, monkeypatch, words, text):
+def test_mistakes_are_named_and_nothing_is_written(out, monkeypatch, tmp_path_factory, words, text):
     monkeypatch.delenv("OFFPOLICY_DATA", raising=False)
+    monkeypatch.setenv("OFFPOLICY_CACHE", str(tmp_path_factory.mktemp("cache")))
     outcome = run(*words, "-o", out)
     assert outcome.exit_code != 0
     told = outcome.stderr + str(outcome.exception)

@@ -65,8 +65,8 @@ _HOME = {
     "OffpolicyError": "errors",
 }
 _MODULES = (
-    "betting", "bootstrap", "errors", "estimators", "formats", "intervals", "policies", "testing",
-    "theory",
+    "betting", "bootstrap", "datasets", "errors", "estimators", "formats", "intervals", "policies",
+    "testing", "theory",
 )  # fmt: skip
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from offpolicy import (
         betting,
         bootstrap,
+        datasets,
         errors,
         estimators,
         formats,

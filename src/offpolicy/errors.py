@@ -10,6 +10,7 @@ OffpolicyError
 │   └── MissingColumnError  the log lacks a column that the estimator needs
 ├── SupportError        the log says nothing about this policy
 ├── ResultError         a stored result cannot be read
+├── DatasetError        a data set is not at hand, or is not what it should be
 └── ParameterError      any other argument out of range
 ```
 
@@ -71,6 +72,10 @@ class SupportError(OffpolicyError):
 
 class ResultError(OffpolicyError, ValueError):
     """A stored result is damaged or of another version."""
+
+
+class DatasetError(OffpolicyError, ValueError):
+    """A data set is not at hand, or is not what it should be: the text says where to get it."""
 
 
 class ParameterError(OffpolicyError, ValueError):

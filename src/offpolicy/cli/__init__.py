@@ -20,6 +20,7 @@ _VERBS = {
     "compare": "Which of these policies is better, and is that certain?",
     "sweep": "The curve of an estimator over its parameter.",
     "simulate": "Write a log whose truth is known.",
+    "datasets": "Public data sets: list them, look them up, fetch them.",
     "demo": "Simulate a log and evaluate two policies against their known truth.",
     "reproduce": "The paper's theorems and experiments.",
 }

@@ -115,8 +115,8 @@ def _numbers(text: str) -> list[int]:
 def tuning(out: str, repeats: int, splits: int, jobs: int, datasets: str) -> None:
     """The parameter chosen from the log against the best one in hindsight, on labelled data.
 
-    Reads the data sets from the folder named by OFFPOLICY_DATA. If it is stopped, the same command
-    goes on where it was.
+    Reads the data sets from the folder named by OFFPOLICY_DATA, or from where "offpolicy datasets
+    fetch" put them. If it is stopped, the same command goes on where it was.
     """
     from offpolicy.experiments.choosing import run, save, settings, to_markdown
 

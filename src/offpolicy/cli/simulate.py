@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +13,7 @@ import click
 from offpolicy.cli.options import format_option
 
 if TYPE_CHECKING:
-    from offpolicy.experiments.labelled import Examples
+    from offpolicy.datasets import Examples
     from offpolicy.population import Population
 
 
@@ -30,7 +29,7 @@ class _Sources(click.Group):
                 [
                     ("synthetic", "A random problem, as hard as you like."),
                     ("digits", "Handwritten digits, which come with scikit-learn."),
-                    ("NAME", "A labelled data set: letter, satimage, … (OFFPOLICY_DATA)"),
+                    ("NAME", "A labelled data set: letter, satimage, … (offpolicy datasets list)"),
                 ]
             )
 
@@ -214,17 +213,23 @@ def _labelled_population(
 
 
 def _data_sets() -> list[str]:
-    """The names that `_examples` knows."""
-    folder = os.environ.get("OFFPOLICY_DATA")
-    found = Path(folder).glob("uci/*.csv.gz") if folder else []
-    return ["digits", *(path.name.removesuffix(".csv.gz") for path in found)]
+    """The names that `_examples` knows, at hand or not."""
+    from offpolicy.datasets import catalogue
+    from offpolicy.datasets.folders import roots
+
+    own = [path for root in roots() for path in root.glob("uci/*.csv.gz")]
+    return list(
+        dict.fromkeys(
+            ["digits", *catalogue.LABELLED, *(path.name.removesuffix(".csv.gz") for path in own)]
+        )
+    )
 
 
 def _examples(name: str) -> Examples:
-    from offpolicy.experiments.labelled import Examples, read_examples
+    from offpolicy.datasets import Examples, load
 
     if name != "digits":
-        return read_examples(name)
+        return load(name)
     from sklearn.datasets import load_digits
 
     return Examples(*load_digits(return_X_y=True))

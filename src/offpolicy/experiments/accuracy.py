@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from offpolicy.datasets import load
 from offpolicy.estimators import Estimator, parse
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.labelled import (
@@ -23,7 +24,6 @@ from offpolicy.experiments.labelled import (
     Problem,
     make_problem,
     problem_of,
-    read_examples,
     train,
 )
 from offpolicy.simulation import sample_actions
@@ -198,7 +198,7 @@ def problem_from(data: str, reading: str, seed: int, model: str = "indicator") -
     """The problem; the paper's reward model is the indicator of the predicted label."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # solvers that stop at their limit of iterations
-        return make_problem(read_examples(data), reading, model, seed)
+        return make_problem(load(data), reading, model, seed)
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def _training(reading: str) -> str:
 def _survey_cell(data: str, training: str, split: int) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # solvers that stop at their limit of iterations
-        trained = train(read_examples(data), training, split)
+        trained = train(load(data), training, split)
     return {
         reading: exact(problem_of(trained, reading, "indicator")).to_json()
         for reading in ALL_READINGS

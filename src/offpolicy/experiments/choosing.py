@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from offpolicy import datasets
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.cells import each_cell
-from offpolicy.experiments.labelled import MODELS, READINGS, Problem, make_problem, read_examples
+from offpolicy.experiments.labelled import MODELS, READINGS, Problem, make_problem
 from offpolicy.files import write_whole
 from offpolicy.log import BanditLog
 from offpolicy.simulation import sample_actions
@@ -95,7 +96,7 @@ def run_one(setting: Setting, repeats: int) -> Outcome:
     """Draw the logs of one setting and evaluate each by every method."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # solvers that stop at their limit of iterations
-        examples = read_examples(setting.data)
+        examples = datasets.load(setting.data)
         problem = make_problem(examples, setting.reading, setting.model, setting.split)
     truth = problem.value
     seed = [setting.split, setting.n, *map(ord, str(setting))]

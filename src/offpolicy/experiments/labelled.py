@@ -9,15 +9,12 @@ from the same 10% or from different ones.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import itertools
-import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from offpolicy.datasets import Examples
 from offpolicy.errors import ParameterError
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
@@ -32,13 +29,6 @@ _WORDS = (("raw", "standardised"), ("one-vs-rest", "softmax"), ("stochastic", "a
 ALL_READINGS = tuple(", ".join(words) for words in itertools.product(*_WORDS))
 
 
-class Examples(NamedTuple):
-    """Features and labels 0 … K − 1."""
-
-    X: Floats
-    y: Ints
-
-
 class Problem(NamedTuple):
     """A test half with everything known: probabilities and predictions are (m, K)."""
 
@@ -51,26 +41,6 @@ class Problem(NamedTuple):
     def value(self) -> float:
         """What the policy earns: its mean probability of the right label."""
         return float(self.policy[np.arange(len(self.label)), self.label].mean())
-
-
-def read_examples(name: str) -> Examples:
-    """A data set from the folder named by ``OFFPOLICY_DATA`` (``uci/<name>.csv.gz``)."""
-    folder = os.environ.get("OFFPOLICY_DATA")
-    if not folder:
-        raise ParameterError(
-            "OFFPOLICY_DATA is not set: it names the folder that holds uci/<name>.csv.gz."
-        )
-    path = Path(folder) / "uci" / f"{name}.csv.gz"
-    if not path.is_file():
-        raise ParameterError(f"{path} does not exist; OFFPOLICY_DATA must hold uci/{name}.csv.gz.")
-    with gzip.open(path, "rt", newline="") as file:
-        head, *rows = csv.reader(file)
-    features = [j for j, column in enumerate(head) if column not in ("label", "split")]
-    label = head.index("label")
-    return Examples(
-        np.array([[float(row[j]) for j in features] for row in rows]),
-        np.array([int(row[label]) for row in rows], dtype=np.int64),
-    )
 
 
 def make_problem(examples: Examples, reading: str, model: str, seed: int) -> Problem:
@@ -97,7 +67,7 @@ class Trained(NamedTuple):
 def train(examples: Examples, reading: str, seed: int) -> Trained:
     """All that may be needed of one split; only features and classifier of the reading matter."""
     words = _parse(reading)
-    X, y = examples[:2]
+    X, y = examples.X, examples.y
     K = int(y.max()) + 1
     half, test = halves(len(y), seed)
     size = len(half) // 10

@@ -1,0 +1,195 @@
+"""``offpolicy datasets``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from offpolicy.cli.options import as_tsv, format_option
+
+if TYPE_CHECKING:
+    from offpolicy.datasets.catalogue import Entry
+
+
+@click.group("datasets")
+def command() -> None:
+    """Public data sets: which there are, where they are, and how to get them."""
+
+
+@command.command("list")
+@format_option("table", "json", "tsv")
+def list_all(style: str) -> None:
+    """All data sets that are known, and where each was found."""
+    from offpolicy.datasets import catalogue
+
+    rows = [_row(known) for known in catalogue.entries().values()]
+    _show(rows, style)
+
+
+@command.command("info")
+@click.argument("name")
+@format_option("table", "json", "tsv")
+def info(name: str, style: str) -> None:
+    """Source, licence, files and shape of a data set."""
+    from offpolicy.datasets.finding import named
+
+    facts = [_facts(known) for known in named(name)]
+    if style == "json":
+        _show(facts, style)
+    elif style == "tsv":
+        _show([{"fact": key, "value": value} for one in facts for key, value in _flat(one)], style)
+    else:
+        click.echo("\n\n".join(_text(one) for one in facts))
+
+
+@command.command("fetch")
+@click.argument("names", metavar="NAME...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="all that may be fetched")
+def fetch(names: tuple[str, ...], everything: bool) -> None:
+    """Get data sets from their public source, into the cache.
+
+    Each file is compared with its known SHA-256; where none is known, its shape and class counts
+    are compared. What is at hand is not fetched again. This is the only command that uses the
+    network.
+    """
+    from offpolicy.datasets import catalogue, finding
+    from offpolicy.errors import DatasetError
+
+    if bool(names) == everything:
+        raise click.UsageError("Name the data sets, or give --all.")
+    if everything:
+        names = (*catalogue.LABELLED, finding.GROUP)
+    entries = [known for name in names for known in finding.named(name)]
+    missed = []
+    for known in entries:
+        if finding.find(known) is not None:
+            click.echo(f"{known.name} is here already.", err=True)
+        try:
+            paths = finding.fetch(known.name)
+        except DatasetError as problem:
+            if len(entries) == 1:
+                raise
+            click.echo(str(problem), err=True)
+            missed.append(known.name)
+            continue
+        for path in paths:
+            click.echo(f"{known.name}\t{path}\t{_hash(path)}")
+    if missed:
+        raise DatasetError(f"{len(missed)} of {len(entries)} are missing: {', '.join(missed)}.")
+
+
+def _row(known: Entry) -> dict[str, Any]:
+    from offpolicy.datasets import finding
+    from offpolicy.datasets.catalogue import Labelled, OpenBandit
+
+    if isinstance(known, Labelled):
+        width, classes = len(known.features), f"{len(known.labels)} classes"
+    elif isinstance(known, OpenBandit):
+        width, classes = 4, f"{known.items} items"
+    else:
+        width, classes = known.features, f"{known.grades} grades"
+    found = finding.find(known)
+    return {
+        "name": known.name,
+        "kind": known.kind,
+        "rows": known.rows,
+        "features": width,
+        "classes": classes,
+        "found": None if found is None else str(found[0] if len(found) == 1 else found[0].parent),
+    }
+
+
+def _show(rows: list[dict[str, Any]], style: str) -> None:
+    if style == "json":
+        import json
+
+        click.echo(json.dumps({"datasets": rows}, indent=1, ensure_ascii=False))
+    elif style == "tsv":
+        import pyarrow as pa
+
+        click.echo(as_tsv(pa.Table.from_pylist(rows)))
+    else:
+        head = ["name", "kind", "rows × features", "", "found"]
+        body = [
+            [row["name"], row["kind"], f"{row['rows']:,} × {row['features']}", row["classes"],
+             row["found"] or "not here"]
+            for row in rows
+        ]  # fmt: skip
+        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+        for line in [head, ["─" * width for width in widths[:-1]] + ["─" * 5], *body]:
+            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            click.echo("  ".join(cells).rstrip())
+
+
+def _facts(known: Entry) -> dict[str, Any]:
+    """All that is known of it, and of what is here."""
+    from offpolicy.datasets import finding
+    from offpolicy.datasets.catalogue import Labelled, OpenBandit
+
+    row = _row(known)
+    facts: dict[str, Any] = {
+        "name": known.name,
+        "kind": known.kind,
+        "shape": f"{known.rows:,} × {row['features']}, {row['classes']}",
+        "source": known.page,
+        "licence": known.licence,
+        "citation": known.citation,
+        "files": {},
+        "found": [str(path) for path in finding.find(known) or []],
+    }
+    if isinstance(known, Labelled):
+        facts["download"] = known.url
+        facts["citation"] += f", https://doi.org/{known.doi}"
+        facts["files"] = {member.name: member.sha256 for member in known.members}
+        if facts["found"]:
+            facts["counts"] = _counts(known.name)
+    elif isinstance(known, OpenBandit):
+        facts["download"] = known.url
+        facts["files"] = {f"{known.campaign}.csv": known.sha256}
+    else:
+        facts["queries"] = known.queries
+    return facts
+
+
+def _counts(name: str) -> dict[str, int]:
+    import numpy as np
+
+    from offpolicy.datasets import load
+
+    examples = load(name)
+    counts = np.bincount(examples.y, minlength=len(examples.classes)).tolist()
+    return dict(zip(examples.classes, counts, strict=True))
+
+
+def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """One line a fact, several where it holds several."""
+    lines = []
+    for key, value in facts.items():
+        if key == "files":
+            lines += [
+                ("file", f"{name}  {sha or '(no SHA-256 known)'}") for name, sha in value.items()
+            ]
+        elif key == "found":
+            lines += [("found", path) for path in value] or [("found", "not here")]
+        elif key == "counts":
+            lines.append(("counts", ", ".join(f"{name} {n:,}" for name, n in value.items())))
+        elif key == "queries":
+            lines.append(("queries", f"{value:,}"))
+        else:
+            lines.append((key, str(value)))
+    return lines
+
+
+def _text(facts: dict[str, Any]) -> str:
+    return "\n".join(f"{key:9} {value}" for key, value in _flat(facts))
+
+
+def _hash(path: Any) -> str:
+    """Of the file's content, unpacked."""
+    import gzip
+
+    from offpolicy.datasets.fetching import sha256
+
+    content = path.read_bytes()
+    return sha256(gzip.decompress(content) if path.suffix == ".gz" else content)
