@@ -27,8 +27,15 @@ def each_cell(
         done = (_run(*item) for item in work)
         yield from _in_order(kept, missing, done)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_one_thread) as pool:
         yield from _in_order(kept, missing, pool.map(_run, *zip(*work, strict=True)))
+
+
+def _one_thread() -> None:
+    """Processes that each use all cores for their matrices would wait for one another."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
 
 
 def _in_order(kept: Sequence[Path], missing: Sequence[int], done: Iterator[Path]) -> Iterator[Any]:

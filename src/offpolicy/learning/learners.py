@@ -1,0 +1,190 @@
+r"""`SoftmaxLearner`: policies :math:`\pi_w(y|x) \propto \exp(w\cdot\phi(x, y))` from a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, NamedTuple, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy.errors import LogError, ParameterError, did_you_mean
+from offpolicy.estimators import Estimator
+from offpolicy.inputs import need_log
+from offpolicy.learning.minimising import Minimum, minimise
+from offpolicy.learning.objectives import need_differentiable
+from offpolicy.learning.tasks import Task
+from offpolicy.log import BanditLog
+from offpolicy.weights import Floats
+
+STARTS = ("model", "logger", "zero", "random")
+Progress = Callable[[int, float], None]
+
+
+class Report(NamedTuple):
+    """How the search for the weights ended."""
+
+    value: float
+    """What the objective says of the learned policy, on the data it was learned from, less all
+    penalties."""
+    steps: int
+    converged: bool
+    message: str
+    start: str
+
+
+@final
+@dataclass(eq=False)
+class SoftmaxLearner:
+    """Learns a softmax policy that maximises an estimator of its value.
+
+    Parameters
+    ----------
+    estimator : str or Estimator
+        The objective: any sub-differentiable member, with its parameter.
+    features : "linear" or "kernel"
+        Standardised contexts, or a Nyström map of an RBF kernel on ``centres`` of them with the
+        width ``gamma``.
+    l2, model_l2 : float
+        Penalties on squared weights of policy and reward model, in units of the features' mean
+        square.
+    penalty : float
+        POEM's: so many standard errors of the estimate are taken off it.
+    baseline : float
+        Taken off every reward in the objective (BanditNet's Lagrange multiplier). Doubly robust
+        objectives do not change with it.
+    start : "model", "logger", "zero" or "random"
+        Where the search begins: at the reward model's scores, at a policy like the logger's, at
+        the uniform policy, or at random weights.
+    starts : int
+        How many random weights to try; the best end counts.
+    folds : int
+        The reward model of a decision is fitted without its fold. Decisions of one cluster, or
+        with the same context, share theirs.
+    """
+
+    estimator: str | Estimator = "CAB-DR(M=30)"
+    _: KW_ONLY
+    features: str = "linear"
+    centres: int = 1000
+    gamma: float = 1.0
+    l2: float = 3e-7
+    model_l2: float = 3e-6
+    penalty: float = 0.0
+    baseline: float = 0.0
+    start: str = "model"
+    starts: int = 1
+    folds: int = 3
+    max_iter: int = 300
+    tol: float = 1e-8
+    seed: int = 0
+
+    # -- scikit-learn's conventions ----------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters by name."""
+        known = [item.name for item in fields(self)]
+        for name, value in params.items():
+            if name not in known:
+                raise ParameterError(
+                    f'SoftmaxLearner has no parameter "{name}".{did_you_mean(name, known)} The '
+                    f"parameters are {', '.join(known)}."
+                )
+            setattr(self, name, value)
+        return self
+
+    def fit(
+        self,
+        log: BanditLog,
+        *,
+        prediction: Any = None,
+        known: tuple[ArrayLike, ArrayLike] | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from a log in memory.
+
+        Parameters
+        ----------
+        log : BanditLog
+            With context (and names of its actions), or with candidate_features.
+        prediction : optional
+            A reward model, as in `evaluate`; without one, one is fitted, cross-fitted.
+        known : (X, rewards), optional
+            Contexts for which the rewards of all actions are known, (m, d) and (m, K). They count
+            in the reward model, and in the objective as much as logged decisions do.
+        progress : callable, optional
+            Told each step and the value reached.
+        """
+        need_log(log)
+        member = self._check()
+        if not log.candidates_known:
+            raise LogError("This log lists only what was chosen; a policy needs all candidates.")
+        task = Task.of(self, member, log, prediction, known)
+        ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
+        name, end = min(ends, key=lambda one: one[1].loss)
+        self.policy_ = task.policy(end.w)
+        self.report_ = Report(
+            -end.loss * task.scale.span, end.steps, end.converged, end.message, name
+        )
+        self.classes_ = None if log.actions is None else np.array(log.actions)
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Probabilities of the actions (``classes_``) for each context: (n, K)."""
+        self._need_fitted()
+        return self.policy_.of_contexts(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The likeliest action for each context."""
+        assert self.classes_ is not None
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        """π of every candidate of ``log``, flat: the learner is a policy."""
+        self._need_fitted()
+        return self.policy_.probabilities(log)
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _check(self) -> Estimator:
+        if self.start not in STARTS:
+            raise ParameterError(f'start is "{self.start}"; it can be {", ".join(STARTS)}.')
+        for name in ("l2", "model_l2", "penalty"):
+            if not getattr(self, name) >= 0.0:
+                raise ParameterError(f"{name} is {getattr(self, name)}; it must be 0 or more.")
+        for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1)):
+            if not getattr(self, name) >= least:
+                raise ParameterError(
+                    f"{name} is {getattr(self, name)}; it must be {least} or more."
+                )
+        return need_differentiable(self.estimator)
+
+    def _need_fitted(self) -> None:
+        if not hasattr(self, "policy_"):
+            raise ParameterError("This SoftmaxLearner is not fitted yet: call fit(log) first.")
+
+    def _starting(self, task: Task) -> list[tuple[str, Floats]]:
+        rng = np.random.default_rng([self.seed, 2])
+        size = task.scores.size
+        if self.start == "random":
+            return [(f"random {k}", 0.1 * rng.standard_normal(size)) for k in range(self.starts)]
+        if self.start == "logger":
+            return [("logger", task.like_the_logger())]
+        if self.start == "model" and task.model_start is not None:
+            return [("model", task.model_start)]
+        return [("zero", np.zeros(size))]
+
+    def _search(self, task: Task, w: Floats, progress: Progress | None) -> Minimum:
+        told = None
+        if progress is not None:
+            span = task.scale.span
+
+            def told(step: int, loss: float) -> None:
+                progress(step, -loss * span)
+
+        return minimise(task.loss, w, most_steps=self.max_iter, tolerance=self.tol, each_step=told)

@@ -1,0 +1,60 @@
+"""L-BFGS, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy.weights import Floats
+
+Loss = Callable[[Floats], tuple[float, Floats]]
+
+
+class Minimum(NamedTuple):
+    """Where the search ended, and why."""
+
+    w: Floats
+    loss: float
+    steps: int
+    converged: bool
+    message: str
+
+
+def minimise(
+    loss: Loss,
+    start: Floats,
+    *,
+    most_steps: int = 200,
+    tolerance: float = 1e-8,
+    each_step: Callable[[int, float], None] | None = None,
+) -> Minimum:
+    """From ``start`` down; ``each_step`` is told the step and the loss."""
+    from scipy.optimize import minimize
+
+    last, step = [np.inf], [0]
+
+    def counted(w: Floats) -> tuple[float, Floats]:
+        value, gradient = loss(w)
+        last[0] = value
+        return value, gradient
+
+    def told(_: Floats) -> None:
+        step[0] += 1
+        if each_step is not None:
+            each_step(step[0], last[0])
+
+    found = minimize(
+        counted,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=told,
+        options={"maxiter": most_steps, "maxcor": 10, "ftol": tolerance, "gtol": 1e-7,
+                 "maxfun": 3 * most_steps},
+    )  # fmt: skip
+    return Minimum(
+        np.asarray(found.x), float(found.fun), int(found.nit), bool(found.success),
+        str(found.message),
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""The policy that was learned: features and weights, and nothing of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy.errors import PolicyError
+from offpolicy.learning.features import FeatureMap
+from offpolicy.learning.preparing import numeric
+from offpolicy.learning.scores import Dense, Ragged
+from offpolicy.log import BanditLog
+from offpolicy.softmax import Ints
+from offpolicy.weights import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSoftmax:
+    """π(y|x) ∝ exp(W[y]·φ(x) + v·f(x, y)); either part may be absent."""
+
+    actions: tuple[Hashable, ...] | None
+    map: FeatureMap | None
+    weights: Floats | None
+    """(K, d)."""
+    candidate_map: FeatureMap | None = None
+    candidate_weights: Floats | None = None
+
+    def of_contexts(self, X: ArrayLike) -> Floats:
+        """Where every action is a candidate: (n, K)."""
+        if self.map is None or self.weights is None or self.candidate_weights is not None:
+            raise PolicyError(
+                "This policy looks at features of the candidates; ask for probabilities(log)."
+            )
+        context = self._contexts(X)
+        dense = Dense(self.map(context), len(self.weights))
+        pi = dense.probabilities(self.weights.reshape(-1)).T.astype(np.float64)
+        return np.asarray(pi / pi.sum(axis=1, keepdims=True))
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        """π of every candidate, flat."""
+        phi = code = features = None
+        parts = []
+        if self.map is not None:
+            assert self.weights is not None
+            if log.context is None:
+                raise PolicyError("The learned policy needs a log with context.")
+            phi, code = self.map(self._contexts(log.context)), self._codes(log)
+            parts.append(self.weights.reshape(-1))
+        if self.candidate_map is not None:
+            assert self.candidate_weights is not None
+            if log.candidate_features is None:
+                raise PolicyError("The learned policy needs a log with candidate_features.")
+            flat = log.candidate_features.reshape(int(log.offsets[-1]), -1)
+            own = numeric(flat, "candidate_features")
+            _need_width(own.shape[1], self.candidate_map.inputs, "candidate_features")
+            features = self.candidate_map(own)[:, :-1]
+            parts.append(self.candidate_weights)
+        scores = Ragged(
+            log.offsets, phi=phi, code=code, actions=len(self.actions or ()), features=features
+        )
+        return scores.probabilities(np.concatenate(parts))
+
+    def _contexts(self, X: ArrayLike) -> Floats:
+        assert self.map is not None
+        context = numeric(X, "context")
+        _need_width(context.shape[1], self.map.inputs, "context")
+        return context
+
+    def _codes(self, log: BanditLog) -> Ints:
+        """For each candidate, the row of the weights."""
+        if log.actions is None:
+            raise PolicyError(
+                "The learned policy needs to know which action each candidate is: give candidate= "
+                "(names) when making the log."
+            )
+        assert self.actions is not None
+        place = {name: k for k, name in enumerate(self.actions)}
+        own = np.array([place.get(name, -1) for name in log.actions], dtype=np.int64)
+        if (own < 0).any():
+            name = log.actions[int(np.argmax(own < 0))]
+            raise PolicyError(
+                f"The learned policy does not know action {name!r}: it was not in the log that it "
+                f"was learned from. Its actions are {list(self.actions)[:10]}."
+            )
+        return own[log.candidate_codes()]
+
+
+def _need_width(found: int, expected: int, column: str) -> None:
+    if found != expected:
+        raise PolicyError(
+            f"{column} has {found} columns, but the policy was learned with {expected}."
+        )

@@ -1,0 +1,270 @@
+"""A log made ready to be learned from: features, reward model, objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy import validation as check
+from offpolicy.design import chosen_codes
+from offpolicy.errors import LogError, ParameterError
+from offpolicy.estimators import Estimator
+from offpolicy.learning import rewards
+from offpolicy.learning.features import FeatureMap, Singles
+from offpolicy.learning.rewards import Evidence, Known
+from offpolicy.learning.risks import DenseRisk, Observed, RaggedRisk, Risk
+from offpolicy.learning.scores import Dense, Ragged, Scores
+from offpolicy.log import BanditLog
+from offpolicy.softmax import Ints, decision_of_candidate
+from offpolicy.validation import check_finite
+from offpolicy.weights import Floats
+
+_LARGEST_WEIGHT = 30.0
+_MARGIN = 1e-3
+
+
+class Scale(NamedTuple):
+    """Rewards, scaled to 0 … 1."""
+
+    low: float
+    span: float
+
+    def down(self, reward: Any) -> Any:
+        return (reward - self.low) / self.span
+
+    def up(self, scaled: Any) -> Any:
+        return self.low + self.span * scaled
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """What policy and reward model see of the candidates.
+
+    Either ``phi`` (of the context, with weights for each action) or ``features`` (of the
+    candidate, with weights for all), or both.
+    """
+
+    map: FeatureMap | None
+    phi: Singles | None
+    candidate_map: FeatureMap | None
+    features: Singles | None
+
+    @classmethod
+    def of(cls, log: BanditLog, known: Floats | None, **kind: Any) -> Views:
+        """Standardised over the log, and over the contexts with known rewards."""
+        context, own = None, log.candidate_features
+        if log.actions is not None and log.context is not None:
+            context = numeric(log.context, "context")
+        if context is None and own is None:
+            raise LogError(
+                "There is nothing to learn from: give the log context= and the names of its "
+                "actions, or candidate_features=."
+            )
+        mapped = phi = candidate_map = features = None
+        if context is not None:
+            everything = context if known is None else np.vstack([context, known])
+            mapped = FeatureMap.fit(everything, **kind)
+            phi = mapped(context)
+        if own is not None:
+            flat = numeric(own.reshape(int(log.offsets[-1]), -1), "candidate_features")
+            candidate_map = FeatureMap.fit(flat, **kind)
+            # A feature that is 1 for every candidate changes no choice.
+            features = candidate_map(flat)[:, :-1]
+        return cls(mapped, phi, candidate_map, features)
+
+
+def numeric(values: Any, column: str) -> Floats:
+    """Numbers, all of them finite, in columns."""
+    array = check.as_floats(values, column)
+    array = array.reshape(len(array), -1)
+    check_finite(array, column)
+    return array
+
+
+def scale_of(log: BanditLog, known: Floats | None) -> Scale:
+    """From the least to the largest reward."""
+    least, largest = float(log.reward.min()), float(log.reward.max())
+    if known is not None:
+        least, largest = min(least, float(known.min())), max(largest, float(known.max()))
+    if least == largest:
+        raise LogError(
+            f"Every reward is {least:g}: all policies are as good, and nothing can be learned."
+        )
+    return Scale(least, largest - least)
+
+
+def known_rewards(
+    log: BanditLog, given: tuple[ArrayLike, ArrayLike] | None
+) -> tuple[Floats, Floats] | None:
+    """Contexts and the rewards of all actions, checked: (m, d) and (m, K)."""
+    if given is None:
+        return None
+    if log.actions is None or log.context is None:
+        raise ParameterError("known rewards need a log with context and names of its actions.")
+    X, R = numeric(given[0], "known contexts"), check.as_floats(given[1], "known rewards")
+    shape = (len(X), len(log.actions))
+    if R.shape != shape or not len(X):
+        raise ParameterError(
+            f"known rewards have shape {R.shape}; they must be {shape}: one for each action of "
+            f"each context."
+        )
+    check_finite(R.reshape(-1), "known rewards", "", ParameterError)
+    if X.shape[1] != log.context.reshape(len(log), -1).shape[1]:
+        raise ParameterError(
+            f"known contexts have {X.shape[1]} columns, and the log's {log.context.shape[1]}."
+        )
+    return X, R
+
+
+def folds_of(log: BanditLog, folds: int, rng: np.random.Generator) -> Ints:
+    """A fold for every decision; those of one cluster, or with the same context, share it."""
+    if log.cluster is not None:
+        _, group = np.unique(log.cluster, return_inverse=True)
+    elif log.context is not None:
+        rows = np.ascontiguousarray(numeric(log.context, "context"))
+        view = rows.view([("", rows.dtype)] * rows.shape[1]).reshape(-1)
+        _, group = np.unique(view, return_inverse=True)
+    else:
+        group = np.arange(len(log))
+    return np.asarray(rng.permutation(int(group.max()) + 1) % folds)[group]
+
+
+# -- the reward model ------------------------------------------------------------------------
+
+
+class Modelled(NamedTuple):
+    """δ̂ of every candidate, flat, in the log's units, and the weights of the model of all rows."""
+
+    delta_hat: Floats
+    per_action: Floats | None
+    shared: Floats | None
+
+
+def fit_model(
+    log: BanditLog,
+    views: Views,
+    known: tuple[Floats, Floats] | None,
+    scale: Scale,
+    *,
+    l2: float,
+    folds: int,
+    rng: np.random.Generator,
+) -> Modelled:
+    """Cross-fitted; on the context, with weights for each action, if there are names."""
+    reward = scale.down(log.reward)
+    weight = np.ones(len(log)) if log.row_weight is None else log.row_weight / log.row_weight.mean()
+    base = _base(log, reward, known, scale)
+    fold = folds_of(log, folds, rng)
+    if views.phi is not None:
+        assert log.actions is not None
+        phi, code, K = views.phi, chosen_codes(log), len(log.actions)
+        extra = None
+        if known is not None:
+            assert views.map is not None
+            extra = Known(views.map(known[0]), scale.down(known[1]).T.astype(np.float32))
+        every_phi, every_code = views.phi, log.candidate_codes()
+    else:
+        assert views.features is not None
+        ones = np.ones((len(views.features), 1), dtype=np.float32)
+        every_phi = np.hstack([views.features, ones])
+        phi, code, K, extra = every_phi[log.chosen_index], np.zeros(len(log), np.int64), 1, None
+        every_code = np.zeros(len(every_phi), dtype=np.int64)
+    penalty = l2 * mean_square(phi)
+
+    def fitted(rows: Any, start: Floats | None) -> Floats:
+        part = Evidence.of(phi[rows], code[rows], reward[rows], weight[rows], K)
+        return rewards.fit(part, extra, l2=penalty, base=base, start=start)
+
+    whole = fitted(slice(None), None)
+    decision = decision_of_candidate(log.offsets)
+    flat = np.empty(int(log.offsets[-1]))
+    for k in range(folds):
+        mine = fold == k
+        if not mine.any():
+            continue
+        W = whole if mine.all() else fitted(~mine, whole)
+        at = np.flatnonzero(mine[decision])
+        if views.phi is not None:
+            rows = np.flatnonzero(mine)
+            table = rewards.predicted(W, every_phi[rows], base)
+            place = np.empty(len(log), dtype=np.int64)
+            place[rows] = np.arange(len(rows))
+            flat[at] = table[every_code[at], place[decision[at]]]
+        else:
+            flat[at] = rewards.predicted(W, every_phi[at], base)[0]
+    found = np.asarray(scale.up(flat), dtype=np.float64)
+    if views.phi is not None:
+        return Modelled(found, whole, None)
+    return Modelled(found, None, whole[0, :-1])
+
+
+def _base(
+    log: BanditLog, reward: Floats, known: tuple[Floats, Floats] | None, scale: Scale
+) -> float:
+    """The logit of what a random action earns: self-normalised, weights clipped."""
+    propensity = np.ones(len(log)) if log.propensity is None else log.propensity
+    weight = np.minimum(1.0 / (np.diff(log.offsets) * propensity), _LARGEST_WEIGHT)
+    mean = float((weight * reward).sum() / weight.sum())
+    if known is not None:
+        mean = float(scale.down(known[1]).mean())
+    mean = min(max(mean, _MARGIN), 1.0 - _MARGIN)
+    return float(np.log(mean / (1.0 - mean)))
+
+
+def mean_square(phi: Singles) -> float:
+    """Of all features but the last, summed over features: the scale of the penalties."""
+    return max(float((phi[:, :-1].astype(np.float64) ** 2).sum(axis=1).mean()), 1e-12)
+
+
+# -- the objective -----------------------------------------------------------------------------
+
+
+def is_dense(log: BanditLog, views: Views) -> bool:
+    """Whether every decision has all actions, and weights are for each action only."""
+    return views.features is None and log.candidate is None and log.has_equal_lengths
+
+
+def scores_of(log: BanditLog, views: Views, known: Singles | None) -> Scores:
+    """The policy's scores on the log, and on contexts with known rewards."""
+    if is_dense(log, views):
+        assert views.phi is not None
+        assert log.actions is not None
+        phi = views.phi if known is None else np.vstack([views.phi, known])
+        return Dense(phi, len(log.actions))
+    return Ragged(
+        log.offsets,
+        phi=views.phi,
+        code=None if views.phi is None else log.candidate_codes(),
+        actions=0 if views.phi is None else len(log.actions or ()),
+        features=views.features,
+    )
+
+
+def risk_of(
+    member: Estimator,
+    log: BanditLog,
+    views: Views,
+    delta_hat: Floats | None,
+    known: Floats | None,
+    *,
+    penalty: float,
+) -> Risk:
+    """The objective, in whatever units rewards and predictions are; ``known`` is (m, K)."""
+    observed = Observed.of(log, delta_hat)
+    if not is_dense(log, views):
+        return RaggedRisk(member, observed, log, delta_hat, penalty)
+    n, K = len(log), len(log.actions or ())
+    table: Singles | None = None
+    if delta_hat is not None or known is not None:
+        table = np.zeros((K, n + (0 if known is None else len(known))), dtype=np.float32)
+        if delta_hat is not None:
+            table[:, :n] = delta_hat.reshape(n, K).T
+        if known is not None:
+            table[:, n:] = known.T
+    logging = None
+    if log.logging is not None:
+        logging = np.ascontiguousarray(log.logging.reshape(n, K).T, dtype=np.float32)
+    return DenseRisk(member, observed, log.chosen, table, logging, penalty)

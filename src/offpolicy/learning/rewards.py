@@ -1,0 +1,112 @@
+r"""The learner's own reward model: for each action a sigmoid of a linear score, on its features.
+
+.. math:: \hat\delta(x, y) = low + (high - low)\,\sigma(b + w_y \cdot \phi(x))
+
+Fitted by (quasi-)likelihood on what was logged, and on contexts for which the rewards of all
+actions are known, if there are any. b is where an action of which nothing is known stays: what a
+random action earns. The scores w are where the policy's start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpolicy.learning.features import Singles
+from offpolicy.learning.minimising import minimise
+from offpolicy.softmax import Ints
+from offpolicy.weights import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Contexts for which the rewards of all actions are known."""
+
+    phi: Singles
+    """(m, d)."""
+    reward: Singles
+    """(K, m), scaled to 0 … 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What was logged, ordered by action."""
+
+    phi: Singles
+    reward: Singles
+    weight: Singles
+    bounds: Ints
+    """Action k has the rows ``bounds[k] : bounds[k + 1]``."""
+
+    @classmethod
+    def of(
+        cls, phi: Singles, action: Ints, reward: Floats, weight: Floats, actions: int
+    ) -> Evidence:
+        order = np.argsort(action, kind="stable")
+        bounds = np.searchsorted(action[order], np.arange(actions + 1))
+        return cls(
+            np.ascontiguousarray(phi[order]),
+            reward[order].astype(np.float32),
+            weight[order].astype(np.float32),
+            bounds,
+        )
+
+
+def fit(
+    evidence: Evidence,
+    known: Known | None,
+    *,
+    l2: float,
+    base: float = 0.0,
+    start: Floats | None = None,
+    most_steps: int = 200,
+) -> Floats:
+    """The weights (K, d); ``l2`` is per row, on all features but the last, which is 1."""
+    K, d = len(evidence.bounds) - 1, evidence.phi.shape[1]
+    total = float(evidence.weight.sum()) + (0 if known is None else known.phi.shape[0])
+
+    def loss(w: Floats) -> tuple[float, Floats]:
+        W = w.reshape(K, d)
+        single = W.astype(np.float32)
+        score = np.empty(len(evidence.reward), dtype=np.float32)
+        for k in range(K):
+            rows = slice(evidence.bounds[k], evidence.bounds[k + 1])
+            np.dot(evidence.phi[rows], single[k], out=score[rows])
+        score += np.float32(base)
+        value, off = _likelihood(score, evidence.reward)
+        off *= evidence.weight
+        sum_ = float((value * evidence.weight).sum(dtype=np.float64))
+        gradient = np.empty((K, d))
+        for k in range(K):
+            rows = slice(evidence.bounds[k], evidence.bounds[k + 1])
+            gradient[k] = off[rows] @ evidence.phi[rows]
+        if known is not None:
+            value, off = _likelihood(single @ known.phi.T + np.float32(base), known.reward)
+            sum_ += float(value.sum(dtype=np.float64))
+            gradient += off @ known.phi
+        gradient /= total
+        gradient[:, :-1] += l2 * W[:, :-1]
+        return sum_ / total + 0.5 * l2 * float((W[:, :-1] ** 2).sum()), gradient.reshape(-1)
+
+    first = np.zeros(K * d) if start is None else start.reshape(-1)
+    return minimise(loss, first, most_steps=most_steps).w.reshape(K, d)
+
+
+def _likelihood(score: Singles, reward: Singles) -> tuple[Singles, Singles]:
+    """log(1 + eˢ) − r·s, and its slope σ(s) − r."""
+    size = np.exp(-np.abs(score))
+    value = np.maximum(score, np.float32(0.0)) + np.log1p(size) - reward * score
+    return value, _sigmoid(score, size) - reward
+
+
+def _sigmoid(score: Singles, size: Singles) -> Singles:
+    """``size`` is e^{−|score|}."""
+    one = np.float32(1.0)
+    return np.asarray(np.where(score >= 0.0, one, size) / (one + size), dtype=np.float32)
+
+
+def predicted(W: Floats, phi: Singles, base: float = 0.0) -> Singles:
+    """σ(b + W φ), class-major: (K, n)."""
+    score = W.astype(np.float32) @ phi.T + np.float32(base)
+    return _sigmoid(score, np.exp(-np.abs(score)))

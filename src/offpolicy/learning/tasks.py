@@ -1,0 +1,169 @@
+"""What a learner has to solve: a loss in the weights, and where to begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy.errors import PredictionError
+from offpolicy.estimators import Estimator
+from offpolicy.evaluation import choose_estimators
+from offpolicy.inputs import resolve_prediction
+from offpolicy.learning import preparing
+from offpolicy.learning.minimising import minimise
+from offpolicy.learning.policy import LinearSoftmax
+from offpolicy.learning.preparing import Scale, Views
+from offpolicy.learning.risks import Risk
+from offpolicy.learning.scores import Dense, Scores
+from offpolicy.log import BanditLog
+from offpolicy.validation import check_finite
+from offpolicy.weights import Floats
+
+
+class Settings(Protocol):
+    """What a task asks of a learner."""
+
+    features: str
+    centres: int
+    gamma: float
+    l2: float
+    model_l2: float
+    penalty: float
+    baseline: float
+    start: str
+    folds: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The loss is −(objective − penalties), in units of the span of the rewards."""
+
+    log: BanditLog
+    views: Views
+    scores: Scores
+    risk: Risk
+    scale: Scale
+    l2: Floats
+    """For each weight."""
+    model_start: Floats | None
+
+    @classmethod
+    def of(
+        cls,
+        learner: Settings,
+        member: Estimator,
+        log: BanditLog,
+        prediction: Any,
+        known: tuple[ArrayLike, ArrayLike] | None,
+    ) -> Task:
+        """Checks the log, trains a reward model if one is needed, and sets up the objective."""
+        given = preparing.known_rewards(log, known)
+        scale = preparing.scale_of(log, None if given is None else given[1])
+        views = Views.of(
+            log, None if given is None else given[0],
+            kind=learner.features, centres=learner.centres, gamma=learner.gamma,
+            rng=np.random.default_rng([learner.seed, 0]),
+        )  # fmt: skip
+        delta_hat = resolve_prediction(log, prediction)
+        if delta_hat is not None:
+            check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
+        have = {"policy", "prediction"}
+        have |= {"propensity"} if log.propensity is not None else set()
+        have |= {"logging"} if log.logging is not None else set()
+        choose_estimators([member], frozenset(have))
+        start = None
+        needs = "prediction" in member.needs and delta_hat is None
+        if needs or learner.start == "model":
+            model = preparing.fit_model(
+                log, views, given, scale, l2=learner.model_l2, folds=learner.folds,
+                rng=np.random.default_rng([learner.seed, 1]),
+            )  # fmt: skip
+            delta_hat = model.delta_hat if delta_hat is None else delta_hat
+            start = _start(views, model)
+        if "prediction" not in member.needs:
+            delta_hat = None
+        off, span = learner.baseline, scale.span
+        shifted = replace(log, reward=(log.reward - off) / span, trusted=True)
+        risk = preparing.risk_of(
+            member, shifted, views,
+            None if delta_hat is None else (delta_hat - off) / span,
+            None if given is None else (given[1] - off) / span,
+            penalty=learner.penalty,
+        )  # fmt: skip
+        extra = None
+        if given is not None:
+            assert views.map is not None
+            extra = views.map(given[0])
+        scores = preparing.scores_of(log, views, extra)
+        return cls(log, views, scores, risk, scale, _penalties(views, log, learner.l2), start)
+
+    def loss(self, w: Floats) -> tuple[float, Floats]:
+        pi = self.scores.probabilities(w)
+        value, per_pi = self.risk(pi)
+        gradient = self.l2 * w
+        penalty = 0.5 * float(gradient @ w)
+        gradient -= self.scores.back(pi, per_pi)
+        return penalty - value, gradient
+
+    def like_the_logger(self) -> Floats:
+        """Weights of a policy as close to the logger (or to what it chose) as can be."""
+        log = self.log
+        target = log.logging
+        if target is None:
+            target = np.zeros(int(log.offsets[-1]))
+            target[log.chosen_index] = 1.0
+        n = len(log)
+        scores = self.scores
+        if isinstance(scores, Dense):
+            scores = Dense(scores.phi[:n], scores.actions)
+            target = np.ascontiguousarray(target.reshape(n, -1).T)
+
+        def loss(w: Floats) -> tuple[float, Floats]:
+            pi = scores.probabilities(w)
+            floor = np.maximum(pi, 1e-30)
+            value = -float((target * np.log(floor)).sum(dtype=np.float64)) / n
+            back = scores.back(pi, (target / (n * floor)).astype(pi.dtype))
+            gradient = 1e-6 * w
+            return value + 0.5 * float(gradient @ w), gradient - back
+
+        return minimise(loss, np.zeros(scores.size), most_steps=100).w
+
+    def policy(self, w: Floats) -> LinearSoftmax:
+        """The policy with these weights."""
+        views, actions = self.views, self.log.actions
+        table, rest = None, w
+        if views.phi is not None:
+            size = len(actions or ()) * views.phi.shape[1]
+            table, rest = w[:size].reshape(len(actions or ()), -1), w[size:]
+        return LinearSoftmax(
+            actions, views.map, table, views.candidate_map,
+            rest.copy() if views.features is not None else None,
+        )  # fmt: skip
+
+
+def _start(views: Views, model: preparing.Modelled) -> Floats:
+    parts = []
+    if views.phi is not None:
+        assert model.per_action is not None
+        parts.append(model.per_action.reshape(-1))
+    if views.features is not None:
+        own = model.shared
+        parts.append(np.zeros(views.features.shape[1]) if own is None else own)
+    return np.concatenate(parts)
+
+
+def _penalties(views: Views, log: BanditLog, l2: float) -> Floats:
+    """On all weights but those of the feature that is 1."""
+    parts = []
+    if views.phi is not None:
+        own = np.full(views.phi.shape[1], l2 * preparing.mean_square(views.phi))
+        own[-1] = 0.0
+        parts.append(np.tile(own, len(log.actions or ())))
+    if views.features is not None:
+        square = float((views.features.astype(np.float64) ** 2).sum(axis=1).mean())
+        parts.append(np.full(views.features.shape[1], l2 * max(square, 1e-12)))
+    return np.concatenate(parts)
