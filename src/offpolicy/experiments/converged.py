@@ -201,17 +201,17 @@ def seen_by(sampler: Posterior, contexts: Contexts) -> Floats:
 def value_of(sampler: Posterior, world: World, rng: np.random.Generator) -> tuple[float, float]:
     """What a sampler would earn in one step, and the variance of that number.
 
-    Rewards are taken in expectation; ten draws for every context there is, or for 2,000 new ones.
+    Rewards are taken in expectation; four draws for every context there is, or for 2,000 new ones.
     """
     everyone = world.everyone()
     x = world.draw(2000, rng) if everyone is None else everyone
-    taken = sampler.draw(seen_by(sampler, x), 10, rng)
+    taken = sampler.draw(seen_by(sampler, x), 4, rng)
     earned = np.take_along_axis(x.reward, taken.astype(np.int64), axis=1)
     of_each = earned.mean(axis=1)
     m = len(of_each)
     if everyone is None:
         return float(of_each.mean()), float(of_each.var(ddof=1) / m)
-    return float(of_each.mean()), float((earned.var(axis=1, ddof=1) / 10).sum() / m**2)
+    return float(of_each.mean()), float((earned.var(axis=1, ddof=1) / 4).sum() / m**2)
 
 
 def _rewards(x: Contexts, action: Ints, rng: np.random.Generator) -> Floats:
