@@ -21,6 +21,7 @@ from offpolicy.intervals import Interval, normal_quantile
 from offpolicy.log import BanditLog
 from offpolicy.softmax import Ints
 from offpolicy.sources import LogScan, RewardSummary
+from offpolicy.validation import where
 from offpolicy.weights import Floats
 
 ITEMS = {"all": 80, "men": 34, "women": 46}
@@ -67,17 +68,23 @@ def position_of(log: BanditLog) -> Ints:
     if outside.any():
         row = int(np.argmax(outside))
         raise LogError(
-            f"{log.source}, position, row {row}: {position[row] + 1}; it must be 1 to {POSITIONS}."
+            f"{where(log.source, 'position', row)}: {position[row] + 1}; it must be 1 to "
+            f"{POSITIONS}."
         )
     return position
 
 
 @dataclass(frozen=True, eq=False)
 class Completed:
-    """Makes the candidates known: all items of the campaign. With ``logging`` (folds, positions,
-    items), also their probabilities, each row's from the other folds."""
+    """Makes the candidates known: all items of the campaign.
+
+    ``uniform``: every item had the same probability, which must be the one logged. With
+    ``logging`` (folds, positions, items) the probabilities are these, each row's from the other
+    folds. Otherwise the log keeps its propensities, of the items shown.
+    """
 
     items: int
+    uniform: bool = False
     logging: Floats | None = None
 
     def __call__(self, log: BanditLog) -> BanditLog:
@@ -86,9 +93,10 @@ class Completed:
         if outside.any():
             row = int(np.argmax(outside))
             raise LogError(
-                f"{log.source}, item_id, row {row}: {item[row]}; this campaign has items 0 to "
+                f"{where(log.source, 'item_id', row)}: {item[row]}; this campaign has items 0 to "
                 f"{self.items - 1}."
             )
+        logging = self._logging(log)
         whole = replace(
             log,
             offsets=np.arange(n + 1, dtype=np.int64) * self.items,
@@ -97,19 +105,26 @@ class Completed:
             candidate=None,
             candidates_known=True,
             context=None,
-            **self._probabilities(log),
+            logging=logging,
+            propensity=log.propensity if logging is None else None,
         )
         whole.__dict__.update(group=log.group, bucket=log.bucket)
         return whole
 
-    def _probabilities(self, log: BanditLog) -> dict[str, Floats | None]:
+    def _logging(self, log: BanditLog) -> Floats | None:
         if self.logging is not None:
-            logging = self.logging[log.fold(FOLDS), position_of(log)]
-            return {"logging": logging.reshape(-1), "propensity": None}
+            return self.logging[log.fold(FOLDS), position_of(log)].reshape(-1)
+        if not self.uniform:
+            return None
         assert log.propensity is not None
-        uniform = bool((np.abs(log.propensity * self.items - 1.0) <= 1e-6).all())
-        whole = np.full(len(log) * self.items, 1.0 / self.items) if uniform else None
-        return {"logging": whole, "propensity": None if uniform else log.propensity}
+        other = np.abs(log.propensity * self.items - 1.0) > 1e-6
+        if other.any():
+            row = int(np.argmax(other))
+            raise LogError(
+                f"{where(log.source, 'propensity_score', row)}: {log.propensity[row]}; in the "
+                f"random policy's log it must be 1/{self.items}."
+            )
+        return np.full(len(log) * self.items, 1.0 / self.items)
 
 
 class CompletedScan(LogScan):

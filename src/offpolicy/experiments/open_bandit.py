@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from offpolicy.engines.reading import read_log
+from offpolicy.estimators import parse
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.campaigns import (
     ITEMS,
@@ -50,11 +51,10 @@ def run_cell(campaign: str, random: str, bts: str, stamp: str) -> list[dict[str,
     found = {name: survey(log, items) for name, log in logs.items()}
     target = ByPosition(frequencies(found["bts"].shown.sum(axis=0)))
     by_random, by_bts = Rates.of(found["random"]), Rates.of(found["bts"])
-    plain, filled = Completed(items), Completed(items, frequencies(others(found["bts"].shown)))
-    known, logged, estimated = (
-        completed(logs[name], complete)
-        for name, complete in (("random", plain), ("bts", plain), ("bts", filled))
-    )
+    estimate = frequencies(others(found["bts"].shown))
+    known = completed(logs["random"], Completed(items, uniform=True))
+    logged = completed(logs["bts"], Completed(items))
+    estimated = completed(logs["bts"], Completed(items, logging=estimate))
     of_bts = _estimates(known, target, by_random, [*BY_CHOSEN, *BY_ALL], "known")
     of_uniform = _estimates(logged, Uniform(), by_bts, BY_CHOSEN, "logged")
     of_uniform += _estimates(estimated, Uniform(), by_bts, BY_ALL, "estimated")[1:]
@@ -156,3 +156,44 @@ def verdict(found: dict[str, Any]) -> str:
     if not off:
         return text + "none is off by more than the noise: this log cannot rank the estimators."
     return text + f"{', '.join(off)} {'is' if len(off) == 1 else 'are'} off by more than the noise."
+
+
+HOW = (
+    "The Thompson policy's probabilities are estimated from its own log, as frequencies of the "
+    "items by position: as the target (uniform → Thompson), and as π̂₀ for SWITCH and CAB "
+    "(Thompson → uniform), which need π₀ of every item; that log has it for the item shown only. "
+    "The other estimators use the logged propensities."
+)
+
+
+def to_markdown(found: Sequence[dict[str, Any]]) -> str:
+    """A table for each direction, and whether it can rank the estimators."""
+    lines = [HOW, ""]
+    for one in found:
+        lines += [
+            f"{one['campaign']}, {one['direction']}: {one['rows']:,} rows, {one['clicks']:,} "
+            f"clicks ({one['logged_rate']:.3%}). The target's own log: {one['target_rows']:,} rows, "
+            f"{one['target_clicks']:,} clicks, {one['target_rate']:.3%} "
+            f"[{one['target_low']:.3%}, {one['target_high']:.3%}].",
+            "",
+            "| estimator | π₀ | estimate | standard error | 95% interval | error |",
+            "|---|---|---|---|---|---|",
+        ]
+        for row in one["estimates"]:
+            name = row["method"] if row["method"] == row["estimator"] else _shown(row)
+            error = row["value"] - one["target_rate"]
+            lines.append(
+                f"| {name} | {row['propensities']} | {row['value']:.3%} | {row['stderr']:.3%} | "
+                f"[{row['low']:.3%}, {row['high']:.3%}] | {error:+.3%} |"
+            )
+        lines += ["", verdict(one), ""]
+    return "\n".join(lines)
+
+
+def _shown(row: dict[str, Any]) -> str:
+    """With its parameter, and whether it was refused."""
+    member = parse(row["estimator"])
+    name = f"{member.name}({member.parameter_name}={member.parameter:.3g})"
+    if row["method"] == member.name:
+        return name
+    return f"{row['method']}: {name}{', refused' if row['refused'] else ''}"

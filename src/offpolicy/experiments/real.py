@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from offpolicy.errors import ParameterError
 from offpolicy.experiments.cells import each_cell
-from offpolicy.experiments.converged import CLIPS, READINGS, TAUS, Setup, run_cell
+from offpolicy.experiments.converged import CLIPS, READINGS, SYNTHETIC, TAUS, Setup, run_cell
+from offpolicy.experiments.labelled import read_examples
 from offpolicy.weights import Floats
 
 METHODS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "DR", "CAB", "CAB-DR")
@@ -107,6 +109,17 @@ def panels(problem: str, cells: Sequence[dict[str, Any]]) -> list[Panel]:
         covered = float(((low <= truth) & (truth <= high)).mean())
         made.append(Panel(problem, reading, errors, covered, refused))
     return made
+
+
+def check_problems(names: Sequence[str]) -> list[str]:
+    """The problems, each of which can be read: better to fail now than after an hour."""
+    problems = [name.strip() for name in names]
+    for k, name in enumerate(problems):
+        if name in problems[:k]:
+            raise ParameterError(f'The data set "{name}" is given twice.')
+        if name != SYNTHETIC:
+            read_examples(name)
+    return problems
 
 
 def run(
