@@ -34,8 +34,6 @@ READINGS = ("model of each step", "final model", "model of each step, rewards le
 whether a reward is a gain (0 and 1) or a loss (−1 and 0), on which IPS, SB, SWITCH and CAB depend.
 """
 CURVES = ("CIPS", "SWITCH", "CAB", "CAB-DR")
-CHOSEN = ("headline", "CAB", "CAB-DR")
-"""Whose M is chosen from the log."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def world_of(problem: str, rng: np.random.Generator) -> World:
 
 
 class Paired(NamedTuple):
-    """The logger's log, and on its contexts the target's probabilities at the same steps.
+    """The logger's log, with the features that it saw, and the target's probabilities at each step.
 
     ``prediction`` is the logger's model at each step, ``final`` its last one; ``truth`` is what
     the target earned on average over the steps, in expectation.
@@ -184,7 +182,7 @@ def run_pair(setup: Setup) -> Paired:
     )
     n, value, variance = np.array(values).T
     return Paired(
-        BanditLog.from_arrays(action=action, reward=reward, logging=logging),
+        BanditLog.from_arrays(action=action, reward=reward, logging=logging, context=seen),
         policy,
         prediction,
         logger.predict(seen),

@@ -58,8 +58,8 @@ def about(found: Figure3, problem: str) -> str:
     """The runs on a problem, in words."""
     facts = found.facts(problem)
     return (
-        f"{problem}: {len(found.cells[problem])} pairs of runs of {found.steps:,} steps. On average "
-        f"the logger gave {facts['supported']:.1%} of the actions a probability above 0 "
+        f"{problem}: {len(found.cells[problem])} pairs of runs of {found.steps:,} steps. On "
+        f"average the logger gave {facts['supported']:.1%} of the actions a probability above 0 "
         f"({facts['supported_last']:.1%} at the end), and {facts['unsupported_policy']:.1%} of the "
         f"target's probability lay on the others. The logger earned {facts['logged']:.4f}, the "
         f"target {facts['truth']:.4f} (± {facts['truth_stderr']:.4f} in each pair)."
@@ -197,10 +197,18 @@ def _draw(ax: Axes, panel: Panel) -> None:
     highest = max(float(panel.rmse(name).max()) for name in STYLES if name != "CIPS")
     lowest = min(float(panel.rmse(name).min()) for name in STYLES)
     ax.set_ylim(lowest / 1.25, highest * 1.6)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter(_some)
     ax.set_title(panel.problem, loc="left")
     ax.grid(alpha=0.25, linewidth=0.6)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
+
+
+def _some(value: float, _: object) -> str:
+    """Labels between the powers of ten: at 2 and 5."""
+    return f"{value:g}" if f"{value:e}"[0] in "25" else ""
 
 
 def save(found: Figure3, folder: Path) -> list[Path]:

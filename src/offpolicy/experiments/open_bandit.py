@@ -172,8 +172,8 @@ def to_markdown(found: Sequence[dict[str, Any]]) -> str:
     for one in found:
         lines += [
             f"{one['campaign']}, {one['direction']}: {one['rows']:,} rows, {one['clicks']:,} "
-            f"clicks ({one['logged_rate']:.3%}). The target's own log: {one['target_rows']:,} rows, "
-            f"{one['target_clicks']:,} clicks, {one['target_rate']:.3%} "
+            f"clicks ({one['logged_rate']:.3%}). The target's own log: {one['target_rows']:,} "
+            f"rows, {one['target_clicks']:,} clicks, {one['target_rate']:.3%} "
             f"[{one['target_low']:.3%}, {one['target_high']:.3%}].",
             "",
             "| estimator | π₀ | estimate | standard error | 95% interval | error |",
