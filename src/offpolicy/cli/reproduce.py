@@ -88,7 +88,7 @@ def coverage(out: str, repeats: int, sizes: str, jobs: int) -> None:
     help="length of a run: the longer, the fewer actions keep a probability",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True)
 @click.option(
     "--obd", type=click.Path(file_okay=False), metavar="FOLDER",
     help="of the Open Bandit Dataset, full or sample [OFFPOLICY_DATA/logs/obd]",

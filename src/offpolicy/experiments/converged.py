@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from offpolicy.curves import sweep
-from offpolicy.errors import ParameterError
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.labelled import read_examples
 from offpolicy.experiments.thompson import Posterior
@@ -254,9 +253,13 @@ def estimates(log: BanditLog, policy: Floats, prediction: Floats) -> dict[str, A
 
 def run_cell(setup: Setup) -> dict[str, Any]:
     """One pair of runs and all estimates from its log, as JSON can hold them."""
-    if setup.steps < 2 or setup.batch < 1:
-        raise ParameterError(f"steps is {setup.steps}; there must be at least 2.")
-    pair = run_pair(setup)
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):  # the matrices are small: more threads only wait
+        return _found(run_pair(setup), setup.batch)
+
+
+def _found(pair: Paired, batch: int) -> dict[str, Any]:
     log, K = pair.log, pair.policy.shape[1]
     assert log.logging is not None
     supported = log.logging.reshape(-1, K) > 0.0
@@ -269,7 +272,7 @@ def run_cell(setup: Setup) -> dict[str, Any]:
         "truth_stderr": pair.truth_stderr,
         "logged": float(log.reward.mean()),
         "supported": float(supported.mean()),
-        "supported_last": float(supported[-setup.batch :].mean()),
+        "supported_last": float(supported[-batch:].mean()),
         "unsupported_policy": float((pair.policy * ~supported).sum(axis=1).mean()),
         "estimates": dict(
             zip(

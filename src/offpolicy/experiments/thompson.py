@@ -69,7 +69,9 @@ class Posterior:
 
     def deviation(self, X: Floats) -> Floats:
         """The standard deviation of every action's score: (n, K)."""
-        spread = np.einsum("kni,ni->nk", X @ self.covariance, X)
+        K, d = self.shift.shape
+        side_by_side = self.covariance.transpose(1, 0, 2).reshape(d, K * d)  # one product, not K
+        spread = np.einsum("nkd,nd->nk", (X @ side_by_side).reshape(-1, K, d), X)
         return np.asarray(self.scale * np.sqrt(np.maximum(spread, 0.0)))
 
     def draw(self, X: Floats, draws: int, rng: np.random.Generator) -> NDArray[np.int16]:
