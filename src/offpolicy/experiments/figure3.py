@@ -172,7 +172,7 @@ def picture(found: Figure3, path: Path) -> None:
     from matplotlib.figure import Figure
 
     problems = list(found.cells)
-    figure = Figure(figsize=(4.9 * len(problems) + 1.6, 7.2), layout="constrained")
+    figure = Figure(figsize=(3.2 * len(problems) + 1.5, 5.0), layout="constrained")
     axes = figure.subplots(2, len(problems), squeeze=False, sharex=True)
     for column, problem in enumerate(problems):
         for row, panel in enumerate(panels(problem, found.cells[problem])[:2]):
