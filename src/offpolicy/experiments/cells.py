@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -27,8 +30,19 @@ def each_cell(
         done = (_run(*item) for item in work)
         yield from _in_order(kept, missing, done)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_end_with, initargs=(os.getpid(),)) as pool:
         yield from _in_order(kept, missing, pool.map(_run, *zip(*work, strict=True)))
+
+
+def _end_with(parent: int) -> None:
+    """Let this process end when its parent does: if that is killed, nobody else tells it."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _in_order(kept: Sequence[Path], missing: Sequence[int], done: Iterator[Path]) -> Iterator[Any]:

@@ -177,6 +177,7 @@ def picture(found: Figure3, path: Path) -> None:
     for column, problem in enumerate(problems):
         for row, panel in enumerate(panels(problem, found.cells[problem])[:2]):
             _draw(axes[row][column], panel)
+        axes[0][column].set_title(problem, loc="left")
     for ax in axes[-1]:
         ax.set_xlabel("M   (SB: τ from 0 to 1)")
     for ax, reading in zip(axes[:, 0], READINGS[:2], strict=True):
@@ -200,7 +201,6 @@ def _draw(ax: Axes, panel: Panel) -> None:
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter(_some)
-    ax.set_title(panel.problem, loc="left")
     ax.grid(alpha=0.25, linewidth=0.6)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
