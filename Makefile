@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test spark test-spark lint bench bench-files reproduce coverage tuning docs clean
+.PHONY: demo test spark test-spark lint bench bench-files reproduce evaluation coverage tuning docs clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -35,6 +35,11 @@ bench-files: $(READY)
 
 reproduce: $(READY)
 	$(BIN)/offpolicy reproduce theory --out out/theory
+
+# Needs data sets: offpolicy datasets fetch, or OFFPOLICY_DATA.
+evaluation: $(READY)
+	$(BIN)/offpolicy reproduce evaluation --jobs 2 --out out/evaluation
+	$(BIN)/offpolicy reproduce real --jobs 2 --out out/real
 
 coverage: $(READY)
 	$(BIN)/offpolicy reproduce coverage --jobs 2 --out out/coverage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -148,3 +149,54 @@ def coverage(out: str, repeats: int, sizes: str, jobs: int) -> None:
         click.echo(f"{part[0].world}, n = {part[0].n:,}", err=True)
     click.echo(to_markdown(rows))
     click.echo(f"Wrote {save(rows, Path(out))}.", err=True)
+
+
+@command.command("real")
+@click.option("--out", type=click.Path(file_okay=False), default="out/real", show_default=True)
+@click.option("--datasets", default="optdigits,synthetic", show_default=True)
+@click.option(
+    "--repeats", type=click.IntRange(min=2), default=50, show_default=True,
+    help="pairs of runs on each problem",
+)  # fmt: skip
+@click.option(
+    "--steps", type=click.IntRange(min=2), default=5000, show_default=True,
+    help="length of a run: the longer, the fewer actions keep a probability",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True)
+@click.option(
+    "--obd", type=click.Path(file_okay=False), metavar="FOLDER",
+    help="of the full Open Bandit Dataset, instead of its small sample",
+)  # fmt: skip
+def real(
+    out: str, datasets: str, repeats: int, steps: int, seed: int, jobs: int, obd: str | None
+) -> None:
+    """The paper's Figure 3: Thompson samplers that lose support, and the Open Bandit logs.
+
+    "synthetic" needs no data; for the others see offpolicy datasets. If it is stopped, the same
+    command goes on where it was.
+    """
+    from offpolicy.errors import DatasetError
+    from offpolicy.experiments import figure3, open_bandit
+    from offpolicy.experiments.real import check_problems, run
+
+    problems = check_problems(datasets.split(","))
+    kept = Path(out) / "cells"
+    found: list[dict[str, Any]] = []
+    try:
+        for pair in open_bandit.run(None if obd is None else Path(obd), kept, jobs=jobs):
+            found += pair
+            click.echo(f"Open Bandit logs: {pair[0]['campaign']}", err=True)
+    except DatasetError as missing:
+        if obd is not None:
+            raise
+        click.echo(f"No Open Bandit logs: {missing}", err=True)
+    cells: dict[str, list[dict[str, Any]]] = {problem: [] for problem in problems}
+    for setup, cell in run(problems, kept, repeats=repeats, seed=seed, steps=steps, jobs=jobs):
+        cells[setup.problem].append(cell)
+        click.echo(f"{setup.problem}: {len(cells[setup.problem])} of {repeats}", err=True)
+    figure = figure3.Figure3(steps, cells, found)
+    click.echo(figure3.to_markdown(figure))
+    click.echo(figure3.claims_markdown(figure.claims()))
+    written = figure3.save(figure, Path(out))
+    click.echo(f"Wrote {', '.join(map(str, written))}.", err=True)

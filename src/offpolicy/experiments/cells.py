@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -27,15 +30,23 @@ def each_cell(
         done = (_run(*item) for item in work)
         yield from _in_order(kept, missing, done)
         return
-    with ProcessPoolExecutor(jobs, initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_prepare, initargs=(os.getpid(),)) as pool:
         yield from _in_order(kept, missing, pool.map(_run, *zip(*work, strict=True)))
 
 
-def _one_thread() -> None:
-    """Processes that each use all cores for their matrices would wait for one another."""
+def _prepare(parent: int) -> None:
+    """One thread for matrices, or processes would wait for one another; and end when the parent
+    does: if that is killed, nobody else tells it."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _in_order(kept: Sequence[Path], missing: Sequence[int], done: Iterator[Path]) -> Iterator[Any]:

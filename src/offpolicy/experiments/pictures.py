@@ -15,12 +15,18 @@ from offpolicy.weights import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = {
-    "DM": "#7f7f7f", "DR": "#000000", "IPS": "#56B4E9", "SB": "#CC79A7", "SWITCH": "#D55E00",
-    "CIPS": "#E69F00", "CAB-DR": "#009E73", "CAB": "#0072B2",
-}  # fmt: skip
-"""Told apart by those who see few colours; each estimator has the same one everywhere."""
-_STYLES = {"DM": "--", "DR": "-.", "IPS": ":", "CAB": (0, (6, 2))}
+STYLES = {
+    "DM": ("#999999", "-", 1.4),
+    "IPS": ("#999999", "--", 1.4),
+    "DR": ("#999999", ":", 2.0),
+    "CIPS": ("#E69F00", "-", 1.4),
+    "SB": ("#CC79A7", "-", 1.4),
+    "SWITCH": ("#009E73", "-", 1.8),
+    "CAB": ("#0072B2", "-", 2.6),
+    "CAB-DR": ("#56B4E9", "-", 2.0),
+}
+"""Colours that the colour-blind can tell apart; those without a parameter are grey."""
+DEFAULT_STYLE = ("#000000", "-.", 1.8)
 _NAMES = {"CIPS": "cIPS"}
 
 
@@ -66,17 +72,14 @@ def figure_2(outcomes: Sequence[Outcome], path: Path, headline: dict[str, float]
     figure = Figure(figsize=(10.5, 3.6 * rows + 0.5), layout="constrained")
     panels = figure.subplots(rows, 2, squeeze=False).ravel()
     for ax, one in zip(panels, outcomes, strict=False):
-        for name, colour in COLOURS.items():
-            mse = one.found.mse(name)
-            label = _NAMES.get(name, name)
-            if len(mse) == 1:
-                ax.axhline(mse[0], color=colour, linestyle=_STYLES[name], lw=1.4, label=label)
-            else:  # CAB is dashed: it lies on top of cIPS or CAB-DR for much of the range
-                ax.plot(mse, color=colour, linestyle=_STYLES.get(name, "-"), lw=1.8, label=label)
+        for name, (colour, style, width) in STYLES.items():
+            mse = np.broadcast_to(one.found.mse(name), M_GRID.shape)
+            ax.plot(mse, style, color=colour, lw=width, label=_NAMES.get(name, name))
         if one.data in headline:
-            ax.axhline(headline[one.data], color="#7a0019", lw=2.2, alpha=0.55,
+            colour, style, width = DEFAULT_STYLE
+            ax.axhline(headline[one.data], color=colour, linestyle=style, lw=width,
                        label="our default, M from the log")  # fmt: skip
-        low = min([*map(one.found.best, COLOURS), headline.get(one.data, np.inf)])
+        low = min([*map(one.found.best, STYLES), headline.get(one.data, np.inf)])
         high = max(one.found.best(name) for name in ("CAB", "SB", "SWITCH", "DM"))
         high = max(high, float(one.found.mse("CAB").max()))
         _axes(ax, f"{one.data}, n = {one.n:,}", (low * 0.6, high * 2.0))
