@@ -30,16 +30,12 @@ def each_cell(
         done = (_run(*item) for item in work)
         yield from _in_order(kept, missing, done)
         return
-    with ProcessPoolExecutor(jobs, initializer=_prepare, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(jobs, initializer=_end_with, initargs=(os.getpid(),)) as pool:
         yield from _in_order(kept, missing, pool.map(_run, *zip(*work, strict=True)))
 
 
-def _prepare(parent: int) -> None:
-    """One thread for matrices, or processes would wait for one another; and end when the parent
-    does: if that is killed, nobody else tells it."""
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
+def _end_with(parent: int) -> None:
+    """Let this process end when its parent does: if that is killed, nobody else tells it."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -58,7 +54,13 @@ def _in_order(kept: Sequence[Path], missing: Sequence[int], done: Iterator[Path]
 
 
 def _run(function: Callable[..., Any], cell: tuple[Any, ...], path: Path) -> Path:
-    write_whole(path, json.dumps(function(*cell)))
+    """With one thread for matrices: more would add up in another order on another machine, and
+    processes side by side would wait for one another."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        found = function(*cell)
+    write_whole(path, json.dumps(found))
     return path
 
 

@@ -253,10 +253,7 @@ def estimates(log: BanditLog, policy: Floats, prediction: Floats) -> dict[str, A
 
 def run_cell(setup: Setup) -> dict[str, Any]:
     """One pair of runs and all estimates from its log, as JSON can hold them."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1):  # the matrices are small: more threads only wait
-        return _found(run_pair(setup), setup.batch)
+    return _found(run_pair(setup), setup.batch)
 
 
 def _found(pair: Paired, batch: int) -> dict[str, Any]:
