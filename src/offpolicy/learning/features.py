@@ -1,4 +1,4 @@
-"""What a linear policy sees of a context: standardised, perhaps mapped to a kernel's features.
+"""What a linear policy sees of a context: standardised (or raw), perhaps mapped by a kernel.
 
 The map is Nyström's: with centres z₁ … z_m and the kernel k(x, z) = exp(−γ‖x − z‖²/d), inner
 products of the features k(x, z)·K^{−½} approximate k itself, and are exact at the centres.
@@ -16,7 +16,7 @@ from offpolicy.errors import LogError, ParameterError
 from offpolicy.weights import Floats
 
 Singles = NDArray[np.float32]
-KINDS = ("linear", "kernel")
+KINDS = ("linear", "kernel", "raw")
 _FLOOR = 0.1
 """A column is divided by no less than this share of the columns' median deviation."""
 _NEGLIGIBLE = 1e-6
@@ -47,7 +47,7 @@ class FeatureMap:
     ) -> FeatureMap:
         """Scales from the rows of X; centres drawn among its different rows."""
         if kind not in KINDS:
-            raise ParameterError(f'features is "{kind}"; it can be {" or ".join(KINDS)}.')
+            raise ParameterError(f'features is "{kind}"; it can be {", ".join(KINDS)}.')
         with np.errstate(over="ignore", invalid="ignore"):
             shift, deviation = X.mean(axis=0), X.std(axis=0)
         if not np.isfinite(deviation).all() or not np.isfinite(shift).all():
@@ -59,6 +59,8 @@ class FeatureMap:
         moving = deviation[deviation > 0.0]
         floor = _FLOOR * float(np.median(moving)) if len(moving) else 1.0
         plain = cls(shift, np.maximum(deviation, floor))
+        if kind == "raw":
+            return cls(np.zeros_like(shift), np.ones_like(shift))
         if kind == "linear":
             return plain
         if centres < 1 or not gamma > 0.0:

@@ -43,9 +43,9 @@ class SoftmaxLearner:
     ----------
     estimator : str or Estimator
         The objective: any sub-differentiable member, with its parameter.
-    features : "linear" or "kernel"
-        Standardised contexts, or a Nyström map of an RBF kernel on ``centres`` of them with the
-        width ``gamma``.
+    features : "linear", "kernel" or "raw"
+        Standardised contexts, a Nyström map of an RBF kernel on ``centres`` of them with the
+        width ``gamma``, or contexts as they are.
     l2, model_l2 : float
         Penalties on squared weights of policy and reward model, in units of the features' mean
         square.
@@ -69,7 +69,7 @@ class SoftmaxLearner:
     features: str = "linear"
     centres: int = 1000
     gamma: float = 1.0
-    l2: float = 3e-7
+    l2: float = 5e-8
     model_l2: float = 3e-6
     penalty: float = 0.0
     baseline: float = 0.0
@@ -121,17 +121,21 @@ class SoftmaxLearner:
             Told each step and the value reached.
         """
         need_log(log)
-        member = self._check()
+        member = self.check()
         if not log.candidates_known:
             raise LogError("This log lists only what was chosen; a policy needs all candidates.")
-        task = Task.of(self, member, log, prediction, known)
+        return self.fit_task(Task.of(self, member, log, prediction, known), progress)
+
+    def fit_task(self, task: Task, progress: Progress | None = None) -> Self:
+        """Learn from what was prepared, which several learners may share."""
         ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
         name, end = min(ends, key=lambda one: one[1].loss)
         self.policy_ = task.policy(end.w)
         self.report_ = Report(
             -end.loss * task.scale.span, end.steps, end.converged, end.message, name
         )
-        self.classes_ = None if log.actions is None else np.array(log.actions)
+        actions = task.log.actions
+        self.classes_ = None if actions is None else np.array(actions)
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -151,7 +155,8 @@ class SoftmaxLearner:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _check(self) -> Estimator:
+    def check(self) -> Estimator:
+        """Raise unless the parameters make sense; the objective."""
         if self.start not in STARTS:
             raise ParameterError(f'start is "{self.start}"; it can be {", ".join(STARTS)}.')
         for name in ("l2", "model_l2", "penalty"):

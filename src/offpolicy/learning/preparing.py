@@ -120,7 +120,13 @@ def known_rewards(
 
 
 def folds_of(log: BanditLog, folds: int, rng: np.random.Generator) -> Ints:
-    """A fold for every decision; those of one cluster, or with the same context, share it."""
+    """A fold for every decision; those of one group share it."""
+    group = groups_of(log)
+    return np.asarray(rng.permutation(int(group.max()) + 1) % folds)[group]
+
+
+def groups_of(log: BanditLog) -> Ints:
+    """Numbers of groups: decisions of one cluster, or else with the same context."""
     if log.cluster is not None:
         _, group = np.unique(log.cluster, return_inverse=True)
     elif log.context is not None:
@@ -129,7 +135,7 @@ def folds_of(log: BanditLog, folds: int, rng: np.random.Generator) -> Ints:
         _, group = np.unique(view, return_inverse=True)
     else:
         group = np.arange(len(log))
-    return np.asarray(rng.permutation(int(group.max()) + 1) % folds)[group]
+    return np.asarray(group)
 
 
 # -- the reward model ------------------------------------------------------------------------

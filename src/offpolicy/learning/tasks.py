@@ -50,6 +50,10 @@ class Task:
     l2: Floats
     """For each weight."""
     model_start: Floats | None
+    delta_hat: Floats | None = None
+    """Of every candidate, in the log's units; None if no member has needed it."""
+    given: tuple[Floats, Floats] | None = None
+    """Contexts and rewards that are known."""
 
     @classmethod
     def of(
@@ -84,22 +88,19 @@ class Task:
             )  # fmt: skip
             delta_hat = model.delta_hat if delta_hat is None else delta_hat
             start = _start(views, model)
-        if "prediction" not in member.needs:
-            delta_hat = None
-        off, span = learner.baseline, scale.span
-        shifted = replace(log, reward=(log.reward - off) / span, trusted=True)
-        risk = preparing.risk_of(
-            member, shifted, views,
-            None if delta_hat is None else (delta_hat - off) / span,
-            None if given is None else (given[1] - off) / span,
-            penalty=learner.penalty,
-        )  # fmt: skip
+        risk = _risk(learner, member, log, views, scale, delta_hat, given)
         extra = None
         if given is not None:
             assert views.map is not None
             extra = views.map(given[0])
         scores = preparing.scores_of(log, views, extra)
-        return cls(log, views, scores, risk, scale, _penalties(views, log, learner.l2), start)
+        l2 = _penalties(views, log, learner.l2)
+        return cls(log, views, scores, risk, scale, l2, start, delta_hat=delta_hat, given=given)
+
+    def changed(self, learner: Settings, member: Estimator) -> Task:
+        """The same data with another objective or other penalties; features and model stay."""
+        risk = _risk(learner, member, self.log, self.views, self.scale, self.delta_hat, self.given)
+        return replace(self, risk=risk, l2=_penalties(self.views, self.log, learner.l2))
 
     def loss(self, w: Floats) -> tuple[float, Floats]:
         pi = self.scores.probabilities(w)
@@ -143,6 +144,29 @@ class Task:
             actions, views.map, table, views.candidate_map,
             rest.copy() if views.features is not None else None,
         )  # fmt: skip
+
+
+def _risk(
+    learner: Settings,
+    member: Estimator,
+    log: BanditLog,
+    views: Views,
+    scale: Scale,
+    delta_hat: Floats | None,
+    given: tuple[Floats, Floats] | None,
+) -> Risk:
+    """The objective, rewards being taken less the baseline and in units of their span."""
+    off, span = learner.baseline, scale.span
+    wanted = "prediction" in member.needs
+    assert delta_hat is not None or not wanted
+    return preparing.risk_of(
+        member,
+        replace(log, reward=(log.reward - off) / span, trusted=True),
+        views,
+        (delta_hat - off) / span if wanted and delta_hat is not None else None,
+        None if given is None else (given[1] - off) / span,
+        penalty=learner.penalty,
+    )
 
 
 def _start(views: Views, model: preparing.Modelled) -> Floats:
