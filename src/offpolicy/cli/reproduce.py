@@ -107,6 +107,46 @@ def _numbers(text: str) -> list[int]:
     return found
 
 
+@command.command("learning")
+@click.option("--out", type=click.Path(file_okay=False), default="out/learning", show_default=True)
+@click.option("--datasets", default="letter,optdigits,satimage,pendigits", show_default=True)
+@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--quick", is_flag=True, help="three runs")
+@click.option("--ours", is_flag=True, help="our own recipe instead of the paper's set-up")
+@click.option("--figure", is_flag=True, help="Figure 4 instead of Table 2")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
+def learning(
+    out: str, datasets: str, runs: int, quick: bool, ours: bool, figure: bool, jobs: int
+) -> None:
+    """Section 5 on learning: Table 2, Figure 4, and the same data with our own recipe.
+
+    If it is stopped, the same command goes on where it was.
+    """
+    from offpolicy.experiments import table2
+
+    if figure and ours:
+        raise click.UsageError("Figure 4 is of the paper's set-up: leave out --ours.")
+    folder, wanted = Path(out), 3 if quick else runs
+    conditions = table2.figure(wanted) if figure else table2.table(_words(datasets), wanted)
+    recipe = "ours" if ours else "paper"
+    done = table2.run(conditions, recipe, folder / "cells", jobs=jobs)
+    found = list(counted(done, len(conditions), "runs"))
+    if figure:
+        text = table2.claims_markdown(table2.figure_claims(found))
+        name = "figure4"
+    else:
+        text = table2.to_markdown(found)
+        name = f"table2-{recipe}"
+        if not ours:
+            text += "\n" + table2.claims_markdown(table2.table_claims(found))
+    click.echo(text)
+    written = table2.save(found, text, folder / name)
+    if figure:
+        table2.draw(found, folder / name / "figure4.png")
+        written.append(folder / name / "figure4.png")
+    click.echo(f"Wrote {', '.join(map(str, written))}.", err=True)
+
+
 @command.command("tuning")
 @click.option("--out", type=click.Path(file_okay=False), default="out/tuning", show_default=True)
 @click.option("--repeats", type=click.IntRange(min=2), default=100, show_default=True)

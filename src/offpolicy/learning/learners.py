@@ -177,7 +177,7 @@ class SoftmaxLearner:
         rng = np.random.default_rng([self.seed, 2])
         size = task.scores.size
         if self.start == "random":
-            return [(f"random {k}", 0.1 * rng.standard_normal(size)) for k in range(self.starts)]
+            return [(f"random {k}", task.random_start(rng)) for k in range(self.starts)]
         if self.start == "logger":
             return [("logger", task.like_the_logger())]
         if self.start == "model" and task.model_start is not None:

@@ -110,6 +110,18 @@ class Task:
         gradient -= self.scores.back(pi, per_pi)
         return penalty - value, gradient
 
+    def random_start(self, rng: np.random.Generator) -> Floats:
+        """Weights whose scores scatter by about ½, whatever the scale of the features."""
+        views, parts = self.views, []
+        if views.phi is not None:
+            size = len(self.log.actions or ()) * views.phi.shape[1]
+            parts.append(rng.standard_normal(size) / np.sqrt(preparing.mean_square(views.phi)))
+        if views.features is not None:
+            square = float((views.features.astype(np.float64) ** 2).sum(axis=1).mean())
+            own = rng.standard_normal(views.features.shape[1])
+            parts.append(own / np.sqrt(max(square, 1e-12)))
+        return 0.5 * np.concatenate(parts)
+
     def like_the_logger(self) -> Floats:
         """Weights of a policy as close to the logger (or to what it chose) as can be."""
         log = self.log
