@@ -31,6 +31,15 @@ F64 = torch.float64
 MEANS = [name for name in MEMBERS if not parse(name).self_normalised]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Tensors this small are not worth the waiting of threads for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def found(logits, batch, estimator, **more):
     """Loss and gradient, as numbers."""
     logits = torch.as_tensor(logits).clone().requires_grad_()
@@ -288,6 +297,9 @@ def test_it_is_ordinary_autograd_around_it():
     (3.0 * ice_loss(s, batch, "CAB(M=2)") + s.square().sum()).backward()
     np.testing.assert_allclose(s.grad.numpy(), 3.0 * slope + 2.0 * logits, atol=1e-12)
     assert not ice_loss(torch.tensor(logits), batch).requires_grad
+    turned = torch.tensor(logits.T.copy()).T
+    assert not turned.is_contiguous()
+    np.testing.assert_allclose(found(turned, batch, "CAB(M=2)")[1], slope, atol=1e-14)
     half = torch.tensor(logits, dtype=torch.bfloat16, requires_grad=True)
     loss = ice_loss(half, batch, "CAB(M=2)")
     loss.backward()

@@ -93,7 +93,7 @@ class _Loss(torch.autograd.Function):
     def forward(
         ctx: Any, logits: Tensor, batch: Batch, member: Estimator, baseline: float, penalty: float
     ) -> Tensor:
-        scores = logits.detach()
+        scores = logits.detach().contiguous()
         if scores.dtype in (torch.float16, torch.bfloat16):
             scores = scores.float()
         sets = _Candidates(batch, scores)
@@ -111,28 +111,31 @@ class _Loss(torch.autograd.Function):
 
 
 def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """In that type; what is too large for it becomes the largest it has."""
+    if values.dtype == dtype != torch.float64:
+        return values
     most = torch.finfo(dtype).max
     return values.clamp(-most, most).to(dtype)
 
 
 class _Candidates:
-    """The two layouts: sums over a decision's candidates, and values spread back over them."""
+    """The two layouts: sums over a decision's candidates, and values spread back over them.
+
+    ``chosen`` is where the chosen ones are in the flattened arrays.
+    """
 
     def __init__(self, batch: Batch, scores: Tensor) -> None:
         self.n, self.mask = len(batch), batch.mask
         self.decision: Tensor | None = None
-        self.chosen: tuple[Tensor, ...]
+        decisions = torch.arange(self.n, device=scores.device)
         if batch.offsets is None:
-            self.chosen = (torch.arange(self.n, device=scores.device), batch.chosen)
+            self.chosen = decisions * scores.shape[1] + batch.chosen
         else:
-            self.decision = torch.repeat_interleave(
-                torch.arange(self.n, device=scores.device), batch.offsets.diff()
-            )
-            self.chosen = (batch.offsets[:-1] + batch.chosen,)
+            self.decision = torch.repeat_interleave(decisions, batch.offsets.diff())
+            self.chosen = batch.offsets[:-1] + batch.chosen
 
     def softmax(self, scores: Tensor) -> Tensor:
-        if self.mask is not None:
-            scores = scores.masked_fill(~self.mask, -math.inf)
+        scores = self.there(scores, -math.inf)
         if self.decision is None:
             return scores.softmax(dim=1)
         top = scores.new_full((self.n,), -math.inf)
@@ -140,9 +143,14 @@ class _Candidates:
         mass = (scores - top[self.decision]).exp_()
         return mass.div_(self.spread(self.sums(mass)))
 
+    def there(self, values: Tensor, absent: float) -> Tensor:
+        """The values, with another in place of those the mask excludes."""
+        return values if self.mask is None else values.masked_fill(~self.mask, absent)
+
     def sums(self, values: Tensor) -> Tensor:
         if self.decision is None:
-            return values.sum(dim=1)
+            # Twice as fast as a sum over short rows.
+            return values @ values.new_ones(values.shape[1])
         return values.new_zeros(self.n).index_add_(0, self.decision, values)
 
     def spread(self, values: Tensor) -> Tensor:
@@ -150,10 +158,12 @@ class _Candidates:
 
 
 class _Imputed(NamedTuple):
-    """Σ imputed·δ̂ of each decision, and the slope of every term in π."""
+    """Σ imputed·δ̂ of each decision, and how it changes with the logarithms of π."""
 
     sums: Tensor
-    slope: Tensor
+    moved: Tensor
+    """π·slope·δ̂ of every candidate."""
+    moved_sums: Tensor
 
 
 def _objective(
@@ -167,7 +177,7 @@ def _objective(
 ) -> tuple[Tensor, Tensor | None]:
     """The penalised estimate and, if asked for, its gradient in the logits."""
     full = in_full(pi.device)
-    p = pi[sets.chosen].to(full)
+    p = pi.view(-1)[sets.chosen].to(full)
     c = p if batch.propensity is None else p / batch.propensity
     reward = batch.reward.to(full) - baseline
     omega = torch.ones_like(reward) if batch.row_weight is None else batch.row_weight.to(full)
@@ -175,13 +185,12 @@ def _objective(
     imputed, residual = None, reward
     if member.imputes is not None:
         assert batch.prediction is not None
-        delta_hat = batch.prediction.to(pi.dtype)
-        if sets.mask is not None:
-            delta_hat = delta_hat.masked_fill(~sets.mask, baseline)
-        delta_hat = delta_hat - baseline
+        delta_hat = sets.there(batch.prediction.to(pi.dtype), baseline)
+        if baseline != 0.0:
+            delta_hat = delta_hat - baseline
         imputed = _imputed(member, pi, batch.logging, delta_hat, sets)
         if not member.for_ranking:
-            residual = reward - delta_hat[sets.chosen]
+            residual = reward - delta_hat.reshape(-1)[sets.chosen]
     if member.self_normalised:
         value, per_log_c = _ratio(member, share, c, residual)
         per_u = share
@@ -208,10 +217,9 @@ def _in_logits(
         gradient = pi * sets.spread(-chosen)
     else:
         weight = per_u.to(pi.dtype)
-        mean = sets.sums(pi * imputed.slope)
-        per_pi = imputed.slope * sets.spread(weight) - sets.spread(weight * mean + chosen)
-        gradient = per_pi.mul_(pi)
-    gradient[sets.chosen] += chosen
+        gradient = imputed.moved * sets.spread(weight)
+        gradient.addcmul_(pi, sets.spread(-(weight * imputed.moved_sums + chosen)))
+    gradient.view(-1).index_add_(0, sets.chosen, chosen)
     return gradient
 
 
@@ -220,18 +228,22 @@ def _imputed(
 ) -> _Imputed:
     share = member.imputes
     assert share is not None
-    if share.kind != "clip":
-        slope = delta_hat * (1.0 - share.parameter) if share.kind == "scaled" else delta_hat
-        return _Imputed(sets.sums(pi * slope), slope)
-    assert logging is not None
-    pi0 = logging.to(pi.dtype)
-    if math.isinf(share.parameter):
-        slope = delta_hat.where(pi0 == 0.0, 0.0)
-        return _Imputed(sets.sums(pi * slope), slope)
-    # 0·M is 0, also where M is more than the type holds.
-    kept = (share.parameter * pi0).where(pi0 > 0.0, 0.0)
-    slope = delta_hat.where((pi > kept) | (kept == 0.0), 0.0)
-    return _Imputed(sets.sums((pi - kept).relu_() * delta_hat), slope)
+    moved = pi * delta_hat
+    if share.kind == "clip":
+        assert logging is not None
+        pi0 = sets.there(logging.to(pi.dtype), 0.0)
+        if math.isfinite(share.parameter):
+            # No more than the type holds: 0 times infinity would not be 0.
+            left = (pi - min(share.parameter, torch.finfo(pi.dtype).max) * pi0).relu_()
+            sums = sets.sums(left * delta_hat)
+            # Where π = 0 its slope is multiplied with 0: the sign is as good as any.
+            moved.mul_(left.sign_())
+            return _Imputed(sums, moved, sets.sums(moved))
+        moved.mul_(1.0 - pi0.sign())
+    elif share.kind == "scaled":
+        moved.mul_(1.0 - share.parameter)
+    sums = sets.sums(moved)
+    return _Imputed(sums, moved, sums)
 
 
 def _observed(member: Estimator, c: Tensor) -> tuple[Tensor, Tensor]:
