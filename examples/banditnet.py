@@ -101,9 +101,7 @@ def main(decisions: int = 5000, epochs: int = 20, seed: int = 0) -> dict[str, fl
         net = train(data.log, "IPS", baseline=baseline, epochs=epochs, seed=seed)
         pi = TorchPolicy(net).probabilities(data.held_out)
         weight = (pi[data.held_out.chosen_index] / data.held_out.propensity).mean()
-        value = (
-            op.evaluate(data.held_out, pi, estimators=["SNIPS"])["SNIPS"].value if weight else -1.0
-        )
+        value = op.evaluate(data.held_out, pi, estimators=["SNIPS"])["SNIPS"].value
         found[baseline] = value, net
         print(f"{baseline:8.1f} {value:17.4f} {weight:13.2f} {error(net):12.4f}")
     errors["IPS, no baseline"] = error(found[0.0][1])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -253,7 +256,7 @@ def test_without_a_limit_it_is_its_own_branch(name):
 def test_it_is_the_learners_loss(name, penalty):
     log = ragged(3)
     delta_hat = np.random.default_rng(1).normal(size=log.offsets[-1])
-    learner = SoftmaxLearner(name, penalty=penalty, baseline=0.3, l2=0.0)
+    learner = SoftmaxLearner(name, penalty=penalty, baseline=0.3, l2=0.0, start="zero")
     task = Task.of(learner, parse(name), log, delta_hat, None)
     w = np.random.default_rng(0).normal(size=task.scores.size) * 0.3
     loss, slope = task.loss(w)
@@ -569,3 +572,33 @@ def test_what_a_policy_cannot_do_is_told():
     with pytest.raises(ParameterError, match="batch_size is 0"):
         TorchPolicy(net, batch_size=0)
     assert issubclass(PolicyError, OffpolicyError)
+
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_what_the_documentation_shows_runs(capsys):
+    text = (ROOT / "docs" / "torch.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    space: dict[str, object] = {}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        exec(compile(block, "torch.md", "exec"), space)
+    assert "CAB-DR" in capsys.readouterr().out
+    value = op.evaluate(space["fresh"], TorchPolicy(space["net"]), estimators=["IPS"])["IPS"].value
+    assert value > 0.3  # the logger earns 0.1
+
+
+def test_the_example_runs_and_is_reproducible(capsys):
+    file = ROOT / "examples" / "banditnet.py"
+    spec = importlib.util.spec_from_file_location("banditnet", file)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    with torch.random.fork_rng():
+        errors = example.main(decisions=200, epochs=1)
+        shown = capsys.readouterr().out
+        assert example.main(decisions=200, epochs=1) == errors
+    assert capsys.readouterr().out == shown
+    assert shown.startswith("baseline")
+    assert list(errors)[:2] == ["logger", "IPS, no baseline"]
+    assert all(0.0 <= error <= 1.0 for error in errors.values())

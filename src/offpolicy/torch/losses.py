@@ -101,7 +101,7 @@ class _Loss(torch.autograd.Function):
             sets.softmax(scores), sets, batch, member, baseline, penalty, ctx.needs_input_grad[0]
         )
         if gradient is not None:
-            ctx.save_for_backward(_within(-gradient, logits.dtype))
+            ctx.save_for_backward(_within(gradient.neg_(), logits.dtype))
         return _within(-value, logits.dtype)
 
     @staticmethod
@@ -211,13 +211,16 @@ def _objective(
 def _in_logits(
     pi: Tensor, sets: _Candidates, imputed: _Imputed | None, per_u: Tensor, per_log_c: Tensor
 ) -> Tensor:
-    """Through the softmax: slopes a in π are π(a − Σπa) in the logits, one in log c is 1{y} − π."""
+    """Through the softmax: slopes a in π are π(a − Σπa) in the logits, one in log c is 1{y} − π.
+
+    Overwrites what it is given.
+    """
     chosen = _within(per_log_c, pi.dtype)
     if imputed is None:
-        gradient = pi * sets.spread(-chosen)
+        gradient = pi.mul_(sets.spread(-chosen))
     else:
         weight = per_u.to(pi.dtype)
-        gradient = imputed.moved * sets.spread(weight)
+        gradient = imputed.moved.mul_(sets.spread(weight))
         gradient.addcmul_(pi, sets.spread(-(weight * imputed.moved_sums + chosen)))
     gradient.view(-1).index_add_(0, sets.chosen, chosen)
     return gradient
