@@ -303,6 +303,9 @@ def test_it_is_ordinary_autograd_around_it():
     turned = torch.tensor(logits.T.copy()).T
     assert not turned.is_contiguous()
     np.testing.assert_allclose(found(turned, batch, "CAB(M=2)")[1], slope, atol=1e-14)
+    s = torch.tensor(logits, requires_grad=True)
+    with pytest.raises(ParameterError, match="ice_loss can be differentiated once"):
+        torch.autograd.grad(ice_loss(s, batch, "DR"), s, create_graph=True)
     half = torch.tensor(logits, dtype=torch.bfloat16, requires_grad=True)
     loss = ice_loss(half, batch, "CAB(M=2)")
     loss.backward()

@@ -106,6 +106,10 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise ParameterError(
+                "ice_loss can be differentiated once, and create_graph=True asks for more."
+            )
         (gradient,) = ctx.saved_tensors
         return grads[0] * gradient, None, None, None, None
 
