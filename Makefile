@@ -6,7 +6,8 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test spark test-spark lint bench bench-files reproduce evaluation coverage tuning docs clean
+.PHONY: demo test spark test-spark torch test-torch lint bench bench-files reproduce evaluation learning \
+	coverage tuning docs clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -20,6 +21,12 @@ spark: $(READY)
 # Real executors on this machine; needs Java 17 or later.
 test-spark: spark
 	$(BIN)/python -m pytest tests/test_spark.py -m spark
+
+torch: $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[torch]'
+
+test-torch: torch
+	$(BIN)/python -m pytest tests/test_torch.py src/offpolicy/torch
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -40,6 +47,11 @@ reproduce: $(READY)
 evaluation: $(READY)
 	$(BIN)/offpolicy reproduce evaluation --jobs 2 --out out/evaluation
 	$(BIN)/offpolicy reproduce real --jobs 2 --out out/real
+
+learning: $(READY)
+	$(BIN)/offpolicy reproduce learning --jobs 2 --out out/learning
+	$(BIN)/offpolicy reproduce learning --ours --jobs 2 --out out/learning
+	$(BIN)/offpolicy reproduce learning --figure --jobs 2 --out out/learning
 
 coverage: $(READY)
 	$(BIN)/offpolicy reproduce coverage --jobs 2 --out out/coverage

@@ -68,6 +68,23 @@ def test_evaluating_a_small_log_is_light():
     assert imported_by(f"import offpolicy{EVALUATE}").isdisjoint([*HEAVY, "pyarrow"])
 
 
+def test_without_pytorch_its_part_says_what_to_install():
+    code = """
+import sys
+sys.modules["torch"] = None
+try:
+    import offpolicy.torch
+except ImportError as error:
+    from offpolicy import OffpolicyError
+    print(isinstance(error, OffpolicyError), error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    expected = "True offpolicy.torch needs PyTorch: pip install 'offpolicy[torch]'."
+    assert done.stdout.strip() == expected
+
+
 def test_exported_names_are_pinned():
     assert op.__all__ == sorted(EXPORTED)
     assert dir(op) == op.__all__

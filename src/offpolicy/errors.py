@@ -11,10 +11,12 @@ OffpolicyError
 ├── SupportError        the log says nothing about this policy
 ├── ResultError         a stored result cannot be read
 ├── DatasetError        a data set is not at hand, or is not what it should be
+├── MissingPackageError an optional package is not installed
 └── ParameterError      any other argument out of range
 ```
 
-All but `SupportError` are also `ValueError`, so code that guards plain NumPy calls keeps working.
+All but `SupportError` and `MissingPackageError` (an `ImportError`) are also `ValueError`, so code
+that guards plain NumPy calls keeps working.
 """
 
 from __future__ import annotations
@@ -76,6 +78,10 @@ class ResultError(OffpolicyError, ValueError):
 
 class DatasetError(OffpolicyError, ValueError):
     """A data set is not at hand, or is not what it should be: the text says where to get it."""
+
+
+class MissingPackageError(OffpolicyError, ImportError):
+    """An optional package is not installed: the text says how to get it."""
 
 
 class ParameterError(OffpolicyError, ValueError):
