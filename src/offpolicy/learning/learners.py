@@ -167,7 +167,10 @@ class SoftmaxLearner:
                 raise ParameterError(
                     f"{name} is {getattr(self, name)}; it must be {least} or more."
                 )
-        return need_differentiable(self.estimator)
+        member = need_differentiable(self.estimator)
+        if member.name == "SNDR" and self.penalty > 0.0:
+            raise ParameterError("SNDR has no standard error to take off: leave penalty at 0.")
+        return member
 
     def _need_fitted(self) -> None:
         if not hasattr(self, "policy_"):

@@ -86,9 +86,14 @@ class Risk(ABC):
         if total == 0.0:
             raise EstimatorError(f"{self.member.name}: the policy never chooses what was logged.")
         mean = float(share @ (c * residual)) / total
-        per_chosen = share * (residual - mean) / (total * propensity)
+        per_q = (residual - mean) / total
+        error = 0.0
+        if self.penalty > 0.0:
+            error, per_error = _ratio_error(share * c, residual - mean, total)
+            per_q = per_q - self.penalty * per_error
+        per_chosen = share * per_q / propensity
         per_decision = np.concatenate([share, self._known_share(len(imputed) - n)])
-        value = mean + float(share @ imputed[:n]) + self._known(imputed[n:])
+        value = mean - self.penalty * error + float(share @ imputed[:n]) + self._known(imputed[n:])
         return value, self._gradient(pi, per_decision, per_chosen)
 
     def _known_share(self, m: int) -> Floats:
@@ -97,6 +102,17 @@ class Risk(ABC):
 
     def _known(self, imputed: Floats) -> float:
         return float(imputed.sum()) / len(self.observed.reward)
+
+
+def _ratio_error(q: Floats, off: Floats, total: float) -> tuple[float, Floats]:
+    """Standard error of a self-normalised mean, √Σ(q·off)²/Σq, ``off`` being the distance from it,
+    and its slope in every q, by which the mean moves too."""
+    spread = q * off
+    size = math.sqrt(float(spread @ spread))
+    if size == 0.0:
+        return 0.0, np.zeros_like(q)
+    slope = (spread * off - float(q @ spread) * off / total) / size
+    return size / total, slope / total - size / total**2
 
 
 def _penalised(u: Floats, share: Floats, penalty: float) -> tuple[float, Floats]:
