@@ -3,5 +3,9 @@
 from offpolicy.learning.learners import Report, SoftmaxLearner
 from offpolicy.learning.objectives import Objective, objective
 from offpolicy.learning.policy import LinearSoftmax
+from offpolicy.learning.storage import how_learned, load_policy, save_policy
 
-__all__ = ["LinearSoftmax", "Objective", "Report", "SoftmaxLearner", "objective"]
+__all__ = [
+    "LinearSoftmax", "Objective", "Report", "SoftmaxLearner", "how_learned", "load_policy",
+    "objective", "save_policy",
+]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields
+from pathlib import Path
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
@@ -13,9 +14,11 @@ from offpolicy.errors import LogError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator
 from offpolicy.inputs import need_log
 from offpolicy.learning.minimising import Minimum, minimise
+from offpolicy.learning.naming import with_names
 from offpolicy.learning.objectives import need_differentiable
 from offpolicy.learning.tasks import Task
 from offpolicy.log import BanditLog
+from offpolicy.results import json_safe
 from offpolicy.weights import Floats
 
 STARTS = ("model", "logger", "zero", "random")
@@ -122,6 +125,8 @@ class SoftmaxLearner:
         """
         need_log(log)
         member = self._check()
+        if log.candidate_features is None:
+            log = with_names(log)
         if not log.candidates_known:
             raise LogError("This log lists only what was chosen; a policy needs all candidates.")
         task = Task.of(self, member, log, prediction, known)
@@ -148,6 +153,18 @@ class SoftmaxLearner:
         """π of every candidate of ``log``, flat: the learner is a policy."""
         self._need_fitted()
         return self.policy_.probabilities(log)
+
+    def save(self, path: str | Path) -> None:
+        """Write the learned policy, parameters and report; `load_policy` reads the policy back."""
+        from offpolicy.learning.storage import save_policy
+
+        self._need_fitted()
+        learned = {
+            "learner": type(self).__name__,
+            "parameters": self.get_params() | {"estimator": str(self.estimator)},
+            "report": self.report_._asdict(),
+        }
+        save_policy(self.policy_, path, learned=json_safe(learned))
 
     # -- parts -----------------------------------------------------------------------------------
 

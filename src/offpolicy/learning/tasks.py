@@ -14,6 +14,7 @@ from offpolicy.evaluation import choose_estimators
 from offpolicy.inputs import resolve_prediction
 from offpolicy.learning import preparing
 from offpolicy.learning.minimising import minimise
+from offpolicy.learning.naming import context_columns
 from offpolicy.learning.policy import LinearSoftmax
 from offpolicy.learning.preparing import Scale, Views
 from offpolicy.learning.risks import Risk
@@ -142,6 +143,7 @@ class Task:
         return LinearSoftmax(
             actions, views.map, table, views.candidate_map,
             rest.copy() if views.features is not None else None,
+            None if views.map is None else context_columns(self.log),
         )  # fmt: skip
 
 
