@@ -1,5 +1,6 @@
 """Off-policy learning: members of the family as objectives, and learners that maximise them."""
 
+from offpolicy.learning.holdout import split
 from offpolicy.learning.learners import Report, SoftmaxLearner
 from offpolicy.learning.objectives import Objective, objective
 from offpolicy.learning.policy import LinearSoftmax
@@ -7,5 +8,5 @@ from offpolicy.learning.storage import how_learned, load_policy, save_policy
 
 __all__ = [
     "LinearSoftmax", "Objective", "Report", "SoftmaxLearner", "how_learned", "load_policy",
-    "objective", "save_policy",
+    "objective", "save_policy", "split",
 ]  # fmt: skip

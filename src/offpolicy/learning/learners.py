@@ -16,9 +16,11 @@ from offpolicy.inputs import need_log
 from offpolicy.learning.minimising import Minimum, minimise
 from offpolicy.learning.naming import with_names
 from offpolicy.learning.objectives import need_differentiable
+from offpolicy.learning.policy import LinearSoftmax
 from offpolicy.learning.tasks import Task
 from offpolicy.log import BanditLog
 from offpolicy.results import json_safe
+from offpolicy.sources import LogScan
 from offpolicy.weights import Floats
 
 STARTS = ("model", "logger", "zero", "random")
@@ -33,6 +35,8 @@ class Report(NamedTuple):
     penalties."""
     steps: int
     converged: bool
+    """Whether the search ended because nothing more was to be gained: that on the sample, if the
+    log is larger than memory."""
     message: str
     start: str
 
@@ -65,6 +69,9 @@ class SoftmaxLearner:
     folds : int
         The reward model of a decision is fitted without its fold. Decisions of one cluster, or
         with the same context, share theirs.
+    passes : int
+        How often a log larger than memory is gone through, after what a sample of it taught; 0
+        leaves it at the sample.
     """
 
     estimator: str | Estimator = "CAB-DR(M=30)"
@@ -82,6 +89,7 @@ class SoftmaxLearner:
     max_iter: int = 300
     tol: float = 1e-8
     seed: int = 0
+    passes: int = 3
 
     # -- scikit-learn's conventions ----------------------------------------------------------
 
@@ -103,18 +111,19 @@ class SoftmaxLearner:
 
     def fit(
         self,
-        log: BanditLog,
+        log: BanditLog | LogScan,
         *,
         prediction: Any = None,
         known: tuple[ArrayLike, ArrayLike] | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Learn from a log in memory.
+        """Learn from a log.
 
         Parameters
         ----------
-        log : BanditLog
-            With context (and names of its actions), or with candidate_features.
+        log : BanditLog or LogScan
+            With context, or with candidate_features. Where candidates have no names but are as
+            many in every decision, their positions are their names.
         prediction : optional
             A reward model, as in `evaluate`; without one, one is fitted, cross-fitted.
         known : (X, rewards), optional
@@ -123,21 +132,18 @@ class SoftmaxLearner:
         progress : callable, optional
             Told each step and the value reached.
         """
-        need_log(log)
         member = self._check()
+        if isinstance(log, LogScan):
+            return self._fit_scan(member, log, prediction, known, progress)
+        need_log(log)
         if log.candidate_features is None:
             log = with_names(log)
         if not log.candidates_known:
             raise LogError("This log lists only what was chosen; a policy needs all candidates.")
         task = Task.of(self, member, log, prediction, known)
-        ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
-        name, end = min(ends, key=lambda one: one[1].loss)
-        self.policy_ = task.policy(end.w)
-        self.report_ = Report(
-            -end.loss * task.scale.span, end.steps, end.converged, end.message, name
-        )
-        self.classes_ = None if log.actions is None else np.array(log.actions)
-        return self
+        name, end = self._best(task, progress)
+        report = Report(-end.loss * task.scale.span, end.steps, end.converged, end.message, name)
+        return self._learned(task.policy(end.w), report)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities of the actions (``classes_``) for each context: (n, K)."""
@@ -168,13 +174,53 @@ class SoftmaxLearner:
 
     # -- parts -----------------------------------------------------------------------------------
 
+    def _fit_scan(
+        self,
+        member: Estimator,
+        scan: LogScan,
+        prediction: Any,
+        known: object,
+        progress: Progress | None,
+    ) -> Self:
+        from threadpoolctl import threadpool_limits
+
+        from offpolicy.learning.streaming import Stream
+
+        if known is not None:
+            raise ParameterError("known rewards need a log in memory, and this one is too large.")
+        # One thread adds in one order, so that the result does not depend on how many there are.
+        with threadpool_limits(1):
+            stream = Stream.of(self, member, scan, prediction)
+            if stream.is_whole:
+                return self.fit(stream.sample, prediction=prediction, progress=progress)
+            task = stream.task()
+            name, end = self._best(task, progress)
+            if self.passes == 0:
+                sampled = f"on a sample of {len(stream.sample):,} decisions: {end.message}"
+                value = -end.loss * task.scale.span
+                report = Report(value, end.steps, end.converged, sampled, name)
+                return self._learned(task.policy(end.w), report)
+            found = stream.improve(task, end.w, progress)
+            value = -found.loss * task.scale.span
+            report = Report(value, end.steps + found.steps, end.converged, found.message, name)
+            return self._learned(task.policy(found.w), report)
+
+    def _best(self, task: Task, progress: Progress | None) -> tuple[str, Minimum]:
+        ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
+        return min(ends, key=lambda one: one[1].loss)
+
+    def _learned(self, policy: LinearSoftmax, report: Report) -> Self:
+        self.policy_, self.report_ = policy, report
+        self.classes_ = None if policy.actions is None else np.array(policy.actions)
+        return self
+
     def _check(self) -> Estimator:
         if self.start not in STARTS:
             raise ParameterError(f'start is "{self.start}"; it can be {", ".join(STARTS)}.')
         for name in ("l2", "model_l2", "penalty"):
             if not getattr(self, name) >= 0.0:
                 raise ParameterError(f"{name} is {getattr(self, name)}; it must be 0 or more.")
-        for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1)):
+        for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1), ("passes", 0)):
             if not getattr(self, name) >= least:
                 raise ParameterError(
                     f"{name} is {getattr(self, name)}; it must be {least} or more."

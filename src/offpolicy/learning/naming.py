@@ -19,9 +19,12 @@ def with_names(log: BanditLog) -> BanditLog:
 
 
 def with_names_of(log: BanditLog, actions: tuple[Hashable, ...]) -> BanditLog:
-    """A part of a log, with the names of all of it, which are ``actions``."""
-    log = with_names(log)
-    if log.actions == actions or log.actions is None:
+    """A part of a log, with the names of all of it, which are ``actions``; as it is, if positions
+    are the names, and not as many."""
+    named = with_names(log)
+    if named.actions == actions:
+        return named
+    if log.actions is None:
         return log
     place = {name: k for k, name in enumerate(actions)}
     own = np.array([place[name] for name in log.actions], dtype=np.int64)

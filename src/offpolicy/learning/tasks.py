@@ -20,6 +20,7 @@ from offpolicy.learning.preparing import Scale, Views
 from offpolicy.learning.risks import Risk
 from offpolicy.learning.scores import Dense, Scores
 from offpolicy.log import BanditLog
+from offpolicy.softmax import Ints
 from offpolicy.validation import check_finite
 from offpolicy.weights import Floats
 
@@ -51,6 +52,8 @@ class Task:
     l2: Floats
     """For each weight."""
     model_start: Floats | None
+    model: preparing.Modelled | None = None
+    """What was trained, if it was."""
 
     @classmethod
     def of(
@@ -60,10 +63,18 @@ class Task:
         log: BanditLog,
         prediction: Any,
         known: tuple[ArrayLike, ArrayLike] | None,
+        *,
+        scale: Scale | None = None,
+        fold: Ints | None = None,
     ) -> Task:
-        """Checks the log, trains a reward model if one is needed, and sets up the objective."""
+        """Checks the log, trains a reward model if one is needed, and sets up the objective.
+
+        Of a part of a log, ``scale`` is that of all its rewards, and ``fold`` says which model is
+        for which decision.
+        """
         given = preparing.known_rewards(log, known)
-        scale = preparing.scale_of(log, None if given is None else given[1])
+        if scale is None:
+            scale = preparing.scale_of(log, None if given is None else given[1])
         views = Views.of(
             log, None if given is None else given[0],
             kind=learner.features, centres=learner.centres, gamma=learner.gamma,
@@ -76,12 +87,12 @@ class Task:
         have |= {"propensity"} if log.propensity is not None else set()
         have |= {"logging"} if log.logging is not None else set()
         choose_estimators([member], frozenset(have))
-        start = None
+        start = model = None
         needs = "prediction" in member.needs and delta_hat is None
         if needs or learner.start == "model":
             model = preparing.fit_model(
                 log, views, given, scale, l2=learner.model_l2, folds=learner.folds,
-                rng=np.random.default_rng([learner.seed, 1]),
+                rng=np.random.default_rng([learner.seed, 1]), fold=fold,
             )  # fmt: skip
             delta_hat = model.delta_hat if delta_hat is None else delta_hat
             start = _start(views, model)
@@ -100,7 +111,8 @@ class Task:
             assert views.map is not None
             extra = views.map(given[0])
         scores = preparing.scores_of(log, views, extra)
-        return cls(log, views, scores, risk, scale, _penalties(views, log, learner.l2), start)
+        l2 = _penalties(views, log, learner.l2)
+        return cls(log, views, scores, risk, scale, l2, start, model)
 
     def loss(self, w: Floats) -> tuple[float, Floats]:
         pi = self.scores.probabilities(w)
