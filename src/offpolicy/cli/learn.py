@@ -94,6 +94,8 @@ def command(
 
     if Path(out).suffix.lower() != ".json":
         raise click.UsageError(f'FILE is "{out}"; it must end in .json.')
+    if not Path(out).parent.is_dir():
+        raise click.UsageError(f"There is no folder {Path(out).parent}.")
     if refit and not holdout:
         raise click.UsageError("--refit is for a policy that was learned without the --holdout.")
     names = SoftmaxLearner().get_params()

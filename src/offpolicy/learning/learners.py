@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from offpolicy.errors import LogError, ParameterError, did_you_mean
+from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.estimators import Estimator
 from offpolicy.inputs import need_log
 from offpolicy.learning.minimising import Minimum, minimise
 from offpolicy.learning.naming import with_names
 from offpolicy.learning.objectives import need_differentiable
 from offpolicy.learning.policy import LinearSoftmax
+from offpolicy.learning.preparing import need_candidates
 from offpolicy.learning.tasks import Task
 from offpolicy.log import BanditLog
 from offpolicy.results import json_safe
@@ -138,8 +139,7 @@ class SoftmaxLearner:
         need_log(log)
         if log.candidate_features is None:
             log = with_names(log)
-        if not log.candidates_known:
-            raise LogError("This log lists only what was chosen; a policy needs all candidates.")
+        need_candidates(log)
         task = Task.of(self, member, log, prediction, known)
         name, end = self._best(task, progress)
         report = Report(-end.loss * task.scale.span, end.steps, end.converged, end.message, name)

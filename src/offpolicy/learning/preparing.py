@@ -98,10 +98,26 @@ class Views:
 
 def numeric(values: Any, column: str) -> Floats:
     """Numbers, all of them finite, in columns."""
+    given = np.asarray(values)
+    if given.dtype.kind in "USO" and given.size and isinstance(given.flat[0], str):
+        raise LogError(
+            f"{column} holds text ({str(given.flat[0])!r}), and is to be numbers: turn categories "
+            f"into columns of 0 and 1."
+        )
     array = check.as_floats(values, column)
     array = array.reshape(len(array), -1)
     check_finite(array, column)
     return array
+
+
+def need_candidates(log: BanditLog) -> None:
+    """Raise unless the log says what else could have been chosen."""
+    if not log.candidates_known:
+        raise LogError(
+            "This log lists only what was chosen; a policy needs all candidates. Give the log "
+            "logging=, or propensity= and actions=; in a file, a column of lists (--logging, "
+            "--candidates)."
+        )
 
 
 def scale_of(log: BanditLog, known: Floats | None) -> Scale:

@@ -38,7 +38,8 @@ STRETCH, CANDIDATES, NUMBERS = 16_384, 250_000, 2_500_000
 """Decisions in one, and the candidates and features that they may have."""
 SAMPLE_NUMBERS = 40_000_000
 """Features that the sample may have."""
-_RATE = 0.01
+_RATE, _LEAST_RATE = 0.02, 0.01
+"""The first step, in root mean squares of the sample's weights, and what it is at least."""
 _DECAY = 0.9, 0.999
 
 
@@ -92,8 +93,7 @@ class Stream:
         assert isinstance(whole, LogScan)
         extra = [prediction] if isinstance(prediction, str) else []
         first = whole.read([(0, 1)], extra)
-        if not first.candidates_known:
-            raise LogError("This log lists only what was chosen; a policy needs all candidates.")
+        preparing.need_candidates(first)
         inputs = 1 if first.context is None else first.context.shape[1]
         numbers = max(inputs, learner.centres if learner.features == "kernel" else 0) + 1
         size = max(min(sample_size(whole.width), SAMPLE_NUMBERS // numbers), 1)
@@ -125,6 +125,7 @@ class Stream:
         learner, first = self.learner, w
         rng = np.random.default_rng([learner.seed, 3])
         adam, mean = Adam(w), Mean(w)
+        rate = max(_RATE * math.sqrt(float(w @ w) / len(w)), _LEAST_RATE)
         total = (learner.passes + 1) * len(self.scan)
         steps, per_pass = 0, -(-len(self.scan) // BATCH)
         done = 0
@@ -137,7 +138,7 @@ class Stream:
                     loss, gradient = group.task(rows).loss(adam.w)
                     value -= loss * len(rows) / len(order)
                     left = max(1.0 - steps / (learner.passes * per_pass), 0.0)
-                    adam.step(gradient, _RATE * left)
+                    adam.step(gradient, rate * left)
                     steps += 1
                     if k == learner.passes - 1:
                         mean.add(adam.w)
