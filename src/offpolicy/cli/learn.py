@@ -19,17 +19,16 @@ if TYPE_CHECKING:
     from offpolicy.sources import LogScan
 
 _NUMBERS = (
-    ("--centres", 1000, click.IntRange(min=1), "kernel: how many contexts it is centred on"),
-    ("--gamma", 1.0, click.FloatRange(min=0.0, min_open=True), "kernel: how narrow it is"),
-    ("--l2", 3e-7, click.FloatRange(min=0.0), "penalty on the policy's squared weights"),
-    ("--model-l2", 3e-6, click.FloatRange(min=0.0), "and on those of the reward model"),
-    ("--penalty", 0.0, click.FloatRange(min=0.0), "standard errors taken off the objective (POEM)"),
-    ("--baseline", 0.0, float, "taken off every reward in the objective (BanditNet)"),
-    ("--max-iter", 300, click.IntRange(min=1), "steps of the search, at most"),
-    ("--passes", 3, click.IntRange(min=0), "how often files larger than memory are gone through"),
-    ("--seed", 0, click.IntRange(min=0), "of all that is drawn"),
+    ("--centres", click.IntRange(min=1), "kernel: how many contexts it is centred on"),
+    ("--gamma", click.FloatRange(min=0.0, min_open=True), "kernel: how narrow it is"),
+    ("--l2", click.FloatRange(min=0.0), "penalty on the policy's squared weights"),
+    ("--model-l2", click.FloatRange(min=0.0), "and on those of the reward model"),
+    ("--penalty", click.FloatRange(min=0.0), "standard errors taken off the objective (POEM)"),
+    ("--baseline", float, "taken off every reward in the objective (BanditNet)"),
+    ("--max-iter", click.IntRange(min=1), "steps of the search, at most"),
+    ("--passes", click.IntRange(min=0), "how often files larger than memory are gone through"),
+    ("--seed", click.IntRange(min=0), "of all that is drawn"),
 )
-
 _STARTS = {
     "model": "from the reward model's scores",
     "logger": "from a policy like the logger's",
@@ -39,21 +38,20 @@ _STARTS = {
 
 
 def _learner_options(function: Any) -> Any:
-    for name, default, kind, meaning in reversed(_NUMBERS):
-        function = click.option(
-            name, default=default, type=kind, show_default=True, metavar="X", help=meaning
-        )(function)
+    """Those left out are the learner's own."""
+    for name, kind, meaning in reversed(_NUMBERS):
+        function = click.option(name, type=kind, metavar="X", help=meaning)(function)
     function = click.option(
-        "--start", type=click.Choice(["model", "logger", "zero", "random"]), default="model",
-        show_default=True, help="where the search begins",
+        "--start", metavar="WHERE",
+        help="where the search begins: model (the default), logger, zero, random",
     )(function)  # fmt: skip
     function = click.option(
-        "--features", type=click.Choice(["linear", "kernel"]), default="linear",
-        show_default=True, help="what the policy sees of a context",
+        "--features", metavar="KIND",
+        help="what the policy sees of a context: linear (the default), kernel",
     )(function)  # fmt: skip
     return click.option(
-        "-e", "--estimator", default="CAB-DR(M=30)", show_default=True, metavar="NAME",
-        help="what is maximised, with its parameter",
+        "-e", "--estimator", metavar="NAME",
+        help="what is maximised, with its parameter: CAB-DR(M=30), if nothing is said",
     )(function)  # fmt: skip
 
 
@@ -98,8 +96,11 @@ def command(
         raise click.UsageError(f"There is no folder {Path(out).parent}.")
     if refit and not holdout:
         raise click.UsageError("--refit is for a policy that was learned without the --holdout.")
-    names = SoftmaxLearner().get_params()
-    learner = SoftmaxLearner(**{name: given.pop(name) for name in names if name in given})
+    asked = {name: given.pop(name) for name in SoftmaxLearner().get_params() if name in given}
+    learner = SoftmaxLearner().set_params(
+        **{name: value for name, value in asked.items() if value is not None}
+    )
+    learner.check()
     whole = read(log, given)
     rest, held = whole, cast("BanditLog | LogScan | None", None)
     if holdout:
@@ -110,8 +111,8 @@ def command(
     if held is not None:
         from offpolicy.evaluation import evaluate
 
-        asked = {Path(out).stem: learner.policy_}
-        result = evaluate(held, asked, prediction=prediction, level=level)
+        policies = {Path(out).stem: learner.policy_}
+        result = evaluate(held, policies, prediction=prediction, level=level)
     report = _Learned(learner, out, len(rest), result, refit and len(whole))
     if refit:
         _fit(learner, whole, prediction)

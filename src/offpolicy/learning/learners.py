@@ -16,7 +16,6 @@ from offpolicy.inputs import need_log
 from offpolicy.learning.minimising import Minimum, minimise
 from offpolicy.learning.naming import with_names
 from offpolicy.learning.objectives import need_differentiable
-from offpolicy.learning.policy import LinearSoftmax
 from offpolicy.learning.preparing import need_candidates
 from offpolicy.learning.tasks import Task
 from offpolicy.log import BanditLog
@@ -133,17 +132,26 @@ class SoftmaxLearner:
         progress : callable, optional
             Told each step and the value reached.
         """
-        member = self._check()
+        member = self.check()
         if isinstance(log, LogScan):
             return self._fit_scan(member, log, prediction, known, progress)
         need_log(log)
         if log.candidate_features is None:
             log = with_names(log)
         need_candidates(log)
-        task = Task.of(self, member, log, prediction, known)
-        name, end = self._best(task, progress)
-        report = Report(-end.loss * task.scale.span, end.steps, end.converged, end.message, name)
-        return self._learned(task.policy(end.w), report)
+        return self.fit_task(Task.of(self, member, log, prediction, known), progress)
+
+    def fit_task(self, task: Task, progress: Progress | None = None) -> Self:
+        """Learn from what was prepared, which several learners may share."""
+        ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
+        name, end = min(ends, key=lambda one: one[1].loss)
+        self.policy_ = task.policy(end.w)
+        self.report_ = Report(
+            -end.loss * task.scale.span, end.steps, end.converged, end.message, name
+        )
+        actions = task.log.actions
+        self.classes_ = None if actions is None else np.array(actions)
+        return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities of the actions (``classes_``) for each context: (n, K)."""
@@ -194,27 +202,22 @@ class SoftmaxLearner:
             if stream.is_whole:
                 return self.fit(stream.sample, prediction=prediction, progress=progress)
             task = stream.task()
-            name, end = self._best(task, progress)
-            if self.passes == 0:
-                sampled = f"on a sample of {len(stream.sample):,} decisions: {end.message}"
-                value = -end.loss * task.scale.span
-                report = Report(value, end.steps, end.converged, sampled, name)
-                return self._learned(task.policy(end.w), report)
-            found = stream.improve(task, end.w, progress)
-            value = -found.loss * task.scale.span
-            report = Report(value, end.steps + found.steps, end.converged, found.message, name)
-            return self._learned(task.policy(found.w), report)
+            self.fit_task(task, progress)
+            report = self.report_
+            sampled = f"on a sample of {len(stream.sample):,} decisions: {report.message}"
+            self.report_ = report._replace(message=sampled)
+            if self.passes:
+                found = stream.improve(task, task.weights_of(self.policy_), progress)
+                self.policy_ = task.policy(found.w)
+                self.report_ = report._replace(
+                    value=-found.loss * task.scale.span,
+                    steps=report.steps + found.steps,
+                    message=found.message,
+                )
+            return self
 
-    def _best(self, task: Task, progress: Progress | None) -> tuple[str, Minimum]:
-        ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
-        return min(ends, key=lambda one: one[1].loss)
-
-    def _learned(self, policy: LinearSoftmax, report: Report) -> Self:
-        self.policy_, self.report_ = policy, report
-        self.classes_ = None if policy.actions is None else np.array(policy.actions)
-        return self
-
-    def _check(self) -> Estimator:
+    def check(self) -> Estimator:
+        """Raise unless the parameters make sense; the objective."""
         if self.start not in STARTS:
             raise ParameterError(f'start is "{self.start}"; it can be {", ".join(STARTS)}.')
         for name in ("l2", "model_l2", "penalty"):

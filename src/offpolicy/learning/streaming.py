@@ -38,7 +38,7 @@ STRETCH, CANDIDATES, NUMBERS = 16_384, 250_000, 2_500_000
 """Decisions in one, and the candidates and features that they may have."""
 SAMPLE_NUMBERS = 40_000_000
 """Features that the sample may have."""
-_RATE, _LEAST_RATE = 0.02, 0.01
+_RATE, _LEAST_RATE = 0.03, 0.01
 """The first step, in root mean squares of the sample's weights, and what it is at least."""
 _DECAY = 0.9, 0.999
 

@@ -112,7 +112,7 @@ class Task:
             extra = views.map(given[0])
         scores = preparing.scores_of(log, views, extra)
         l2 = _penalties(views, log, learner.l2)
-        return cls(log, views, scores, risk, scale, l2, start, model)
+        return cls(log, views, scores, risk, scale, l2, start, model=model)
 
     def loss(self, w: Floats) -> tuple[float, Floats]:
         pi = self.scores.probabilities(w)
@@ -157,6 +157,12 @@ class Task:
             rest.copy() if views.features is not None else None,
             None if views.map is None else context_columns(self.log),
         )  # fmt: skip
+
+    @staticmethod
+    def weights_of(policy: LinearSoftmax) -> Floats:
+        """The inverse of `policy`."""
+        parts = [policy.weights, policy.candidate_weights]
+        return np.concatenate([part.reshape(-1) for part in parts if part is not None])
 
 
 def _start(views: Views, model: preparing.Modelled) -> Floats:
