@@ -135,6 +135,24 @@ def test_the_loop_is_closed(folder, monkeypatch, large):
     assert "policy" in {finding["policy"] for finding in report["findings"]}
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_malformed_rows_are_left_out_of_both_parts(folder, monkeypatch, large):
+    table = pq.read_table("log.parquet")
+    reward = table.column("reward").to_pylist()
+    reward[7] = None
+    q = table.column("q").to_pylist()
+    q[9] = [0.3, float("nan"), 0.3]
+    table = table.set_column(1, "reward", pa.array(reward)).set_column(3, "q", pa.array(q))
+    pq.write_table(table, "bad.parquet")
+    if large:
+        monkeypatch.setattr(reading, "SMALL", 0)
+        monkeypatch.setattr(streaming, "sample_size", lambda width: 500)
+    words = ["learn", "bad.parquet", *QUICK, "--prediction", "q", "--on-bad-row", "drop"]
+    outcome = run(*words, "--holdout", "0.5", "--refit", "--passes", "1")
+    assert "learned from 1,598 decisions" in outcome.stdout
+    assert "2 of 1,600" in outcome.stderr.splitlines()[0]
+
+
 def test_names_of_files(folder):
     run("learn", "log.parquet", *QUICK)
     Path("a").mkdir()

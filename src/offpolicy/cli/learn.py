@@ -89,6 +89,7 @@ def command(
     from pathlib import Path
 
     from offpolicy.learning import SoftmaxLearner, split
+    from offpolicy.sources import without_bad_rows
 
     if Path(out).suffix.lower() != ".json":
         raise click.UsageError(f'FILE is "{out}"; it must end in .json.')
@@ -101,12 +102,12 @@ def command(
         **{name: value for name, value in asked.items() if value is not None}
     )
     learner.check()
-    whole = read(log, given)
+    whole = without_bad_rows(read(log, given), {}, prediction)
+    tell_dropped(whole.dropped)
     rest, held = whole, cast("BanditLog | LogScan | None", None)
     if holdout:
-        rest, held = split(whole, holdout, seed=learner.seed, prediction=prediction)
+        rest, held = split(whole, holdout, seed=learner.seed)
     _fit(learner, rest, prediction)
-    tell_dropped(rest.dropped)
     result = None
     if held is not None:
         from offpolicy.evaluation import evaluate

@@ -22,25 +22,19 @@ from offpolicy.sources import Distributed, LogScan, RewardSummary, without_bad_r
 
 
 @overload
-def split(
-    log: BanditLog, share: float = 0.2, *, seed: int = 0, prediction: str | None = None
-) -> tuple[BanditLog, BanditLog]: ...
+def split(log: BanditLog, share: float = 0.2, *, seed: int = 0) -> tuple[BanditLog, BanditLog]: ...
 @overload
-def split(
-    log: LogScan, share: float = 0.2, *, seed: int = 0, prediction: str | None = None
-) -> tuple[LogScan, LogScan]: ...
+def split(log: LogScan, share: float = 0.2, *, seed: int = 0) -> tuple[LogScan, LogScan]: ...
 def split(
     log: BanditLog | LogScan,
     share: float = 0.2,
     *,
     seed: int = 0,
-    prediction: str | None = None,
 ) -> tuple[BanditLog | LogScan, BanditLog | LogScan]:
     """The log without about ``share`` of its decisions, and these.
 
     Decisions of one cluster stay together. Of a log that is larger than memory, both parts are
-    read when they are used; ``prediction`` is a column in which malformed rows are also to be
-    dropped, if they are.
+    read when they are used.
 
     Examples
     --------
@@ -51,7 +45,7 @@ def split(
     if not 0.0 < share < 1.0:
         raise ParameterError(f"The share to hold out is {share}; it must be between 0 and 1.")
     if isinstance(log, LogScan):
-        whole = without_bad_rows(log, {}, prediction)
+        whole = without_bad_rows(log, {}, None)
         assert isinstance(whole, LogScan)
         return _split_scan(whole, share, seed)
     buckets = np.unique(log.bucket)
