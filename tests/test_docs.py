@@ -87,6 +87,12 @@ def test_every_exported_name_is_in_the_docs(name):
     assert any(word.search(read(page)) for page in DOCS)
 
 
+@pytest.mark.parametrize("name", op.learning.__all__)
+def test_every_name_of_learning_is_in_the_docs(name):
+    word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
+    assert any(word.search(read(page)) for page in DOCS)
+
+
 def test_links_of_the_front_page_lead_somewhere():
     for target in re.findall(r"\]\((?!http)([^)#]+)", read(ROOT / "README.md")):
         assert (ROOT / target).exists(), target

@@ -21,6 +21,7 @@ EXPORTED = [
     "SNIPS", "SWITCH", "SWITCHDR", "Softmax", "Tabular", "Uniform", "__version__", "errors",
     "estimators", "evaluate", "parse", "policies", "simulate_bandit", "sweep", "testing",
     "theory", "LogScan", "datasets", "formats", "read_log", "read_truth", "simulate_synthetic",
+    "learning",
 ]  # fmt: skip
 
 HEAVY = ["sklearn", "numba", "duckdb", "scipy", "torch", "pyspark", "pandas", "matplotlib"]
@@ -54,6 +55,7 @@ def test_import_is_light():
     [
         ["--help"],
         ["evaluate", "--help"],
+        ["learn", "--help"],
         ["simulate", "synthetic", "--help"],
         ["datasets", "fetch", "--help"],
         ["--version"],

@@ -65,8 +65,8 @@ _HOME = {
     "OffpolicyError": "errors",
 }
 _MODULES = (
-    "betting", "bootstrap", "datasets", "errors", "estimators", "formats", "intervals", "policies",
-    "testing", "theory",
+    "betting", "bootstrap", "datasets", "errors", "estimators", "formats", "intervals", "learning",
+    "policies", "testing", "theory",
 )  # fmt: skip
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         estimators,
         formats,
         intervals,
+        learning,
         policies,
         testing,
         theory,

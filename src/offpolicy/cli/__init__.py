@@ -19,6 +19,7 @@ _VERBS = {
     "evaluate": "What would these policies have earned?",
     "compare": "Which of these policies is better, and is that certain?",
     "sweep": "The curve of an estimator over its parameter.",
+    "learn": "Learn a policy that would have earned more.",
     "simulate": "Write a log whose truth is known.",
     "datasets": "Public data sets: list them, look them up, fetch them.",
     "demo": "Simulate a log and evaluate two policies against their known truth.",

@@ -13,7 +13,8 @@ from offpolicy.cli.options import format_option, log_options, policies_of, read,
 @log_options
 @click.option(
     "--policy", "policies", metavar="COLUMN", multiple=True,
-    help="column: probability of the chosen action, or list: of every candidate; or :uniform; "
+    help="column: probability of the chosen action, or list: of every candidate; :uniform; or the "
+    "file of a learned policy, policy.json; "
     "repeat for several",
 )  # fmt: skip
 @click.option(

@@ -22,7 +22,8 @@ from offpolicy.cli.options import (
 @log_options
 @click.option(
     "--policy", "policies", metavar="COLUMN", multiple=True, required=True,
-    help="column: probability of the chosen action, or list: of every candidate; or :uniform; "
+    help="column: probability of the chosen action, or list: of every candidate; :uniform; or the "
+    "file of a learned policy, policy.json; "
     "repeat for several",
 )  # fmt: skip
 @click.option(

@@ -116,16 +116,31 @@ def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
 
 
 def policies_of(names: tuple[str, ...]) -> dict[str, Any]:
-    """Policies by name: columns, or one that needs none."""
+    """Policies by name: columns, files of learned ones, or one that needs neither."""
+    from pathlib import Path
+
     from offpolicy.policies import Uniform
 
-    if len(set(names)) < len(names):
-        raise click.UsageError("One --policy is given twice.")
     built_in = {":uniform": Uniform()}
+    found: dict[str, Any] = {}
     for name in names:
+        shown: str = name.removeprefix(":")
+        policy: Any = built_in.get(name, name)
         if name.startswith(":") and name not in built_in:
             raise click.UsageError(f"There is no policy {name}; there is {', '.join(built_in)}.")
-    return {name.removeprefix(":"): built_in.get(name, name) for name in names}
+        file = Path(name.removeprefix("file:"))
+        if name.startswith("file:") or (file.suffix.lower() == ".json" and file.is_file()):
+            from offpolicy.learning.storage import load_policy
+
+            shown, policy = file.stem, load_policy(file)
+        if shown in found:
+            raise click.UsageError(
+                "One --policy is given twice."
+                if len(set(names)) < len(names)
+                else f'Two policies are named "{shown}"; rename one of the files.'
+            )
+        found[shown] = policy
+    return found
 
 
 def show(found: Any, style: str) -> None:

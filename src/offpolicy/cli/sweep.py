@@ -24,7 +24,7 @@ from offpolicy.cli.options import (
     "--policy",
     metavar="COLUMN",
     required=True,
-    help="column: the policy's probabilities; or :uniform",
+    help="column: the policy's probabilities; :uniform; or a learned policy.json",
 )
 @click.option("-e", "--estimator", default="CAB", show_default=True, metavar="NAME")
 @click.option("--plot", type=click.Path(dir_okay=False), help="also write a picture (PNG, SVG)")

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields
+from pathlib import Path
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from offpolicy.errors import LogError, ParameterError, did_you_mean
+from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.estimators import Estimator
 from offpolicy.inputs import need_log
 from offpolicy.learning.minimising import Minimum, minimise
+from offpolicy.learning.naming import with_names
 from offpolicy.learning.objectives import need_differentiable
+from offpolicy.learning.preparing import need_candidates
 from offpolicy.learning.tasks import Task
 from offpolicy.log import BanditLog
+from offpolicy.results import json_safe
+from offpolicy.sources import LogScan
 from offpolicy.weights import Floats
 
 STARTS = ("model", "logger", "zero", "random")
@@ -30,6 +35,8 @@ class Report(NamedTuple):
     penalties."""
     steps: int
     converged: bool
+    """Whether the search ended because nothing more was to be gained: that on the sample, if the
+    log is larger than memory."""
     message: str
     start: str
 
@@ -62,6 +69,9 @@ class SoftmaxLearner:
     folds : int
         The reward model of a decision is fitted without its fold. Decisions of one cluster, or
         with the same context, share theirs.
+    passes : int
+        How often a log larger than memory is gone through, after what a sample of it taught; 0
+        leaves it at the sample.
     """
 
     estimator: str | Estimator = "CAB-DR(M=30)"
@@ -79,6 +89,7 @@ class SoftmaxLearner:
     max_iter: int = 300
     tol: float = 1e-8
     seed: int = 0
+    passes: int = 3
 
     # -- scikit-learn's conventions ----------------------------------------------------------
 
@@ -100,18 +111,19 @@ class SoftmaxLearner:
 
     def fit(
         self,
-        log: BanditLog,
+        log: BanditLog | LogScan,
         *,
         prediction: Any = None,
         known: tuple[ArrayLike, ArrayLike] | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Learn from a log in memory.
+        """Learn from a log.
 
         Parameters
         ----------
-        log : BanditLog
-            With context (and names of its actions), or with candidate_features.
+        log : BanditLog or LogScan
+            With context, or with candidate_features. Where candidates have no names but are as
+            many in every decision, their positions are their names.
         prediction : optional
             A reward model, as in `evaluate`; without one, one is fitted, cross-fitted.
         known : (X, rewards), optional
@@ -120,10 +132,13 @@ class SoftmaxLearner:
         progress : callable, optional
             Told each step and the value reached.
         """
-        need_log(log)
         member = self.check()
-        if not log.candidates_known:
-            raise LogError("This log lists only what was chosen; a policy needs all candidates.")
+        if isinstance(log, LogScan):
+            return self._fit_scan(member, log, prediction, known, progress)
+        need_log(log)
+        if log.candidate_features is None:
+            log = with_names(log)
+        need_candidates(log)
         return self.fit_task(Task.of(self, member, log, prediction, known), progress)
 
     def fit_task(self, task: Task, progress: Progress | None = None) -> Self:
@@ -153,7 +168,53 @@ class SoftmaxLearner:
         self._need_fitted()
         return self.policy_.probabilities(log)
 
+    def save(self, path: str | Path) -> None:
+        """Write the learned policy, parameters and report; `load_policy` reads the policy back."""
+        from offpolicy.learning.storage import save_policy
+
+        self._need_fitted()
+        learned = {
+            "learner": type(self).__name__,
+            "parameters": self.get_params() | {"estimator": str(self.estimator)},
+            "report": self.report_._asdict(),
+        }
+        save_policy(self.policy_, path, learned=json_safe(learned))
+
     # -- parts -----------------------------------------------------------------------------------
+
+    def _fit_scan(
+        self,
+        member: Estimator,
+        scan: LogScan,
+        prediction: Any,
+        known: object,
+        progress: Progress | None,
+    ) -> Self:
+        from threadpoolctl import threadpool_limits
+
+        from offpolicy.learning.streaming import Stream
+
+        if known is not None:
+            raise ParameterError("known rewards need a log in memory, and this one is too large.")
+        # One thread adds in one order, so that the result does not depend on how many there are.
+        with threadpool_limits(1):
+            stream = Stream.of(self, member, scan, prediction)
+            if stream.is_whole:
+                return self.fit(stream.sample, prediction=prediction, progress=progress)
+            task = stream.task()
+            self.fit_task(task, progress)
+            report = self.report_
+            sampled = f"on a sample of {len(stream.sample):,} decisions: {report.message}"
+            self.report_ = report._replace(message=sampled)
+            if self.passes:
+                found = stream.improve(task, task.weights_of(self.policy_), progress)
+                self.policy_ = task.policy(found.w)
+                self.report_ = report._replace(
+                    value=-found.loss * task.scale.span,
+                    steps=report.steps + found.steps,
+                    message=found.message,
+                )
+            return self
 
     def check(self) -> Estimator:
         """Raise unless the parameters make sense; the objective."""
@@ -162,7 +223,7 @@ class SoftmaxLearner:
         for name in ("l2", "model_l2", "penalty"):
             if not getattr(self, name) >= 0.0:
                 raise ParameterError(f"{name} is {getattr(self, name)}; it must be 0 or more.")
-        for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1)):
+        for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1), ("passes", 0)):
             if not getattr(self, name) >= least:
                 raise ParameterError(
                     f"{name} is {getattr(self, name)}; it must be {least} or more."

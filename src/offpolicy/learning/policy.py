@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from offpolicy.errors import PolicyError
 from offpolicy.learning.features import FeatureMap
+from offpolicy.learning.naming import context_columns, with_names
 from offpolicy.learning.preparing import numeric
 from offpolicy.learning.scores import Dense, Ragged
 from offpolicy.log import BanditLog
@@ -27,6 +29,8 @@ class LinearSoftmax:
     """(K, d)."""
     candidate_map: FeatureMap | None = None
     candidate_weights: Floats | None = None
+    columns: tuple[str, ...] | None = None
+    """What the context was made of, if that is known: in another order it would be another."""
 
     def of_contexts(self, X: ArrayLike) -> Floats:
         """Where every action is a candidate: (n, K)."""
@@ -45,9 +49,7 @@ class LinearSoftmax:
         parts = []
         if self.map is not None:
             assert self.weights is not None
-            if log.context is None:
-                raise PolicyError("The learned policy needs a log with context.")
-            phi, code = self.map(self._contexts(log.context)), self._codes(log)
+            phi, code = self.map(self._contexts(self._context_of(log))), self._codes(log)
             parts.append(self.weights.reshape(-1))
         if self.candidate_map is not None:
             assert self.candidate_weights is not None
@@ -63,6 +65,21 @@ class LinearSoftmax:
         )
         return scores.probabilities(np.concatenate(parts))
 
+    def _context_of(self, log: BanditLog) -> NDArray[Any]:
+        wanted = f" ({_listed(self.columns)})" if self.columns else ""
+        if log.context is None:
+            raise PolicyError(
+                f"The learned policy needs a log with context{wanted}: name its columns in "
+                f"Columns(context=…), or on the command line with --context."
+            )
+        found = context_columns(log)
+        if self.columns is not None and found is not None and found != self.columns:
+            raise PolicyError(
+                f"The context is {_listed(found)}, but the policy was learned with "
+                f"{_listed(self.columns)}. Name the same columns, in the same order."
+            )
+        return log.context
+
     def _contexts(self, X: ArrayLike) -> Floats:
         assert self.map is not None
         context = numeric(X, "context")
@@ -71,6 +88,7 @@ class LinearSoftmax:
 
     def _codes(self, log: BanditLog) -> Ints:
         """For each candidate, the row of the weights."""
+        log = with_names(log)
         if log.actions is None:
             raise PolicyError(
                 "The learned policy needs to know which action each candidate is: give candidate= "
@@ -93,3 +111,7 @@ def _need_width(found: int, expected: int, column: str) -> None:
         raise PolicyError(
             f"{column} has {found} columns, but the policy was learned with {expected}."
         )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names if len(names) <= 6 else [*names[:3], "…", names[-1]])

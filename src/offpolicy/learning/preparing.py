@@ -60,8 +60,8 @@ class Views:
             context = numeric(log.context, "context")
         if context is None and own is None:
             raise LogError(
-                "There is nothing to learn from: give the log context= and the names of its "
-                "actions, or candidate_features=."
+                "There is nothing to learn from: give the log context= (on the command line, "
+                "--context) and the names of its actions, or candidate_features=."
             )
         mapped = phi = candidate_map = features = None
         if context is not None:
@@ -75,13 +75,49 @@ class Views:
             features = candidate_map(flat)[:, :-1]
         return cls(mapped, phi, candidate_map, features)
 
+    def on(self, log: BanditLog) -> Views:
+        """The same maps of another log, or of another part of it."""
+        phi = features = None
+        if self.map is not None:
+            phi = self.map(numeric(log.context, "context"))
+        if self.candidate_map is not None:
+            assert log.candidate_features is not None
+            flat = log.candidate_features.reshape(int(log.offsets[-1]), -1)
+            features = self.candidate_map(numeric(flat, "candidate_features"))[:, :-1]
+        return Views(self.map, phi, self.candidate_map, features)
+
+    def take(self, rows: Ints, candidates: Ints) -> Views:
+        """Of some decisions alone."""
+        return Views(
+            self.map,
+            None if self.phi is None else self.phi[rows],
+            self.candidate_map,
+            None if self.features is None else self.features[candidates],
+        )
+
 
 def numeric(values: Any, column: str) -> Floats:
     """Numbers, all of them finite, in columns."""
+    given = np.asarray(values)
+    if given.dtype.kind in "USO" and given.size and isinstance(given.flat[0], str):
+        raise LogError(
+            f"{column} holds text ({str(given.flat[0])!r}), and is to be numbers: turn categories "
+            f"into columns of 0 and 1."
+        )
     array = check.as_floats(values, column)
     array = array.reshape(len(array), -1)
     check_finite(array, column)
     return array
+
+
+def need_candidates(log: BanditLog) -> None:
+    """Raise unless the log says what else could have been chosen."""
+    if not log.candidates_known:
+        raise LogError(
+            "This log lists only what was chosen; a policy needs all candidates. Give the log "
+            "logging=, or propensity= and actions=; in a file, a column of lists (--logging, "
+            "--candidates)."
+        )
 
 
 def scale_of(log: BanditLog, known: Floats | None) -> Scale:
@@ -90,10 +126,15 @@ def scale_of(log: BanditLog, known: Floats | None) -> Scale:
     if known is not None:
         least, largest = min(least, float(known.min())), max(largest, float(known.max()))
     if least == largest:
-        raise LogError(
-            f"Every reward is {least:g}: all policies are as good, and nothing can be learned."
-        )
+        raise nothing_to_learn(least)
     return Scale(least, largest - least)
+
+
+def nothing_to_learn(reward: float) -> LogError:
+    """The error for a log with one reward alone."""
+    return LogError(
+        f"Every reward is {reward:g}: all policies are as good, and nothing can be learned."
+    )
 
 
 def known_rewards(
@@ -147,6 +188,13 @@ class Modelled(NamedTuple):
     delta_hat: Floats
     per_action: Floats | None
     shared: Floats | None
+    without: list[Floats]
+    """The weights of the model without each fold."""
+    base: float
+
+    def on(self, log: BanditLog, views: Views, scale: Scale, fold: Ints) -> Floats:
+        """δ̂ of another log, or of another part of it, each by the model without its fold."""
+        return _cross_fitted(log, views, self.without, self.base, scale, fold)
 
 
 def fit_model(
@@ -158,12 +206,13 @@ def fit_model(
     l2: float,
     folds: int,
     rng: np.random.Generator,
+    fold: Ints | None = None,
 ) -> Modelled:
     """Cross-fitted; on the context, with weights for each action, if there are names."""
     reward = scale.down(log.reward)
     weight = np.ones(len(log)) if log.row_weight is None else log.row_weight / log.row_weight.mean()
     base = _base(log, reward, known, scale)
-    fold = folds_of(log, folds, rng)
+    fold = folds_of(log, folds, rng) if fold is None else fold
     if views.phi is not None:
         assert log.actions is not None
         phi, code, K = views.phi, chosen_codes(log), len(log.actions)
@@ -171,13 +220,9 @@ def fit_model(
         if known is not None:
             assert views.map is not None
             extra = Known(views.map(known[0]), scale.down(known[1]).T.astype(np.float32))
-        every_phi, every_code = views.phi, log.candidate_codes()
     else:
-        assert views.features is not None
-        ones = np.ones((len(views.features), 1), dtype=np.float32)
-        every_phi = np.hstack([views.features, ones])
-        phi, code, K, extra = every_phi[log.chosen_index], np.zeros(len(log), np.int64), 1, None
-        every_code = np.zeros(len(every_phi), dtype=np.int64)
+        phi = _with_one(views.features)[log.chosen_index]
+        code, K, extra = np.zeros(len(log), np.int64), 1, None
     penalty = l2 * mean_square(phi)
 
     def fitted(rows: Any, start: Floats | None) -> Floats:
@@ -185,15 +230,29 @@ def fit_model(
         return rewards.fit(part, extra, l2=penalty, base=base, start=start)
 
     whole = fitted(slice(None), None)
+    without = []
+    for k in range(folds):
+        mine = fold == k
+        without.append(whole if mine.all() or not mine.any() else fitted(~mine, whole))
+    found = _cross_fitted(log, views, without, base, scale, fold)
+    if views.phi is not None:
+        return Modelled(found, whole, None, without, base)
+    return Modelled(found, None, whole[0, :-1], without, base)
+
+
+def _cross_fitted(
+    log: BanditLog, views: Views, without: list[Floats], base: float, scale: Scale, fold: Ints
+) -> Floats:
     decision = decision_of_candidate(log.offsets)
     flat = np.empty(int(log.offsets[-1]))
-    for k in range(folds):
+    every_phi = views.phi if views.phi is not None else _with_one(views.features)
+    every_code = None if views.phi is None else log.candidate_codes()
+    for k, W in enumerate(without):
         mine = fold == k
         if not mine.any():
             continue
-        W = whole if mine.all() else fitted(~mine, whole)
         at = np.flatnonzero(mine[decision])
-        if views.phi is not None:
+        if every_code is not None:
             rows = np.flatnonzero(mine)
             table = rewards.predicted(W, every_phi[rows], base)
             place = np.empty(len(log), dtype=np.int64)
@@ -201,10 +260,12 @@ def fit_model(
             flat[at] = table[every_code[at], place[decision[at]]]
         else:
             flat[at] = rewards.predicted(W, every_phi[at], base)[0]
-    found = np.asarray(scale.up(flat), dtype=np.float64)
-    if views.phi is not None:
-        return Modelled(found, whole, None)
-    return Modelled(found, None, whole[0, :-1])
+    return np.asarray(scale.up(flat), dtype=np.float64)
+
+
+def _with_one(features: Singles | None) -> Singles:
+    assert features is not None
+    return np.hstack([features, np.ones((len(features), 1), dtype=np.float32)])
 
 
 def _base(

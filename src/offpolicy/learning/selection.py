@@ -15,6 +15,7 @@ from offpolicy.evaluation import evaluate
 from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.learning import preparing
 from offpolicy.learning.learners import SoftmaxLearner
+from offpolicy.learning.naming import with_names
 from offpolicy.learning.policy import LinearSoftmax
 from offpolicy.learning.tasks import Task
 from offpolicy.log import BanditLog
@@ -119,6 +120,8 @@ class LearnerCV:
     ) -> Self:
         """Search; ``progress`` is told how many combinations of how many are done."""
         need_log(log)
+        if log.candidate_features is None:
+            log = with_names(log)
         learner = SoftmaxLearner() if self.learner is None else self.learner
         combinations = self._combinations(learner)
         train, own = log, resolve_prediction(log, prediction)

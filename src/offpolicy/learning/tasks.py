@@ -14,11 +14,13 @@ from offpolicy.evaluation import choose_estimators
 from offpolicy.inputs import resolve_prediction
 from offpolicy.learning import preparing
 from offpolicy.learning.minimising import minimise
+from offpolicy.learning.naming import context_columns
 from offpolicy.learning.policy import LinearSoftmax
 from offpolicy.learning.preparing import Scale, Views
 from offpolicy.learning.risks import Risk
 from offpolicy.learning.scores import Dense, Scores
 from offpolicy.log import BanditLog
+from offpolicy.softmax import Ints
 from offpolicy.validation import check_finite
 from offpolicy.weights import Floats
 
@@ -50,6 +52,8 @@ class Task:
     l2: Floats
     """For each weight."""
     model_start: Floats | None
+    model: preparing.Modelled | None = None
+    """What was trained, if it was."""
     delta_hat: Floats | None = None
     """Of every candidate, in the log's units; None if no member has needed it."""
     given: tuple[Floats, Floats] | None = None
@@ -63,10 +67,18 @@ class Task:
         log: BanditLog,
         prediction: Any,
         known: tuple[ArrayLike, ArrayLike] | None,
+        *,
+        scale: Scale | None = None,
+        fold: Ints | None = None,
     ) -> Task:
-        """Checks the log, trains a reward model if one is needed, and sets up the objective."""
+        """Checks the log, trains a reward model if one is needed, and sets up the objective.
+
+        Of a part of a log, ``scale`` is that of all its rewards, and ``fold`` says which model is
+        for which decision.
+        """
         given = preparing.known_rewards(log, known)
-        scale = preparing.scale_of(log, None if given is None else given[1])
+        if scale is None:
+            scale = preparing.scale_of(log, None if given is None else given[1])
         views = Views.of(
             log, None if given is None else given[0],
             kind=learner.features, centres=learner.centres, gamma=learner.gamma,
@@ -79,12 +91,12 @@ class Task:
         have |= {"propensity"} if log.propensity is not None else set()
         have |= {"logging"} if log.logging is not None else set()
         choose_estimators([member], frozenset(have))
-        start = None
+        start = model = None
         needs = "prediction" in member.needs and delta_hat is None
         if needs or learner.start == "model":
             model = preparing.fit_model(
                 log, views, given, scale, l2=learner.model_l2, folds=learner.folds,
-                rng=np.random.default_rng([learner.seed, 1]),
+                rng=np.random.default_rng([learner.seed, 1]), fold=fold,
             )  # fmt: skip
             delta_hat = model.delta_hat if delta_hat is None else delta_hat
             start = _start(views, model)
@@ -95,7 +107,7 @@ class Task:
             extra = views.map(given[0])
         scores = preparing.scores_of(log, views, extra)
         l2 = _penalties(views, log, learner.l2)
-        return cls(log, views, scores, risk, scale, l2, start, delta_hat=delta_hat, given=given)
+        return cls(log, views, scores, risk, scale, l2, start, model, delta_hat, given)
 
     def changed(self, learner: Settings, member: Estimator) -> Task:
         """The same data with another objective or other penalties; features and model stay."""
@@ -155,7 +167,14 @@ class Task:
         return LinearSoftmax(
             actions, views.map, table, views.candidate_map,
             rest.copy() if views.features is not None else None,
+            None if views.map is None else context_columns(self.log),
         )  # fmt: skip
+
+    @staticmethod
+    def weights_of(policy: LinearSoftmax) -> Floats:
+        """The inverse of `policy`."""
+        parts = [policy.weights, policy.candidate_weights]
+        return np.concatenate([part.reshape(-1) for part in parts if part is not None])
 
 
 def _risk(
