@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test spark test-spark torch test-torch lint bench bench-files reproduce evaluation learning \
+.PHONY: demo test spark test-spark torch test-torch lint bench bench-files bench-learning reproduce evaluation learning \
 	coverage tuning docs clean
 
 demo: $(READY)
@@ -39,6 +39,9 @@ bench: $(READY)
 
 bench-files: $(READY)
 	$(BIN)/python benchmarks/files.py --out out/benchmarks-files.json
+
+bench-learning: $(READY)
+	$(BIN)/python benchmarks/learning.py --out out/benchmarks-learning.json
 
 reproduce: $(READY)
 	$(BIN)/offpolicy reproduce theory --out out/theory
