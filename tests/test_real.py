@@ -493,10 +493,13 @@ def test_the_verdict_compares_widths_with_differences():
     assert noisy.endswith(
         "none is off by more than the noise: this log cannot rank the estimators."
     )
-    assert "±45% (9 clicks) and the estimates to ±50% at best" in noisy
+    assert "±45% (9 clicks) and the estimates to ±49% in the median" in noisy
     assert "settled for 0 of 3 pairs" in noisy
-    sharp = open_bandit.verdict(found([0.10, 0.11, 0.15], 0.01, 0.0999, 0.1001))
-    assert sharp.endswith("settled for 3 of 3 pairs, and m2 is off by more than the noise.")
+    sharp = open_bandit.verdict(found([0.10, 0.11, 0.15], 0.012, 0.0999, 0.1001))
+    assert sharp.endswith(
+        "settled for 3 of 3 pairs, and m2 is off by more than the noise; "
+        "the others cannot be ranked."
+    )
     assert open_bandit.settled_pairs([0.0, 0.2], 0.05, 0.15) == (0, 1)
 
 

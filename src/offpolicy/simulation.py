@@ -69,7 +69,7 @@ def simulate_bandit(
     noise : 0 to ½
         The probability that what is revealed is the opposite.
     right, wrong : float
-        The rewards; the paper's losses are ``right=0, wrong=-1``.
+        The rewards.
     rng : Generator or seed
 
     Examples

@@ -93,7 +93,11 @@ def evaluation(
 
 
 def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+    """At least one, each once."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    if not found or len(set(found)) < len(found):
+        raise click.BadParameter(f'"{text}" must name at least one, and each once.')
+    return found
 
 
 def _numbers(text: str) -> list[int]:

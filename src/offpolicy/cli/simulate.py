@@ -127,7 +127,7 @@ def synthetic(n: int, out: str, seed: int, style: str, expected: bool, **setting
 @_output_options
 @click.option(
     "--scale", type=click.Choice(["standardised", "raw"]), default="standardised",
-    show_default=True, help="of the features; raw ones make a logger that hardly explores",
+    show_default=True, help="of the features; raw: one-vs-rest, a logger that hardly explores",
 )  # fmt: skip
 @click.option(
     "--tenth", type=click.Choice(["same", "different"]), default="same", show_default=True,
@@ -148,7 +148,7 @@ def synthetic(n: int, out: str, seed: int, style: str, expected: bool, **setting
 def _labelled(
     name: str, n: int, out: str, seed: int, style: str, expected: bool, **settings: Any
 ) -> None:
-    """A labelled data set, in the paper's set-up.
+    """A labelled data set, split as in the paper.
 
     The action is a guess at the label. Half of the examples train: a tenth of them the logger and
     the reward model, all of them the policy. The other half is what is decided upon, drawn with

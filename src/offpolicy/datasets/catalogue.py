@@ -307,6 +307,11 @@ def entry(name: str) -> Entry:
 
 
 def unknown(name: str, names: list[str]) -> DatasetError:
+    if name not in names and name in entries():
+        return DatasetError(
+            f"{name} cannot be used here; what can is {', '.join(names[:12])}"
+            f"{', …' if len(names) > 12 else ''}."
+        )
     return DatasetError(
         f'There is no data set "{name}".{did_you_mean(name, names)} "offpolicy datasets list" '
         f"names them all."

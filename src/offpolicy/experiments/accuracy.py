@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy.datasets import load
+from offpolicy.datasets import load, stamps
+from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator, parse
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.labelled import (
@@ -33,7 +34,8 @@ from offpolicy.weights import Floats, ratio
 SETS = ("letter", "optdigits", "satimage", "pendigits")
 SIZES = (200, 500, 2000)
 ESTIMATORS = ("DM", "IPS", "CIPS", "DR", "SB", "SWITCH", "CAB", "CAB-DR")
-M_GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e4, 26), [np.inf]])
+M_GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e4, 101), [np.inf]])
+"""Fine enough for SWITCH, whose curve has narrow valleys."""
 TAU_GRID: Floats = np.linspace(0.0, 1.0, len(M_GRID))
 """As many values as of M, so that SB can be drawn on the same axis, as in the paper."""
 TRAININGS = 4
@@ -97,10 +99,11 @@ def members(estimator: str) -> list[Estimator]:
     return [type(bare)(float(value)) for value in grid_of(estimator)]  # type: ignore[call-arg]
 
 
-def contributions(problem: Problem, member: Estimator) -> Floats:
+def contributions(problem: Problem, member: Estimator, c: Floats | None = None) -> Floats:
     """What each example adds to the estimate if each action is drawn: (m, K)."""
     logging, policy, prediction, label = problem
-    imputed, observed, control = member.masses(policy, logging, ratio(policy, logging))
+    c = ratio(policy, logging) if c is None else c
+    imputed, observed, control = member.masses(policy, logging, c)
     seen = logging > 0.0
     found = np.where(seen, control, 0.0) * prediction
     found += (imputed * prediction).sum(axis=1, keepdims=True)
@@ -112,15 +115,16 @@ def contributions(problem: Problem, member: Estimator) -> Floats:
 def exact(problem: Problem) -> Accuracy:
     """Bias, and variance of a log of one decision, by summing over examples and actions."""
     bias, variance = {}, {}
+    c = ratio(problem.policy, problem.logging)
     for estimator in ESTIMATORS:
-        moments = [_moments(problem, member) for member in members(estimator)]
+        moments = [_moments(problem, member, c) for member in members(estimator)]
         bias[estimator] = np.array([mean - problem.value for mean, _ in moments])
         variance[estimator] = np.array([spread for _, spread in moments])
     return Accuracy(bias, variance)
 
 
-def _moments(problem: Problem, member: Estimator) -> tuple[float, float]:
-    table = contributions(problem, member)
+def _moments(problem: Problem, member: Estimator, c: Floats) -> tuple[float, float]:
+    table = contributions(problem, member, c)
     given_x = (problem.logging * table).sum(axis=1)
     mean = given_x.mean()
     table -= given_x[:, None]
@@ -153,7 +157,8 @@ def draw_pairs(problem: Problem, n: int, repeats: int, rng: np.random.Generator)
 
 def estimates(problem: Problem, estimator: str, pairs: Ints) -> Floats:
     """The estimate at each value of the parameter, of each repeat."""
-    tables = (contributions(problem, member).ravel() for member in members(estimator))
+    c = ratio(problem.policy, problem.logging)
+    tables = (contributions(problem, member, c).ravel() for member in members(estimator))
     return np.stack([table[pairs].mean(axis=1) for table in tables])
 
 
@@ -182,7 +187,7 @@ def run(
 ) -> Iterator[Outcome]:
     """Set by set and size by size; what ``folder`` holds of an earlier run is taken from there."""
     cells = [(data, n, repeats, reading, seed) for data in sets for n in sizes]
-    done = each_cell(_cell, cells, folder=folder, jobs=jobs)
+    done = each_cell(_cell, cells, folder=folder, jobs=jobs, made_from=stamps(sets))
     for (data, n, *_), (found, truth) in zip(cells, done, strict=True):
         yield Outcome(data, n, Accuracy.from_json(found), Accuracy.from_json(truth))
 
@@ -216,13 +221,14 @@ def survey(
     *,
     sets: Sequence[str] = SETS,
     sizes: Sequence[int] = SIZES,
-    splits: int = 5,
+    splits: int = 2,
+    seed: int = 0,
     jobs: int = 1,
 ) -> Iterator[list[Surveyed]]:
-    """Every reading of the set-up on several splits, exactly, without repeats."""
+    """Every reading of the set-up on several splits from ``seed`` on, exactly, without repeats."""
     trainings = dict.fromkeys(map(_training, ALL_READINGS))
-    cells = list(itertools.product(sets, trainings, range(splits)))
-    done = each_cell(_survey_cell, cells, folder=folder, jobs=jobs)
+    cells = list(itertools.product(sets, trainings, range(seed, seed + splits)))
+    done = each_cell(_survey_cell, cells, folder=folder, jobs=jobs, made_from=stamps(sets))
     for (data, _, split), part in zip(cells, done, strict=True):
         yield [
             Surveyed(data, reading, split, {n: Accuracy.from_json(body).at(n) for n in sizes})
@@ -238,7 +244,12 @@ def _training(reading: str) -> str:
 def _survey_cell(data: str, training: str, split: int) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # solvers that stop at their limit of iterations
-        trained = train(load(data), training, split)
+        try:
+            trained = train(load(data), training, split)
+        except ParameterError as problem:
+            raise ParameterError(
+                f"{data}, split {split}: {problem} --splits 0 leaves the survey of readings out."
+            ) from None
     return {
         reading: exact(problem_of(trained, reading, "indicator")).to_json()
         for reading in ALL_READINGS

@@ -7,24 +7,34 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from offpolicy import __version__
+from offpolicy.errors import ParameterError
 from offpolicy.files import write_whole
 
 
 def each_cell(
-    function: Callable[..., Any], cells: Sequence[tuple[Any, ...]], *, folder: Path, jobs: int = 1
+    function: Callable[..., Any],
+    cells: Sequence[tuple[Any, ...]],
+    *,
+    folder: Path,
+    jobs: int = 1,
+    made_from: Mapping[str, str] | None = None,
 ) -> Iterator[Any]:
     """``function(*cell)`` of every cell, in order: something that JSON can hold.
 
-    What is in ``folder`` already, from the same arguments, is not computed again.
+    What is in ``folder`` already, from the same arguments, is not computed again. ``made_from``
+    names what else the numbers depend on, such as files: if that was another when the folder was
+    filled, it is refused.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    _refuse_others(folder, {"version": __version__, **(made_from or {})})
     kept = [folder / f"{_name(function, cell)}.json" for cell in cells]
-    missing = [k for k, path in enumerate(kept) if not path.is_file()]
+    missing = [k for k, path in enumerate(kept) if not _is_whole(path)]
     work = [(function, cells[k], kept[k]) for k in missing]
     if jobs == 1 or len(work) < 2:
         done = (_run(*item) for item in work)
@@ -32,6 +42,28 @@ def each_cell(
         return
     with ProcessPoolExecutor(jobs, initializer=_end_with, initargs=(os.getpid(),)) as pool:
         yield from _in_order(kept, missing, pool.map(_run, *zip(*work, strict=True)))
+
+
+def _refuse_others(folder: Path, now: dict[str, str]) -> None:
+    """Raise if what is kept there was made from something else."""
+    path = folder / "made_from.txt"
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    for name, stamp in now.items():
+        if before.get(name, stamp) != stamp:
+            raise ParameterError(
+                f"{folder} holds results of an earlier run, for which {name} was another. Give "
+                f"another --out, or delete that folder."
+            )
+    if now.items() - before.items():
+        write_whole(path, json.dumps(before | now, indent=1) + "\n")
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        json.loads(path.read_text())
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _end_with(parent: int) -> None:

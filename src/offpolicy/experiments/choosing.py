@@ -82,7 +82,15 @@ def run(
     from there."""
     cells = [(setting, repeats) for setting in wanted]
     for setting, found in zip(
-        wanted, each_cell(_cell, cells, folder=folder, jobs=jobs), strict=True
+        wanted,
+        each_cell(
+            _cell,
+            cells,
+            folder=folder,
+            jobs=jobs,
+            made_from=datasets.stamps(dict.fromkeys(one.data for one in wanted)),
+        ),
+        strict=True,
     ):
         yield Outcome(setting, found["best"], found["mse"])
 

@@ -59,7 +59,7 @@ def run(settings: Settings, folder: Path, *, shown: Shown, jobs: int = 1) -> Eva
     drawn = common | {"reading": settings.reading, "seed": settings.seed}
     cells = len(settings.sets) * len(settings.sizes)
     outcomes = accuracy.run(folder, repeats=settings.repeats, **drawn)
-    survey = accuracy.survey(folder, splits=settings.splits, **common)
+    survey = accuracy.survey(folder, splits=settings.splits, seed=settings.seed, **common)
     surveys = len(settings.sets) * accuracy.TRAININGS * settings.splits
     chosen = hindsight.run(folder, repeats=settings.chosen_repeats, **drawn)
     return Evaluated(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from offpolicy.datasets import stamps
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.accuracy import problem_from
 from offpolicy.experiments.cells import each_cell
@@ -51,7 +52,9 @@ def run(
     """Set by set and size by size; what ``folder`` holds of an earlier run is taken from there."""
     cells = [(data, n, repeats, reading, seed) for data in sets for n in sizes]
     for (data, n, *_), part in zip(
-        cells, each_cell(_cell, cells, folder=folder, jobs=jobs), strict=True
+        cells,
+        each_cell(_cell, cells, folder=folder, jobs=jobs, made_from=stamps(sets)),
+        strict=True,
     ):
         yield Chosen(data, n, **part)
 

@@ -58,8 +58,8 @@ class Trained(NamedTuple):
     """Probabilities of the test half by what was trained, and its labels."""
 
     first: Floats
-    second: Floats
-    """Trained on 10% of the training half, and on 10% others."""
+    second: Floats | None
+    """Trained on 10% of the training half, and on 10% others, if a reading may need these."""
     whole: Floats
     label: Ints
 
@@ -75,8 +75,8 @@ def train(examples: Examples, reading: str, seed: int) -> Trained:
     def probabilities(rows: Ints) -> Floats:
         if len(np.unique(y[rows])) < 2:
             raise ParameterError(
-                f"{len(rows)} examples train the logger, and all have one label: the data set is "
-                f"too small."
+                f"{len(rows)} examples train the logger or the reward model, and all have one "
+                f"label: the data set is too small."
             )
         classifier = _classifier(words).fit(X[rows], y[rows])
         out = np.zeros((len(test), K))
@@ -84,13 +84,17 @@ def train(examples: Examples, reading: str, seed: int) -> Trained:
         return out
 
     first, second = half[:size], half[size : 2 * size]
-    return Trained(probabilities(first), probabilities(second), probabilities(half), y[test])
+    other = None if "same 10%" in words else probabilities(second)
+    return Trained(probabilities(first), other, probabilities(half), y[test])
 
 
 def problem_of(trained: Trained, reading: str, model: str) -> Problem:
     """The problem that a reading makes of it."""
     words = _parse(reading)
-    prediction = trained.second if "different 10%" in words else trained.first
+    prediction = trained.first
+    if "different 10%" in words:
+        assert trained.second is not None
+        prediction = trained.second
     if model == "indicator":
         prediction = _sure(prediction)
     policy = _sure(trained.whole) if "argmax" in words else trained.whole

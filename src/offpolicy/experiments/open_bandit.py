@@ -31,6 +31,7 @@ from offpolicy.experiments.campaigns import (
     survey,
 )
 from offpolicy.experiments.cells import each_cell
+from offpolicy.intervals import normal_quantile
 from offpolicy.log import BanditLog
 from offpolicy.policies import Uniform
 from offpolicy.results import Estimate, Headline
@@ -136,11 +137,9 @@ def settled_pairs(values: Sequence[float], low: float, high: float) -> tuple[int
 def is_off(row: dict[str, Any], found: dict[str, Any]) -> bool:
     """Whether an estimate is further from the rate than the noise of both would have it."""
     apart = row["value"] - found["target_rate"]
-    if apart > 0.0:
-        noise = np.hypot(row["value"] - row["low"], found["target_high"] - found["target_rate"])
-    else:
-        noise = np.hypot(row["high"] - row["value"], found["target_rate"] - found["target_low"])
-    return bool(abs(apart) > noise)
+    own = normal_quantile(0.95) * row["stderr"]
+    side = "target_high" if apart > 0.0 else "target_low"
+    return bool(abs(apart) > np.hypot(own, found[side] - found["target_rate"]))
 
 
 def verdict(found: dict[str, Any]) -> str:
@@ -150,17 +149,21 @@ def verdict(found: dict[str, Any]) -> str:
     values = [row["value"] for row in rows]
     apart = np.median([abs(a - b) for a, b in itertools.combinations(values, 2)])
     settled, pairs = settled_pairs(values, low, high)
-    widths = [(row["high"] - row["low"]) / 2.0 / rate for row in rows]
+    widths = [normal_quantile(0.95) * row["stderr"] / rate for row in rows]
     off = [row["method"] for row in rows if is_off(row, found)]
     text = (
         f"{found['campaign']}, {found['direction']}: the rate to be found is known to "
         f"±{(high - low) / 2.0 / rate:.0%} ({found['target_clicks']:,} clicks) and the estimates "
-        f"to ±{min(widths):.0%} at best; two of them are {apart / rate:.0%} of the rate apart in "
-        f"the median. Which of two is nearer is settled for {settled} of {pairs} pairs, and "
+        f"to ±{np.median(widths):.0%} in the median; two of them are {apart / rate:.0%} of the "
+        f"rate apart in the median. Which of two is nearer, their own noise left aside, is settled "
+        f"for {settled} of {pairs} pairs, and "
     )
     if not off:
         return text + "none is off by more than the noise: this log cannot rank the estimators."
-    return text + f"{', '.join(off)} {'is' if len(off) == 1 else 'are'} off by more than the noise."
+    return text + (
+        f"{', '.join(off)} {'is' if len(off) == 1 else 'are'} off by more than the noise; the "
+        f"others cannot be ranked."
+    )
 
 
 HOW = (

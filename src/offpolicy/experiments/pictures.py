@@ -33,6 +33,7 @@ _NAMES = {"CIPS": "cIPS"}
 def figure_1(outcomes: Sequence[Outcome], path: Path) -> None:
     """One data set: CAB's bias, variance and MSE over M, and its MSE at every n."""
     need_matplotlib()
+    from matplotlib.colors import to_hex
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 4.0), layout="constrained")
@@ -47,9 +48,11 @@ def figure_1(outcomes: Sequence[Outcome], path: Path) -> None:
         _exact_and_found(left, part(middle.exact, "CAB"), part(middle.found, "CAB"), colour, label)
     top = max(float(middle.found.mse("CAB").max()), float(middle.found.best("DM")))
     _axes(left, f"{middle.data}, n = {middle.n:,}: what M trades", (top * 1e-4, top * 2.0))
-    shades = ("#56B4E9", "#0072B2", "#003f66")
-    for k, one in enumerate(outcomes):
-        colour, mse = shades[min(k, 2)], one.found.mse("CAB")
+    from matplotlib import colormaps
+
+    shades = colormaps["Blues"](np.linspace(0.45, 1.0, len(outcomes)))
+    for shade, one in zip(shades, outcomes, strict=True):
+        colour, mse = to_hex(shade), one.found.mse("CAB")
         _exact_and_found(right, one.exact.mse("CAB"), mse, colour, f"n = {one.n:,}")
         best = int(mse.argmin())
         right.plot(best, mse[best], "o", markersize=9, fillstyle="none", color=colour)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offpolicy.datasets import load
+from offpolicy.datasets import load, stamps
 from offpolicy.errors import ParameterError
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.converged import CLIPS, READINGS, SYNTHETIC, TAUS, Setup, run_cell
@@ -132,7 +132,9 @@ def run(
         for repeat in range(repeats)
     ]
     cells = [(setup,) for setup in setups]
-    yield from zip(setups, each_cell(run_cell, cells, folder=folder, jobs=jobs), strict=True)
+    made_from = stamps(name for name in problems if name != SYNTHETIC)
+    done = each_cell(run_cell, cells, folder=folder, jobs=jobs, made_from=made_from)
+    yield from zip(setups, done, strict=True)
 
 
 # -- claims ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from offpolicy.datasets import stamps
 from offpolicy.experiments import pictures
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.learned import ESTIMATORS, Condition, as_in_the_paper, ours, set_up
@@ -68,7 +69,8 @@ def run(
 ) -> Iterator[Learned]:
     """In order; what ``folder`` holds of an earlier run is taken from there."""
     cells = [(condition, recipe) for condition in conditions]
-    done = each_cell(_cell, cells, folder=folder, jobs=jobs)
+    made_from = stamps(dict.fromkeys(condition.data for condition in conditions))
+    done = each_cell(_cell, cells, folder=folder, jobs=jobs, made_from=made_from)
     for condition, found in zip(conditions, done, strict=True):
         yield Learned(condition, recipe, found["logger"], found["errors"])
 
