@@ -6,7 +6,7 @@ Looked for in the folder that ``OFFPOLICY_DATA`` names, then in the cache (`cach
 
 from __future__ import annotations
 
-from offpolicy.datasets.classic import Examples, load, stamps
+from offpolicy.datasets.classic import Examples, load
 from offpolicy.datasets.finding import fetch
 from offpolicy.datasets.folders import cache_folder, data_folder
 from offpolicy.datasets.openbandit import open_bandit, open_bandit_file
@@ -15,5 +15,5 @@ from offpolicy.formats.letor import Queries
 
 __all__ = [
     "Examples", "Queries", "cache_folder", "data_folder", "fetch", "letor", "load", "open_bandit",
-    "open_bandit_file", "ranking", "stamps",
+    "open_bandit_file", "ranking",
 ]  # fmt: skip

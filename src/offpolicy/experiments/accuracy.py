@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy.datasets import load, stamps
+from offpolicy.datasets import load
+from offpolicy.datasets.classic import stamps
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator, parse
 from offpolicy.experiments.cells import each_cell

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from offpolicy import datasets
+from offpolicy.datasets.classic import stamps
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.labelled import MODELS, READINGS, Problem, make_problem
@@ -88,7 +89,7 @@ def run(
             cells,
             folder=folder,
             jobs=jobs,
-            made_from=datasets.stamps(dict.fromkeys(one.data for one in wanted)),
+            made_from=stamps(dict.fromkeys(one.data for one in wanted)),
         ),
         strict=True,
     ):

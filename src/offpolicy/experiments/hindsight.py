@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy.datasets import stamps
+from offpolicy.datasets.classic import stamps
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.accuracy import problem_from
 from offpolicy.experiments.cells import each_cell

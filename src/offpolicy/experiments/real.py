@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offpolicy.datasets import load, stamps
+from offpolicy.datasets import load
+from offpolicy.datasets.classic import stamps
 from offpolicy.errors import ParameterError
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.converged import CLIPS, READINGS, SYNTHETIC, TAUS, Setup, run_cell

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy.datasets import stamps
+from offpolicy.datasets.classic import stamps
 from offpolicy.experiments import pictures
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.learned import ESTIMATORS, Condition, as_in_the_paper, ours, set_up
