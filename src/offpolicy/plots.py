@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy.errors import OffpolicyError, ParameterError
+from offpolicy.errors import MissingPackageError, ParameterError
 from offpolicy.files import write_whole
 from offpolicy.intervals import normal_quantile
 
@@ -24,7 +24,9 @@ def need_matplotlib() -> None:
     try:
         import matplotlib as mpl  # noqa: F401
     except ImportError:
-        raise OffpolicyError("Pictures need matplotlib: pip install 'offpolicy[plot]'.") from None
+        raise MissingPackageError(
+            "Pictures need matplotlib: pip install 'offpolicy[plot]'."
+        ) from None
 
 
 def plot_curve(curve: Curve, ax: Axes | None = None, *, label: str | None = None) -> Axes:

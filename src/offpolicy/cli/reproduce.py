@@ -126,7 +126,7 @@ def learning(
 
     If it is stopped, the same command goes on where it was.
     """
-    from offpolicy.experiments import table2
+    from offpolicy.experiments import table2, verdicts
 
     if figure and ours:
         raise click.UsageError("Figure 4 is of the paper's set-up: leave out --ours.")
@@ -136,13 +136,13 @@ def learning(
     done = table2.run(conditions, recipe, folder / "cells", jobs=jobs)
     found = list(counted(done, len(conditions), "runs"))
     if figure:
-        text = table2.claims_markdown(table2.figure_claims(found))
+        text = verdicts.to_markdown(table2.figure_claims(found))
         name = "figure4"
     else:
         text = table2.to_markdown(found)
         name = f"table2-{recipe}"
         if not ours:
-            text += "\n" + table2.claims_markdown(table2.table_claims(found))
+            text += "\n" + verdicts.to_markdown(table2.table_claims(found))
     click.echo(text)
     written = table2.save(found, text, folder / name)
     if figure:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from offpolicy.errors import OffpolicyError
+from offpolicy.errors import MissingPackageError
 from offpolicy.experiments import accuracy, claims, hindsight, pictures
 from offpolicy.experiments.accuracy import (
     ESTIMATORS,
@@ -128,7 +128,7 @@ class Evaluated:
             last = [max(own, key=lambda one: one.n) for own in by_set.values()]
             drawn.append(folder / "figure2.png")
             pictures.figure_2(last, drawn[-1], default)
-        except OffpolicyError:  # no matplotlib
+        except MissingPackageError:
             return []
         return drawn
 

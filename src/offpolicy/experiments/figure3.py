@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.experiments import open_bandit, pictures
+from offpolicy.experiments import open_bandit, pictures, verdicts
 from offpolicy.experiments.converged import CLIPS, READINGS
 from offpolicy.experiments.real import (
     LARGE,
     MAJORITY,
     POOR,
-    Claim,
     Panel,
     claims,
     panels,
     parameters,
     summary,
 )
+from offpolicy.experiments.verdicts import Verdict
 from offpolicy.files import write_whole
 from offpolicy.plots import save_figure
 
@@ -46,7 +46,7 @@ class Figure3:
     def panels(self) -> list[Panel]:
         return [panel for problem, cells in self.cells.items() for panel in panels(problem, cells)]
 
-    def claims(self) -> list[Claim]:
+    def claims(self) -> list[Verdict]:
         return [claim for panel in self.panels() for claim in claims(panel)]
 
     def facts(self, problem: str) -> dict[str, float]:
@@ -85,7 +85,7 @@ def errors_markdown(panel: Panel) -> str:
     return "\n".join(lines) + "\n"
 
 
-def claims_markdown(found: Sequence[Claim]) -> str:
+def claims_markdown(found: Sequence[Verdict]) -> str:
     """Every claim, whether it holds, and what was measured."""
     lines = [
         f'"The majority" is more than {MAJORITY:.0%} of {len(CLIPS)} values of M from '
@@ -94,15 +94,9 @@ def claims_markdown(found: Sequence[Claim]) -> str:
         f"M. Errors are root mean squares over the pairs of runs; at each M, SB has the τ beside "
         f"it.",
         "",
-        "| claim | where | | measured |",
-        "|---|---|---|---|",
+        verdicts.to_markdown(found),
     ]
-    lines += [
-        f"| {claim.text} | {claim.where} | {'holds' if claim.holds else 'does not hold'} | "
-        f"{claim.measured} |"
-        for claim in found
-    ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def to_markdown(found: Figure3) -> str:

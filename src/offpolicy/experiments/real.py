@@ -14,6 +14,7 @@ from offpolicy.datasets.classic import stamps
 from offpolicy.errors import ParameterError
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.converged import CLIPS, READINGS, SYNTHETIC, TAUS, Setup, run_cell
+from offpolicy.experiments.verdicts import Verdict
 from offpolicy.weights import Floats
 
 METHODS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "DR", "CAB", "CAB-DR")
@@ -22,16 +23,6 @@ CHOSEN = {"headline": "default (headline)", "CAB": "CAB, M chosen", "CAB-DR": "C
 MAJORITY, LARGE, POOR = 0.5, 1 / 3, 2.0
 """What the paper's words are taken for: more than half of the values of M for "the majority", a
 third for "a large range", and twice the error of CAB at its best M for "poorly"."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper, whether it holds, and what was measured."""
-
-    text: str
-    holds: bool
-    measured: str
-    where: str = ""
 
 
 class Ratio(NamedTuple):
@@ -141,7 +132,7 @@ def run(
 # -- claims ------------------------------------------------------------------------------------
 
 
-def claims(panel: Panel) -> list[Claim]:
+def claims(panel: Panel) -> list[Verdict]:
     """What the paper says of Figure 3."""
     made = [
         _beats(panel, method, ("DM", "IPS", "SB"), "the majority of the values of M", MAJORITY)
@@ -155,7 +146,7 @@ def claims(panel: Panel) -> list[Claim]:
     return made
 
 
-def _beats(panel: Panel, method: str, others: Sequence[str], range_: str, share: float) -> Claim:
+def _beats(panel: Panel, method: str, others: Sequence[str], range_: str, share: float) -> Verdict:
     """More accurate than the best of the others at as many values of M; at each, SB has the τ
     beside it."""
     best_other = np.min(np.stack([np.broadcast_to(panel.rmse(o), CLIPS.shape) for o in others]), 0)
@@ -163,7 +154,7 @@ def _beats(panel: Panel, method: str, others: Sequence[str], range_: str, share:
     wins = float((ratio < 1.0).mean())
     rival = panel.least(others)
     at_best = panel.ratio(method, rival)
-    return Claim(
+    return Verdict(
         f"{method} is more accurate than {', '.join(others)} for {range_}",
         wins > share if share == MAJORITY else wins >= share,
         f"at {wins:.0%} of the values of M; error at its best M {at_best} times that of {rival}; "
@@ -172,7 +163,7 @@ def _beats(panel: Panel, method: str, others: Sequence[str], range_: str, share:
     )
 
 
-def _poor(panel: Panel, method: str) -> Claim:
+def _poor(panel: Panel, method: str) -> Verdict:
     """Judged, for SB, in the median over τ."""
     middle = float(np.median(panel.rmse(method)) / panel.rmse("CAB").min())
     at_best = panel.ratio(method, "CAB")
@@ -180,7 +171,7 @@ def _poor(panel: Panel, method: str) -> Claim:
         measured = f"{middle:.2f} in the median over τ, {at_best} at its best τ"
     else:
         measured = str(at_best)
-    return Claim(
+    return Verdict(
         f"{method} performs poorly",
         middle >= POOR,
         f"error relative to that of CAB at its best M: {measured}",

@@ -14,6 +14,7 @@ from offpolicy.datasets.classic import stamps
 from offpolicy.experiments import pictures
 from offpolicy.experiments.cells import each_cell
 from offpolicy.experiments.learned import ESTIMATORS, Condition, as_in_the_paper, ours, set_up
+from offpolicy.experiments.verdicts import Verdict
 from offpolicy.files import write_whole
 from offpolicy.plots import need_matplotlib, save_figure
 from offpolicy.weights import Floats
@@ -129,16 +130,7 @@ def to_markdown(found: Sequence[Learned]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A claim of the paper, and what was measured."""
-
-    claim: str
-    measured: str
-    holds: bool
-
-
-def table_claims(found: Sequence[Learned]) -> list[Judged]:
+def table_claims(found: Sequence[Learned]) -> list[Verdict]:
     """What the paper says of its Table 2, on the data sets at hand."""
     paper = [one for one in found if one.recipe == "paper"]
     sets = list(dict.fromkeys(one.condition.data for one in paper))
@@ -167,11 +159,11 @@ def table_claims(found: Sequence[Learned]) -> list[Judged]:
     ):
         values = ratios(one, others)
         text = ", ".join(f"{data} {value:.2f}" for data, value in zip(sets, values, strict=True))
-        judged.append(Judged(claim, text, all(value <= limit for value in values)))
+        judged.append(Verdict(claim, all(value <= limit for value in values), text))
     return judged
 
 
-def figure_claims(found: Sequence[Learned]) -> list[Judged]:
+def figure_claims(found: Sequence[Learned]) -> list[Verdict]:
     """What the paper says of its Figure 4 (1, 3, 4)."""
     sizes = _curves(found, "decisions")
     models = _curves(found, "share that trains the reward model")
@@ -183,24 +175,41 @@ def figure_claims(found: Sequence[Learned]) -> list[Judged]:
     def flat(curve: Floats) -> float:
         return float(curve.max() / curve.min())
 
-    judged = []
-    every = {name: falls(curve) for name, curve in sizes.items()}
-    judged.append(Judged("the error falls with n for all objectives (last / first)",
-                         _named(every), max(every.values()) < 1.0))  # fmt: skip
-    for one in ("CAB", "CAB-DR"):
-        small = {name: float(sizes[one][0] / sizes[name][0]) for name in ("IPS", "CIPS", "DR")}
-        judged.append(Judged(f"{one} is ahead of IPS, cIPS and DR at the smallest n (ratio)",
-                             _named(small), max(small.values()) < 1.0))  # fmt: skip
-    level = {name: flat(models[name]) for name in ("IPS", "CIPS")}
-    judged.append(Judged("IPS and cIPS are flat in the model's quality (largest / least)",
-                         _named(level), max(level.values()) < 1.2))  # fmt: skip
-    better = {name: falls(models[name]) for name in ("DM", "DR", "SB", "CAB", "CAB-DR")}
-    judged.append(Judged("the others improve with the model's quality (last / first)",
-                         _named(better), max(better.values()) < 1.0))  # fmt: skip
-    level = {"DM": flat(loggers["DM"])}
-    judged.append(Judged("DM is flat in the logger's quality (largest / least)",
-                         _named(level), max(level.values()) < 1.2))  # fmt: skip
-    return judged
+    def judged(text: str, values: dict[str, float], limit: float) -> Verdict:
+        return Verdict(text, max(values.values()) < limit, _named(values))
+
+    first = {name: float(curve[0]) for name, curve in sizes.items()}
+    ahead = [
+        judged(
+            f"{one} is ahead of IPS, cIPS and DR at the smallest n (ratio)",
+            {name: first[one] / first[name] for name in ("IPS", "CIPS", "DR")},
+            1.0,
+        )
+        for one in ("CAB", "CAB-DR")
+    ]
+    return [
+        judged(
+            "the error falls with n for all objectives (last / first)",
+            {name: falls(curve) for name, curve in sizes.items()},
+            1.0,
+        ),
+        *ahead,
+        judged(
+            "IPS and cIPS are flat in the model's quality (largest / least)",
+            {name: flat(models[name]) for name in ("IPS", "CIPS")},
+            1.2,
+        ),
+        judged(
+            "the others improve with the model's quality (last / first)",
+            {name: falls(models[name]) for name in ("DM", "DR", "SB", "CAB", "CAB-DR")},
+            1.0,
+        ),
+        judged(
+            "DM is flat in the logger's quality (largest / least)",
+            {"DM": flat(loggers["DM"])},
+            1.2,
+        ),
+    ]
 
 
 def _named(values: dict[str, float]) -> str:
@@ -219,14 +228,6 @@ def _curves(found: Sequence[Learned], panel: str) -> dict[str, Floats]:
             points.append(float(errors_of(found, name, data=FIGURE, **where).mean()))
         curves[name] = np.array(points)
     return curves
-
-
-def claims_markdown(judged: Sequence[Judged]) -> str:
-    lines = ["| claim | | measured |", "|---|---|---|"]
-    for one in judged:
-        verdict = "holds" if one.holds else "does not hold"
-        lines.append(f"| {one.claim} | {verdict} | {one.measured} |")
-    return "\n".join(lines) + "\n"
 
 
 def draw(found: Sequence[Learned], path: Path) -> None:
