@@ -135,7 +135,7 @@ def as_in_the_paper(setup: Setup, estimators: Sequence[str] = ESTIMATORS) -> dic
     then the best of ten random starts."""
     errors = {}
     for estimator in estimators:
-        plain = SoftmaxLearner(features="raw", start="zero", max_iter=200)
+        plain = SoftmaxLearner(features="raw", start="zero", max_iter=1000)
         grid = {"estimator": grid_of(estimator), "l2": PENALTIES}
         search = LearnerCV(plain, grid, rule="cips90", refit=False)
         search.fit(setup.train, validation=setup.validation, prediction=setup.prediction)
