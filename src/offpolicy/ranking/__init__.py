@@ -1,0 +1,1 @@
+"""Rankings with clicks: evaluation and learning from position-biased feedback."""
