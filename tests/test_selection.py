@@ -17,7 +17,7 @@ GRID = {"estimator": ["IPS", "CAB-DR(M=10)"], "l2": [1e-7, 10.0]}
 @pytest.mark.parametrize("rule", RULES)
 def test_the_best_is_the_one_with_the_highest_score(rule):
     log, X, y = classes(1, n=1500)
-    search = LearnerCV(SoftmaxLearner(max_iter=50), GRID, rule=rule).fit(log)
+    search = LearnerCV(SoftmaxLearner(max_iter=50, start="zero"), GRID, rule=rule).fit(log)
     assert len(search.candidates_) == 4
     best = max(search.candidates_, key=lambda one: one.score)
     assert search.params_ == best.params

@@ -17,8 +17,9 @@ from offpolicy.weights import Floats
 
 Singles = NDArray[np.float32]
 KINDS = ("linear", "kernel", "raw")
-_FLOOR = 0.1
-"""A column is divided by no less than this share of the columns' median deviation."""
+_FLOOR = 0.6
+"""A column is divided by no less than this share of the columns' median deviation: what hardly
+moves is not to count as much as what does."""
 _NEGLIGIBLE = 1e-6
 """Directions of the kernel matrix below this share of the largest are left out."""
 _AT_ONCE = 16_384

@@ -53,17 +53,21 @@ class SoftmaxLearner:
     features : "linear", "kernel" or "raw"
         Standardised contexts, a Nyström map of an RBF kernel on ``centres`` of them with the
         width ``gamma``, or contexts as they are.
-    l2, model_l2 : float
-        Penalties on squared weights of policy and reward model, in units of the features' mean
-        square.
+    l2 : float, optional
+        The penalty on how far the weights are from those of the start at the model, squared, or
+        from 0 with any other start; in units of the features' mean square. Without it, a
+        fiftieth of the model's; 5e-8 with another start.
+    model_l2 : float, optional
+        The penalty on squared weights of the reward model, in the same units. Without it, the one
+        with which it best explains the rewards of folds that it has not seen.
     penalty : float
         POEM's: so many standard errors of the estimate are taken off it.
     baseline : float
         Taken off every reward in the objective (BanditNet's Lagrange multiplier). Doubly robust
         objectives do not change with it.
     start : "model", "logger", "zero" or "random"
-        Where the search begins: at the reward model's scores, at a policy like the logger's, at
-        the uniform policy, or at random weights.
+        Where the search begins: at the reward model's scores, three times as sharp, at a policy
+        like the logger's, at the uniform policy, or at random weights.
     starts : int
         How many random weights to try; the best end counts.
     folds : int
@@ -77,10 +81,10 @@ class SoftmaxLearner:
     estimator: str | Estimator = "CAB-DR(M=30)"
     _: KW_ONLY
     features: str = "linear"
-    centres: int = 1000
-    gamma: float = 1.0
-    l2: float = 5e-8
-    model_l2: float = 3e-6
+    centres: int = 1500
+    gamma: float = 1.5
+    l2: float | None = None
+    model_l2: float | None = None
     penalty: float = 0.0
     baseline: float = 0.0
     start: str = "model"
@@ -221,8 +225,9 @@ class SoftmaxLearner:
         if self.start not in STARTS:
             raise ParameterError(f'start is "{self.start}"; it can be {", ".join(STARTS)}.')
         for name in ("l2", "model_l2", "penalty"):
-            if not getattr(self, name) >= 0.0:
-                raise ParameterError(f"{name} is {getattr(self, name)}; it must be 0 or more.")
+            value = getattr(self, name)
+            if value is not None and not value >= 0.0:
+                raise ParameterError(f"{name} is {value}; it must be 0 or more.")
         for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1), ("passes", 0)):
             if not getattr(self, name) >= least:
                 raise ParameterError(
@@ -244,7 +249,7 @@ class SoftmaxLearner:
             return [(f"random {k}", task.random_start(rng)) for k in range(self.starts)]
         if self.start == "logger":
             return [("logger", task.like_the_logger())]
-        if self.start == "model" and task.model_start is not None:
+        if task.model_start is not None:
             return [("model", task.model_start)]
         return [("zero", np.zeros(size))]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,6 +25,11 @@ from offpolicy.weights import Floats
 
 _LARGEST_WEIGHT = 30.0
 _MARGIN = 1e-3
+_FIRST_L2 = 3e-6
+_MOST_STEPS = {-1: 3, 1: 8}
+"""How many factors of √10 the model's penalty may go down and up from there."""
+_ROUGHLY, _CLOSELY = 1e-5, 1e-6
+"""How exactly models are fitted that are only compared, and that are used."""
 
 
 class Scale(NamedTuple):
@@ -191,6 +197,8 @@ class Modelled(NamedTuple):
     without: list[Floats]
     """The weights of the model without each fold."""
     base: float
+    l2: float
+    """The penalty it was fitted with."""
 
     def on(self, log: BanditLog, views: Views, scale: Scale, fold: Ints) -> Floats:
         """δ̂ of another log, or of another part of it, each by the model without its fold."""
@@ -203,12 +211,16 @@ def fit_model(
     known: tuple[Floats, Floats] | None,
     scale: Scale,
     *,
-    l2: float,
+    l2: float | None,
     folds: int,
     rng: np.random.Generator,
     fold: Ints | None = None,
 ) -> Modelled:
-    """Cross-fitted; on the context, with weights for each action, if there are names."""
+    """Cross-fitted; on the context, with weights for each action, if there are names.
+
+    Without ``l2``, the penalty is the one with which the models best explain the rewards of the
+    folds that they have not seen.
+    """
     reward = scale.down(log.reward)
     weight = np.ones(len(log)) if log.row_weight is None else log.row_weight / log.row_weight.mean()
     base = _base(log, reward, known, scale)
@@ -223,21 +235,54 @@ def fit_model(
     else:
         phi = _with_one(views.features)[log.chosen_index]
         code, K, extra = np.zeros(len(log), np.int64), 1, None
-    penalty = l2 * mean_square(phi)
+    square = mean_square(phi)
 
-    def fitted(rows: Any, start: Floats | None) -> Floats:
-        part = Evidence.of(phi[rows], code[rows], reward[rows], weight[rows], K)
-        return rewards.fit(part, extra, l2=penalty, base=base, start=start)
+    def part(rows: Any) -> Evidence:
+        return Evidence.of(phi[rows], code[rows], reward[rows], weight[rows], K)
 
-    whole = fitted(slice(None), None)
-    without = []
-    for k in range(folds):
-        mine = fold == k
-        without.append(whole if mine.all() or not mine.any() else fitted(~mine, whole))
+    def fitted(seen: Evidence, l2: float, start: Floats | None, tolerance: float) -> Floats:
+        return rewards.fit(seen, extra, l2=l2 * square, base=base, start=start, tolerance=tolerance)
+
+    inside = [fold == k for k in range(folds)]
+    if any(mine.all() for mine in inside):
+        l2 = _FIRST_L2 if l2 is None else l2
+        whole = fitted(part(slice(None)), l2, None, _CLOSELY)
+        without = [whole] * folds
+    else:
+        others = [part(~mine) for mine in inside]
+        own = [part(mine) for mine in inside]
+        near: list[Floats | None] = [None] * folds
+
+        def crossed(l2: float, tolerance: float) -> list[Floats]:
+            near[:] = [fitted(seen, l2, w, tolerance) for seen, w in zip(others, near, strict=True)]
+            return [w for w in near if w is not None]
+
+        def unseen(l2: float) -> float:
+            found = crossed(l2, _ROUGHLY)
+            return sum(held.loss(w, base) for held, w in zip(own, found, strict=True))
+
+        l2 = _least(unseen) if l2 is None else l2
+        without = crossed(l2, _CLOSELY)
+        whole = fitted(part(slice(None)), l2, np.mean(without, axis=0), _CLOSELY)
     found = _cross_fitted(log, views, without, base, scale, fold)
     if views.phi is not None:
-        return Modelled(found, whole, None, without, base)
-    return Modelled(found, None, whole[0, :-1], without, base)
+        return Modelled(found, whole, None, without, base, l2)
+    return Modelled(found, None, whole[0, :-1], without, base, l2)
+
+
+def _least(error: Callable[[float], float]) -> float:
+    """Down, or else up, from a usual penalty, in factors of √10, while the error falls."""
+    best, least = _FIRST_L2, error(_FIRST_L2)
+    for towards in (-1, 1):
+        for step in range(1, _MOST_STEPS[towards] + 1):
+            l2 = _FIRST_L2 * 10.0 ** (0.5 * towards * step)
+            found = error(l2)
+            if not found < least:
+                break
+            best, least = l2, found
+        if best != _FIRST_L2:
+            break
+    return best
 
 
 def _cross_fitted(

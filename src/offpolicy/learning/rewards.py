@@ -52,6 +52,20 @@ class Evidence:
             bounds,
         )
 
+    def scores(self, W: Singles, base: float) -> Singles:
+        """b + w_y·φ(x) of what was chosen."""
+        out = np.empty(len(self.reward), dtype=np.float32)
+        for k in range(len(W)):
+            rows = slice(self.bounds[k], self.bounds[k + 1])
+            np.dot(self.phi[rows], W[k], out=out[rows])
+        out += np.float32(base)
+        return out
+
+    def loss(self, W: Floats, base: float) -> float:
+        """How badly the model with these weights explains the rewards, summed."""
+        value, _ = _likelihood(self.scores(W.astype(np.float32), base), self.reward)
+        return float((value * self.weight).sum(dtype=np.float64))
+
 
 def fit(
     evidence: Evidence,
@@ -61,6 +75,7 @@ def fit(
     base: float = 0.0,
     start: Floats | None = None,
     most_steps: int = 200,
+    tolerance: float = 1e-8,
 ) -> Floats:
     """The weights (K, d); ``l2`` is per row, on all features but the last, which is 1."""
     K, d = len(evidence.bounds) - 1, evidence.phi.shape[1]
@@ -69,12 +84,7 @@ def fit(
     def loss(w: Floats) -> tuple[float, Floats]:
         W = w.reshape(K, d)
         single = W.astype(np.float32)
-        score = np.empty(len(evidence.reward), dtype=np.float32)
-        for k in range(K):
-            rows = slice(evidence.bounds[k], evidence.bounds[k + 1])
-            np.dot(evidence.phi[rows], single[k], out=score[rows])
-        score += np.float32(base)
-        value, off = _likelihood(score, evidence.reward)
+        value, off = _likelihood(evidence.scores(single, base), evidence.reward)
         off *= evidence.weight
         sum_ = float((value * evidence.weight).sum(dtype=np.float64))
         gradient = np.empty((K, d))
@@ -90,7 +100,8 @@ def fit(
         return sum_ / total + 0.5 * l2 * float((W[:, :-1] ** 2).sum()), gradient.reshape(-1)
 
     first = np.zeros(K * d) if start is None else start.reshape(-1)
-    return minimise(loss, first, most_steps=most_steps).w.reshape(K, d)
+    found = minimise(loss, first, most_steps=most_steps, tolerance=tolerance)
+    return found.w.reshape(K, d)
 
 
 def _likelihood(score: Singles, reward: Singles) -> tuple[Singles, Singles]:

@@ -241,7 +241,7 @@ class Group:
             penalty=learner.penalty * math.sqrt(len(rows) / len(self.stream.scan)),
         )
         scores = preparing.scores_of(part, views, None)
-        return Task(part, views, scores, risk, scale, self.whole.l2, None)
+        return Task(part, views, scores, risk, scale, self.whole.l2, self.whole.model_start)
 
 
 def _names(log: BanditLog) -> tuple[Any, ...]:

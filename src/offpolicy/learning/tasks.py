@@ -31,13 +31,22 @@ class Settings(Protocol):
     features: str
     centres: int
     gamma: float
-    l2: float
-    model_l2: float
+    l2: float | None
+    model_l2: float | None
     penalty: float
     baseline: float
     start: str
     folds: int
     seed: int
+
+
+_SHARPER = 3.0
+"""The search begins at the model's scores, so many times as sharp: a policy need not be as unsure
+as a model of rewards is."""
+_OF_THE_MODELS = 0.02
+"""The policy's penalty for leaving the model, by the model's own penalty."""
+_PLAIN_L2 = 5e-8
+"""The policy's penalty where it does not begin at the model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +61,7 @@ class Task:
     l2: Floats
     """For each weight."""
     model_start: Floats | None
+    """Where the search begins, and what the penalty draws to, if that is the model's."""
     model: preparing.Modelled | None = None
     """What was trained, if it was."""
     delta_hat: Floats | None = None
@@ -99,26 +109,28 @@ class Task:
                 rng=np.random.default_rng([learner.seed, 1]), fold=fold,
             )  # fmt: skip
             delta_hat = model.delta_hat if delta_hat is None else delta_hat
-            start = _start(views, model)
+            start = _start(views, model) if learner.start == "model" else None
         risk = _risk(learner, member, log, views, scale, delta_hat, given)
         extra = None
         if given is not None:
             assert views.map is not None
             extra = views.map(given[0])
         scores = preparing.scores_of(log, views, extra)
-        l2 = _penalties(views, log, learner.l2)
+        l2 = _penalties(views, log, _policy_l2(learner, model))
         return cls(log, views, scores, risk, scale, l2, start, model, delta_hat, given)
 
     def changed(self, learner: Settings, member: Estimator) -> Task:
         """The same data with another objective or other penalties; features and model stay."""
         risk = _risk(learner, member, self.log, self.views, self.scale, self.delta_hat, self.given)
-        return replace(self, risk=risk, l2=_penalties(self.views, self.log, learner.l2))
+        l2 = _policy_l2(learner, self.model)
+        return replace(self, risk=risk, l2=_penalties(self.views, self.log, l2))
 
     def loss(self, w: Floats) -> tuple[float, Floats]:
         pi = self.scores.probabilities(w)
         value, per_pi = self.risk(pi)
-        gradient = self.l2 * w
-        penalty = 0.5 * float(gradient @ w)
+        away = w if self.model_start is None else w - self.model_start
+        gradient = self.l2 * away
+        penalty = 0.5 * float(gradient @ away)
         gradient -= self.scores.back(pi, per_pi)
         return penalty - value, gradient
 
@@ -208,7 +220,15 @@ def _start(views: Views, model: preparing.Modelled) -> Floats:
     if views.features is not None:
         own = model.shared
         parts.append(np.zeros(views.features.shape[1]) if own is None else own)
-    return np.concatenate(parts)
+    return _SHARPER * np.concatenate(parts)
+
+
+def _policy_l2(learner: Settings, model: preparing.Modelled | None) -> float:
+    if learner.l2 is not None:
+        return learner.l2
+    if learner.start == "model" and model is not None:
+        return _OF_THE_MODELS * model.l2
+    return _PLAIN_L2
 
 
 def _penalties(views: Views, log: BanditLog, l2: float) -> Floats:
