@@ -241,7 +241,8 @@ def fit_model(
         return Evidence.of(phi[rows], code[rows], reward[rows], weight[rows], K)
 
     def fitted(seen: Evidence, l2: float, start: Floats | None, tolerance: float) -> Floats:
-        return rewards.fit(seen, extra, l2=l2 * square, base=base, start=start, tolerance=tolerance)
+        known = rewards.as_at_random(seen, base) if extra is None and K > 1 else extra
+        return rewards.fit(seen, known, l2=l2 * square, base=base, start=start, tolerance=tolerance)
 
     inside = [fold == k for k in range(folds)]
     if any(mine.all() for mine in inside):

@@ -4,7 +4,13 @@ r"""The learner's own reward model: for each action a sigmoid of a linear score,
 
 Fitted by (quasi-)likelihood on what was logged, and on contexts for which the rewards of all
 actions are known, if there are any. b is where an action of which nothing is known stays: what a
-random action earns. The scores w are where the policy's start.
+random action earns.
+
+A log shows an action mostly where the logger had reason to choose it. If that is all there is,
+every logged context counts as one decision more, a K-th of it for each action, that earned what a
+random one does: otherwise an action would seem as good everywhere as where it was chosen.
+
+The scores w are where the policy's start.
 """
 
 from __future__ import annotations
@@ -21,12 +27,14 @@ from offpolicy.weights import Floats
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Contexts for which the rewards of all actions are known."""
+    """Contexts for which the rewards of all actions are known, or taken to be."""
 
     phi: Singles
     """(m, d)."""
     reward: Singles
-    """(K, m), scaled to 0 … 1."""
+    """(K, m), scaled to 0 … 1; or one number for all."""
+    weight: float = 1.0
+    """Of each of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +87,7 @@ def fit(
 ) -> Floats:
     """The weights (K, d); ``l2`` is per row, on all features but the last, which is 1."""
     K, d = len(evidence.bounds) - 1, evidence.phi.shape[1]
-    total = float(evidence.weight.sum()) + (0 if known is None else known.phi.shape[0])
+    total = float(evidence.weight.sum()) + (0.0 if known is None else known.weight * len(known.phi))
 
     def loss(w: Floats) -> tuple[float, Floats]:
         W = w.reshape(K, d)
@@ -93,8 +101,8 @@ def fit(
             gradient[k] = off[rows] @ evidence.phi[rows]
         if known is not None:
             value, off = _likelihood(single @ known.phi.T + np.float32(base), known.reward)
-            sum_ += float(value.sum(dtype=np.float64))
-            gradient += off @ known.phi
+            sum_ += known.weight * float(value.sum(dtype=np.float64))
+            gradient += known.weight * (off @ known.phi)
         gradient /= total
         gradient[:, :-1] += l2 * W[:, :-1]
         return sum_ / total + 0.5 * l2 * float((W[:, :-1] ** 2).sum()), gradient.reshape(-1)
@@ -102,6 +110,13 @@ def fit(
     first = np.zeros(K * d) if start is None else start.reshape(-1)
     found = minimise(loss, first, most_steps=most_steps, tolerance=tolerance)
     return found.w.reshape(K, d)
+
+
+def as_at_random(evidence: Evidence, base: float) -> Known:
+    """What to take for known where nothing is: every context once, its actions a K-th each."""
+    K = len(evidence.bounds) - 1
+    usual = np.float32(1.0 / (1.0 + np.exp(-base)))
+    return Known(evidence.phi, np.full((1, 1), usual, dtype=np.float32), 1.0 / K)
 
 
 def _likelihood(score: Singles, reward: Singles) -> tuple[Singles, Singles]:
