@@ -25,9 +25,9 @@ from offpolicy.weights import Floats
 
 _LARGEST_WEIGHT = 30.0
 _MARGIN = 1e-3
-_FIRST_L2 = 3e-6
-_MOST_STEPS = {-1: 3, 1: 8}
-"""How many factors of √10 the model's penalty may go down and up from there."""
+_FAR_APART = (3e-2, 3e-4, 3e-6)
+"""Penalties of the model that are tried first; the last is the usual one."""
+_RANGE = (5e-8, 2e-1)
 _ROUGHLY, _CLOSELY = 1e-5, 1e-6
 """How exactly models are fitted that are only compared, and that are used."""
 
@@ -246,7 +246,7 @@ def fit_model(
 
     inside = [fold == k for k in range(folds)]
     if any(mine.all() for mine in inside):
-        l2 = _FIRST_L2 if l2 is None else l2
+        l2 = _FAR_APART[-1] if l2 is None else l2
         whole = fitted(part(slice(None)), l2, None, _CLOSELY)
         without = [whole] * folds
     else:
@@ -272,16 +272,17 @@ def fit_model(
 
 
 def _least(error: Callable[[float], float]) -> float:
-    """Down, or else up, from a usual penalty, in factors of √10, while the error falls."""
-    best, least = _FIRST_L2, error(_FIRST_L2)
-    for towards in (-1, 1):
-        for step in range(1, _MOST_STEPS[towards] + 1):
-            l2 = _FIRST_L2 * 10.0 ** (0.5 * towards * step)
-            found = error(l2)
-            if not found < least:
-                break
+    """The best of a few penalties far apart, then down, or else up, from there in factors of √10
+    while the error falls."""
+    far = [(error(l2), l2) for l2 in _FAR_APART]
+    least, first = min(far, key=lambda one: (np.isnan(one[0]), one[0]))
+    best = first
+    for factor in (10.0**-0.5, 10.0**0.5):
+        l2 = best * factor
+        while _RANGE[0] <= l2 <= _RANGE[1] and (found := error(l2)) < least:
             best, least = l2, found
-        if best != _FIRST_L2:
+            l2 *= factor
+        if best != first:
             break
     return best
 
