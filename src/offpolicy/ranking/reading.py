@@ -260,10 +260,10 @@ def _impressions(
         row = int(begins[back].min())
         begun = int(begins[first][np.searchsorted(seen, codes[row])])
         raise LogError(
-            f"{where(source, name, row)}: {_shown(column[row])} comes back after rows of another; it "
-            f"began at {_at(source, begun)} ({int(back.sum()):,} are like this). The documents of "
-            f'an impression must follow each other: sort by "{name}", or give every impression a '
-            f"label of its own."
+            f"{where(source, name, row)}: {_shown(column[row])} comes back after rows of another; "
+            f"it began at {_at(source, begun)} ({int(back.sum()):,} are like this). The "
+            f'documents of an impression must follow each other: sort by "{name}", or give every '
+            f"impression a label of its own."
         )
     offsets = np.append(begins, len(codes)).astype(np.int64)
     if "query" not in found:
@@ -274,8 +274,8 @@ def _impressions(
     if apart.any():
         row = int(np.argmax(apart))
         raise LogError(
-            f"{where(source, found['query'], row)}: {_shown(query[row])}, but the impression began with "
-            f"another query. All documents of an impression are of one query."
+            f"{where(source, found['query'], row)}: {_shown(query[row])}, but the impression began "
+            f"with another query. All documents of an impression are of one query."
         )
     return offsets, query[begins]
 
