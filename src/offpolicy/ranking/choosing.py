@@ -16,17 +16,17 @@ all documents, so that the rare clicks far down, which the log did not happen to
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from offpolicy.estimators import Estimator
-from offpolicy.ranking.contributions import clustered, value_of
-from offpolicy.ranking.family import weights_at
+from offpolicy.ranking.contributions import Value, value_of
+from offpolicy.ranking.family import FamilyWeights, weights_at
 from offpolicy.ranking.log import RankingLog
 from offpolicy.ranking.metrics import Metric
 from offpolicy.ranking.results import Choice
 from offpolicy.ranking.thinkable import Thinkable
-from offpolicy.softmax import row_sums
 from offpolicy.tuning import least_error
 from offpolicy.weights import Floats
 
@@ -41,6 +41,31 @@ def parameter_grid(member: Estimator, p: Floats) -> Floats:
     return np.concatenate([np.geomspace(1e-4, 1.0, 48)[::-1], [0.0]])
 
 
+class Expected(NamedTuple):
+    """What an estimator would say on average, were δ̃ true."""
+
+    value: Value
+    left: Floats
+    """The share of each document that is left to the model."""
+
+
+def expected(
+    log: RankingLog,
+    metric: Metric,
+    lam: Floats,
+    at: FamilyWeights,
+    model: Floats,
+    delta: Floats,
+    base: Value,
+) -> Expected:
+    """For the weights ``at`` of an estimator around ``model``."""
+    assert log.propensity is not None
+    seen = at.observed * log.propensity
+    value = value_of(log, metric, lam, at.imputed * model + seen * delta)
+    # A ratio grows by what its denominator lacks.
+    return Expected(value, 1.0 - seen * (base.scale / value.scale))
+
+
 def choose(
     log: RankingLog,
     member: Estimator,
@@ -49,32 +74,28 @@ def choose(
     prediction: Floats | None,
     delta: Floats,
     thinkable: Thinkable,
-    weight: Floats,
     *,
     independent: bool = True,
 ) -> Choice:
-    """Choose the parameter of ``member``, whose model is ``prediction``; ``delta`` is δ̃ and
-    ``weight`` the linearised λ, for which ``thinkable`` was measured."""
+    """Choose the parameter of ``member``, whose model is ``prediction``; ``delta`` is δ̃."""
     assert log.propensity is not None
     assert member.parameter_name is not None
-    p, n = log.propensity, len(log)
+    p, n, base = log.propensity, len(log), thinkable.base
     grid = parameter_grid(member, p)
     model = np.zeros_like(p) if prediction is None else prediction
-    value, bias, stderr, variance = np.zeros((4, len(grid)))
+    noise = p * delta * (1.0 - p * delta)
+    value, bias, stderr, variance = np.full((4, len(grid)), np.inf)
     for j, parameter in enumerate(grid):
-        a, b = weights_at(type(member)(float(parameter)), p)  # type: ignore[call-arg]
-        mean = a * model + b * p * delta
-        error, spread = thinkable.bias(thinkable.left(1.0 - b * p))
-        found = value_of(log, metric, lam, a * model + b * log.click)
-        value[j] = found.value
-        bias[j] = float((weight * (mean - delta)).sum()) / n + error
+        at = weights_at(type(member)(float(parameter)), p)  # type: ignore[call-arg]
+        found = value_of(log, metric, lam, at.imputed * model + at.observed * log.click)
+        mean, left = expected(log, metric, lam, at, model, delta, base)
+        if not (math.isfinite(found.value) and math.isfinite(mean.value)):
+            continue
+        error, spread = thinkable.bias(thinkable.left(left))
+        value[j], bias[j] = found.value, mean.value - base.value + error
         stderr[j] = math.sqrt(spread)
-        if independent:
-            inner = float((weight**2 * b**2 * p * delta * (1.0 - p * delta)).sum()) / n**2
-            given = clustered(row_sums(weight * mean, log.offsets), log.cluster)
-            variance[j] = given**2 + inner
-        else:
-            variance[j] = found.stderr**2
+        inner = float((mean.weight**2 * at.observed**2 * noise).sum()) / n**2
+        variance[j] = mean.stderr**2 + inner if independent else found.stderr**2
     mse = bias**2 + stderr**2 + variance
     best = int(np.argmin(np.where(np.isfinite(mse), mse, np.inf)))
     return Choice(

@@ -19,7 +19,9 @@ class Value(NamedTuple):
     value: float
     stderr: float
     weight: Floats
-    """λ of every document; for a ratio (λ − value)/(mean number of relevant documents)."""
+    """λ of every document; for a ratio (λ − value)/scale."""
+    scale: float = 1.0
+    """For a ratio, the mean number of relevant documents."""
 
 
 def value_of(log: RankingLog, metric: Metric, lam: Floats, c: Floats) -> Value:
@@ -38,7 +40,8 @@ def value_of(log: RankingLog, metric: Metric, lam: Floats, c: Floats) -> Value:
         return Value(math.nan, math.inf, np.zeros_like(lam))
     value = float(top.mean()) / total
     weight = (lam - value) / total
-    return Value(value, clustered(row_sums(weight * c, log.offsets), log.cluster), weight)
+    stderr = clustered(row_sums(weight * c, log.offsets), log.cluster)
+    return Value(value, stderr, weight, total)
 
 
 def clustered(x: Floats, cluster: Ints) -> float:

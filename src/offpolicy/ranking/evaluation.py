@@ -19,7 +19,7 @@ from offpolicy.errors import (
 )
 from offpolicy.estimators import CAB, ICE, Estimator
 from offpolicy.intervals import Interval
-from offpolicy.ranking.choosing import choose
+from offpolicy.ranking.choosing import choose, expected
 from offpolicy.ranking.contributions import Value, clustered, value_of
 from offpolicy.ranking.family import blended, for_rankings, weights_at
 from offpolicy.ranking.log import RankingLog
@@ -226,8 +226,8 @@ class _Judge:
         self.delta: Floats | None = None
         if log.propensity is not None:
             self.delta = recalibrated(log, target)
-            self.weight = value_of(log, metric, self.lam, self.delta).weight
-            self.thinkable = Thinkable.of(log, self.weight, self.delta)
+            base = value_of(log, metric, self.lam, self.delta)
+            self.thinkable = Thinkable.of(log, base, self.delta)
 
     def choose(self, member: Estimator, prediction: Floats | None) -> Choice:
         if self.delta is None:
@@ -235,7 +235,7 @@ class _Judge:
         assert self.delta is not None
         return choose(
             self.log, member, self.metric, self.lam, prediction, self.delta, self.thinkable,
-            self.weight, independent=self.independent,
+            independent=self.independent,
         )  # fmt: skip
 
     def estimate(
@@ -264,7 +264,7 @@ class _Judge:
         degrees = max(int(log.cluster.max()), 1)
         bias, bias_stderr, stderr, covers = 0.0, 0.0, found.stderr, OF_THE_MEAN
         if log.propensity is not None:
-            bias, bias_stderr, stderr = self.bias(member, prediction, c)
+            bias, bias_stderr, stderr = self.bias(member, prediction)
             covers = OF_THE_VALUE
         return RankingEstimate(
             estimator=str(member),
@@ -282,28 +282,27 @@ class _Judge:
             reason=reason,
         )
 
-    def bias(
-        self, member: Estimator, prediction: Floats | None, c: Floats
-    ) -> tuple[float, float, float]:
+    def bias(self, member: Estimator, prediction: Floats | None) -> tuple[float, float, float]:
         """The thinkable bias and its uncertainty, and the standard error of the value without it,
         whose spread includes that of the correction."""
         log = self.log
         assert log.propensity is not None
         assert self.delta is not None
-        p, shown = log.propensity, log.propensity > 0.0
-        a, b = weights_at(member, p)
+        p, shown, base = log.propensity, log.propensity > 0.0, self.thinkable.base
+        at = weights_at(member, p)
         model = np.zeros_like(p) if prediction is None else prediction
-        left = self.thinkable.left(1.0 - b * p)
+        mean, share = expected(log, self.metric, self.lam, at, model, self.delta, base)
+        left = self.thinkable.left(share)
         further, rest = self.thinkable.corrected(left)
         inverse = np.where(shown, p, np.inf) ** -1.0
         seen = further * (inverse * log.click - np.where(shown, self.delta, 0.0))
-        off = a * model - (1.0 - b * p) * self.delta - seen
-        spread = clustered(row_sums(self.weight * (c - off), log.offsets), log.cluster)
-        return (
-            float((self.weight * off).sum()) / len(log),
-            math.sqrt(self.thinkable.bias(left)[1]),
-            math.hypot(spread, math.sqrt(rest)),
-        )
+        # What is observed about its mean, and what the correction adds.
+        noise = mean.weight * at.observed * (log.click - p * self.delta)
+        moved = noise + base.weight * (self.delta + seen)
+        bias = mean.value - base.value - float((base.weight * seen).sum()) / len(log)
+        spread = clustered(row_sums(moved, log.offsets), log.cluster)
+        uncertain = math.sqrt(self.thinkable.bias(left)[1])
+        return bias, uncertain, math.hypot(spread, math.sqrt(rest))
 
 
 def _members(log: RankingLog, asked: Sequence[str | Estimator] | None) -> list[Estimator]:

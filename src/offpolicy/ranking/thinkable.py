@@ -16,14 +16,16 @@ which only its neighbours tell.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from offpolicy.ranking.contributions import Value
 from offpolicy.ranking.log import RankingLog
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
-SIZE = 0.3
+SIZE = 0.6
 """How far off the model is thought to be before looking, in log odds."""
 _STEP = 0.35
 _REACH = 2.0
@@ -34,6 +36,8 @@ _REACH = 2.0
 class Thinkable:
     """The model's error in every band, after looking at the clicks."""
 
+    base: Value
+    """What the model itself says, and its linearisation: λ of every document."""
     band: Ints
     """Of every document."""
     prior: Floats
@@ -48,9 +52,10 @@ class Thinkable:
     """|λ|δ̃(1 − δ̃)/n of every document."""
 
     @classmethod
-    def of(cls, log: RankingLog, weight: Floats, delta: Floats, size: float = SIZE) -> Thinkable:
-        """For λ of every document (``weight``), and δ̃ (``delta``)."""
+    def of(cls, log: RankingLog, base: Value, delta: Floats, size: float = SIZE) -> Thinkable:
+        """``base`` is the value that δ̃ (``delta``) gives."""
         assert log.propensity is not None
+        weight = base.weight
         p, n = log.propensity, len(log)
         seen = p > 0.0
         c = np.where(seen, p, 1.0) ** -1.0
@@ -75,7 +80,7 @@ class Thinkable:
         inner = whole[np.ix_(known, known)]
         gain = np.zeros_like(prior)
         gain[:, known] = prior[:, known] @ np.linalg.pinv(inner, hermitian=True)
-        return cls(band, prior, gain, summed(residual) / n, scale, unit)
+        return cls(base, band, prior, gain, summed(residual) / n, scale, unit)
 
     def left(self, share: Floats) -> Floats:
         """The share of each band that is left to the model, from that of every document."""
@@ -85,8 +90,12 @@ class Thinkable:
     def bias(self, left: Floats) -> tuple[float, float]:
         """Mean and variance of the bias that comes of δ̃'s error, given the clicks."""
         mean = -float((left * (self.gain * self.measured).sum(axis=1)).sum())
-        after = self.prior - self.gain @ self.prior
-        return mean, max(float(left @ after @ left), 0.0)
+        return mean, max(float(left @ self.after @ left), 0.0)
+
+    @cached_property
+    def after(self) -> Floats:
+        """Covariance of the bands' errors after looking."""
+        return self.prior - self.gain @ self.prior
 
     def corrected(self, left: Floats) -> tuple[Floats, float]:
         """The further weight on click/p − δ̃ of every document that takes the mean bias out, and
