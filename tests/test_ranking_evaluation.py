@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from offpolicy.datasets.queries import ranking
 from offpolicy.errors import (
     EstimatorError,
     LogError,
@@ -22,12 +23,14 @@ from offpolicy.errors import (
     PolicyError,
     SupportError,
 )
-from offpolicy.estimators import parse
+from offpolicy.estimators import CAB, CIPS, SB, SWITCH, parse
+from offpolicy.experiments.rankings import prepare
 from offpolicy.formats.letor import Queries
+from offpolicy.ranking.choosing import choose
 from offpolicy.ranking.clicks import DependentClicks, PositionBased, simulate_clicks
 from offpolicy.ranking.contributions import value_of
 from offpolicy.ranking.evaluation import evaluate, sweep, true_value
-from offpolicy.ranking.family import document_weights
+from offpolicy.ranking.family import blended, document_weights
 from offpolicy.ranking.log import RankingLog
 from offpolicy.ranking.metrics import parse_metric
 from offpolicy.ranking.ranks import ranks
@@ -275,6 +278,34 @@ def test_the_choice_is_the_least_of_its_table():
         assert result["CAB"].reason.startswith("least estimated error")
 
 
+@pytest.mark.parametrize("metric", ["sum of ranks", "average rank"])
+def test_bias_and_variance_by_theory_are_those_of_simulated_logs(metric):
+    """Queries, relevance and clicks are all drawn anew; δ is known, the model is off."""
+    asked, members = parse_metric(metric), [CAB(1.0), CAB(3.0), CIPS(2.0), SB(0.3), SWITCH(2.0)]
+    values = {member: [] for member in members}
+    theory = {member: [] for member in members}
+    for seed in range(250):
+        queries, logger, ranker, delta = world(100, seed=seed)
+        wrong = sigmoid(np.log(delta / (1 - delta)) + 0.8 * queries.X[:, 2])
+        log = simulate_clicks(queries, logger, rng=seed).replace(prediction=wrong)
+        lam = ranks(ranker, log.offsets).astype(float)
+        base = value_of(log, asked, lam, delta)
+        thinkable = Thinkable.of(log, base, delta, size=1e-9)
+        for member in members:
+            grid = np.array([member.parameter])
+            choice = choose(log, member, asked, lam, wrong, delta, thinkable, grid=grid)
+            value = value_of(log, asked, lam, blended(log, member, wrong)).value
+            assert choice.value[0] == pytest.approx(value)
+            values[member].append(value - base.value)
+            theory[member].append([choice.bias[0], choice.variance[0], value])
+    for member in members:
+        bias, variance, value = np.array(theory[member]).T
+        noise = np.std(values[member]) / math.sqrt(250)
+        ratio_bias = 0.01 * np.mean(value) if asked.is_ratio else 0.0
+        assert abs(np.mean(values[member]) - np.mean(bias)) < 4 * noise + ratio_bias, member
+        assert np.mean(variance) == pytest.approx(np.var(value), rel=0.35), member
+
+
 def test_recalibration_moves_a_wrong_level_and_leaves_a_right_one():
     queries, logger, ranker, delta = world(2000, seed=4)
     log = simulate_clicks(queries, logger, rng=4)
@@ -477,6 +508,23 @@ def test_models_that_cannot_be():
             call()
 
 
+# -- the experiment --------------------------------------------------------------------------
+
+
+def test_the_experiment_is_prepared_and_drawn_by_its_seed():
+    queries, _, _, _ = world(200, seed=3)
+    one, same, other = (prepare(queries, 0.1, seed) for seed in (1, 1, 2))
+    assert len(one.test.qid) == 80
+    assert_allclose(one.prediction, same.prediction)
+    assert set(one.test.qid.tolist()) != set(other.test.qid.tolist())
+    log, scores = one.draw(2.5, 0)
+    assert len(log) == 200
+    assert_allclose(log.click, one.draw(2.5, 0)[0].click)
+    log, scores = one.draw(1.0, 0)
+    for metric in ("average rank", "sum of ranks"):
+        assert true_value(log, scores, metric) == pytest.approx(one.truth(metric))
+
+
 # -- on real data ----------------------------------------------------------------------------
 
 DATA = Path(os.environ.get("OFFPOLICY_DATA", "")) / "ltr" / "MQ2008"
@@ -484,9 +532,6 @@ DATA = Path(os.environ.get("OFFPOLICY_DATA", "")) / "ltr" / "MQ2008"
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="MQ2008 is not at hand")
 def test_on_mq2008_the_chosen_m_is_near_the_best_in_hindsight():
-    from offpolicy.datasets.queries import ranking
-    from offpolicy.experiments.rankings import prepare
-
     queries = ranking("MQ2008")
     chosen, hindsight, ips, dm = [], [], [], []
     for split in range(2):

@@ -76,12 +76,13 @@ def choose(
     thinkable: Thinkable,
     *,
     independent: bool = True,
+    grid: Floats | None = None,
 ) -> Choice:
     """Choose the parameter of ``member``, whose model is ``prediction``; ``delta`` is δ̃."""
     assert log.propensity is not None
     assert member.parameter_name is not None
     p, n, base = log.propensity, len(log), thinkable.base
-    grid = parameter_grid(member, p)
+    grid = parameter_grid(member, p) if grid is None else grid
     model = np.zeros_like(p) if prediction is None else prediction
     noise = p * delta * (1.0 - p * delta)
     value, bias, stderr, variance = np.full((4, len(grid)), np.inf)
