@@ -382,7 +382,7 @@ def test_what_can_be_had_from_which_columns():
     assert [row.estimator for row in model] == ["DM"]
     assert model.headline.clicks is None
     assert "model's word alone" in model.warnings[0]
-    with pytest.raises(MissingColumnError, match="neither propensity nor prediction"):
+    with pytest.raises(MissingColumnError, match="neither a prediction nor clicks"):
         evaluate(log.replace(propensity=None, prediction=None), ranker)
     with pytest.raises(MissingColumnError, match="CAB needs propensity"):
         evaluate(log.replace(propensity=None), ranker, ["CAB"])

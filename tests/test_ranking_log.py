@@ -64,7 +64,7 @@ BAD = [
     ({"click": [0, 2, 0, 0, 0, 1]}, r"click, row 1 .*: 2.0 is neither 0 nor 1 \(1 of 6"),
     ({"click": [0, np.nan, 0, 0, 0, 1]}, "click, row 1 .*: nan is neither"),
     ({"click": [0, 1, 1, 0, 0, 1]}, r"click, row 2 .*not shown \(rank 0\)"),
-    ({"propensity": [0.5, 0, 0, 1, 1, 0.5]}, "propensity, row 1 .*: 0.0 is not above 0"),
+    ({"propensity": [0.5, 0, 0, 1, 1, 0.5]}, "propensity, row 1 .*: 0.0 is 0, or under 1e-12"),
     ({"propensity": [0.5, 1, 0, 1, 1, 1.5]}, "propensity, row 5 .*: 1.5 is above 1"),
     ({"propensity": [0.5, 1, 0.2, 1, 1, 0.5]}, "row 2 .*: 0.2 is the propensity of a document"),
     ({"propensity": [0.5, np.nan, 0, 1, 1, 0.5]}, "row 1 .*: nan is not a finite number"),

@@ -85,6 +85,7 @@ def choose(
     grid = parameter_grid(member, p) if grid is None else grid
     model = np.zeros_like(p) if prediction is None else prediction
     noise = p * delta * (1.0 - p * delta)
+    single = bool(log.cluster.max() == 0)  # One query says nothing about others.
     value, bias, stderr, variance = np.full((4, len(grid)), np.inf)
     for j, parameter in enumerate(grid):
         at = weights_at(type(member)(float(parameter)), p)  # type: ignore[call-arg]
@@ -96,7 +97,10 @@ def choose(
         value[j], bias[j] = found.value, mean.value - base.value + error
         stderr[j] = math.sqrt(spread)
         inner = float((mean.weight**2 * at.observed**2 * noise).sum()) / n**2
-        variance[j] = mean.stderr**2 + inner if independent else found.stderr**2
+        if independent or single:
+            variance[j] = inner if single else mean.stderr**2 + inner
+        else:
+            variance[j] = found.stderr**2
     mse = bias**2 + stderr**2 + variance
     best = int(np.argmin(np.where(np.isfinite(mse), mse, np.inf)))
     return Choice(

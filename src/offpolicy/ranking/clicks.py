@@ -22,7 +22,7 @@ import numpy as np
 
 from offpolicy.errors import ParameterError, PolicyError
 from offpolicy.formats.letor import Queries
-from offpolicy.ranking.log import RankingLog, rows_of_impressions
+from offpolicy.ranking.log import SMALLEST_PROPENSITY, RankingLog, rows_of_impressions
 from offpolicy.ranking.ranks import apply, ranks
 from offpolicy.softmax import Ints
 from offpolicy.validation import as_floats
@@ -192,6 +192,7 @@ def simulate_clicks(
     attraction = model.attraction(rank, relevance)
     propensity = model.examined(rank, attraction, offsets)
     # What nobody can get to was as good as not shown.
+    propensity = np.where(propensity >= SMALLEST_PROPENSITY, propensity, 0.0)
     rank = np.where(propensity > 0.0, rank, 0)
     return RankingLog(
         offsets=offsets,

@@ -89,7 +89,7 @@ def evaluate(
             f"from_frame or from_arrays."
         )
     judge = _Judge(log, ranks_of(ranker, log), asked, level, independent_clicks)
-    members = _members(log, estimators)
+    members = _members(log, estimators, asked)
     choices: list[Choice] = []
     rows = []
     for member in members:
@@ -305,7 +305,9 @@ class _Judge:
         return bias, uncertain, math.hypot(spread, math.sqrt(rest))
 
 
-def _members(log: RankingLog, asked: Sequence[str | Estimator] | None) -> list[Estimator]:
+def _members(
+    log: RankingLog, asked: Sequence[str | Estimator] | None, metric: Metric
+) -> list[Estimator]:
     if isinstance(asked, (str, Estimator)):
         asked = [asked]
     if asked is not None:
@@ -324,11 +326,13 @@ def _members(log: RankingLog, asked: Sequence[str | Estimator] | None) -> list[E
         for member in members
         if (member.name == "DM" or "propensity" in have)
         and (member.imputed_share is None or "prediction" in have)
+        # Without a click, a ratio by clicks alone is 0/0.
+        and (member.imputed_share is not None or not metric.is_ratio or log.click.any())
     ]
     if not usable:
         raise MissingColumnError(
-            "The log has neither propensity nor prediction, so nothing can be estimated. Estimate "
-            "the propensities, or train a model of relevance."
+            "The log has neither a prediction nor clicks with propensities, so nothing can be "
+            "estimated. Estimate the propensities, or train a model of relevance."
         )
     return usable
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from offpolicy.formats.letor import Queries
     from offpolicy.ranking.reading import RankingColumns
 
+SMALLEST_PROPENSITY = 1e-12
+"""Nobody examines that rarely; the square of its inverse is still a number."""
 EMPTY = "The log is empty: there is not one impression to learn from."
 
 
@@ -395,10 +397,10 @@ def _check_ranks(log: RankingLog) -> None:
 def _check_propensities(log: RankingLog, p: Floats) -> None:
     _refuse(log, ~np.isfinite(p), p, "propensity", "is not a finite number.", PropensityError)
     shown = log.rank > 0
-    low = shown & (p < check.SMALLEST_PROPENSITY)
+    low = shown & (p < SMALLEST_PROPENSITY)
     wrong = (
-        "is not above 0, but the document was shown. The log must hold the probability with which "
-        "it was examined; if that is 0 from some rank on, write rank 0 there."
+        "is 0, or under 1e-12, but the document was shown. The log must hold the probability with "
+        "which it was examined; if that is 0 from some rank on, write rank 0 there."
     )
     _refuse(log, low, p, "propensity", wrong, PropensityError)
     wrong = "is above 1. If these are inverse propensities, or percentages, convert them first."
