@@ -9,6 +9,8 @@ without ever being divided by a small propensity.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +22,8 @@ from offpolicy.labels import encode
 from offpolicy.ranking.log import RankingLog, as_features
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
+
+_MANY = 200_000
 
 
 class RelevanceModel:
@@ -129,7 +133,8 @@ class RelevanceModel:
                 "There are too few relevant documents, in too few queries, to calibrate a model."
             )
         model = CalibratedClassifierCV(self._base(), method="sigmoid", cv=places)
-        return model.fit(X, y, sample_weight=weight)
+        with _threads(len(X)):
+            return model.fit(X, y, sample_weight=weight)
 
     def _from_clicks(self, X: NDArray[Any], p: Floats, click: Floats, query: Ints) -> Any:
         shown = p > 0.0
@@ -153,7 +158,18 @@ class RelevanceModel:
 
 
 def _probability(model: Any, X: NDArray[Any]) -> Floats:
-    return np.clip(np.asarray(model.predict_proba(X)[:, 1], dtype=np.float64), 0.0, 1.0)
+    with _threads(len(X)):
+        chance = model.predict_proba(X)[:, 1]
+    return np.clip(np.asarray(chance, dtype=np.float64), 0.0, 1.0)
+
+
+@contextmanager
+def _threads(rows: int) -> Iterator[None]:
+    """One thread for few rows: several wait for each other longer than they work."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1 if rows < _MANY else None):
+        yield
 
 
 def _needed(log: RankingLog) -> tuple[NDArray[Any], Floats]:
