@@ -1,0 +1,552 @@
+"""Evaluating rankers: against loops over the paper's formulas, by simulation, and on real data."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from offpolicy.datasets.queries import ranking
+from offpolicy.errors import (
+    EstimatorError,
+    LogError,
+    MissingColumnError,
+    ParameterError,
+    PolicyError,
+    SupportError,
+)
+from offpolicy.estimators import CAB, CIPS, SB, SWITCH, parse
+from offpolicy.experiments.rankings import prepare
+from offpolicy.formats.letor import Queries
+from offpolicy.ranking.choosing import choose
+from offpolicy.ranking.clicks import DependentClicks, PositionBased, simulate_clicks
+from offpolicy.ranking.contributions import value_of
+from offpolicy.ranking.evaluation import evaluate, sweep, true_value
+from offpolicy.ranking.family import blended, document_weights
+from offpolicy.ranking.log import RankingLog
+from offpolicy.ranking.metrics import parse_metric
+from offpolicy.ranking.ranks import ranks
+from offpolicy.ranking.recalibration import fitted, recalibrated, sigmoid
+from offpolicy.ranking.relevance import RelevanceModel
+from offpolicy.ranking.thinkable import Thinkable
+
+METRICS = ["average rank", "sum of ranks", "dcg@3", "precision@2", "recall@2", "reciprocal rank"]
+FAMILY = ["DM", "IPS", "CIPS(M=2)", "SB(tau=0.3)", "SWITCH(M=2)", "CAB(M=2)", "CAB(M=0.5)"]
+
+
+def world(queries=60, seed=0, most=8) -> tuple[Queries, np.ndarray, np.ndarray, np.ndarray]:
+    """Queries, the logger's and the ranker's scores, and the true probability of relevance."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, most + 1, queries)
+    X = rng.normal(size=(int(sizes.sum()), 3))
+    delta = sigmoid(X @ [1.0, 0.5, 0.0] - 1.0)
+    relevance = (rng.random(len(X)) < delta).astype(float)
+    made = Queries(X, relevance, np.cumsum([0, *sizes]), np.arange(queries), 0)
+    return made, X[:, 1] + 0.5 * X[:, 2], X[:, 0], delta
+
+
+def slow(log: RankingLog, scores, name: str, metric: str) -> tuple[float, float]:
+    """Value and standard error, document by document."""
+    member, asked = parse(name), parse_metric(metric)
+    tops, bottoms = [], []
+    for i in range(len(log)):
+        rows = range(log.offsets[i], log.offsets[i + 1])
+        top = bottom = 0.0
+        for j in rows:
+            rank = 1 + sum(
+                scores[k] > scores[j] or (scores[k] == scores[j] and k < j) for k in rows
+            )
+            p, t = log.propensity[j], member.parameter
+            alpha, beta = {
+                "DM": lambda p, t: (1.0, 0.0),
+                "IPS": lambda p, t: (0.0, 1.0),
+                "CIPS": lambda p, t: (0.0, min(t * p, 1.0)),
+                "SB": lambda p, t: (1.0 - t, t),
+                "SWITCH": lambda p, t: (float(t * p < 1.0), float(t * p >= 1.0)),
+                "CAB": lambda p, t: (1.0 - min(t * p, 1.0), min(t * p, 1.0)),
+            }[member.name](p, t)
+            c = alpha * log.prediction[j] + (beta * log.click[j] / p if p > 0 else 0.0)
+            top += (
+                c
+                * {
+                    "average rank": rank,
+                    "sum of ranks": rank,
+                    "dcg": 1 / math.log2(1 + rank) if rank <= 3 else 0,
+                    "precision": 0.5 if rank <= 2 else 0,
+                    "recall": 1 if rank <= 2 else 0,
+                    "reciprocal rank": 1 / rank,
+                }[asked.name]
+            )
+            bottom += c
+        tops.append(top)
+        bottoms.append(bottom)
+    n = len(log)
+    value = sum(tops) / (sum(bottoms) if asked.is_ratio else n)
+    if asked.is_ratio:
+        psi = [(t - value * b) / (sum(bottoms) / n) for t, b in zip(tops, bottoms, strict=True)]
+    else:
+        psi = [t - value for t in tops]
+    labels = sorted(set(log.query.tolist()))
+    totals = [sum(psi[i] for i in range(n) if log.query[i] == label) for label in labels]
+    Q = len(labels)
+    return value, math.sqrt(Q / (Q - 1) * sum(t * t for t in totals)) / n
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("top", [None, 3])
+def test_against_loops(metric, top):
+    queries, logger, _, _ = world(12)
+    model = PositionBased(eta=0.7, relevant=0.9, irrelevant=0.2)
+    log = simulate_clicks(queries, logger, model, sweeps=2.5, top=top, rng=1)
+    scores = np.round(2 * log.X[:, 0]) / 2  # with ties
+    log = log.replace(prediction=sigmoid(log.X[:, 0]))
+    result = evaluate(log, scores, FAMILY, metric)
+    for name in FAMILY:
+        value, stderr = slow(log, scores, name, metric)
+        assert result[name].value == pytest.approx(value, rel=1e-10), name
+        assert result[name].stderr == pytest.approx(stderr, rel=1e-8), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_against_loops_on_odd_logs(data):
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
+    N = sum(sizes)
+    shown = data.draw(st.lists(st.booleans(), min_size=N, max_size=N))
+    offsets = np.cumsum([0, *sizes])
+    rank = np.where(shown, np.arange(N) - np.repeat(offsets[:-1], sizes) + 1, 0)
+    share = st.floats(0.0, 1.0)
+    p = np.where(shown, data.draw(st.lists(st.floats(1e-3, 1), min_size=N, max_size=N)), 0.0)
+    click = np.where(shown, data.draw(st.lists(st.integers(0, 1), min_size=N, max_size=N)), 0)
+    prediction = data.draw(st.lists(share, min_size=N, max_size=N))
+    scores = data.draw(st.lists(st.integers(-1, 1), min_size=N, max_size=N))
+    log = RankingLog.from_arrays(
+        offsets=offsets, rank=rank, click=click, propensity=p, prediction=prediction,
+        query=np.arange(len(sizes)) % 2,
+    )  # fmt: skip
+    result = evaluate(log, scores, FAMILY, "sum of ranks")
+    for name in FAMILY:
+        value, stderr = slow(log, scores, name, "sum of ranks")
+        assert result[name].value == pytest.approx(value, rel=1e-9, abs=1e-12)
+        assert result[name].stderr == pytest.approx(stderr, rel=1e-6, abs=1e-9)
+        row = result[name]
+        assert row.interval.low <= row.value - row.bias <= row.interval.high
+        assert math.isfinite(row.bias)
+        assert row.bias_stderr >= 0.0
+
+
+# -- by simulation ---------------------------------------------------------------------------
+
+
+def z_score(errors) -> float:
+    return abs(np.mean(errors)) / (np.std(errors, ddof=1) / math.sqrt(len(errors)))
+
+
+@pytest.mark.parametrize("model", [PositionBased(), DependentClicks(0.6, relevant=0.8)], ids=str)
+def test_ips_and_cab_with_a_perfect_model_are_unbiased(model):
+    queries, logger, ranker, _ = world(40, seed=3)
+    errors = {"IPS": [], "CAB(M=2)": [], "SWITCH(M=2)": [], "SB(tau=0.5)": [], "CIPS(M=2)": []}
+    for seed in range(150):
+        log = simulate_clicks(queries, logger, model, rng=seed)
+        perfect = model.attraction(log.rank, log.relevance)
+        log = log.replace(prediction=perfect, relevance=perfect)
+        truth = true_value(log, ranker, "sum of ranks")
+        lam = ranks(ranker, log.offsets)
+        for name, found in errors.items():
+            found.append((lam * document_weights(log, name)).sum() / len(log) - truth)
+    for name in ("IPS", "CAB(M=2)", "SWITCH(M=2)", "SB(tau=0.5)"):
+        assert z_score(errors[name]) < 4, name
+    if isinstance(model, PositionBased):  # where propensities are small
+        assert z_score(errors["CIPS(M=2)"]) > 8
+        assert np.std(errors["CAB(M=2)"]) < 0.7 * np.std(errors["IPS"])
+
+
+def test_intervals_cover():
+    """New queries every time: the value is that of the population, here by a large sample."""
+    truth = {}
+    for metric in ("sum of ranks", "average rank"):
+        queries, logger, ranker, _ = world(20_000, seed=99)
+        log = simulate_clicks(queries, logger, features=False)
+        truth[metric] = true_value(log, ranker, metric)
+    covered = {key: [] for key in [(m, e) for m in truth for e in ("IPS", "CAB", "headline")]}
+    for seed in range(50):
+        queries, logger, ranker, delta = world(150, seed=1000 + seed)
+        log = simulate_clicks(queries, logger, rng=seed).replace(
+            prediction=sigmoid(np.log(delta / (1 - delta)) + 0.3)
+        )
+        for metric, value in truth.items():
+            result = evaluate(log, ranker, ["IPS", "CAB"], metric)
+            for name in ("IPS", "CAB"):
+                covered[metric, name].append(value in result[name].interval)
+            covered[metric, "headline"].append(value in result.headline.interval)
+    for key, hits in covered.items():
+        # Ratios of few weighted clicks cover 92%; this is three standard errors of 50 repeats less.
+        assert np.mean(hits) > 0.8, key
+
+
+def test_the_standard_error_is_over_queries_not_impressions():
+    queries, logger, ranker, _ = world(50, seed=5)
+    once = simulate_clicks(queries, logger, PositionBased(eta=0.0), sweeps=1)
+    many = simulate_clicks(queries, logger, PositionBased(eta=0.0), sweeps=9)
+    errors = [evaluate(log, np.tile(ranker, k), ["IPS"])["IPS"].stderr for log, k in
+              ((once, 1), (many, 9))]  # fmt: skip
+    assert errors[0] == pytest.approx(errors[1], rel=1e-9)  # everything was examined every time
+
+
+# -- curves and choices ----------------------------------------------------------------------
+
+
+def logged(seed=2, **options) -> tuple[RankingLog, np.ndarray]:
+    queries, logger, ranker, delta = world(80, seed=seed)
+    log = simulate_clicks(queries, logger, rng=seed, **options)
+    return log.replace(prediction=np.clip(1.4 * delta, 0, 1)), ranker
+
+
+@pytest.mark.parametrize("metric", ["average rank", "sum of ranks"])
+@pytest.mark.parametrize("name", ["CAB", "CIPS", "SWITCH", "SB"])
+def test_a_sweep_is_an_evaluation_at_every_value(name, metric):
+    log, ranker = logged()
+    curve = sweep(log, ranker, name, metric)
+    parameter = "tau" if name == "SB" else "M"
+    values = [0.01, 0.25, 0.5, 1.0] + ([] if name == "SB" else [2.0, 2.7, 1e6, math.inf])
+    members = [f"{name}({parameter}={value!r})" for value in values]
+    result = evaluate(log, ranker, members, metric)
+    assert_allclose(curve.at(values), [result[m].value for m in members], rtol=1e-12)
+    assert_allclose(curve.stderr_at(values), [result[m].stderr for m in members], rtol=1e-12)
+    table = curve.to_frame(5)
+    x, y = table.column(parameter).to_numpy(), table.column("value").to_numpy()
+    assert_allclose(curve.at(x), y)
+    low, high = curve.interval_at(0.5)
+    assert low < curve.at(0.5) < high
+
+
+@pytest.mark.parametrize("name", ["CAB", "CIPS", "SWITCH"])
+def test_between_breakpoints_the_sum_is_linear_or_constant(name):
+    log, ranker = logged()
+    curve = sweep(log, ranker, name, "sum of ranks")
+    inner = curve.breakpoints[1:-1]
+    assert_allclose(inner, np.unique(1 / log.propensity))
+    for low, high in itertools.pairwise(inner):
+        x = low + np.array([0.0, 0.25, 0.5, 0.75]) * (high - low)
+        y = curve.at(x)
+        if name == "SWITCH":
+            assert_allclose(y, y[0], rtol=1e-12)
+        else:
+            assert_allclose(np.diff(y), y[1] - y[0], rtol=1e-6, atol=1e-12)
+
+
+def test_curves_that_there_are_not():
+    log, ranker = logged()
+    with pytest.raises(EstimatorError, match="IPS has no curve"):
+        sweep(log, ranker, "IPS")
+    with pytest.raises(MissingColumnError, match="needs propensity"):
+        sweep(log.replace(propensity=None), ranker)
+    with pytest.raises(ParameterError, match="at least 2"):
+        sweep(log, ranker).to_frame(1)
+
+
+def test_a_good_model_is_trusted_and_a_bad_one_is_not():
+    queries, logger, ranker, delta = world(400, seed=8)
+    log = simulate_clicks(queries, logger, sweeps=5, rng=8)
+    many = np.tile(delta, 5)
+    good = evaluate(log.replace(prediction=many), np.tile(ranker, 5), ["CAB"])
+    bad = evaluate(log.replace(prediction=1 - many), np.tile(ranker, 5), ["CAB"])
+    assert good["CAB"].M < bad["CAB"].M
+    assert bad["CAB"].M > 4
+
+
+def test_the_choice_is_the_least_of_its_table():
+    log, ranker = logged()
+    for independent in (True, False):
+        result = evaluate(log, ranker, ["CAB", "SB"], independent_clicks=independent)
+        assert len(result.choices) == 3
+        for choice in result.choices:
+            at = int(np.argmin(choice.mse))
+            assert choice.grid[at] == choice.chosen
+            table = choice.to_frame()
+            assert table.column("mse").to_numpy()[at] == choice.mse.min()
+        choice = result.choices[1]
+        assert result["CAB"].value == pytest.approx(choice.value[choice.grid == choice.chosen][0])
+        assert result["CAB"].reason.startswith("least estimated error")
+
+
+@pytest.mark.parametrize("metric", ["sum of ranks", "average rank"])
+def test_bias_and_variance_by_theory_are_those_of_simulated_logs(metric):
+    """Queries, relevance and clicks are all drawn anew; δ is known, the model is off."""
+    asked, members = parse_metric(metric), [CAB(1.0), CAB(3.0), CIPS(2.0), SB(0.3), SWITCH(2.0)]
+    values = {member: [] for member in members}
+    theory = {member: [] for member in members}
+    for seed in range(250):
+        queries, logger, ranker, delta = world(100, seed=seed)
+        wrong = sigmoid(np.log(delta / (1 - delta)) + 0.8 * queries.X[:, 2])
+        log = simulate_clicks(queries, logger, rng=seed).replace(prediction=wrong)
+        lam = ranks(ranker, log.offsets).astype(float)
+        base = value_of(log, asked, lam, delta)
+        thinkable = Thinkable.of(log, base, delta, size=1e-9)
+        for member in members:
+            grid = np.array([member.parameter])
+            choice = choose(log, member, asked, lam, wrong, delta, thinkable, grid=grid)
+            value = value_of(log, asked, lam, blended(log, member, wrong)).value
+            assert choice.value[0] == pytest.approx(value)
+            values[member].append(value - base.value)
+            theory[member].append([choice.bias[0], choice.variance[0], value])
+    for member in members:
+        bias, variance, value = np.array(theory[member]).T
+        noise = np.std(values[member]) / math.sqrt(250)
+        ratio_bias = 0.01 * np.mean(value) if asked.is_ratio else 0.0
+        assert abs(np.mean(values[member]) - np.mean(bias)) < 4 * noise + ratio_bias, member
+        assert np.mean(variance) == pytest.approx(np.var(value), rel=0.35), member
+
+
+def test_recalibration_moves_a_wrong_level_and_leaves_a_right_one():
+    queries, logger, ranker, delta = world(2000, seed=4)
+    log = simulate_clicks(queries, logger, rng=4)
+    target = ranks(ranker, log.offsets)
+    off = sigmoid(np.log(delta / (1 - delta)) - 1.0)
+    moved = recalibrated(log.replace(prediction=off), target)
+    assert abs(moved.mean() - delta.mean()) < 0.15 * abs(off.mean() - delta.mean())
+    kept = recalibrated(log.replace(prediction=delta), target)
+    assert np.abs(kept - delta).max() < 0.08
+    assert abs(recalibrated(log, target).mean() - delta.mean()) < 0.05
+
+
+def test_the_recalibration_is_where_its_likelihood_is_flat():
+    rng = np.random.default_rng(0)
+    X = np.stack([np.ones(500), rng.normal(size=500)])
+    offset, p = rng.normal(size=500), rng.uniform(0.1, 1.0, 500)
+    click = (rng.random(500) < p * sigmoid(offset + 0.7)).astype(float)
+    prior = np.array([0.5, 0.2])
+    beta = fitted(X, offset, p, click, prior)
+
+    def loss(beta):
+        mean = p * sigmoid(offset + beta @ X)
+        return (
+            -np.log(np.where(click > 0, mean, 1 - mean)).sum() + 0.5 * ((beta / prior) ** 2).sum()
+        )
+
+    for step in ([1e-3, 0], [0, 1e-3], [-1e-3, 0], [0, -1e-3]):
+        assert loss(beta + step) > loss(beta)
+
+
+def test_no_fold_sees_its_own_clicks():
+    log, ranker = logged()
+    target = ranks(ranker, log.offsets)
+    before = recalibrated(log, target)
+    fold = log.fold()[log.impression]
+    click = log.click.copy()
+    own = fold == fold[0]
+    click[own] = 1.0 - click[own]
+    after = recalibrated(log.replace(click=click), target)
+    assert_allclose(after[own], before[own])
+    assert (after[~own] != before[~own]).all()
+
+
+def test_thinkable_errors_shrink_what_is_measured():
+    queries, logger, ranker, delta = world(3000, seed=6)
+    log = simulate_clicks(queries, logger, rng=6)
+    lam = ranks(ranker, log.offsets).astype(float)
+    wrong = sigmoid(np.log(delta / (1 - delta)) + 0.5)
+    found = Thinkable.of(log, value_of(log, parse_metric("sum of ranks"), lam, wrong), wrong)
+    everything = found.left(np.ones(log.documents))
+    mean, variance = found.bias(everything)
+    real = float((lam * (wrong - log.relevance)).sum()) / len(log)
+    assert 0.6 * real < mean < 1.2 * real
+    assert abs(mean - real) < 4 * math.sqrt(variance)
+    nothing = found.left(np.zeros(log.documents))
+    assert found.bias(nothing) == (0.0, 0.0)
+    further, rest = found.corrected(everything)
+    assert_allclose(further, 1.0, atol=0.1)  # there is much data: most of the error is taken out
+    assert rest < float(everything @ found.prior @ everything)
+
+
+# -- what is said ----------------------------------------------------------------------------
+
+
+def test_what_can_be_had_from_which_columns():
+    log, ranker = logged()
+    assert [row.estimator.split("(")[0] for row in evaluate(log, ranker)] == [
+        "DM", "IPS", "CIPS", "SB", "SWITCH", "CAB",
+    ]  # fmt: skip
+    bare = evaluate(log.replace(prediction=None), ranker)
+    assert [row.estimator.split("(")[0] for row in bare] == ["IPS", "CIPS"]
+    assert bare.headline.recalibrated
+    model = evaluate(log.replace(propensity=None), ranker)
+    assert [row.estimator for row in model] == ["DM"]
+    assert model.headline.clicks is None
+    assert "model's word alone" in model.warnings[0]
+    with pytest.raises(MissingColumnError, match="neither a prediction nor clicks"):
+        evaluate(log.replace(propensity=None, prediction=None), ranker)
+    with pytest.raises(MissingColumnError, match="CAB needs propensity"):
+        evaluate(log.replace(propensity=None), ranker, ["CAB"])
+
+
+def test_warnings():
+    log, ranker = logged(top=2)
+    notes = " ".join(evaluate(log, ranker).warnings)
+    assert "were not shown" in notes
+    few = log.take(np.arange(5))
+    notes = " ".join(evaluate(few, few.X[:, 0]).warnings)
+    assert "there are 5 queries, too few" in notes
+
+
+def test_no_clicks():
+    log, ranker = logged()
+    silent = log.replace(click=np.zeros(log.documents))
+    assert evaluate(silent, ranker, ["IPS"], "dcg").headline.value == 0.0
+    with pytest.raises(SupportError, match="IPS: not one document counts as relevant"):
+        evaluate(silent, ranker, ["IPS"])
+    assert evaluate(silent, ranker, ["DM"])["DM"].value > 1.0
+
+
+def test_errors():
+    log, ranker = logged()
+    with pytest.raises(EstimatorError, match="estimators is empty"):
+        evaluate(log, ranker, [])
+    with pytest.raises(EstimatorError, match=r"w\^γ"):
+        evaluate(log, ranker, ["CAB-DR"])
+    with pytest.raises(PolicyError, match="score has 3 values"):
+        evaluate(log, [1.0, 2.0, 3.0])
+    with pytest.raises(ParameterError, match="is not a ranking log"):
+        evaluate([1, 2], ranker)
+    with pytest.raises(MissingColumnError, match="needs relevance"):
+        true_value(log.replace(relevance=None), ranker)
+
+
+def test_the_result_as_text_and_data(tmp_path):
+    log, ranker = logged()
+    result = evaluate(log, ranker, ["IPS", "CAB(M=2)", "CAB(M=5)", "SB"], "dcg@3")
+    assert str(result).startswith("dcg@3: ")
+    assert "higher is better" in str(result)
+    assert result["cab(2)"].M == 2
+    assert len(result) == 4
+    with pytest.raises(ParameterError, match=r"could be CAB\(M=2\) or CAB\(M=5\)"):
+        result["CAB"]
+    with pytest.raises(ParameterError, match="was not among the estimators"):
+        result["SWITCH"]
+    assert result.to_frame().num_rows == 4
+    path = tmp_path / "result.json"
+    text = result.to_json(path)
+    assert path.read_text(encoding="utf-8") == text
+    body = json.loads(text)
+    assert body["headline"]["recalibrated"] is True
+    assert len(body["choices"][0]["grid"]) == len(result.choices[0].grid)
+    assert evaluate(log, ranker, ["IPS", "CAB(M=2)", "CAB(M=5)", "SB"], "dcg@3").to_json() == text
+
+
+# -- models of relevance ---------------------------------------------------------------------
+
+
+def classifier():
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression()
+
+
+def test_a_model_from_judgements_is_calibrated():
+    queries, _, _, _ = world(400, seed=1)
+    query = np.repeat(queries.qid, np.diff(queries.offsets))
+    model = RelevanceModel().fit(queries.X, queries.relevance, query)
+    other, _, _, delta = world(400, seed=2)
+    found = model.predict(other.X)
+    assert abs(found.mean() - delta.mean()) < 0.05
+    assert np.corrcoef(found, delta)[0, 1] > 0.75
+
+
+def test_a_model_from_clicks_is_corrected_for_position():
+    queries, logger, _, delta = world(600, seed=1, most=20)
+    log = simulate_clicks(queries, logger, sweeps=1, rng=0)
+    fitted_log = RelevanceModel(classifier()).cross_fit(log)
+    naive = log.click.mean()
+    assert abs(fitted_log.prediction.mean() - delta.mean()) < 0.3 * abs(naive - delta.mean())
+    assert np.corrcoef(fitted_log.prediction, delta)[0, 1] > 0.7
+    model = RelevanceModel(classifier(), steps=2).fit_clicks(log)
+    assert np.corrcoef(model.predict(log.X), delta)[0, 1] > 0.7
+
+
+def test_cross_fitting_is_by_query():
+    queries, logger, _, _ = world(60, seed=1)
+    log = simulate_clicks(queries, logger, sweeps=2, rng=0)
+    model = RelevanceModel(classifier(), folds=2, steps=1)
+    before = model.cross_fit(log).prediction
+    own = (log.fold(2) == 0)[log.impression]
+    click = np.where(own, 1.0 - log.click, log.click)
+    after = model.cross_fit(log.replace(click=click)).prediction
+    assert_allclose(after[own], before[own])
+    assert (after[~own] != before[~own]).any()
+
+
+def test_models_that_cannot_be():
+    queries, logger, _, _ = world(20)
+    log = simulate_clicks(queries, logger)
+    X = queries.X
+    for call, error, message in [
+        (lambda: RelevanceModel().fit(X, np.zeros(len(X))), LogError, "nothing to tell apart"),
+        (lambda: RelevanceModel().fit(X, np.full(len(X), 2)), ParameterError, "must be 0 or 1"),
+        (lambda: RelevanceModel().predict(X), ParameterError, "not fitted"),
+        (lambda: RelevanceModel(folds=1).fit(X, queries.relevance), ParameterError, "folds is 1"),
+        (lambda: RelevanceModel().fit_clicks(log.replace(X=None)), MissingColumnError, "features"),
+        (
+            lambda: RelevanceModel().fit_clicks(log.replace(click=np.zeros(log.documents))),
+            LogError,
+            "not one click",
+        ),
+        (
+            lambda: RelevanceModel().fit(X, queries.relevance, np.zeros(len(X))),
+            LogError,
+            "at least two queries",
+        ),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
+# -- the experiment --------------------------------------------------------------------------
+
+
+def test_the_experiment_is_prepared_and_drawn_by_its_seed():
+    queries, _, _, _ = world(200, seed=3)
+    one, same, other = (prepare(queries, 0.1, seed) for seed in (1, 1, 2))
+    assert len(one.test.qid) == 80
+    assert_allclose(one.prediction, same.prediction)
+    assert set(one.test.qid.tolist()) != set(other.test.qid.tolist())
+    log, scores = one.draw(2.5, 0)
+    assert len(log) == 200
+    assert_allclose(log.click, one.draw(2.5, 0)[0].click)
+    log, scores = one.draw(1.0, 0)
+    for metric in ("average rank", "sum of ranks"):
+        assert true_value(log, scores, metric) == pytest.approx(one.truth(metric))
+
+
+# -- on real data ----------------------------------------------------------------------------
+
+DATA = Path(os.environ.get("OFFPOLICY_DATA", "")) / "ltr" / "MQ2008"
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="MQ2008 is not at hand")
+def test_on_mq2008_the_chosen_m_is_near_the_best_in_hindsight():
+    queries = ranking("MQ2008")
+    chosen, hindsight, ips, dm = [], [], [], []
+    for split in range(2):
+        prepared = prepare(queries, 0.01, split)
+        truth = prepared.truth("sum of ranks")
+        curves = []
+        for seed in range(4):
+            log, scores = prepared.draw(1.0, seed)
+            result = evaluate(log, scores, ["DM", "IPS"], "sum of ranks")
+            chosen.append(result.headline.value / truth - 1)
+            ips.append(result["IPS"].value / truth - 1)
+            dm.append(result["DM"].value / truth - 1)
+            grid = np.geomspace(0.5, 100, 12)
+            curves.append(sweep(log, scores, "CAB", "sum of ranks").at(grid) / truth - 1)
+        hindsight.append(np.mean(np.square(curves), axis=0).min())
+    mse = [float(np.mean(np.square(errors))) for errors in (chosen, ips, dm)]
+    assert mse[0] < mse[2]
+    assert mse[0] < 6 * np.mean(hindsight)

@@ -1,0 +1,166 @@
+"""Table 3 and the metrics: against the paper's formulas written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
+from offpolicy.estimators import DM, ICE, IPS, SB
+from offpolicy.ranking.family import document_weights, for_rankings, weights_at
+from offpolicy.ranking.log import RankingLog
+from offpolicy.ranking.metrics import METRICS, Metric, as_metric, parse_metric
+
+TABLE_3 = {
+    "DM": lambda p, t: (1.0, 0.0),
+    "IPS": lambda p, t: (0.0, 1.0),
+    "CIPS": lambda p, t: (0.0, min(t * p, 1.0)),
+    "SB": lambda p, t: (1.0 - t, t),
+    "SWITCH": lambda p, t: (1.0, 0.0) if 1.0 / p > t else (0.0, 1.0),
+    "CAB": lambda p, t: (1.0 - min(t * p, 1.0), min(t * p, 1.0)),
+}
+PARAMETER = {"CIPS": "M", "SB": "tau", "SWITCH": "M", "CAB": "M"}
+
+
+def named(name: str, t: float) -> str:
+    return f"{name}({PARAMETER[name]}={t!r})" if name in PARAMETER else name
+
+
+def small(**changes) -> RankingLog:
+    base = {
+        "offsets": [0, 3, 5],
+        "rank": [1, 2, 0, 2, 1],
+        "click": [1, 0, 0, 1, 0],
+        "propensity": [1.0, 0.4, 0.0, 0.25, 0.8],
+        "prediction": [0.9, 0.3, 0.5, 0.2, 0.6],
+    }
+    return RankingLog.from_arrays(**(base | changes))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(sorted(TABLE_3)),
+    st.floats(1e-6, 1.0),
+    st.floats(0.0, 1.0) | st.floats(0.0, 1e4),
+    st.floats(0.0, 1.0),
+    st.booleans(),
+)
+def test_table_3(name, p, t, delta_hat, click):
+    if name == "SB":
+        t = min(t, 1.0)
+    alpha, beta = TABLE_3[name](p, t)
+    log = RankingLog.from_arrays(
+        offsets=[0, 1], rank=[1], click=[float(click)], propensity=[p], prediction=[delta_hat]
+    )
+    expected = alpha * delta_hat + beta * click / p
+    found = document_weights(log, named(name, t))[0]
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("member", "same_as"),
+    [("CAB(M=0)", DM()), ("SB(tau=0)", DM()), ("SB(tau=1)", IPS()), ("SWITCH(M=0)", DM())],
+)
+def test_limits(member, same_as):
+    log = small()
+    assert_allclose(document_weights(log, member), document_weights(log, same_as))
+
+
+def test_what_was_not_shown_is_left_to_the_model_and_is_nothing_to_ips():
+    log = small()
+    for name, expected in [
+        ("DM", 0.5), ("IPS", 0.0), ("CIPS(M=9)", 0.0), ("CAB(M=9)", 0.5), ("CAB(M=inf)", 0.5),
+        ("SWITCH(M=inf)", 0.5), ("SB(tau=0.25)", 0.375), ("SGIPS(lam=0.5)", 0.0),
+    ]:  # fmt: skip
+        assert document_weights(log, name)[2] == expected, name
+
+
+@pytest.mark.parametrize("name", ["DR", "CAB-DR(M=3)", "SWITCH-DR(M=3)", "DRos(lam=1)", "SGDR"])
+def test_what_needs_to_know_the_examined_documents_is_refused(name):
+    with pytest.raises(EstimatorError, match=r"w\^γ ≠ 0.*examined, which is not observed"):
+        document_weights(small(), name)
+
+
+@pytest.mark.parametrize("name", ["SNIPS", "SNDR"])
+def test_self_normalised_ones_are_refused_with_what_to_do(name):
+    with pytest.raises(EstimatorError, match='"average rank" and "recall@k" are self-normalised'):
+        for_rankings(name)
+
+
+def test_an_ice_of_two_terms_is_welcome():
+    def half(c):
+        return np.full_like(c, 0.5)
+
+    log = small(rank=[1, 2, 3, 2, 1], propensity=[1.0, 0.4, 0.3, 0.25, 0.8])
+    blend = ICE(half, half, np.zeros_like)
+    assert_allclose(document_weights(log, blend), document_weights(log, SB(0.5)))
+    with pytest.raises(EstimatorError, match="its gamma must be 0"):
+        weights_at(ICE(half, half, half), np.ones(2))
+
+
+def test_missing_columns():
+    with pytest.raises(MissingColumnError, match="CAB needs propensity"):
+        document_weights(small(propensity=None), "CAB(M=2)")
+    with pytest.raises(MissingColumnError, match="CAB needs prediction"):
+        document_weights(small(prediction=None), "CAB(M=2)")
+    assert_allclose(document_weights(small(propensity=None), "DM"), small().prediction)
+    bare = small(prediction=None)
+    assert_allclose(document_weights(bare, "IPS"), [1, 0, 0, 4, 0])
+    with pytest.raises(EstimatorError, match="M is not given"):
+        document_weights(small(), "CAB")
+
+
+# -- metrics ---------------------------------------------------------------------------------
+
+WRITTEN = {
+    "average rank": lambda k: k,
+    "sum of ranks": lambda k: k,
+    "dcg": lambda k: 1 / math.log2(1 + k),
+    "dcg@3": lambda k: 1 / math.log2(1 + k) if k <= 3 else 0,
+    "precision@2": lambda k: 0.5 if k <= 2 else 0,
+    "recall@2": lambda k: 1 if k <= 2 else 0,
+    "reciprocal rank": lambda k: 1 / k,
+    "reciprocal rank@1": lambda k: 1 if k == 1 else 0,
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_metrics(name):
+    metric = parse_metric(name)
+    ranks = np.arange(1, 8)
+    assert_allclose(metric.weight(ranks), [WRITTEN[name](k) for k in ranks.tolist()])
+    assert parse_metric(str(metric)) == metric
+    assert as_metric(metric) is metric
+    assert parse_metric(f" {name.upper()} ") == metric
+    assert metric.higher_is_better == ("rank" not in name or "reciprocal" in name)
+    assert metric.is_ratio == (name.split("@")[0] in ("average rank", "recall"))
+
+
+def test_every_metric_is_tested():
+    assert {name.split("@")[0] for name in WRITTEN} == set(METRICS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dgc@10", 'Did you mean "dcg"'),
+        ("precision", 'precision needs a cut-off: "precision@10"'),
+        ("average rank@3", "has no cut-off"),
+        ("dcg@0", "must be cut at 1 or more"),
+        ("dcg@x", "is not a metric"),
+    ],
+)
+def test_metrics_that_are_not(text, message):
+    with pytest.raises(ParameterError, match=message):
+        parse_metric(text)
+    with pytest.raises(ParameterError, match="is not a metric"):
+        as_metric(3)
+
+
+def test_a_metric_is_a_value():
+    assert Metric("dcg", 10) == parse_metric("DCG@10")
