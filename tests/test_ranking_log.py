@@ -1,0 +1,289 @@
+"""`RankingLog`: what it holds, how it is read, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from offpolicy.errors import LogError, OffpolicyError, PolicyError, PropensityError
+from offpolicy.ranking.log import RankingLog, rows_of_impressions
+from offpolicy.ranking.ranks import ranks, ranks_of
+from offpolicy.ranking.reading import RankingColumns
+
+GOOD = {
+    "offsets": [0, 3, 4, 6],
+    "rank": [2, 1, 0, 1, 1, 2],
+    "click": [0, 1, 0, 0, 0, 1],
+    "propensity": [0.5, 1.0, 0.0, 1.0, 1.0, 0.5],
+    "prediction": [0.1, 0.9, 0.5, 0.0, 1.0, 0.25],
+    "X": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0], [8.0, 9.0], [1.5, 2.5]],
+    "relevance": [0.0, 1.0, 0.0, 0.0, 1.0, 1.0],
+    "query": ["a", "b", "a"],
+    "document": ["u", "v", "w", "u", "x", "y"],
+}
+COLUMNS = ("rank", "click", "propensity", "prediction", "X", "relevance", "query", "document")
+
+
+def made(**changes) -> RankingLog:
+    return RankingLog.from_arrays(**(GOOD | changes))
+
+
+def assert_same(one: RankingLog, other: RankingLog) -> None:
+    assert_array_equal(one.offsets, other.offsets)
+    for name in COLUMNS:
+        a, b = getattr(one, name), getattr(other, name)
+        assert (a is None) == (b is None), name
+        if a is not None:
+            assert_array_equal(a, b, err_msg=name)
+
+
+def test_what_it_holds():
+    log = made()
+    assert len(log) == 3
+    assert log.documents == 6
+    assert log.impression.tolist() == [0, 0, 0, 1, 2, 2]
+    assert log.shown.tolist() == [True, True, False, True, True, True]
+    assert log.cluster.tolist() == [0, 1, 0]
+    assert log.fold(3)[0] == log.fold(3)[2]
+    assert repr(log).startswith("RankingLog(3 impressions, 6 documents, 2 clicks, propensity,")
+
+
+def test_impressions_without_clicks_and_of_one_document_are_fine():
+    log = RankingLog.from_arrays(offsets=[0, 1, 2], rank=[1, 0], click=[0, 0], propensity=[1, 0])
+    assert log.documents == 2
+
+
+BAD = [
+    ({"rank": [2, 1, -1, 1, 1, 2]}, r"rank, row 2 \(impression 0, document 2\): -1 is below 0 \(1"),
+    ({"rank": [1, 1, 0, 1, 1, 2]}, r"row 1 .*: 1 is the rank of document 0 too \(1 of 6"),
+    ({"rank": [2, 1, 0.5, 1, 1, 2]}, r"rank, row 2: 0.5 is not a whole number"),
+    ({"click": [0, 2, 0, 0, 0, 1]}, r"click, row 1 .*: 2.0 is neither 0 nor 1 \(1 of 6"),
+    ({"click": [0, np.nan, 0, 0, 0, 1]}, "click, row 1 .*: nan is neither"),
+    ({"click": [0, 1, 1, 0, 0, 1]}, r"click, row 2 .*not shown \(rank 0\)"),
+    ({"propensity": [0.5, 0, 0, 1, 1, 0.5]}, "propensity, row 1 .*: 0.0 is not above 0"),
+    ({"propensity": [0.5, 1, 0, 1, 1, 1.5]}, "propensity, row 5 .*: 1.5 is above 1"),
+    ({"propensity": [0.5, 1, 0.2, 1, 1, 0.5]}, "row 2 .*: 0.2 is the propensity of a document"),
+    ({"propensity": [0.5, np.nan, 0, 1, 1, 0.5]}, "row 1 .*: nan is not a finite number"),
+    ({"prediction": [0.5, 1, 0, 1, 1, 1.5]}, "prediction, row 5 .*: 1.5 is not a probability"),
+    ({"relevance": [0, 1, 2, 0, 1, 1]}, "relevance, row 2 .*Turn grades into 0 and 1"),
+    ({"X": np.full((6, 2), np.nan)}, r"feature 1, row 0 .*: nan \(6 of 6 documents"),
+    ({"X": np.zeros(6)}, r"X has shape \(6,\)"),
+    ({"offsets": [0, 3, 3, 6]}, "Impression 1 has 0 documents"),
+    ({"offsets": [1, 3, 6]}, "must start at 0"),
+    ({"offsets": [0]}, "The log is empty"),
+    ({"click": [0, 1]}, "click has 2 values, but the log has 6 documents"),
+    ({"query": ["a", "b"]}, "query has 2 values, but the log has 3 impressions"),
+    ({"query": ["a", None, "b"]}, "query, row 1: the value is missing"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_what_it_refuses(changes, message):
+    with pytest.raises(OffpolicyError, match=message):
+        made(**changes)
+
+
+def test_propensity_errors_are_of_their_kind():
+    with pytest.raises(PropensityError):
+        made(propensity=[0.5, 0, 0, 1, 1, 0.5])
+
+
+def test_parts_and_changes():
+    log = made()
+    part = log.take([2, 0])
+    assert part.rank.tolist() == [1, 2, 2, 1, 0]
+    assert part.query.tolist() == ["a", "a"]
+    assert_same(log.take(np.array([True, False, True])), log.take([0, 2]))
+    assert_same(log.take(np.arange(3)), log)
+    other = log.replace(prediction=None, propensity=np.where(log.shown, 1.0, 0.0))
+    assert other.prediction is None
+    assert other.propensity.sum() == 5.0
+    with pytest.raises(LogError, match="row 0"):
+        log.replace(click=np.full(6, 3))
+
+
+def test_rows_of_impressions():
+    assert rows_of_impressions(np.array([0, 2, 5, 6]), np.array([2, 0])).tolist() == [5, 0, 1]
+    assert len(rows_of_impressions(np.array([0, 2]), np.array([], dtype=np.int64))) == 0
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+def test_parquet_there_and_back(tmp_path):
+    path = tmp_path / "log.parquet"
+    log = made()
+    log.to_parquet(path)
+    assert_same(RankingLog.read(path), log)
+    narrow = made(X=np.asarray(GOOD["X"], dtype=np.float32), query=None, document=None)
+    narrow.to_parquet(path)
+    again = RankingLog.read(path)
+    assert_same(again, narrow)
+    assert again.X.dtype == np.float32
+
+
+def test_features_by_pattern_in_the_order_of_their_numbers():
+    table = pa.table(
+        {"impression": [1], "rank": [1], "click": [0], "v10": [10.0], "v2": [2.0], "w": [5.0]}
+    )
+    log = RankingLog.from_frame(table, RankingColumns(features=["w", "v*"]))
+    assert log.X.tolist() == [[5.0, 2.0, 10.0]]
+    assert RankingLog.from_frame(table).X is None
+
+
+CSV = """session,qid,rank,click,propensity,f1,f2
+s1,7,1,0,1,0.5,1
+s1,7,2,1,0.5,0.25,0
+s2,9,1,0,1,0.125,1
+"""
+
+
+def test_csv_with_named_columns(tmp_path):
+    path = tmp_path / "clicks.csv"
+    path.write_text(CSV)
+    log = RankingLog.read(path, RankingColumns(impression="session"))
+    assert log.offsets.tolist() == [0, 2, 3]
+    assert log.query.tolist() == [7, 9]
+    assert log.X.shape == (3, 2)
+    assert_array_equal(RankingLog.read(path).offsets, log.offsets)  # one impression per query
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("s1,7,2,1", "s1,7,2,3", r"clicks.csv, click, line 3 \(impression 0, document 1\): 3.0"),
+        ("s1,7,2,1", ",7,2,1", r"clicks.csv, session, line 3"),
+        ("s2,9,1,0,1", "s2,9,1,0,0", r"clicks.csv, propensity, line 4"),
+        ("s2,9,1,0,1,0.125", "s2,9,1,0,1,nan", r"clicks.csv, f1, line 4"),
+        ("s1,7,2,1", "s1,8,2,1", r"clicks.csv, qid, line 3: 8, but the impression began"),
+        ("s1,7,2,1", "s1,7,1,1", r"clicks.csv, rank, line 3 .* is the rank of document 0 too"),
+        ("click", "clicked", r'clicks.csv: there is no column "click".* Did you mean "clicked"'),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path, old, new, message):
+    path = tmp_path / "clicks.csv"
+    path.write_text(CSV.replace(old, new, 1))
+    with pytest.raises(LogError, match=message):
+        RankingLog.read(path, RankingColumns(impression="session"))
+
+
+def test_impressions_that_come_back_are_refused(tmp_path):
+    path = tmp_path / "clicks.csv"
+    path.write_text(CSV + "s1,7,3,0,0.3,1,1\n")
+    message = r"clicks.csv, session, line 5: 's1' comes back .* began at line 2 .*sort by"
+    with pytest.raises(LogError, match=message):
+        RankingLog.read(path, RankingColumns(impression="session"))
+
+
+def test_a_table_without_impressions_or_documents(tmp_path):
+    with pytest.raises(LogError, match='There is no column "impression"'):
+        RankingLog.from_frame(pa.table({"rank": [1], "click": [0]}))
+    empty = pa.table({"impression": pa.array([], pa.int64()), "rank": [], "click": []})
+    with pytest.raises(LogError, match="there is not one document"):
+        RankingLog.from_frame(empty)
+    with pytest.raises(LogError, match="holds list"):
+        RankingLog.from_frame(pa.table({"impression": [1], "rank": [[1]], "click": [0]}))
+
+
+LETOR = """2 qid:7 1:0.5 2:1
+0 qid:7 1:0.25
+1 qid:9 2:1
+0 qid:7 1:0.75
+"""
+SHOWN = """impression,qid,document,rank,click,propensity
+1,9,1,1,1,1
+2,7,3,1,0,1
+2,7,1,2,1,0.5
+3,7,1,1,1,1
+"""
+
+
+def test_letor_text_with_clicks(tmp_path):
+    text, clicks = tmp_path / "set.txt", tmp_path / "clicks.csv"
+    text.write_text(LETOR)
+    clicks.write_text(SHOWN)
+    log = RankingLog.read(text, clicks=clicks)
+    assert log.offsets.tolist() == [0, 1, 4, 7]
+    assert log.query.tolist() == [9, 7, 7]
+    assert log.rank.tolist() == [1, 2, 0, 1, 1, 0, 0]
+    assert log.click.tolist() == [1, 1, 0, 0, 1, 0, 0]
+    assert log.propensity.tolist() == [1, 0.5, 0, 1, 1, 0, 0]
+    assert log.relevance.tolist() == [1, 1, 0, 0, 1, 0, 0]
+    assert log.X[:, 0].tolist() == [0, 0.5, 0.25, 0.75, 0.5, 0.25, 0.75]
+    assert RankingLog.read(text, clicks=clicks, relevant=2).relevance.sum() == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("2,7,1,2", "2,7,4,2", "document, line 4: 4, but query 7 has 3 documents"),
+        ("2,7,1,2", "2,7,3,2", "document, line 4: document 3 is listed twice"),
+        ("1,9,1", "1,8,1", "qid, line 2: there is no query 8"),
+        ("2,7,1,2,1,0.5", "2,7,1,2,1,0", r"clicks.csv, propensity, line 4 "),
+    ],
+)
+def test_clicks_that_do_not_fit_the_text(tmp_path, old, new, message):
+    text, clicks = tmp_path / "set.txt", tmp_path / "clicks.csv"
+    text.write_text(LETOR)
+    clicks.write_text(SHOWN.replace(old, new, 1))
+    with pytest.raises(LogError, match=message):
+        RankingLog.read(text, clicks=clicks)
+
+
+# -- ranks -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.integers(-2, 2), min_size=1, max_size=6), min_size=1, max_size=5))
+def test_ranks_against_counting(queries):
+    scores = np.array([score for query in queries for score in query], dtype=np.float64)
+    offsets = np.cumsum([0, *map(len, queries)])
+    expected = [
+        1 + sum(other > own or (other == own and k < j) for k, other in enumerate(query))
+        for query in queries
+        for j, own in enumerate(query)
+    ]
+    assert ranks(scores, offsets).tolist() == expected
+
+
+def test_rankers_of_every_kind():
+    log = made()
+
+    class Model:
+        def predict(self, X):
+            return -X[:, 0]
+
+    class Classifier(Model):
+        def decision_function(self, X):
+            return X[:, 0]
+
+    down, up = [3, 2, 1, 1, 1, 2], [1, 2, 3, 1, 2, 1]
+    assert ranks_of(lambda X: X[:, :1], log).tolist() == down
+    assert ranks_of(Model(), log).tolist() == up
+    assert ranks_of(Classifier(), log).tolist() == down
+    assert ranks_of(log.X[:, 0], log).tolist() == down
+
+
+@pytest.mark.parametrize(
+    ("ranker", "message"),
+    [
+        ([1.0, 2.0], "score has 2 values, but the log has 6 documents"),
+        (
+            [1, 2, 3, np.nan, 5, 6],
+            r"row 3 \(impression 1, document 0\): nan is not a finite",
+        ),
+        (np.zeros((6, 2)), r"shape \(6, 2\)"),
+    ],
+)
+def test_rankers_that_are_refused(ranker, message):
+    with pytest.raises(PolicyError, match=message):
+        ranks_of(ranker, made())
+
+
+def test_a_ranker_of_features_needs_features():
+    with pytest.raises(PolicyError, match="the log has none"):
+        ranks_of(lambda X: X[:, 0], made(X=None))
