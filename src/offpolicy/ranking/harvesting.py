@@ -27,9 +27,10 @@ _NOTHING = np.zeros((0, 0))
 
 
 class Scored(NamedTuple):
-    """Σ s sᵀ over clusters, of their scores; and how many clusters had a share."""
+    """Over clusters, of how far each moves log p: Σ e eᵀ, Σ e⁴, and how many had a share."""
 
-    meat: Floats
+    squares: Floats
+    fourths: Floats
     clusters: int
 
 
@@ -49,12 +50,13 @@ class Strata(NamedTuple):
         from offpolicy.ranking import tallies
 
         top = self.packed.top
-        counts, meat = PairCounts(*np.zeros((2, top, top))), np.zeros((top, top))
-        factor, mean = (_NOTHING, _NOTHING) if fitted is None else (fitted.factor, fitted.mean)
+        counts, squares = PairCounts(*np.zeros((2, top, top))), np.zeros((top, top))
+        fourths = np.zeros(top)
         clusters = tallies.strata(
-            self.packed.rows, self.packed.per_owner, top, self.overlap, *counts, factor, mean, meat
-        )
-        return counts, Scored(meat, clusters)
+            self.packed.rows, self.packed.per_owner, top, self.overlap, *counts, *_parts(fitted),
+            squares, fourths,
+        )  # fmt: skip
+        return counts, Scored(squares, fourths, clusters)
 
 
 class KnownRankers(NamedTuple):
@@ -78,18 +80,22 @@ class KnownRankers(NamedTuple):
         from offpolicy.ranking import tallies
 
         counts = PairCounts(*np.zeros((2, self.top, self.top)))
-        meat = np.zeros((self.top, self.top))
-        factor, mean = (_NOTHING, _NOTHING) if fitted is None else (fitted.factor, fitted.mean)
-        clusters = tallies.rankers(*self, *counts, factor, mean, meat)
-        return counts, Scored(meat, clusters)
+        squares, fourths = np.zeros((self.top, self.top)), np.zeros(self.top)
+        clusters = tallies.rankers(*self, *counts, *_parts(fitted), squares, fourths)
+        return counts, Scored(squares, fourths, clusters)
+
+
+def _parts(fitted: Fitted | None) -> tuple[Floats, Floats, Floats]:
+    """Factor, mean and inverse for the loops; empty if only sums are wanted."""
+    if fitted is None:
+        return _NOTHING, _NOTHING, _NOTHING
+    return fitted.factor, fitted.mean, np.nan_to_num(fitted.inverse)
 
 
 def observed(log: RankingLog, top: int, overlap: bool) -> Strata:
     """The impressions of one document for one query are a stratum."""
     kept = strata.within_top(log, top)
-    found = Strata(
-        strata.packed(log, log.cluster, strata.document_codes(log), kept, top), overlap
-    )
+    found = Strata(strata.packed(log, log.cluster, strata.document_codes(log), kept, top), overlap)
     return found
 
 

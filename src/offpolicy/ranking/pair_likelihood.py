@@ -59,6 +59,14 @@ class Fitted(NamedTuple):
     steps: int
 
 
+def effective_degrees(squares: Floats, fourths: Floats) -> Floats:
+    """Of a variance that is a sum of squares over clusters, (Σe²)²/Σe⁴ less one: few clusters, or
+    many of which a few dominate, leave it uncertain."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effective = np.where(fourths > 0.0, squares**2 / fourths, np.inf)
+    return np.asarray(np.maximum(np.minimum(effective, 1e9) - 1.0, 1.0))
+
+
 def evaluated(log_p: Floats, counts: PairCounts) -> Pairs:
     """The profiled likelihood's parts; pairs without impressions or clicks contribute nothing."""
     clicks, shown = counts
@@ -87,7 +95,7 @@ def evaluated(log_p: Floats, counts: PairCounts) -> Pairs:
 
 def gradient(parts: Pairs) -> Floats:
     """By log p."""
-    return parts.score.sum(axis=1)
+    return np.asarray(parts.score.sum(axis=1))
 
 
 def laplacian(parts: Pairs) -> Floats:

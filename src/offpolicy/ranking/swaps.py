@@ -51,8 +51,9 @@ def _two_ranks(log: RankingLog, which: Any) -> Ints:
     if given.ndim == 1:
         given = np.stack([np.where(given > 0, 1, 0), given], axis=1)
     ranks = given.astype(np.int64)
-    drawn = (ranks > 0).all(axis=1)
-    bad = ~drawn & (ranks != 0).any(axis=1) | (drawn & (ranks[:, 0] == ranks[:, 1]))
+    first, second = ranks.T
+    drawn = (first > 0) & (second > 0)
+    bad = np.where(drawn, first == second, (first != 0) | (second != 0))
     if bad.any():
         row = int(np.argmax(bad))
         raise ParameterError(

@@ -20,9 +20,7 @@ from offpolicy.weights import Floats
 COMMON: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
-def _gathered(
-    packed: Ints, i: int, top: int, ranks: Ints, n: Floats, c: Floats
-) -> tuple[int, int]:
+def _gathered(packed: Ints, i: int, top: int, ranks: Ints, n: Floats, c: Floats) -> tuple[int, int]:
     """Impressions ``n`` and clicks ``c`` at each of the ``ranks`` of the stratum that begins at i;
     where it ends, and how many ranks it has."""
     stratum, m = packed[i] // (2 * top), 0
@@ -40,6 +38,19 @@ def _gathered(
 gathered: Any = njit(**COMMON)(_gathered)
 
 
+def _spread_by(score: Floats, inverse: Floats, squares: Floats, fourths: Floats) -> None:
+    """Add what one cluster moves, and begin anew."""
+    moved = inverse @ score
+    for a in range(len(moved)):
+        fourths[a] += moved[a] ** 4
+        for b in range(len(moved)):
+            squares[a, b] += moved[a] * moved[b]
+    score[:] = 0.0
+
+
+spread_by: Any = njit(**COMMON)(_spread_by)
+
+
 def _strata(
     packed: Ints,
     per_cluster: int,
@@ -49,13 +60,16 @@ def _strata(
     shown: Floats,
     factor: Floats,
     mean: Floats,
-    meat: Floats,
+    inverse: Floats,
+    squares: Floats,
+    fourths: Floats,
 ) -> int:
     """Sums over all strata; how many clusters had a share in them.
 
     Adds to ``clicks`` and ``shown`` (top, top): at [k, k′] what was seen at rank k of strata that
-    were also seen at k′. With ``factor`` of that shape, also adds up ``meat`` = Σ s sᵀ over
-    clusters, where s collects ±factor·(clicks − shown·mean).
+    were also seen at k′. With ``factor`` of that shape, also adds up over clusters, of
+    e = ``inverse``·s with s the sums of ±factor·(clicks − shown·mean): ``squares`` e eᵀ and
+    ``fourths`` e⁴.
     """
     scored = factor.shape[0] > 0
     ranks = np.empty(top, np.int64)
@@ -71,10 +85,7 @@ def _strata(
             if used:
                 clusters += 1
                 if scored:
-                    for a in range(top):
-                        for b in range(top):
-                            meat[a, b] += score[a] * score[b]
-                    score[:] = 0.0
+                    spread_by(score, inverse, squares, fourths)
             cluster, used = owner, False
         if i == len(packed):
             break
@@ -107,7 +118,9 @@ def _rankers(
     shown: Floats,
     factor: Floats,
     mean: Floats,
-    meat: Floats,
+    inverse: Floats,
+    squares: Floats,
+    fourths: Floats,
 ) -> int:
     """As `_strata`, where the ranks that other rankers would have given are known.
 
@@ -123,10 +136,7 @@ def _rankers(
             if used:
                 clusters += 1
                 if scored:
-                    for a in range(top):
-                        for b in range(top):
-                            meat[a, b] += score[a] * score[b]
-                    score[:] = 0.0
+                    spread_by(score, inverse, squares, fourths)
             used = False
         if i == len(rank):
             break
