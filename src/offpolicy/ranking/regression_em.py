@@ -25,9 +25,12 @@ from offpolicy.ranking.pair_likelihood import effective_degrees
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
-_BLOCK = 2**15
+_BLOCK = 2**12
+"""Rows at a time: few enough to stay in the cache."""
 _SAMPLE = 20_000
 """EM runs on this many rows at most; scoring on all."""
+_START = 200_000
+"""Scoring on many more rows than these begins with these."""
 _LEAST = -12.0
 """Of log p, during EM: where the sample has no click, p would go to 0."""
 _EM_STEPS = 300
@@ -121,32 +124,33 @@ class Derivatives(NamedTuple):
 
     value: float
     gradient: Floats
-    fisher: Floats
-    observed: Floats
-    """Minus the Hessian."""
+    curvature: Floats
+    """Fisher's information, or minus the Hessian."""
 
 
-def derivatives(at: Parameters, rows: Rows, ridge: float) -> Derivatives:
-    """One pass over the rows."""
+def derivatives(at: Parameters, rows: Rows, ridge: float, *, expected: bool = True) -> Derivatives:
+    """One pass over the rows; the curvature is Fisher's, or that observed."""
     top, width = rows.top, len(at.beta)
     size = top + width
     value, slope = 0.0, np.zeros(size)
-    fisher, observed = np.zeros((2, size, size))
+    curvature = np.zeros((size, size))
     for Z, place, click, _ in rows.blocks():
         sigma, mean, G = _block(at, Z, place)
         odds = mean / (1.0 - mean)
         value += float((click * np.log(mean) + (1.0 - click) * np.log1p(-mean)).sum())
-        slope += _collect(click - (1.0 - click) * odds, G, place, top)
-        fisher += _outer(odds, G, place, top)
-        observed += _outer((1.0 - click) * odds * (1.0 + odds), G, place, top)
-        bend = sigma * (1.0 - sigma) * (click - (1.0 - click) * odds)
-        observed[top:, top:] += (Z * bend[:, None]).T @ Z
+        left = click - (1.0 - click) * odds
+        slope[:top] += np.bincount(place, left, minlength=top)
+        slope[top:] += G.T @ left
+        if expected:
+            _add_outer(curvature, odds, G, place, top)
+        else:
+            _add_outer(curvature, (1.0 - click) * odds * (1.0 + odds), G, place, top)
+            curvature[top:, top:] += (Z * (sigma * (1.0 - sigma) * left)[:, None]).T @ Z
     penalty = _penalty(width, ridge)
     value -= 0.5 * float((penalty * at.beta**2).sum())
     slope[top:] -= penalty * at.beta
-    for matrix in (fisher, observed):
-        matrix[range(top, size), range(top, size)] += penalty
-    return Derivatives(value, slope[1:], fisher[1:, 1:], observed[1:, 1:])
+    curvature[range(top, size), range(top, size)] += penalty
+    return Derivatives(value, slope[1:], curvature[1:, 1:])
 
 
 def _penalty(width: int, ridge: float) -> Floats:
@@ -162,23 +166,15 @@ def _block(at: Parameters, Z: Floats, place: Ints) -> tuple[Floats, Floats, Floa
     return sigma, mean, Z * (1.0 - sigma)[:, None]
 
 
-def _collect(weight: Floats, G: Floats, place: Ints, top: int) -> Floats:
-    own = np.bincount(place, weight, minlength=top)
-    return np.concatenate([own, G.T @ weight])
-
-
-def _outer(weight: Floats, G: Floats, place: Ints, top: int) -> Floats:
-    """Σ weight g gᵀ with g = (indicator of the rank, G)."""
-    size = top + G.shape[1]
-    out = np.zeros((size, size))
+def _add_outer(total: Floats, weight: Floats, G: Floats, place: Ints, top: int) -> None:
+    """Add Σ weight g gᵀ with g = (indicator of the rank, G)."""
     weighted = G * weight[:, None]
-    out[range(top), range(top)] = np.bincount(place, weight, minlength=top)
-    indicator = np.zeros((len(place), top))
-    indicator[np.arange(len(place)), place] = 1.0
-    out[:top, top:] = indicator.T @ weighted
-    out[top:, :top] = out[:top, top:].T
-    out[top:, top:] = weighted.T @ G
-    return out
+    indicator = (place == np.arange(top)[:, None]).astype(np.float64)
+    total[range(top), range(top)] += indicator @ weight
+    cross = indicator @ weighted
+    total[:top, top:] += cross
+    total[top:, :top] += cross.T
+    total[top:, top:] += weighted.T @ G
 
 
 def em_step(at: Parameters, rows: Rows, ridge: float) -> tuple[float, Parameters]:
@@ -221,19 +217,20 @@ def maximised(rows: Rows, known: NDArray[np.bool_], ridge: float) -> EMFit:
         degrees[known] = inner.degrees
         return inner._replace(log_p=log_p, covariance=covariance, degrees=degrees)
     start, em_steps = _expectations(rows, ridge)
+    if len(rows.place) > 4 * _START:
+        # Nearly there already, from some of the same rows.
+        start = _scored(start, _drawn(rows, _START), ridge)[0]
     end, found, scoring_steps = _scored(start, rows, ridge)
     slope = float(np.abs(found.gradient).max()) / len(rows.place)
-    covariance, degrees, clusters = _sandwich(end, rows, found.observed)
+    bread = derivatives(end, rows, ridge, expected=False).curvature
+    covariance, degrees, clusters = _sandwich(end, rows, bread)
     ended = Convergence(em_steps, scoring_steps, found.value, slope, slope < 1e-8)
     return EMFit(end.log_p, covariance, degrees, clusters, ended)
 
 
 def _expectations(rows: Rows, ridge: float) -> tuple[Parameters, int]:
     """EM from the click-through rates, until it hardly climbs."""
-    some = rows
-    if len(rows.place) > _SAMPLE:
-        draw = np.random.default_rng(0).choice(len(rows.place), _SAMPLE, replace=False)
-        some = rows.take(np.sort(draw))
+    some = _drawn(rows, _SAMPLE)
     shown = np.bincount(rows.place, minlength=rows.top)
     rate = np.bincount(rows.place, rows.click, minlength=rows.top) / shown
     beta = np.zeros(rows.X.shape[1] + 1)
@@ -249,14 +246,22 @@ def _expectations(rows: Rows, ridge: float) -> tuple[Parameters, int]:
     return at, _EM_STEPS
 
 
+def _drawn(rows: Rows, count: int) -> Rows:
+    """At most so many rows, the same ones whenever it is asked."""
+    if len(rows.place) <= count:
+        return rows
+    return rows.take(np.sort(np.random.default_rng(0).choice(len(rows.place), count, False)))
+
+
 def _scored(at: Parameters, rows: Rows, ridge: float) -> tuple[Parameters, Derivatives, int]:
     """Fisher scoring, halving steps that do not climb."""
     top = rows.top
     found = derivatives(at, rows, ridge)
     for steps in range(_SCORING_STEPS + 1):
-        if float(np.abs(found.gradient).max()) < 1e-10 * len(rows.place):
+        if float(np.abs(found.gradient).max()) < 1e-9 * len(rows.place):
             break
-        damped = found.fisher + 1e-12 * np.trace(found.fisher) * np.eye(len(found.fisher))
+        size = len(found.gradient)
+        damped = found.curvature + 1e-12 * np.trace(found.curvature) * np.eye(size)
         direction = np.linalg.solve(damped, found.gradient)
         length = min(1.0, 2.0 / float(np.abs(direction).max()))
         while True:
@@ -270,7 +275,7 @@ def _scored(at: Parameters, rows: Rows, ridge: float) -> tuple[Parameters, Deriv
             length /= 2.0
         gained = new.value - found.value
         at, found = trial, new
-        if length < 1e-6 or gained < 1e-12 * abs(found.value):
+        if length < 1e-6 or gained < 1e-10 * abs(found.value):
             steps += 1
             break
     return at, found, steps
@@ -285,9 +290,11 @@ def _sandwich(at: Parameters, rows: Rows, bread: Floats) -> tuple[Floats, Floats
     for Z, place, click, group in rows.blocks():
         _, mean, G = _block(at, Z, place)
         left = click - (1.0 - click) * mean / (1.0 - mean)
-        np.add.at(scores, (group, place), left)
-        for i in range(G.shape[1]):
-            scores[:, top + i] += np.bincount(group, left * G[:, i], minlength=size)
+        order = np.argsort(group, kind="stable")
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+        indicator = (place[:, None] == np.arange(top)).astype(np.float64)
+        every = np.concatenate([indicator, G], axis=1) * left[:, None]
+        scores[group[order][starts]] += np.add.reduceat(every[order], starts, axis=0)
     moved = np.zeros((size, top))
     moved[:, 1:] = (scores[:, 1:] @ np.linalg.pinv(bread, hermitian=True))[:, : top - 1]
     covariance = moved.T @ moved * (size / max(size - 1, 1))
