@@ -29,8 +29,8 @@ class Convergence(NamedTuple):
     scoring_steps: int
     """Fisher scoring on all rows, from where EM ended."""
     log_likelihood: float
-    gradient: float
-    """Largest part of the gradient by row: 0 at a maximum."""
+    distance: float
+    """From the maximum, in standard errors of the parameters."""
     converged: bool
 
 

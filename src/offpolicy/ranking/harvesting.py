@@ -95,8 +95,8 @@ def _parts(fitted: Fitted | None) -> tuple[Floats, Floats, Floats]:
 def observed(log: RankingLog, top: int, overlap: bool) -> Strata:
     """The impressions of one document for one query are a stratum."""
     kept = strata.within_top(log, top)
-    found = Strata(strata.packed(log, log.cluster, strata.document_codes(log), kept, top), overlap)
-    return found
+    codes = strata.document_codes(log)
+    return Strata(strata.packed(log, log.cluster, codes, kept, top), overlap)
 
 
 def known_rankers(
@@ -137,16 +137,21 @@ def known_rankers(
     )
 
 
-def refuse_no_variation(counts: PairCounts) -> None:
+def refuse_no_variation(counts: PairCounts, *, within_context: bool = False) -> None:
     """Nothing can be learnt from documents that keep their rank."""
-    if not counts.shown.any():
-        raise SupportError(
-            'No document was shown at two different ranks, so method="pairs" has nothing to '
-            "compare: whether the top is clicked because it is looked at or because it is good "
-            "cannot be told. Log impressions of a second ranker, or with some ranks swapped at "
-            "random; give ranks= if other rankers could have been drawn; or, with features and "
-            'the assumptions that come with it, use method="em".'
-        )
+    if counts.shown.any():
+        return
+    where, hint = "", ""
+    if within_context:
+        where = " in the same context"
+        hint = "A context of few values, or one that belongs to the query, leaves more to compare. "
+    raise SupportError(
+        f"No document was shown at two different ranks{where}, so there is nothing to compare: "
+        f"whether the top is clicked because it is looked at or because it is good cannot be told. "
+        f"{hint}Log impressions of a second ranker, or with some ranks swapped at random; give "
+        f"ranks= if other rankers could have been drawn; or, with features and the assumptions "
+        f'that come with it, use method="em".'
+    )
 
 
 def of_interest(pairs: str, top: int) -> Any:

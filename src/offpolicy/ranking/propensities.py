@@ -171,7 +171,7 @@ def _by_context(
         row = int(np.argmin(np.isfinite(features).all(axis=1)))
         raise ParameterError(f"context, impression {row}: there is a value that is not finite.")
     data = contextual.gathered(log, features, len(shown), overlap)
-    harvesting.refuse_no_variation(data.total)
+    harvesting.refuse_no_variation(data.total, within_context=True)
     notes = _notes(data.total, shown)
     fit = contextual.maximised(data, ridge)
     middle = np.zeros(1 + features.shape[1])

@@ -35,6 +35,8 @@ _LEAST = -12.0
 """Of log p, during EM: where the sample has no click, p would go to 0."""
 _EM_STEPS = 300
 _SCORING_STEPS = 100
+_NEAR = 1e-3
+"""Standard errors from the maximum at which scoring ends."""
 GROUPS = 2**14
 """Clusters are put together into this many at most; sums of independent scores stay so."""
 
@@ -219,13 +221,12 @@ def maximised(rows: Rows, known: NDArray[np.bool_], ridge: float) -> EMFit:
     start, em_steps = _expectations(rows, ridge)
     if len(rows.place) > 4 * _START:
         # Nearly there already, from some of the same rows.
-        start = _scored(start, _drawn(rows, _START), ridge)[0]
-    end, found, scoring_steps = _scored(start, rows, ridge)
-    slope = float(np.abs(found.gradient).max()) / len(rows.place)
-    bread = derivatives(end, rows, ridge, expected=False).curvature
-    covariance, degrees, clusters = _sandwich(end, rows, bread)
-    ended = Convergence(em_steps, scoring_steps, found.value, slope, slope < 1e-8)
-    return EMFit(end.log_p, covariance, degrees, clusters, ended)
+        start = _scored(start, _drawn(rows, _START), ridge).at
+    end = _scored(start, rows, ridge)
+    bread = derivatives(end.at, rows, ridge, expected=False).curvature
+    covariance, degrees, clusters = _sandwich(end.at, rows, bread)
+    ended = Convergence(em_steps, end.steps, end.value, end.distance, end.distance < 10.0 * _NEAR)
+    return EMFit(end.at.log_p, covariance, degrees, clusters, ended)
 
 
 def _expectations(rows: Rows, ridge: float) -> tuple[Parameters, int]:
@@ -253,32 +254,37 @@ def _drawn(rows: Rows, count: int) -> Rows:
     return rows.take(np.sort(np.random.default_rng(0).choice(len(rows.place), count, False)))
 
 
-def _scored(at: Parameters, rows: Rows, ridge: float) -> tuple[Parameters, Derivatives, int]:
-    """Fisher scoring, halving steps that do not climb."""
-    top = rows.top
+class _End(NamedTuple):
+    at: Parameters
+    value: float
+    distance: float
+    steps: int
+
+
+def _scored(at: Parameters, rows: Rows, ridge: float) -> _End:
+    """Fisher scoring, halving steps that do not climb, until a standard error is many steps."""
     found = derivatives(at, rows, ridge)
-    for steps in range(_SCORING_STEPS + 1):
-        if float(np.abs(found.gradient).max()) < 1e-9 * len(rows.place):
-            break
+    steps = 0
+    while True:
         size = len(found.gradient)
         damped = found.curvature + 1e-12 * np.trace(found.curvature) * np.eye(size)
         direction = np.linalg.solve(damped, found.gradient)
+        distance = float(np.sqrt(max(float(direction @ found.gradient), 0.0)))
+        if distance < _NEAR or steps == _SCORING_STEPS:
+            return _End(at, found.value, distance, steps)
         length = min(1.0, 2.0 / float(np.abs(direction).max()))
         while True:
             move = length * direction
             log_p = at.log_p.copy()
-            log_p[1:] += move[: top - 1]
-            trial = Parameters(log_p, at.beta + move[top - 1 :])
+            log_p[1:] += move[: rows.top - 1]
+            trial = Parameters(log_p, at.beta + move[rows.top - 1 :])
             new = derivatives(trial, rows, ridge)
-            if new.value >= found.value - 1e-13 * abs(found.value) or length < 1e-6:
+            if new.value >= found.value - 1e-13 * abs(found.value):
                 break
+            if length < 1e-6:
+                return _End(at, found.value, distance, steps)
             length /= 2.0
-        gained = new.value - found.value
-        at, found = trial, new
-        if length < 1e-6 or gained < 1e-10 * abs(found.value):
-            steps += 1
-            break
-    return at, found, steps
+        at, found, steps = trial, new, steps + 1
 
 
 def _sandwich(at: Parameters, rows: Rows, bread: Floats) -> tuple[Floats, Floats, int]:
