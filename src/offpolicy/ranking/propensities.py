@@ -132,6 +132,8 @@ def estimate_propensities(
 
 
 def _by_em(log: RankingLog, shown: Floats, clicks: Floats, ridge: float) -> Propensities:
+    from threadpoolctl import threadpool_limits
+
     rows = regression_em.rows_of(log, len(shown))
     known = clicks > 0.0
     notes = [*_never_shown(shown), *_never_clicked(known, shown)]
@@ -141,7 +143,9 @@ def _by_em(log: RankingLog, shown: Floats, clicks: Floats, ridge: float) -> Prop
             "Every feature is the same for all documents: relevance is taken to be the same at "
             "every rank, and propensity is but the ratio of click-through rates."
         )
-    fit = regression_em.maximised(rows, known, ridge)
+    # One thread adds in one order; and blocks are too small for more.
+    with threadpool_limits(1):
+        fit = regression_em.maximised(rows, known, ridge)
     notes += _one_query(fit.covariance, fit.clusters)
     if not fit.convergence.converged:
         notes.append("The fit has not converged: the numbers are not to be relied on.")
