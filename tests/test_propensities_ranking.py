@@ -142,6 +142,15 @@ def test_intervals_by_the_sandwich_agree_with_leaving_out_queries():
     np.testing.assert_allclose(found.log_stderr[1:], jackknife[1:], rtol=0.12)
 
 
+def test_with_few_queries_the_intervals_are_wider_than_normal_ones():
+    found = estimated(simulated(5, queries=8, each=100), "pairs")
+    assert np.isinf(found.degrees[0])
+    assert (found.degrees[1:] <= 7.0).all()
+    assert (found.degrees[1:] >= 1.0).all()
+    low, high = found.interval(0.95).T
+    assert (np.log(high / low)[1:] > 2 * 1.96 * found.log_stderr[1:] * 1.15).all()
+
+
 @pytest.mark.skipif(not MQ2008.is_dir(), reason="OFFPOLICY_DATA has no ltr/MQ2008")
 def test_on_the_queries_of_mq2008():
     from offpolicy.datasets import ranking
@@ -563,6 +572,7 @@ CONTEXT = {"method": "contextual"}
         (small([1, 2], [0, 0]), {}, SupportError, "no click on the first 2 ranks of 1 impressions"),
         (small([1, 2], [0, 1]), {}, SupportError, r"no click on rank 1 \(1 documents were shown"),
         (small([0, 0], [0, 0]), {}, SupportError, "Not one document of the log was shown"),
+        (small([1, 0], [1, 0]), {}, SupportError, "shown at rank 1 only"),
         (ONE, {"top": 3}, ParameterError, "top is 3, but no document was shown below rank 2"),
         (ONE, {"top": 1}, ParameterError, "top is 1; it must be a whole number, 2 or more"),
         (ONE, {"top": "2"}, ParameterError, "top is '2'"),

@@ -64,7 +64,7 @@ def effective_degrees(squares: Floats, fourths: Floats) -> Floats:
     many of which a few dominate, leave it uncertain."""
     with np.errstate(divide="ignore", invalid="ignore"):
         effective = np.where(fourths > 0.0, squares**2 / fourths, np.inf)
-    return np.asarray(np.maximum(np.minimum(effective, 1e9) - 1.0, 1.0))
+    return np.asarray(np.maximum(effective - 1.0, 1.0))
 
 
 def evaluated(log_p: Floats, counts: PairCounts) -> Pairs:

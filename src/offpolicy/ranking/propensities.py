@@ -213,7 +213,7 @@ def _notes(counts: PairCounts, shown: Floats) -> tuple[str, ...]:
     if known.sum() < 2:
         raise SupportError(
             "No rank can be compared with rank 1. "
-            + (" ".join(notes) or "There must be two ranks at least: raise top.")
+            + (" ".join(notes) or "Impressions that show several ranks would tell.")
         )
     return tuple(notes)
 
@@ -257,6 +257,8 @@ def _checked_top(log: RankingLog, top: Any) -> int:
     lowest = int(log.rank.max(initial=0))
     if not lowest:
         raise SupportError("Not one document of the log was shown: all ranks are 0.")
+    if lowest == 1:
+        raise SupportError("Documents were shown at rank 1 only: there is nothing to compare.")
     if top is None:
         return min(_TOP, lowest)
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 2:
