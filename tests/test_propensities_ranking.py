@@ -124,8 +124,8 @@ def test_intervals_cover_as_often_as_they_say(method, repeats):
         low, high = estimated(world, method).interval(0.9).T
         hits.append((low <= curve(1.0)) & (curve(1.0) <= high))
     by_rank = np.mean(hits, axis=0)[1:]
-    # Three standard errors of a share of 0.9 on either side; ranks are estimated together.
-    assert 0.9 - 3 * 0.3 / np.sqrt(repeats) <= by_rank.mean() <= 0.97, by_rank
+    # In standard errors of a share of 0.9 among so many logs; ranks are estimated together.
+    assert 0.9 - 2 * 0.3 / np.sqrt(repeats) <= by_rank.mean() <= 0.97, by_rank
     assert by_rank.min() >= 0.9 - 4 * 0.3 / np.sqrt(repeats), by_rank
 
 

@@ -262,7 +262,7 @@ class _End(NamedTuple):
 
 
 def _scored(at: Parameters, rows: Rows, ridge: float) -> _End:
-    """Fisher scoring, halving steps that do not climb, until a standard error is many steps."""
+    """Fisher scoring, halving steps that do not climb, until the maximum is near."""
     found = derivatives(at, rows, ridge)
     steps = 0
     while True:
