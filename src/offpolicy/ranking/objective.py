@@ -131,9 +131,7 @@ class Objective:
         from offpolicy.ranking.hinge import band_product
 
         product = np.empty(len(self.X))
-        band_product(
-            self.offsets, self.c, eps, self.scores, self._order, self.X @ way, product
-        )
+        band_product(self.offsets, self.c, eps, self.scores, self._order, self.X @ way, product)
         self.passes += 1.0
         return way + self.factor * (product @ self.X)
 

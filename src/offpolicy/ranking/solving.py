@@ -106,9 +106,7 @@ def _descend(objective: Objective, best: Best, start: Floats) -> tuple[int, bool
             raise StopIteration
 
     options = {"maxiter": 40, "maxfun": 80, "maxcor": 10, "ftol": 1e-3, "gtol": 0.0}
-    found: Any = minimize(
-        loss, start, jac=True, method="L-BFGS-B", callback=told, options=options
-    )
+    found: Any = minimize(loss, start, jac=True, method="L-BFGS-B", callback=told, options=options)
     return int(found.nit), certain
 
 
