@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,7 +27,7 @@ class Reference:
         self.hinge = self.huber = self.alphas = self.products = 0.0
         self.g = np.zeros(N)
         self.L = np.zeros((N, N))
-        for start, stop in zip(offsets[:-1], offsets[1:], strict=True):
+        for start, stop in pairwise(offsets):
             for j in range(start, stop):
                 for k in range(start, stop):
                     if j == k:
@@ -65,7 +67,7 @@ def test_values_slopes_and_curvature_are_those_of_all_pairs(problem, eps, random
     X, offsets, c, w = problem
     expected = Reference(X, offsets, c, w, eps)
     objective = Objective(X, offsets, c, 0.5)
-    for start, stop in zip(offsets[:-1], offsets[1:], strict=True):
+    for start, stop in pairwise(offsets):
         order = list(range(stop - start))
         random.shuffle(order)  # wherever an earlier sort has left it
         objective._order[start:stop] = order
@@ -114,7 +116,7 @@ def test_long_lists_in_any_order_are_sorted():
         value = 0.5 * w @ w
         smooth = value
         gradient = w.copy()
-        for start, stop in zip(offsets[:-1], offsets[1:], strict=True):
+        for start, stop in pairwise(offsets):
             u = 1.0 - s[start:stop, None] + s[None, start:stop]
             np.fill_diagonal(u, 0.0)
             own = c[start:stop, None]
@@ -137,7 +139,11 @@ def test_known_scores_give_the_same_as_a_pass():
     again = objective.again(w, X @ w, eps)
     assert_allclose(again.gradient, at.gradient)
     assert again[:4] == pytest.approx(at[:4])
-    assert objective.slack(X @ w, eps) == pytest.approx(at.slack)
+    slack, pairs = objective.band(X @ w, eps)
+    assert slack == pytest.approx(at.slack)
+    s = X @ w
+    u = [1.0 - s[j] + s[k] for a, b in pairwise(offsets) for j in range(a, b) for k in range(a, b)]
+    assert pairs == sum(0.0 < one < eps for one in u)
     ends = [objective.at(w + (0.7 + h) * way, eps).smooth for h in (-1e-6, 1e-6)]
     slope = objective.slope(w, X @ w, way, X @ way, 0.7, eps)
     assert slope == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-6)

@@ -69,7 +69,7 @@ def _arrange(s, c, order, key, weight, spare_key, spare_item):
 
 @njit(**COMMON)
 def _losses(key, weight, eps, up, up2, full, flat, steep, g):
-    """Hinge, Huber's hinge, Σα and Σαu of an impression in order; fills the slopes ``g``.
+    """Hinge, Huber's hinge, Σα, Σαu and the band's pairs, in order; fills the slopes ``g``.
 
     α_jk = c_j h′(u_jk), so that g = Σ_jk α_jk (e_k − e_j).
     """
@@ -80,7 +80,7 @@ def _losses(key, weight, eps, up, up2, full, flat, steep, g):
         up2[k] = up2[k + 1] + key[k] * key[k]
         full[k], flat[k], steep[k] = 0.0, 0.0, 0.0
     inverse = 1.0 / eps if eps > 0.0 else 0.0
-    hinge, huber, alphas, products = 0.0, 0.0, 0.0, 0.0
+    hinge, huber, alphas, products, pairs = 0.0, 0.0, 0.0, 0.0, 0.0
     a, b = 0, 0
     for j in range(m):
         c = weight[j]
@@ -101,6 +101,7 @@ def _losses(key, weight, eps, up, up2, full, flat, steep, g):
         g[j] = -c * (m - b)
         full[b] += c
         if b > a:
+            pairs += b - a
             within = up[a] - up[b]
             u = (b - a) * r + within
             u2 = max((b - a) * r * r + 2.0 * r * within + (up2[a] - up2[b]), 0.0) * inverse
@@ -119,7 +120,7 @@ def _losses(key, weight, eps, up, up2, full, flat, steep, g):
         of_flat += flat[k]
         of_steep += steep[k]
         g[k] += of_full + of_flat + of_steep * key[k]
-    return hinge, huber, alphas, products
+    return hinge, huber, alphas, products, pairs
 
 
 @njit(**COMMON)
@@ -146,7 +147,7 @@ def _add(x, times, total):
 
 @njit(**COMMON)
 def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
-    """Hinge, Huber's hinge, Σα and Σαu over all impressions, with ε ≥ 0 (0 is the hinge).
+    """Hinge, Huber's hinge, Σα, Σαu and the band's pairs, summed; ε = 0 is the hinge.
 
     With features, ``s`` is filled with X·w, and Xᵀg is added to ``gradient``, in one pass: each
     impression's rows are still near when they are needed again. With X of no columns, ``s`` is
@@ -156,7 +157,7 @@ def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
     m = _longest(offsets)
     room = np.empty((9, m + 1))
     spare_item = np.empty(m + 1, np.int64)
-    hinge, huber, alphas, products = 0.0, 0.0, 0.0, 0.0
+    hinge, huber, alphas, products, pairs = 0.0, 0.0, 0.0, 0.0, 0.0
     with_features = X.shape[1] > 0
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -172,13 +173,14 @@ def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
         huber += found[1]
         alphas += found[2]
         products += found[3]
+        pairs += found[4]
         for k in range(m):
             g[start + own[k]] = slopes[k]
         if with_features:
             for row in range(start, stop):
                 if g[row] != 0.0:
                     _add(X[row], g[row], gradient)
-    return hinge, huber, alphas, products
+    return hinge, huber, alphas, products, pairs
 
 
 @njit(**COMMON)

@@ -22,6 +22,8 @@ import numpy as np
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
+Sums = tuple[float, float, float, float, float]
+
 ROWS = 4096
 """Rows that the Hessian takes at once; more if an impression has more documents."""
 SORTING = 60.0
@@ -100,10 +102,13 @@ class Objective:
         self._of_scores(scores + t * steps, eps)
         return float((w + t * way) @ way + self.factor * (self._slopes @ steps))
 
-    def slack(self, scores: Floats, eps: float) -> float:
-        """`Evaluation.slack` for another ε; the features are not looked at."""
-        hinge, _, _, products = self._of_scores(scores, eps)
-        return self.factor * (hinge - products)
+    def band(self, scores: Floats, eps: float) -> tuple[float, float]:
+        """`Evaluation.slack` for another ε, and how many pairs its band holds.
+
+        The features are not looked at.
+        """
+        hinge, _, _, products, pairs = self._of_scores(scores, eps)
+        return self.factor * (hinge - products), pairs
 
     def forward(self, way: Floats) -> Floats:
         """X·way."""
@@ -135,21 +140,19 @@ class Objective:
         self.passes += 1.0
         return way + self.factor * (product @ self.X)
 
-    def _of_scores(self, scores: Floats, eps: float) -> tuple[float, float, float, float]:
+    def _of_scores(self, scores: Floats, eps: float) -> Sums:
         from offpolicy.ranking.hinge import pair_losses
 
         self.scores[:] = scores
         self.passes += 1.0 - 2.0 * self._product
-        found: tuple[float, float, float, float] = pair_losses(
+        found: Sums = pair_losses(
             self._none, self._nothing, self.offsets, self.c, eps, self.scores, self._order,
             self._slopes, self._nothing,
         )  # fmt: skip
         return found
 
-    def _evaluation(
-        self, w: Floats, sums: tuple[float, float, float, float], of_scores: Floats
-    ) -> Evaluation:
-        hinge, huber, alphas, products = (self.factor * one for one in sums)
+    def _evaluation(self, w: Floats, sums: Sums, of_scores: Floats) -> Evaluation:
+        hinge, huber, alphas, products = (self.factor * one for one in sums[:4])
         v = -self.factor * of_scores
         length = float(v @ v)
         theta = min(1.0, alphas / length) if length > 0.0 else 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,8 @@ from offpolicy.softmax import Ints
 from offpolicy.validation import as_integers, as_vector
 from offpolicy.weights import Floats
 
-_FLOOR = 0.1
-"""A feature is divided by no less than this share of the features' median deviation."""
+_FLOOR = 0.01
+"""A feature is divided by no less than this share of its largest deviation: it is rarely not 0."""
 _CONSTANT = 1e-12
 """A deviation below this share of the feature's largest value is rounding."""
 _LARGEST = 1e100
@@ -95,8 +96,8 @@ def as_features(X: ArrayLike) -> NDArray[Any]:
         raise LogError(f"X has shape {features.shape}; it must have a row per document, (N, d).")
     if features.dtype not in (np.float32, np.float64):
         features = features.astype(np.float64)
-    if not np.abs(features).max(initial=0.0) <= _LARGEST:  # NaN included
-        row, column = np.argwhere(~(np.abs(features) <= _LARGEST))[0]
+    if not float(np.abs(features).max(initial=0.0)) <= _LARGEST:  # NaN included
+        row, column = np.argwhere(~(np.abs(features).astype(np.float64) <= _LARGEST))[0]
         raise LogError(
             f"X, row {row}, column {column}: {features[row, column]} is not a finite number of at "
             f"most {_LARGEST:g}. Correct it, or leave the impression out."
@@ -144,7 +145,7 @@ def collapse(X: NDArray[Any], offsets: Ints, c: Floats) -> tuple[Ints, Floats]:
     first: list[int] = []
     place: dict[int, int] = {}
     sums: list[Floats] = []
-    for i, (start, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for i, (start, stop) in enumerate(pairwise(bounds)):
         block = X[start:stop]
         alike = seen.setdefault((stop - start, block[0].tobytes()), [])
         for other in alike:
@@ -174,12 +175,10 @@ def _centred(X: NDArray[Any], offsets: Ints, which: Ints) -> tuple[Floats, Ints]
 
 
 def _scales(centred: Floats, largest: NDArray[Any]) -> Floats:
-    """Root mean squares of the features, not too small; 1 where a feature never differs."""
+    """Root mean squares of the features, or a share of the largest; where a feature never
+    differs but by rounding, its largest value."""
     tops = np.abs(centred).max(axis=0, initial=0.0)
-    unit = np.where(tops > 0.0, tops, 1.0)
-    deviation = unit * np.sqrt(np.mean((centred / unit) ** 2, axis=0))
-    moving = deviation > _CONSTANT * largest
-    if not moving.any():
-        return np.ones(len(deviation))
-    floor = _FLOOR * float(np.median(deviation[moving]))
-    return np.where(moving, np.maximum(deviation, floor), np.maximum(floor, largest))
+    moving = tops > _CONSTANT * largest
+    unit = np.where(moving, tops, 1.0)
+    scales = unit * np.maximum(np.sqrt(np.mean((centred / unit) ** 2, axis=0)), _FLOOR)
+    return np.asarray(np.where(moving, scales, np.maximum(largest, 1.0)), dtype=np.float64)

@@ -1,8 +1,8 @@
 """Minimising the ranking hinge to a certified gap: L-BFGS on the hinge, then Newton on Huber's.
 
-L-BFGS comes near the optimum in few passes but cannot know it. Newton's steps on Huber's hinge
+L-BFGS comes near the optimum in few passes but seldom knows it. Newton's steps on Huber's hinge
 lead to a point whose slopes prove it: the gap there is `Evaluation.slack` + ½‖gradient‖². The
-first decides on ε, before any step; the second ends the steps.
+first decides on ε, the second ends the steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ LARGE = 3000
 _SHARE = 0.5
 """Of the gap that is allowed, what the band may take; the rest is for the gradient."""
 _WIDEST, _NARROWEST = 0.5, 1e-12
-_LINE = 12
+_PAIRS = 10
+"""Pairs for each feature that the first band holds at least."""
+_LINE = 20
 """Most slopes that are looked at along a line: none needs the features."""
 
 
@@ -39,7 +41,7 @@ class Solution(NamedTuple):
     @property
     def gap(self) -> float:
         """(objective − bound)/objective: the optimum is at most this share below."""
-        return (self.objective - self.bound) / self.objective if self.objective > 0.0 else 0.0
+        return max(0.0, 1.0 - self.bound / self.objective) if self.objective > 0.0 else 0.0
 
 
 class Best:
@@ -74,13 +76,18 @@ def solve(
 
     After ``most_steps`` steps of Newton's it ends with the gap it has.
     """
+    from threadpoolctl import threadpool_limits
+
     d = objective.X.shape[1]
     direction = direction or (dense if d <= DENSE else conjugate if d > LARGE else Either())
     before = objective.passes
     best = Best(tolerance)
-    steps, certain = _descend(objective, best, np.zeros(d) if start is None else start)
-    if not certain:
-        steps += _certify(objective, best, most_steps, direction)
+    # One thread adds in one order, so that the result does not depend on how many there are; and
+    # matrices this small are multiplied no faster by more.
+    with threadpool_limits(1, user_api="blas"):
+        steps, certain = _descend(objective, best, np.zeros(d) if start is None else start)
+        if not certain:
+            steps += _certify(objective, best, most_steps, direction)
     return Solution(best.w, best.objective, best.bound, objective.passes - before, steps)
 
 
@@ -114,13 +121,16 @@ def _certify(objective: Objective, best: Best, most_steps: int, direction: Direc
     """Newton's steps on Huber's hinge from the best point, ε never growing."""
     w = best.w
     scores = objective.forward(w)
-    eps = _WIDEST
+    allowed = _SHARE * best.tolerance * best.objective
+    eps = _first(objective, scores, allowed)
     for step in range(most_steps):
-        allowed = _SHARE * best.tolerance * best.objective
-        eps = _narrow(objective, scores, eps, allowed)
         found = objective.again(w, scores, eps)
         if best.see(w, found):
             return step
+        allowed = _SHARE * best.tolerance * best.objective
+        if found.slack > allowed and 0.5 * found.gradient @ found.gradient <= found.slack:
+            eps = _narrower(eps, found.slack, allowed)
+            found = objective.again(w, scores, eps)
         way = direction(objective, found.gradient, eps, np.sqrt(0.2 * allowed))
         along = objective.forward(way)
         t = _search(objective, w, scores, way, along, float(found.gradient @ way), eps)
@@ -131,27 +141,38 @@ def _certify(objective: Objective, best: Best, most_steps: int, direction: Direc
     return most_steps
 
 
-def _narrow(objective: Objective, scores: Floats, eps: float, allowed: float) -> float:
-    """An ε whose band costs no more than is allowed: its cost is nearly quadratic in ε."""
-    while eps > _NARROWEST:
-        slack = objective.slack(scores, eps)
-        if slack <= 1.1 * allowed:
+def _first(objective: Objective, scores: Floats, allowed: float) -> float:
+    """The ε to begin with: its band costs no more than is allowed, and is not nearly empty.
+
+    Without enough pairs in the band, Newton's steps would be those of steepest descent.
+    """
+    eps = _WIDEST
+    slack, _ = objective.band(scores, eps)
+    while slack > 1.1 * allowed:
+        smaller = _narrower(eps, slack, allowed)
+        slack, pairs = objective.band(scores, smaller)
+        if pairs < _PAIRS * objective.X.shape[1]:
             break
-        eps *= min(max(np.sqrt(allowed / slack), 0.1), 0.9)
-    return max(eps, _NARROWEST)
+        eps = smaller
+    return eps
+
+
+def _narrower(eps: float, slack: float, allowed: float) -> float:
+    """The cost of a band is nearly quadratic in ε."""
+    return max(_NARROWEST, eps * min(max(np.sqrt(allowed / slack), 0.1), 0.9))
 
 
 def _search(
     objective: Objective, w: Floats, scores: Floats, way: Floats, along: Floats, slope: float,
     eps: float,
 ) -> float:  # fmt: skip
-    """How far to go: where the slope is at most a tenth of the first, by regula falsi."""
+    """How far to go: where the slope is at most a third of the first, by regula falsi."""
     low, at_low = 0.0, slope
     high, at_high = np.inf, np.inf
     t = 1.0
     for _ in range(_LINE):
         here = objective.slope(w, scores, way, along, t, eps)
-        if abs(here) <= 0.1 * abs(slope):
+        if abs(here) <= 0.3 * abs(slope):
             break
         if here > 0.0:
             high, at_high = t, here

@@ -223,7 +223,9 @@ class PropensitySVMRank:
         self.n_iter_ = int(facts["n_iter_"])
 
     def _arrays(self, log: Any) -> tuple[Any, Any, Floats]:
-        from offpolicy.ranking.family import document_weights
+        from offpolicy.ranking.family import (  # type: ignore[import-not-found,unused-ignore]
+            document_weights,
+        )
 
         if log.X is None:
             raise LogError("The log has no features (X): there is nothing to score documents by.")
