@@ -387,7 +387,7 @@ X3 = [[1.0, 0.0], [0.0, 1.0], [2.0, 1.0]]
         (X3, [0, 0, 3], [1, 0, 0], "offsets, impression 0"),
         (X3, [0], [1, 0, 0], "offsets must hold"),
         (X3, [0, 1.5, 3], [1, 0, 0], "not a whole number"),
-        (X3, [0, 3], [1, 0], "weights has 2 numbers, but X has 3 rows"),
+        (X3, [0, 3], [1, 0], "weights has 2 numbers, but there are 3 documents"),
         (X3, [0, 1, 3], [1, 0, -0.5], "weights, impression 1, row 2: -0.5"),
         (X3, [0, 3], [1, np.nan, 0], "weights, impression 0, row 1: nan"),
         (X3, [0, 3], [1, np.inf, 0], "weights, impression 0, row 1: inf"),

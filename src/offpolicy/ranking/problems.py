@@ -51,23 +51,9 @@ def checked(
     """Features, offsets and weights that fit together; the message says where not."""
     bounds = as_offsets(offsets)
     features = as_features(X)
-    c = as_vector(weights, "weights")
     if bounds[-1] != len(features):
         raise LogError(f"offsets end at {bounds[-1]}, but X has {len(features)} rows.")
-    if len(c) != len(features):
-        raise LogError(
-            f"weights has {len(c)} numbers, but X has {len(features)} rows: every document has one."
-        )
-    bad = ~(np.isfinite(c) & (c >= 0.0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        impression = int(np.searchsorted(bounds, row, side="right")) - 1
-        raise LogError(
-            f"weights, impression {impression}, row {row}: {c[row]} is not a finite number of 0 or "
-            f"more ({int(bad.sum()):,} of {len(c):,} are not). The hinge bounds a risk from above "
-            f"only where no document counts negatively."
-        )
-    return features, bounds, c
+    return features, bounds, as_weights(weights, bounds)
 
 
 def as_offsets(values: ArrayLike) -> Ints:
@@ -85,6 +71,26 @@ def as_offsets(values: ArrayLike) -> Ints:
             f"since every impression has at least one document."
         )
     return bounds
+
+
+def as_weights(values: ArrayLike, offsets: Ints) -> Floats:
+    """One number of 0 or more for each document."""
+    c = as_vector(values, "weights")
+    if len(c) != offsets[-1]:
+        raise LogError(
+            f"weights has {len(c)} numbers, but there are {offsets[-1]} documents: every one has a "
+            f"weight."
+        )
+    bad = ~(np.isfinite(c) & (c >= 0.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        impression = int(np.searchsorted(offsets, row, side="right")) - 1
+        raise LogError(
+            f"weights, impression {impression}, row {row}: {c[row]} is not a finite number of 0 or "
+            f"more ({int(bad.sum()):,} of {len(c):,} are not). The loss bounds a risk from above "
+            f"only where no document counts negatively."
+        )
+    return c
 
 
 def as_features(X: ArrayLike) -> NDArray[Any]:

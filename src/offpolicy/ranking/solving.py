@@ -7,6 +7,7 @@ first decides on ε, the second ends the steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -131,7 +132,7 @@ def _certify(objective: Objective, best: Best, most_steps: int, direction: Direc
         if found.slack > allowed and 0.5 * found.gradient @ found.gradient <= found.slack:
             eps = _narrower(eps, found.slack, allowed)
             found = objective.again(w, scores, eps)
-        way = direction(objective, found.gradient, eps, np.sqrt(0.2 * allowed))
+        way = direction(objective, found.gradient, eps, math.sqrt(0.2 * allowed))
         along = objective.forward(way)
         t = _search(objective, w, scores, way, along, float(found.gradient @ way), eps)
         w, scores = w + t * way, scores + t * along
@@ -159,7 +160,7 @@ def _first(objective: Objective, scores: Floats, allowed: float) -> float:
 
 def _narrower(eps: float, slack: float, allowed: float) -> float:
     """The cost of a band is nearly quadratic in ε."""
-    return max(_NARROWEST, eps * min(max(np.sqrt(allowed / slack), 0.1), 0.9))
+    return max(_NARROWEST, eps * min(max(math.sqrt(allowed / slack), 0.1), 0.9))
 
 
 def _search(
