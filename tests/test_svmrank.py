@@ -127,9 +127,25 @@ def test_a_separable_query_is_separated_with_the_margin():
 
 
 def test_steps_that_were_not_enough_are_admitted():
+    from sklearn.exceptions import ConvergenceWarning
+
     X, offsets, weights = example(2, n=40, most=15)
-    found = PropensitySVMRank(C=1e4, tol=1e-9, max_iter=1).fit_weights(X, offsets, weights)
-    assert 1e-9 < found.gap_ <= 1.0
+    hasty = PropensitySVMRank(C=1e4, tol=1e-9, max_iter=1)
+    with pytest.warns(ConvergenceWarning, match="After 1 steps"):
+        hasty.fit_weights(X, offsets, weights)
+    assert 1e-9 < hasty.gap_ <= 1.0
+    with pytest.warns(ConvergenceWarning, match="or scale"):
+        PropensitySVMRank(scale=False, max_iter=5).fit_weights(1e30 * X, offsets, weights)
+    assert PropensitySVMRank().fit_weights(1e30 * X, offsets, weights).gap_ <= 1e-3
+
+
+@pytest.mark.parametrize("size", [1e90, 1e-200])
+def test_units_and_weights_may_be_extreme(size):
+    X, offsets, weights = example(2)
+    plain = PropensitySVMRank().fit_weights(X, offsets, weights)
+    for by in (1e-150, 1e90):
+        found = PropensitySVMRank().fit_weights(size * X, offsets, by * weights)
+        assert_allclose(size * found.coef_, plain.coef_, rtol=1e-6)
 
 
 def test_work_is_counted():

@@ -102,13 +102,19 @@ def as_features(X: ArrayLike) -> NDArray[Any]:
         raise LogError(f"X has shape {features.shape}; it must have a row per document, (N, d).")
     if features.dtype not in (np.float32, np.float64):
         features = features.astype(np.float64)
-    if not float(np.abs(features).max(initial=0.0)) <= _LARGEST:  # NaN included
+    if not _largest(features).max(initial=0.0) <= _LARGEST:  # NaN included
         row, column = np.argwhere(~(np.abs(features).astype(np.float64) <= _LARGEST))[0]
         raise LogError(
             f"X, row {row}, column {column}: {features[row, column]} is not a finite number of at "
             f"most {_LARGEST:g}. Correct it, or leave the impression out."
         )
     return features
+
+
+def _largest(X: NDArray[Any]) -> Floats:
+    """The largest magnitude in every column, without a copy of X."""
+    ends = X.max(axis=0, initial=0.0), -X.min(axis=0, initial=0.0)
+    return np.asarray(np.maximum(*ends), dtype=np.float64)
 
 
 def prepare(X: ArrayLike, offsets: ArrayLike, weights: ArrayLike, *, scale: bool) -> Problem:
@@ -122,7 +128,7 @@ def prepare(X: ArrayLike, offsets: ArrayLike, weights: ArrayLike, *, scale: bool
     n = len(bounds) - 1
     first, c = collapse(features, bounds, c)
     centred, bounds = _centred(features, bounds, first)
-    scales = _scales(centred, np.abs(features).max(axis=0)) if scale else np.ones(centred.shape[1])
+    scales = _scales(centred, _largest(features)) if scale else np.ones(centred.shape[1])
     sizes = np.diff(bounds)
     total = np.add.reduceat(c, bounds[:-1])
     pairs = float(total @ (sizes - 1.0)) / n
@@ -180,7 +186,7 @@ def _centred(X: NDArray[Any], offsets: Ints, which: Ints) -> tuple[Floats, Ints]
     return rows, bounds
 
 
-def _scales(centred: Floats, largest: NDArray[Any]) -> Floats:
+def _scales(centred: Floats, largest: Floats) -> Floats:
     """Root mean squares of the features, or a share of the largest; where a feature never
     differs but by rounding, its largest value."""
     tops = np.abs(centred).max(axis=0, initial=0.0)

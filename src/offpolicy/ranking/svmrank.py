@@ -59,7 +59,8 @@ class PropensitySVMRank:
         Relative gap, certified, at which the search ends: no w has an objective that is smaller
         than (1 − tol)·``objective_``.
     max_iter : int
-        Most steps of Newton's; ``gap_`` tells whether they were enough.
+        Most steps of Newton's. If they were not enough, there is a warning, and ``gap_`` says
+        how much is missing.
     warm_start : bool
         Whether to start from the last fit's weights.
 
@@ -211,7 +212,22 @@ class PropensitySVMRank:
             problem.objective(C), tolerance=self.tol, start=start, most_steps=self.max_iter
         )
         self._set(found.w / problem.scale, _facts(C, found))
+        if found.gap > self.tol:
+            self._warn()
         return self
+
+    def _warn(self) -> None:
+        import warnings
+
+        from sklearn.exceptions import ConvergenceWarning
+
+        advice = "Choose a larger max_iter or tol, or a smaller C"
+        warnings.warn(
+            f"After {self.max_iter} steps of Newton's, the objective may still be {self.gap_:.2g} "
+            f"of itself above its least value. {advice}{'' if self.scale else ', or scale'}.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     def _set(self, coef: Floats, facts: dict[str, Any]) -> None:
         self.coef_ = coef
