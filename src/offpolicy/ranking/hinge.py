@@ -272,7 +272,8 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
                 size[j] = c[row] * inverse
                 more[a] += size[j]
                 more[b] -= size[j]
-        carried[:] = 0.0
+        for f in range(X.shape[1]):
+            carried[f] = 0.0
         low, high, pairs = 0, 0, 0.0
         for j in range(m):
             row = start + own[j]
@@ -283,12 +284,13 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
                 continue
             x, y = rows[filled], half[filled]
             filled += 1
-            x[:] = X[row]
-            y[:] = 0.0
-            _add(x, 0.5 * diagonal, y)
+            for f in range(X.shape[1]):
+                x[f] = X[row, f]
+                y[f] = 0.5 * diagonal * x[f]
             if b > a:
                 if a >= high:
-                    carried[:] = 0.0
+                    for f in range(X.shape[1]):
+                        carried[f] = 0.0
                     low, high = a, a
                 while high < b:
                     _add(X[start + own[high]], 1.0, carried)
