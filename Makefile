@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test spark test-spark torch test-torch lint bench bench-files bench-learning reproduce evaluation learning \
+.PHONY: demo test spark test-spark torch test-torch lint bench bench-files bench-learning bench-ranking reproduce evaluation learning \
 	coverage tuning docs clean
 
 demo: $(READY)
@@ -42,6 +42,10 @@ bench-files: $(READY)
 
 bench-learning: $(READY)
 	$(BIN)/python benchmarks/learning.py --out out/benchmarks-learning.json
+
+# Needs MQ2007 and ClueWeb09 in OFFPOLICY_DATA.
+bench-ranking: $(READY)
+	$(BIN)/python benchmarks/ranking.py --out out/benchmarks-ranking.json
 
 reproduce: $(READY)
 	$(BIN)/offpolicy reproduce theory --out out/theory

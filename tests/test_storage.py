@@ -22,6 +22,7 @@ from offpolicy.learning import (
     load_policy,
     save_policy,
     storage,
+    written,
 )
 from offpolicy.learning.features import FeatureMap
 from test_learners import classes, ragged
@@ -128,8 +129,8 @@ def test_whenever_writing_stops_the_old_policy_is_there(writes, tmp_path, monkey
         left[0] -= 1
         write_whole(target, content)
 
-    write_whole = storage.write_whole
-    monkeypatch.setattr(storage, "write_whole", write)
+    write_whole = written.write_whole
+    monkeypatch.setattr(written, "write_whole", write)
     with pytest.raises(OSError, match="No space"):
         save_policy(new, path)
     same(old, load_policy(path))

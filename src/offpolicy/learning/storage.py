@@ -1,36 +1,29 @@
-"""Learned policies in files: a JSON that says what they are, and a NumPy file of their numbers.
-
-No pickle: nothing in either file can be run. The name of the second holds its hash, and the first
-is replaced last, so that whenever writing stops, the JSON there is has the numbers it speaks of.
-"""
+"""Learned policies in files: a JSON that says what they are, and a NumPy file of their numbers."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import math
-import re
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from offpolicy.errors import OffpolicyError, PolicyError
-from offpolicy.files import write_whole
+from offpolicy.errors import PolicyError
 from offpolicy.labels import as_action_names
 from offpolicy.learning.features import FeatureMap
 from offpolicy.learning.policy import LinearSoftmax
+from offpolicy.learning.written import (
+    checked_name,
+    damage_named,
+    read_body,
+    read_numbers,
+    write_both,
+)
 from offpolicy.weights import Floats
 
 SCHEMA = "offpolicy.policy/1"
+WHAT = "policy"
 _MAPS = {"context": "map", "candidate": "candidate_map"}
 _WEIGHTS = {"context": "weights", "candidate": "candidate_weights"}
-_OWN = re.compile(r"[0-9a-f]{16}\.npy")
-_DAMAGED = (
-    KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, MemoryError,
-)  # fmt: skip
 
 
 def save_policy(
@@ -43,16 +36,7 @@ def save_policy(
     """
     from offpolicy import __version__
 
-    path = _checked(path)
-    arrays = _arrays(policy)
-    flat = np.concatenate([np.empty(0), *(array.reshape(-1) for array in arrays.values())])
-    if not np.isfinite(flat).all():
-        raise PolicyError("A weight of the policy is not a finite number: it is not written.")
-    stream = io.BytesIO()
-    np.save(stream, flat.astype("<f8"), allow_pickle=False)
-    raw = stream.getvalue()
-    digest = hashlib.sha256(raw).hexdigest()
-    numbers = path.with_name(f"{path.stem}-{digest[:16]}.npy")
+    path = checked_name(path, WHAT)
     body = {
         "schema": SCHEMA,
         "offpolicy": __version__,
@@ -61,56 +45,28 @@ def save_policy(
         "gamma": {
             part: one.gamma for part, one in _maps(policy).items() if one.centres is not None
         },
-        "numbers": {
-            "file": numbers.name,
-            "sha256": digest,
-            "shapes": {name: array.shape for name, array in arrays.items()},
-        },
-        "learned": dict(learned or {}),
     }
-    try:
-        text = json.dumps(body, indent=1, allow_nan=False)
-    except ValueError as problem:
-        raise PolicyError(f"{path}: this policy cannot be written as JSON ({problem}).") from None
-    before = _numbers_of(path)
-    write_whole(numbers, raw)
-    write_whole(path, text + "\n")
-    if before is not None and before != numbers:
-        before.unlink(missing_ok=True)
+    write_both(path, body, _arrays(policy), {"learned": dict(learned or {})}, WHAT)
 
 
 def load_policy(path: str | Path) -> LinearSoftmax:
     """The policy that `save_policy` wrote, to the last bit; a damaged file is a `PolicyError`."""
-    path = _checked(path)
-    body = _read(path)
-    try:
+    path = checked_name(path, WHAT)
+    body = read_body(path, SCHEMA, WHAT)
+    with damage_named(path, WHAT):
         return _built(path, body)
-    except OffpolicyError as problem:
-        if isinstance(problem, PolicyError):
-            raise
-        raise PolicyError(f"{path}: the policy is damaged ({problem})") from None
-    except _DAMAGED as problem:
-        kind = type(problem).__name__
-        raise PolicyError(f"{path}: the policy is damaged ({kind}: {problem}).") from None
 
 
 def how_learned(path: str | Path) -> dict[str, Any]:
     """What is kept of how a policy came about: its learner's parameters and report."""
-    path = _checked(path)
-    found = _read(path).get("learned")
+    path = checked_name(path, WHAT)
+    found = read_body(path, SCHEMA, WHAT).get("learned")
     if not isinstance(found, dict):
         raise PolicyError(f"{path}: the policy is damaged (it does not say how it was learned).")
     return found
 
 
 # -- writing -----------------------------------------------------------------------------------
-
-
-def _checked(path: str | Path) -> Path:
-    path = Path(path)
-    if path.suffix.lower() != ".json":
-        raise PolicyError(f"{path}: the name of a policy's file must end in .json.")
-    return path
 
 
 def _maps(policy: LinearSoftmax) -> dict[str, FeatureMap]:
@@ -139,37 +95,11 @@ def _plain(name: Hashable) -> Hashable:
     )
 
 
-def _numbers_of(path: Path) -> Path | None:
-    """The numbers of a policy that is there already, if it is one of ours."""
-    try:
-        name = json.loads(path.read_bytes())["numbers"]["file"]
-        own = name.startswith(f"{path.stem}-") and _OWN.fullmatch(name[len(path.stem) + 1 :])
-    except (OSError, *_DAMAGED):
-        return None
-    return path.with_name(name) if own else None
-
-
 # -- reading -----------------------------------------------------------------------------------
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        body = json.loads(path.read_bytes())
-    except OSError as problem:
-        raise PolicyError(f"{path}: cannot be read ({problem.strerror}).") from None
-    except (ValueError, RecursionError, MemoryError):
-        raise PolicyError(f"{path}: this is not a policy: it is not JSON.") from None
-    if not isinstance(body, dict) or "schema" not in body:
-        raise PolicyError(f"{path}: this is not a policy: it is no JSON object with a schema.")
-    if body["schema"] != SCHEMA:
-        raise PolicyError(
-            f'{path}: the schema is {body["schema"]!r}; this version reads "{SCHEMA}".'
-        )
-    return body
-
-
 def _built(path: Path, body: dict[str, Any]) -> LinearSoftmax:
-    arrays = _numbers(path, body["numbers"])
+    arrays = read_numbers(path, body["numbers"], WHAT)
     actions = body["actions"]
     if actions is not None:
         if not isinstance(actions, list):
@@ -224,54 +154,3 @@ def _map(part: str, arrays: dict[str, Floats], gammas: dict[str, Any]) -> Featur
     ):  # fmt: skip
         raise ValueError(f"{part} centres, their root and gamma do not fit together")
     return FeatureMap(shift, scale, centres, root, float(gamma))
-
-
-def _numbers(path: Path, facts: dict[str, Any]) -> dict[str, Floats]:
-    """The arrays, if the file beside is what was written."""
-    name = facts["file"]
-    if Path(name).name != name or "\\" in name or not name.endswith(".npy"):
-        raise PolicyError(f"{path}: {name!r} is not the name of a file beside it.")
-    beside = path.with_name(name)
-    try:
-        raw = beside.read_bytes()
-    except OSError as problem:
-        raise PolicyError(
-            f"{beside}: the numbers of {path.name} cannot be read ({problem.strerror}). A policy "
-            f"is two files: move and copy both."
-        ) from None
-    if hashlib.sha256(raw).hexdigest() != facts["sha256"]:
-        raise PolicyError(
-            f"{beside}: these are not the numbers that {path.name} was written with (their SHA-256 "
-            f"differs). Copy both files again, or learn again."
-        )
-    flat = _list_of_floats(raw)
-    if flat is None:
-        raise PolicyError(f"{beside}: it must be a NumPy file with one list of 64-bit floats.")
-    if not np.isfinite(flat).all():
-        raise PolicyError(f"{beside}: a number is not finite.")
-    found: dict[str, Floats] = {}
-    at = 0
-    for key, given in facts["shapes"].items():
-        if not all(type(side) is int and side >= 0 for side in given):
-            raise ValueError(f"the shape of {key!r} is {given}")
-        size = math.prod(given)
-        found[key] = flat[at : at + size].reshape(given)
-        at += size
-    if at != len(flat):
-        raise ValueError(f"the shapes ask for {at} numbers, and there are {len(flat)}")
-    return found
-
-
-def _list_of_floats(raw: bytes) -> Floats | None:
-    """What NumPy wrote, without its reader, which would make room for whatever a header says."""
-    stream = io.BytesIO(raw)
-    try:
-        if np.lib.format.read_magic(stream) != (1, 0):
-            return None
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    except Exception:  # a header is parsed as Python's, and can be wrong in as many ways
-        return None
-    start = stream.tell()
-    if dtype != np.dtype("<f8") or len(shape) != 1 or len(raw) - start != 8 * shape[0]:
-        return None
-    return np.frombuffer(raw, dtype="<f8", offset=start).astype(np.float64)
