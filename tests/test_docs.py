@@ -87,8 +87,8 @@ def test_every_exported_name_is_in_the_docs(name):
     assert any(word.search(read(page)) for page in DOCS)
 
 
-@pytest.mark.parametrize("name", op.learning.__all__)
-def test_every_name_of_learning_is_in_the_docs(name):
+@pytest.mark.parametrize("name", [*op.learning.__all__, *op.ranking.__all__])
+def test_every_name_of_a_part_is_in_the_docs(name):
     word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
     assert any(word.search(read(page)) for page in DOCS)
 

@@ -21,7 +21,7 @@ EXPORTED = [
     "SNIPS", "SWITCH", "SWITCHDR", "Softmax", "Tabular", "Uniform", "__version__", "errors",
     "estimators", "evaluate", "parse", "policies", "simulate_bandit", "sweep", "testing",
     "theory", "LogScan", "datasets", "formats", "read_log", "read_truth", "simulate_synthetic",
-    "learning",
+    "learning", "ranking",
 ]  # fmt: skip
 
 HEAVY = ["sklearn", "numba", "duckdb", "scipy", "torch", "pyspark", "pandas", "matplotlib"]

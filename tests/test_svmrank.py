@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -300,8 +299,7 @@ def test_a_log_gives_its_features_and_its_estimators_weights(monkeypatch):
         asked.append(estimator)
         return log.weights
 
-    family = SimpleNamespace(document_weights=document_weights)
-    monkeypatch.setitem(sys.modules, "offpolicy.ranking.family", family)
+    monkeypatch.setattr("offpolicy.ranking.svmrank.document_weights", document_weights)
     log = SimpleNamespace(X=X, offsets=offsets, weights=weights)
     found = PropensitySVMRank(estimator="CIPS(M=5)").fit(log)
     assert_allclose(found.coef_, PropensitySVMRank().fit_weights(X, offsets, weights).coef_)

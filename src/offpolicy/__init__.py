@@ -66,7 +66,7 @@ _HOME = {
 }
 _MODULES = (
     "betting", "bootstrap", "datasets", "errors", "estimators", "formats", "intervals", "learning",
-    "policies", "testing", "theory",
+    "policies", "ranking", "testing", "theory",
 )  # fmt: skip
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         intervals,
         learning,
         policies,
+        ranking,
         testing,
         theory,
     )

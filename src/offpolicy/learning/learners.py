@@ -82,7 +82,7 @@ class SoftmaxLearner:
     _: KW_ONLY
     features: str = "linear"
     centres: int = 1500
-    gamma: float = 1.5
+    gamma: float = 2.0
     l2: float | None = None
     model_l2: float | None = None
     penalty: float = 0.0

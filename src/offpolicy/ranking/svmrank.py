@@ -19,7 +19,9 @@ from offpolicy.learning.written import (
     read_numbers,
     write_both,
 )
+from offpolicy.ranking.family import document_weights
 from offpolicy.ranking.problems import Problem, as_features, as_offsets, prepare
+from offpolicy.ranking.ranks import ranks
 from offpolicy.ranking.solving import Solution, solve
 from offpolicy.results import json_safe
 from offpolicy.softmax import Ints
@@ -163,12 +165,7 @@ class PropensitySVMRank:
         bounds = as_offsets(offsets)
         if bounds[-1] != len(scores):
             raise LogError(f"offsets end at {bounds[-1]}, but X has {len(scores)} rows.")
-        sizes = np.diff(bounds)
-        impression = np.repeat(np.arange(len(sizes)), sizes)
-        found = np.empty(len(scores), dtype=np.int64)
-        order = np.lexsort((-scores, impression))
-        found[order] = np.arange(1, len(scores) + 1) - bounds[impression]
-        return found
+        return ranks(scores, bounds)
 
     def save(self, path: str | Path) -> None:
         """Write the ranker to a JSON file, and its weights to a NumPy file beside it."""
@@ -239,10 +236,6 @@ class PropensitySVMRank:
         self.n_iter_ = int(facts["n_iter_"])
 
     def _arrays(self, log: Any) -> tuple[Any, Any, Floats]:
-        from offpolicy.ranking.family import (  # type: ignore[import-not-found,unused-ignore]
-            document_weights,
-        )
-
         if log.X is None:
             raise LogError("The log has no features (X): there is nothing to score documents by.")
         return log.X, log.offsets, document_weights(log, self.estimator)
