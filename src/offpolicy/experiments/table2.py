@@ -113,13 +113,14 @@ def to_markdown(found: Sequence[Learned]) -> str:
         f"|---|{'---|' * len(sets)}",
     ]
     paper = [one for one in found if one.recipe == "paper"]
-    for k, name in enumerate(ESTIMATORS):
+    recipes = {one.recipe for one in found}
+    for k, name in enumerate(ESTIMATORS if "paper" in recipes else ()):
         cells = []
         for data in sets:
             beside = f" ({PAPER[data][k]:.4f})" if data in PAPER else ""
             cells.append(f"{_mean(errors_of(paper, name, data=data))}{beside}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    for name in OURS:
+    for name in OURS if "ours" in recipes else ():
         cells = [_mean(errors_of(found, name, data=data)) for data in sets]
         lines.append(f"| *ours: {name}* | {' | '.join(cells)} |")
     logger = [
