@@ -24,7 +24,10 @@ def test_the_best_is_the_one_with_the_highest_score(rule):
     assert search.params_["l2"] == 1e-7  # 10 leaves the policy uniform
     assert (search.predict(X) == y).mean() > 0.7
     assert search.predict_proba(X) == pytest.approx(
-        SoftmaxLearner(max_iter=50).set_params(**best.params).fit(log).predict_proba(X)
+        SoftmaxLearner(max_iter=50, start="zero")
+        .set_params(**best.params)
+        .fit(log)
+        .predict_proba(X)
     )
 
 
