@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _NUMBERS = (
     ("--centres", click.IntRange(min=1), "kernel: how many contexts it is centred on"),
     ("--gamma", click.FloatRange(min=0.0, min_open=True), "kernel: how narrow it is"),
-    ("--l2", click.FloatRange(min=0.0), "penalty on the policy's squared weights"),
-    ("--model-l2", click.FloatRange(min=0.0), "and on those of the reward model"),
+    ("--l2", click.FloatRange(min=0.0), "penalty on leaving the start at the model, or 0"),
+    ("--model-l2", click.FloatRange(min=0.0), "on the reward model's weights; chosen if not given"),
     ("--penalty", click.FloatRange(min=0.0), "standard errors taken off the objective (POEM)"),
     ("--baseline", float, "taken off every reward in the objective (BanditNet)"),
     ("--max-iter", click.IntRange(min=1), "steps of the search, at most"),
