@@ -158,6 +158,12 @@ class DenseRisk(Risk):
                 kept = np.where(logging == 0.0, 0.0, M * logging)
             self.kept[:, : len(action)] = kept
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether observed rewards count in proportion to min(c, M), or to c, and no more."""
+        plain = self.member.name in ("DM", "IPS", "CIPS", "DR", "SB", "CAB", "CAB-DR")
+        return plain and self.penalty == 0.0 and bool((self.observed.propensity > 0.0).all())
+
     def _chosen(self, pi: Singles) -> Floats:
         return np.asarray(pi[self.place], dtype=np.float64)
 
@@ -169,10 +175,10 @@ class DenseRisk(Risk):
             left = np.maximum(pi - self.kept, np.float32(0.0))
             return _summed(left, self.delta_hat)
         found = _summed(pi, self.delta_hat)
-        found[:n] *= self._constant()
+        found[:n] *= self.constant()
         return found
 
-    def _constant(self) -> float:
+    def constant(self) -> float:
         """The imputed share of π, where it is the same for all."""
         share = self.member.imputes
         if share is None:
@@ -188,7 +194,7 @@ class DenseRisk(Risk):
             gradient *= per_decision.astype(np.float32)
         else:
             scale = per_decision.copy()
-            scale[: len(self.observed.reward)] *= self._constant()
+            scale[: len(self.observed.reward)] *= self.constant()
             gradient = self.delta_hat * scale.astype(np.float32)
         gradient[self.place] += per_chosen
         return gradient

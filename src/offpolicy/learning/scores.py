@@ -16,7 +16,7 @@ from offpolicy.softmax import Ints, decision_of_candidate, row_sums
 from offpolicy.weights import Floats
 
 _AT_ONCE = 65_536
-_LOWEST = np.float32(-50.0)
+LOWEST = np.float32(-50.0)
 """Of scores less the best: below it single numbers are denormal, with which sums are very slow."""
 
 
@@ -51,7 +51,7 @@ class Dense:
         """(K, n)."""
         scores = w.reshape(self.actions, -1).astype(np.float32) @ self.transposed
         scores -= scores.max(axis=0)
-        np.maximum(scores, _LOWEST, out=scores)
+        np.maximum(scores, LOWEST, out=scores)
         np.exp(scores, out=scores)
         scores *= np.float32(1.0) / scores.sum(axis=0)
         return scores

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +19,7 @@ from offpolicy.learning.minimising import minimise
 from offpolicy.learning.naming import context_columns
 from offpolicy.learning.policy import LinearSoftmax
 from offpolicy.learning.preparing import Scale, Views
-from offpolicy.learning.risks import Risk
+from offpolicy.learning.risks import DenseRisk, Risk
 from offpolicy.learning.scores import Dense, Scores
 from offpolicy.log import BanditLog
 from offpolicy.softmax import Ints
@@ -47,6 +49,8 @@ _OF_THE_MODELS = 0.02
 """The policy's penalty for leaving the model, by the model's own penalty."""
 _PLAIN_L2 = 5e-8
 """The policy's penalty where it does not begin at the model."""
+_LARGE = 16_384
+"""So many probabilities are worth a compiled loop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,13 +130,32 @@ class Task:
         return replace(self, risk=risk, l2=_penalties(self.views, self.log, l2))
 
     def loss(self, w: Floats) -> tuple[float, Floats]:
-        pi = self.scores.probabilities(w)
-        value, per_pi = self.risk(pi)
+        value, slope = self._gain(w)
         away = w if self.model_start is None else w - self.model_start
         gradient = self.l2 * away
         penalty = 0.5 * float(gradient @ away)
-        gradient -= self.scores.back(pi, per_pi)
+        gradient -= slope
         return penalty - value, gradient
+
+    @cached_property
+    def _gain(self) -> Callable[[Floats], tuple[float, Floats]]:
+        """The objective and its gradient in the weights: fused, if it is large enough to pay."""
+        scores, risk = self.scores, self.risk
+        if (
+            isinstance(scores, Dense)
+            and isinstance(risk, DenseRisk)
+            and scores.actions * len(scores.phi) >= _LARGE
+            and risk.is_plain
+        ):
+            from offpolicy.learning.fused import Fused
+
+            return Fused(scores, risk)
+        return self._gain_in_steps
+
+    def _gain_in_steps(self, w: Floats) -> tuple[float, Floats]:
+        pi = self.scores.probabilities(w)
+        value, per_pi = self.risk(pi)
+        return value, self.scores.back(pi, per_pi)
 
     def random_start(self, rng: np.random.Generator) -> Floats:
         """Weights whose scores scatter by about ½, whatever the scale of the features."""
