@@ -145,3 +145,36 @@ def test_other_starts_are_drawn_to_the_uniform_policy(start):
     pi = learner.predict_proba(X)
     # the last feature, which is 1, is not penalised
     assert float(np.ptp(pi, axis=0).max()) < 1e-3
+
+
+# -- features of a kernel, some of which hardly move ---------------------------------------------
+
+
+def test_units_do_not_move_the_minimum_and_save_steps(monkeypatch):
+    """A model of features whose deviations fall from 1 to 0.001, as those of a kernel do."""
+    from offpolicy.learning import rewards
+
+    rng = np.random.default_rng(0)
+    n, d, K = 1500, 20, 3
+    phi = np.hstack([rng.normal(size=(n, d)) * np.geomspace(1, 1e-3, d), np.ones((n, 1))])
+    chance = 1.0 / (1.0 + np.exp(-phi[:, :d] @ np.geomspace(1, 300, d)))
+    reward = (rng.random(n) < chance).astype(float)
+    action = rng.integers(0, K, n)
+    seen = Evidence.of(phi.astype(np.float32), action, reward, np.ones(n), K)
+    steps = []
+    plain = rewards.minimise
+    monkeypatch.setattr(
+        rewards, "minimise", lambda *a, **k: (steps.append((m := plain(*a, **k)).steps), m)[1]
+    )
+    even, uneven = (
+        fit(seen, None, l2=1e-7, most_steps=5000, tolerance=1e-12, even=even)
+        for even in (True, False)
+    )
+    assert steps[1] < 0.3 * steps[0]
+    assert phi @ uneven.T == pytest.approx(phi @ even.T, abs=0.02)
+
+
+def test_a_kernel_s_features_are_uneven():
+    log, _, _ = classes(1, n=100)
+    assert task_of(log).views.is_even
+    assert not task_of(log, features="kernel", centres=20).views.is_even

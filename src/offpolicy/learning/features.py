@@ -82,6 +82,11 @@ class FeatureMap:
         return len(self.shift)
 
     @property
+    def is_even(self) -> bool:
+        """Whether features move about as much as each other; a kernel's do not."""
+        return self.root is None
+
+    @property
     def width(self) -> int:
         """How many features there are."""
         return 1 + (self.inputs if self.root is None else self.root.shape[1])
@@ -97,6 +102,13 @@ class FeatureMap:
                 z = _kernel(z, self.centres, self.gamma) @ self.root
             out[part, :-1] = z
         return out
+
+
+def even_units(phi: Singles, curvature: float, l2: float | Floats) -> Floats:
+    """Of the weights of each feature: in them a loss is about as curved along every one, if it is
+    ``curvature`` along a feature of mean square 1, and has the penalty ``l2``."""
+    square = np.einsum("nd,nd->d", phi, phi, dtype=np.float64) / len(phi)
+    return np.asarray(1.0 / np.sqrt(curvature * square + l2))
 
 
 def _kernel(x: Floats, z: Floats, gamma: float) -> Floats:

@@ -81,6 +81,11 @@ class Views:
             features = candidate_map(flat)[:, :-1]
         return cls(mapped, phi, candidate_map, features)
 
+    @property
+    def is_even(self) -> bool:
+        """Whether all features move about as much as each other."""
+        return all(one.is_even for one in (self.map, self.candidate_map) if one is not None)
+
     def on(self, log: BanditLog) -> Views:
         """The same maps of another log, or of another part of it."""
         phi = features = None
@@ -242,7 +247,10 @@ def fit_model(
 
     def fitted(seen: Evidence, l2: float, start: Floats | None, tolerance: float) -> Floats:
         known = rewards.as_at_random(seen, base) if extra is None and K > 1 else extra
-        return rewards.fit(seen, known, l2=l2 * square, base=base, start=start, tolerance=tolerance)
+        return rewards.fit(
+            seen, known, l2=l2 * square, base=base, start=start, tolerance=tolerance,
+            even=views.is_even,
+        )  # fmt: skip
 
     inside = [fold == k for k in range(folds)]
     if any(mine.all() for mine in inside):

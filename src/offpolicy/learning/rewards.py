@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offpolicy.learning.features import Singles
+from offpolicy.learning.features import Singles, even_units
 from offpolicy.learning.minimising import minimise
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
@@ -84,8 +84,12 @@ def fit(
     start: Floats | None = None,
     most_steps: int = 200,
     tolerance: float = 1e-8,
+    even: bool = True,
 ) -> Floats:
-    """The weights (K, d); ``l2`` is per row, on all features but the last, which is 1."""
+    """The weights (K, d); ``l2`` is per row, on all features but the last, which is 1.
+
+    Unless the features are ``even``, the search allows for how much each of them moves.
+    """
     K, d = len(evidence.bounds) - 1, evidence.phi.shape[1]
     total = float(evidence.weight.sum()) + (0.0 if known is None else known.weight * len(known.phi))
 
@@ -108,15 +112,23 @@ def fit(
         return sum_ / total + 0.5 * l2 * float((W[:, :-1] ** 2).sum()), gradient.reshape(-1)
 
     first = np.zeros(K * d) if start is None else start.reshape(-1)
-    found = minimise(loss, first, most_steps=most_steps, tolerance=tolerance)
+    units = None
+    if not even:
+        usual = _usual(base)
+        units = np.tile(even_units(evidence.phi, usual * (1.0 - usual) / K, l2), K)
+    found = minimise(loss, first, most_steps=most_steps, tolerance=tolerance, units=units)
     return found.w.reshape(K, d)
 
 
 def as_at_random(evidence: Evidence, base: float) -> Known:
     """What to take for known where nothing is: every context once, its actions a K-th each."""
     K = len(evidence.bounds) - 1
-    usual = np.float32(1.0 / (1.0 + np.exp(-base)))
-    return Known(evidence.phi, np.full((1, 1), usual, dtype=np.float32), 1.0 / K)
+    return Known(evidence.phi, np.full((1, 1), _usual(base), dtype=np.float32), 1.0 / K)
+
+
+def _usual(base: float) -> float:
+    """What a random action earns."""
+    return float(1.0 / (1.0 + np.exp(-base)))
 
 
 def _likelihood(score: Singles, reward: Singles) -> tuple[Singles, Singles]:
