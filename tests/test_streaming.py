@@ -64,6 +64,17 @@ def test_all_decisions_teach_more_than_some(small, file):
     assert "sample of 496" in SoftmaxLearner(passes=0).fit(scan_of(path)).report_.message
 
 
+def test_kernels_are_learned_from_files_too(small, file):
+    path, log, _, _ = file
+    _, X, y = classes(5, n=20_000)
+    how = {"features": "kernel", "centres": 60}
+    memory = right(SoftmaxLearner(**how).fit(log), X, y)
+    sample = right(SoftmaxLearner(**how, passes=0).fit(scan_of(path)), X, y)
+    streamed = right(SoftmaxLearner(**how, passes=4).fit(scan_of(path)), X, y)
+    assert streamed > sample
+    assert streamed == pytest.approx(memory, abs=0.01)
+
+
 def test_threads_change_nothing(small, file):
     path = file[0]
     a, b = (SoftmaxLearner(passes=1).fit(scan_of(path, threads=k)).policy_ for k in (1, 2))
