@@ -18,7 +18,8 @@ from offpolicy.ranking import (
     simulate_clicks,
     true_value,
 )
-from offpolicy.ranking.selection import RULES, cips90, default_grid
+from offpolicy.ranking.metrics import as_metric
+from offpolicy.ranking.selection import RULES, default_grid
 
 GRID = {"estimator": ["IPS", "CAB(M=2)"], "loss": [1e-4, 50.0]}
 
@@ -35,27 +36,29 @@ def clicked(seed=0, n=150, sweeps=1.0, model=True):
     return log.replace(prediction=1.0 / (1.0 + np.exp(-log.X[:, 0]))) if model else log
 
 
-def slow_cips90(log, scores):
+def slow(log, scores, rule="cips90"):
     """Average rank by the formula, document by document."""
     M = np.quantile([1.0 / p for p, c in zip(log.propensity, log.click, strict=True) if c], 0.9)
     top = bottom = 0.0
     for start, stop in pairwise(log.offsets):
         for j in range(start, stop):
             above = [k for k in range(start, stop) if (-scores[k], k) < (-scores[j], j)]
-            weight = min(1.0 / log.propensity[j], M) * log.click[j] if log.click[j] else 0.0
+            weight = min(1.0 / log.propensity[j], M) if log.click[j] else 0.0
+            if rule == "cab90":
+                weight += max(1.0 - M * log.propensity[j], 0.0) * log.prediction[j]
             top += weight * (1 + len(above))
             bottom += weight
     return top / bottom
 
 
-def test_the_papers_rule_is_its_formula():
+@pytest.mark.parametrize("rule", ["cips90", "cab90"])
+def test_rules_are_their_formulas(rule):
     log = clicked(1, sweeps=2.0)
     scores = np.round(log.X[:, 0], 1)  # with ties
-    metric = evaluate(log, scores, ["IPS"]).metric
-    assert metric == "average rank"
-    from offpolicy.ranking.metrics import as_metric
-
-    assert cips90(log, scores, as_metric(metric)) == pytest.approx(slow_cips90(log, scores))
+    metric = as_metric("average rank")
+    assert RULES[rule](log, scores, metric) == pytest.approx(slow(log, scores, rule))
+    without = log.replace(prediction=None)
+    assert RULES[rule](without, scores, metric) == pytest.approx(slow(log, scores, "cips90"))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -69,8 +72,8 @@ def test_every_candidate_is_as_if_fitted_alone(rule):
     expected = []
     for candidate in search.candidates_:
         alone = learner.copy(**candidate.params).fit(log)
-        if rule == "cips90":
-            expected.append(slow_cips90(other, alone.decision_function(other.X)))
+        if rule != "headline":
+            expected.append(slow(other, alone.decision_function(other.X), rule))
         else:
             expected.append(evaluate(other, alone, ["IPS"]).headline.value)
     scores = [one.score for one in search.candidates_]
@@ -99,7 +102,7 @@ def test_without_validation_log_each_query_is_scored_by_a_ranker_of_others():
             alone.fit(log.take(fold != k))
             own = (fold == k)[log.impression]
             scores[own] = alone.decision_function(log.X[own])
-        assert candidate.score == pytest.approx(slow_cips90(log, scores), rel=1e-3)
+        assert candidate.score == pytest.approx(slow(log, scores), rel=1e-3)
     whole = PropensitySVMRank(tol=1e-7).set_params(**search.params_).fit(log)
     assert search.best_.coef_ == pytest.approx(whole.coef_)
     assert search.rank(log.X, log.offsets).tolist() == whole.rank(log.X, log.offsets).tolist()

@@ -8,10 +8,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from offpolicy.errors import LogError, MissingColumnError, ParameterError, SupportError
-from offpolicy.estimators import CIPS
+from offpolicy.estimators import CAB, CIPS
 from offpolicy.learning.selection import Candidate, checked_combinations
 from offpolicy.ranking.choosing import parameter_grid
 from offpolicy.ranking.contributions import value_of
@@ -29,29 +29,48 @@ LOSSES = (1.0, 10.0, 100.0, 1000.0)
 MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
 
+def cab90(log: RankingLog, ranker: Any, metric: Metric) -> float:
+    """`cips90` with what its clipping loses given back by the log's model: CAB with the same M.
+
+    All candidates are judged by the same weights, so that what these are off by is much the same
+    for all, and so is the noise. Without a model it is `cips90`.
+    """
+    M = _M90(log)
+    member = CIPS(M) if log.prediction is None else CAB(M)
+    return _value(log, ranker, metric, blended(log, member, log.prediction))
+
+
 def cips90(log: RankingLog, ranker: Any, metric: Metric) -> float:
     """The paper's rule: CIPS, M being the 90% quantile of 1/p over clicks. No model has a say."""
-    p = _propensities(log)
-    clicked = log.click > 0.0
-    if not clicked.any():
-        raise SupportError("The validation log has no clicks: it cannot tell which is best.")
-    M = float(np.quantile(1.0 / p[clicked], 0.9))
-    lam = metric.weight(ranks_of(ranker, log))
-    return value_of(log, metric, lam, blended(log, CIPS(M), None)).value
+    return _value(log, ranker, metric, blended(log, CIPS(_M90(log)), None))
 
 
 def headline(log: RankingLog, ranker: Any, metric: Metric) -> float:
-    """The estimate that `evaluate` puts first: CAB around a recalibrated model."""
-    _propensities(log)
-    if not log.click.any():
-        raise SupportError("The validation log has no clicks: it cannot tell which is best.")
+    """The estimate that `evaluate` puts first: M, and the model, are then each candidate's own."""
+    _clicked(log)
     return evaluate(log, ranker, ["IPS"], metric).headline.value
 
 
 RULES: dict[str, Callable[[RankingLog, Any, Metric], float]] = {
-    "headline": headline,
+    "cab90": cab90,
     "cips90": cips90,
+    "headline": headline,
 }
+
+
+def _value(log: RankingLog, ranker: Any, metric: Metric, c: Floats) -> float:
+    return value_of(log, metric, metric.weight(ranks_of(ranker, log)), c).value
+
+
+def _M90(log: RankingLog) -> float:
+    return float(np.quantile(1.0 / _propensities(log)[_clicked(log)], 0.9))
+
+
+def _clicked(log: RankingLog) -> NDArray[np.bool_]:
+    _propensities(log)
+    if not log.click.any():
+        raise SupportError("The validation log has no clicks: it cannot tell which is best.")
+    return log.click > 0.0
 
 
 @final
@@ -69,9 +88,10 @@ class RankerCV:
     grid : mapping of parameter to values, optional
         Without it, `default_grid`: M, or τ, if the learner's estimator leaves it out, and C, if
         the learner has none.
-    rule : "headline" or "cips90"
-        What is compared on the validation log: what `evaluate` puts first, or, as in the paper,
-        CIPS with M the 90% quantile of 1/p over clicks.
+    rule : "cab90", "cips90" or "headline"
+        What is compared on the validation log. "cips90" is the paper's: CIPS with M the 90%
+        quantile of 1/p over clicks. "cab90" is CAB with the same M, if the log has a prediction.
+        "headline" is what `evaluate` puts first.
     metric : str or Metric
         Of `evaluate`.
     folds : int
@@ -92,7 +112,7 @@ class RankerCV:
     learner: PropensitySVMRank | None = None
     grid: Mapping[str, Sequence[Any]] | None = None
     _: KW_ONLY
-    rule: str = "headline"
+    rule: str = "cab90"
     metric: str | Metric = "average rank"
     folds: int = 3
 

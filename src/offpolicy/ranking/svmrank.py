@@ -21,7 +21,8 @@ from offpolicy.learning.written import (
     write_both,
 )
 from offpolicy.ranking.family import document_weights
-from offpolicy.ranking.problems import Problem, as_features, as_offsets, prepare
+from offpolicy.ranking.log import as_offsets
+from offpolicy.ranking.problems import Problem, bounded_features, prepare
 from offpolicy.ranking.ranks import ranks
 from offpolicy.ranking.solving import Solution, solve
 from offpolicy.results import json_safe
@@ -97,7 +98,7 @@ class PropensitySVMRank(Parameters):
 
     def fit(self, log: Any) -> Self:
         """Learn from a `RankingLog` with features, weighing documents by ``estimator``."""
-        self._check()
+        self.check()
         return self.fit_weights(*self._arrays(log))
 
     def fit_weights(self, X: ArrayLike, offsets: ArrayLike, weights: ArrayLike) -> Self:
@@ -106,12 +107,12 @@ class PropensitySVMRank(Parameters):
         The documents of impression i are the rows offsets[i] : offsets[i + 1]. Impressions with
         the same documents, in the same order, cost no more than one.
         """
-        self._check()
+        self.check()
         return self._fit(prepare(X, offsets, weights, scale=self.scale))
 
     def path(self, log: Any, Cs: Iterable[float]) -> list[PropensitySVMRank]:
         """A fitted learner for every C, as `path_weights`, from a `RankingLog`."""
-        self._check()
+        self.check()
         return self.path_weights(*self._arrays(log), Cs)
 
     def path_weights(
@@ -119,7 +120,7 @@ class PropensitySVMRank(Parameters):
     ) -> list[PropensitySVMRank]:
         """A fitted learner for every C, each search starting where that of the next smaller C
         ended."""
-        self._check()
+        self.check()
         learners = [self.copy(C=C) for C in Cs]
         for learner in learners:
             if learner.C is None:
@@ -130,7 +131,7 @@ class PropensitySVMRank(Parameters):
     def decision_function(self, X: ArrayLike) -> Floats:
         """The score of every document: higher is better."""
         self._need_fitted()
-        features = as_features(X)
+        features = bounded_features(X)
         if features.shape[1] != self.n_features_in_:
             raise ParameterError(
                 f"X has {features.shape[1]} features; the ranker learned from "
@@ -166,7 +167,7 @@ class PropensitySVMRank(Parameters):
         body = read_body(path, SCHEMA, WHAT)
         with damage_named(path, WHAT):
             learner = cls().set_params(**body["parameters"])
-            learner._check()
+            learner.check()
             (coef,) = (read_numbers(path, body["numbers"], WHAT)[name] for name in ("coef",))
             if coef.ndim != 1 or not len(coef):
                 raise ValueError(f"the weights have shape {coef.shape}")
@@ -222,7 +223,8 @@ class PropensitySVMRank(Parameters):
             raise LogError("The log has no features (X): there is nothing to score documents by.")
         return log.X, log.offsets, document_weights(log, self.estimator)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise unless the parameters make sense."""
         if self.C is not None and not 0.0 < self.C < np.inf:
             raise ParameterError(f"C is {self.C}; it must be a number above 0.")
         if not 0.0 < self.loss < np.inf:
@@ -245,7 +247,7 @@ def fit_in_turn(
     """Fit learners that differ in C only, each search starting where that of the next smaller C
     ended."""
     for learner in learners:
-        learner._check()
+        learner.check()
     if not learners:
         return
     problem = prepare(X, offsets, weights, scale=learners[0].scale)
