@@ -183,6 +183,10 @@ def test_sweep_is_the_librarys_curve(folder):
     assert np.array(rows, dtype=float)[:, 1].tolist() == frame["value"].to_pylist()
     body = json.loads(run(*words, "-e", "SB", "--format", "json").stdout)
     assert body["tau"][-1] == 1.0
+    clipped = run("sweep", "log.parquet", "--ranker", "new", "-e", "CIPS", "--format", "json")
+    body = json.loads(clipped.stdout, parse_constant=pytest.fail)
+    assert body["value"][0] is None  # 0/0
+    assert body["M"][-1] == "inf"
 
 
 # -- propensities ----------------------------------------------------------------------------
@@ -342,6 +346,8 @@ def test_queries_held_out_are_not_learned_from(folder):
     whole = PropensitySVMRank(0.5, estimator="IPS").fit(RankingLog.read("log.parquet")).coef_
     assert (PropensitySVMRank.load("r.json").coef_ == whole).all()
     assert (first != whole).any()
+    alone = run("learn", "bare.parquet", "-o", "r.json", "-e", "DM").stdout
+    assert "this is the model's word alone" in alone
     assert "not converged" in run(*words, "--max-iter", "1", "--tol", "1e-8").stdout
 
 
@@ -382,6 +388,7 @@ def test_without_a_prediction_one_is_learned(folder, monkeypatch):
         (["one.csv", "-o", "r.json"], "one query only", 2),
         (["noclicks.csv", "-o", "r.json", "-e", "IPS", "--holdout", "0"], "without clicks", 1),
         (["noclicks.csv", "-o", "r.json", "--holdout", "0"], "no clicks", 1),
+        (["noclicks.csv", "-o", "r.json"], "not one click on the", 1),
         (["single.csv", "-o", "r.json", "-e", "IPS", "--holdout", "0"], "nothing to learn from", 1),
     ],
 )  # fmt: skip

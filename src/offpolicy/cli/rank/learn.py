@@ -118,7 +118,8 @@ def command(
     result = None
     if held is not None:
         judged = learn.modelled(rest, held) if needs_model else held
-        result = evaluate(judged, ranker, ["IPS"], asked, level=level)
+        plain = "DM" if held.propensity is None else "IPS"
+        result = evaluate(judged, ranker, [plain], asked, level=level)
     learned_from = rest
     if refit:
         ranker, candidates = learn(whole)
@@ -188,14 +189,20 @@ def _split(log: RankingLog, share: float, seed: int) -> tuple[RankingLog, Rankin
     """Without some of the queries, and these."""
     import numpy as np
 
-    from offpolicy.errors import ParameterError
+    from offpolicy.errors import ParameterError, SupportError
 
     queries = int(log.cluster.max()) + 1
     if queries < 2:
         raise ParameterError("There is one query only: nothing can be held out. Say --holdout 0.")
     order = np.random.default_rng([seed, 4]).permutation(queries)
     held = (order < min(max(round(share * queries), 1), queries - 1))[log.cluster]
-    return log.take(~held), log.take(held)
+    rest, other = log.take(~held), log.take(held)
+    if log.propensity is not None and not other.click.any():
+        raise SupportError(
+            f"There is not one click on the {len(other):,} impressions held out to evaluate the "
+            f"ranker on. Hold out more (--holdout), or nothing (--holdout 0)."
+        )
+    return rest, other
 
 
 @dataclass(frozen=True)

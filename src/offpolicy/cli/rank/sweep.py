@@ -38,6 +38,7 @@ def command(
     or LETOR text, with --clicks. Prints the curve at its breakpoints, at most 1001 of them.
     """
     import json
+    import math
 
     from offpolicy.ranking import sweep
     from offpolicy.results import json_safe
@@ -46,4 +47,12 @@ def command(
     need_propensities(found.log)
     ((_, asked),) = rankers_of((ranker,), found).items()
     frame = sweep(found.log, asked, estimator, metric, level=level).to_frame(1001)
-    click.echo(json.dumps(json_safe(frame.to_pydict())) if style == "json" else as_tsv(frame))
+    if style == "tsv":
+        click.echo(as_tsv(frame))
+        return
+    # A ratio by nothing, as at M = 0 without a model, is no number.
+    known = {
+        name: [None if math.isnan(x) else x for x in cells]
+        for name, cells in frame.to_pydict().items()
+    }
+    click.echo(json.dumps(json_safe(known), allow_nan=False))
