@@ -264,8 +264,8 @@ def test_mistakes_with_propensities_are_told(two, capsys):
     assert "none.json" in told(capsys, *asked, "--propensities", "none.json")
     wrong = {
         "rank,p\n1,1\n": 'no column "propensity"',
-        "rank,propensity\n1,1\n1,0.5\n": "p.csv, line 3: rank 1",
-        "rank,propensity\n1,1\n2,0\n": "p.csv, line 3: rank 2, propensity 0",
+        "rank,propensity\n1,1\n1,0.5\n": "p.csv, propensity, line 3: 0.5 for rank 1",
+        "rank,propensity\n1,1\n2,0\n": "p.csv, propensity, line 3: 0.0 for rank 2",
     }
     for text, says in wrong.items():
         Path("p.csv").write_text(text)
@@ -456,6 +456,14 @@ def test_queries_without_clicks_and_of_one_document_are_fine(folder):
     shown = run("evaluate", "small.csv", "--ranker", "new").stdout
     log = RankingLog.read("small.csv")
     assert shown == f"new: {evaluate(log, [2, 3, 1, 1, 5])}\n"
+
+
+def test_queries_that_come_back_are_told_where(folder, capsys):
+    """Without impressions, every query is one."""
+    rows = [line.split(",", 1)[1] for line in SMALL.splitlines()]
+    Path("qids.csv").write_text("\n".join([*rows[:4], rows[2], rows[5]]).replace("query", "qid"))
+    text = told(capsys, "evaluate", "qids.csv", "--ranker", "new")
+    assert "qids.csv, qid, line 5: 'shoes' comes back after rows of another; it began at" in text
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,18 @@ def test_every_candidate_is_as_if_fitted_alone(rule):
     assert search.best_.coef_ == pytest.approx(alone.coef_, rel=1e-3, abs=1e-4)
 
 
+@pytest.mark.parametrize("rule", ["cips90", "cab90"])
+def test_sum_and_average_of_ranks_choose_alike(rule):
+    log, other = clicked(2), clicked(3)
+    searches = [
+        RankerCV(grid=GRID, rule=rule, metric=metric).fit(log, validation=other)
+        for metric in ("average rank", "sum of ranks")
+    ]
+    orders = [np.argsort([one.score for one in search.candidates_]) for search in searches]
+    assert orders[0].tolist() == orders[1].tolist()
+    assert searches[0].params_ == searches[1].params_
+
+
 def test_higher_is_better_where_it_is():
     log = clicked(4)
     search = RankerCV(grid={"estimator": ["CAB(M=2)"], "loss": [1e-4, 50.0]}, metric="dcg")

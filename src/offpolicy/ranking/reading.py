@@ -144,7 +144,7 @@ def read_with(
 
     file = Path(path if clicks is None else clicks)
     table = read_table(file)
-    source = _source(file, len(table))
+    source = source_of(file, len(table))
     if clicks is None:
         log, at = from_frame(table, columns, source), None
     else:
@@ -253,7 +253,7 @@ def to_parquet(log: RankingLog, path: str | Path) -> None:
 # -- parts -----------------------------------------------------------------------------------
 
 
-def _source(path: Path, rows: int) -> str:
+def source_of(path: Path, rows: int) -> str:
     """The file's name; in text whose rows are its lines, rows are named by their lines."""
     from offpolicy.engines.text import kind_of
     from offpolicy.formats.lines import numbered

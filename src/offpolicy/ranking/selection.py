@@ -41,7 +41,10 @@ def cab90(log: RankingLog, ranker: Any, metric: Metric) -> float:
 
 
 def cips90(log: RankingLog, ranker: Any, metric: Metric) -> float:
-    """The paper's rule: CIPS, M being the 90% quantile of 1/p over clicks. No model has a say."""
+    """The paper's rule: CIPS, M being the 90% quantile of 1/p over clicks. No model has a say.
+
+    Sum and average of ranks put candidates in the same order, since all have the same weights.
+    """
     return _value(log, ranker, metric, blended(log, CIPS(_M90(log)), None))
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import format_option, level_option
+from offpolicy.cli.options import check_writable, format_option, level_option
 from offpolicy.cli.rank.options import (
-    check_writable,
     log_options,
     metric_option,
     need_propensities,
@@ -97,7 +96,7 @@ def command(
     from offpolicy.ranking.family import for_rankings
     from offpolicy.ranking.metrics import as_metric
 
-    check_writable(out, (".json",))
+    check_writable(out, ".json")
     if refit and not holdout:
         raise click.UsageError("--refit is for a ranker that was learned without the --holdout.")
     if C is not None and loss is not None:
@@ -152,8 +151,11 @@ class _Learner:
         from offpolicy.ranking.selection import default_grid
 
         if self.needs_model:
-            if sys.stderr.isatty():
-                click.echo("Learning a model of relevance from clicks.", err=True)
+            click.echo(
+                "Learning a model of relevance from clicks, which takes a while; a --prediction "
+                "would spare it.",
+                err=True,
+            )
             log = RelevanceModel().cross_fit(log)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it

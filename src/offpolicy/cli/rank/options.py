@@ -147,20 +147,22 @@ def curve_of_table(file: Path) -> Propensities:
     from offpolicy.engines.memory import read_table
     from offpolicy.errors import PropensityError
     from offpolicy.ranking import Propensities
-    from offpolicy.validation import as_integers, as_vector
+    from offpolicy.ranking.reading import source_of
+    from offpolicy.validation import as_integers, as_vector, where
 
     table = read_table(file)
+    source = source_of(file, len(table))
     for name in ("rank", "propensity"):
         if name not in table.column_names:
-            raise missing_column(table.column_names, name, name, str(file))
+            raise missing_column(table.column_names, name, name, source)
     values = as_vector(table["propensity"].to_pylist(), "propensity", PropensityError)
-    rank = as_integers(table["rank"].to_numpy(), "rank", str(file))
+    rank = as_integers(table["rank"].to_numpy(), "rank", source)
     for row, (k, p) in enumerate(zip(rank.tolist(), values.tolist(), strict=True)):
         # Estimates may exceed 1 by noise; what a log is filled with never does.
         if k < 1 or not (p > 0.0 or np.isnan(p)) or np.isinf(p) or k in rank[:row]:
             raise PropensityError(
-                f"{file}, line {row + 2}: rank {k}, propensity {p}. There must be one row for a "
-                f"rank, from 1 on, with a propensity above 0."
+                f"{where(source, 'propensity', row)}: {p} for rank {k}. There must be one row for "
+                f"a rank, from 1 on, with a propensity above 0."
             )
     curve = np.full(int(rank.max(initial=0)), np.nan)
     curve[rank - 1] = np.minimum(values, 1.0)
@@ -211,11 +213,3 @@ def rankers_of(names: Sequence[str], found: Read) -> dict[str, Any]:
 def columns_among(names: Sequence[str]) -> list[str]:
     """Those that are no files."""
     return [name for name in names if not is_file(name)]
-
-
-def check_writable(out: str, suffixes: Sequence[str]) -> None:
-    """Refuse a name that could not be written, before any work is done."""
-    if Path(out).suffix.lower() not in suffixes:
-        raise click.UsageError(f'FILE is "{out}"; it must end in {" or ".join(suffixes)}.')
-    if not Path(out).parent.is_dir():
-        raise click.UsageError(f"There is no folder {Path(out).parent}.")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, format_option
-from offpolicy.cli.rank.options import Read, check_writable, log_options, read
+from offpolicy.cli.options import as_tsv, check_writable, format_option
+from offpolicy.cli.rank.options import Read, log_options, read
 
 if TYPE_CHECKING:
     from offpolicy.softmax import Ints
@@ -67,7 +67,7 @@ def command(
     from offpolicy.ranking import estimate_propensities
 
     if out is not None:
-        check_writable(out, (".json", ".csv"))
+        check_writable(out, ".json", ".csv")
         if method == "contextual" and Path(out).suffix.lower() == ".csv":
             raise click.UsageError("Propensities by context are more than one curve: write .json.")
     if given["propensity"] is None:
