@@ -56,6 +56,8 @@ def test_import_is_light():
         ["--help"],
         ["evaluate", "--help"],
         ["learn", "--help"],
+        ["rank", "--help"],
+        ["rank", "learn", "--help"],
         ["simulate", "synthetic", "--help"],
         ["datasets", "fetch", "--help"],
         ["--version"],

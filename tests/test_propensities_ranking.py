@@ -691,3 +691,25 @@ def test_as_text_it_is_an_aligned_table():
     assert len({len(line) for line in lines[: TOP + 1]}) == 1
     assert lines[TOP + 1].startswith("Converged after ")
     assert repr(found) == "Propensities(em, 6 ranks)"
+
+
+# -- curves from elsewhere -----------------------------------------------------------------------
+
+
+def test_a_known_curve_is_used_as_it_is():
+    log = RankingLog.from_arrays(
+        offsets=[0, 3], rank=[2, 1, 0], click=[1, 0, 0], query=["q"], document=["a", "b", "c"]
+    )
+    assert Propensities.known([1.0, 0.3]).of(log).tolist() == [0.3, 1.0, 0.0]
+    assert Propensities.power(2.0, 3).propensity.tolist() == [1.0, 1 / 4, 1 / 9]
+    assert Propensities.power(0.0, 2).filled(log).propensity.tolist() == [1.0, 1.0, 0.0]
+    curve = Propensities.known([1.0, 0.3])
+    assert curve.interval().tolist() == [[1.0, 1.0], [0.3, 0.3]]
+    assert curve.to_frame()["rank"].to_pylist() == [1, 2]
+    with pytest.raises(SupportError, match=r"rank 2, whose .* no number for them"):
+        Propensities.known([1.0, np.nan]).of(log)
+    for wrong in ([1.0, 0.0], [1.5], [-0.1]):
+        with pytest.raises(ParameterError, match=r"The propensity of rank \d is"):
+            Propensities.known(wrong)
+    with pytest.raises(ParameterError, match="eta is -1"):
+        Propensities.power(-1.0, 3)

@@ -72,7 +72,7 @@ BAD = [
     ({"relevance": [0, 1, 2, 0, 1, 1]}, "relevance, row 2 .*Turn grades into 0 and 1"),
     ({"X": np.full((6, 2), np.nan)}, r"feature 1, row 0 .*: nan \(6 of 6 documents"),
     ({"X": np.zeros(6)}, r"X has shape \(6,\)"),
-    ({"offsets": [0, 3, 3, 6]}, "Impression 1 has 0 documents"),
+    ({"offsets": [0, 3, 3, 6]}, "offsets, row 1: the impression has 0 documents"),
     ({"offsets": [1, 3, 6]}, "must start at 0"),
     ({"offsets": [0]}, "The log is empty"),
     ({"click": [0, 1]}, "click has 2 values, but the log has 6 documents"),

@@ -122,19 +122,24 @@ def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def as_offsets(values: ArrayLike, source: str = "") -> Ints:
+def as_offsets(
+    values: ArrayLike, source: str = "", unit: str = "decision", parts: str = "candidates"
+) -> Ints:
+    """Where each decision's candidates start, and the last end; or of any unit with its parts."""
     offsets = as_integers(values, "offsets")
     if len(offsets) < 2:
-        raise LogError(EMPTY if len(offsets) == 1 else "offsets must hold n + 1 integers.")
+        empty = EMPTY.replace("decision", unit)
+        raise LogError(empty if len(offsets) == 1 else "offsets must hold n + 1 integers.")
     if offsets[0] != 0:
         raise LogError(f"offsets must start at 0; they start at {offsets[0]}.")
     lengths = np.diff(offsets)
     if (lengths < 1).any():
         row = int(np.argmax(lengths < 1))
+        chosen = ", the chosen one" if unit == "decision" else ""
         raise LogError(
-            f"{where(source, 'offsets', row)}: the decision has {lengths[row]} candidates; there "
-            f"must be at least one, the chosen one."
-        ).at(np.flatnonzero(lengths < 1), "candidates")
+            f"{where(source, 'offsets', row)}: the {unit} has {lengths[row]} {parts}; there must "
+            f"be at least one{chosen}."
+        ).at(np.flatnonzero(lengths < 1), parts)
     return offsets
 
 

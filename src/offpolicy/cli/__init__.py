@@ -20,6 +20,7 @@ _VERBS = {
     "compare": "Which of these policies is better, and is that certain?",
     "sweep": "The curve of an estimator over its parameter.",
     "learn": "Learn a policy that would have earned more.",
+    "rank": "Rankings with clicks: evaluate rankers, learn them, find propensities.",
     "simulate": "Write a log whose truth is known.",
     "datasets": "Public data sets: list them, look them up, fetch them.",
     "demo": "Simulate a log and evaluate two policies against their known truth.",

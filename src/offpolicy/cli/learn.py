@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from offpolicy.cli.options import format_option, level_option, log_options, read, tell_dropped
+from offpolicy.cli.options import (
+    check_writable,
+    format_option,
+    level_option,
+    log_options,
+    read,
+    tell_dropped,
+)
 
 if TYPE_CHECKING:
     from offpolicy.learning import Report, SoftmaxLearner
@@ -91,10 +98,7 @@ def command(
     from offpolicy.learning import SoftmaxLearner, split
     from offpolicy.sources import without_bad_rows
 
-    if Path(out).suffix.lower() != ".json":
-        raise click.UsageError(f'FILE is "{out}"; it must end in .json.')
-    if not Path(out).parent.is_dir():
-        raise click.UsageError(f"There is no folder {Path(out).parent}.")
+    check_writable(out, ".json")
     if refit and not holdout:
         raise click.UsageError("--refit is for a policy that was learned without the --holdout.")
     asked = {name: given.pop(name) for name in SoftmaxLearner().get_params() if name in given}

@@ -143,6 +143,16 @@ def policies_of(names: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
+def check_writable(out: str, *suffixes: str) -> None:
+    """Refuse a name that could not be written, before any work is done."""
+    from pathlib import Path
+
+    if Path(out).suffix.lower() not in suffixes:
+        raise click.UsageError(f'FILE is "{out}"; it must end in {" or ".join(suffixes)}.')
+    if not Path(out).parent.is_dir():
+        raise click.UsageError(f"There is no folder {Path(out).parent}.")
+
+
 def show(found: Any, style: str) -> None:
     """Print a result, comparison or report as was asked."""
     if style == "json":

@@ -3,19 +3,20 @@ r"""`SoftmaxLearner`: policies :math:`\pi_w(y|x) \propto \exp(w\cdot\phi(x, y))`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from offpolicy.errors import ParameterError, did_you_mean
+from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
 from offpolicy.inputs import need_log
 from offpolicy.learning.minimising import Minimum, minimise
 from offpolicy.learning.naming import with_names
 from offpolicy.learning.objectives import need_differentiable
+from offpolicy.learning.parameters import Parameters
 from offpolicy.learning.preparing import need_candidates
 from offpolicy.learning.tasks import Task
 from offpolicy.log import BanditLog
@@ -43,7 +44,7 @@ class Report(NamedTuple):
 
 @final
 @dataclass(eq=False)
-class SoftmaxLearner:
+class SoftmaxLearner(Parameters):
     """Learns a softmax policy that maximises an estimator of its value.
 
     Parameters
@@ -94,24 +95,6 @@ class SoftmaxLearner:
     tol: float = 1e-8
     seed: int = 0
     passes: int = 3
-
-    # -- scikit-learn's conventions ----------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change parameters by name."""
-        known = [item.name for item in fields(self)]
-        for name, value in params.items():
-            if name not in known:
-                raise ParameterError(
-                    f'SoftmaxLearner has no parameter "{name}".{did_you_mean(name, known)} The '
-                    f"parameters are {', '.join(known)}."
-                )
-            setattr(self, name, value)
-        return self
 
     def fit(
         self,

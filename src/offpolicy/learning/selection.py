@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self, final
 
@@ -16,6 +16,7 @@ from offpolicy.inputs import need_log, resolve_prediction
 from offpolicy.learning import preparing
 from offpolicy.learning.learners import SoftmaxLearner
 from offpolicy.learning.naming import with_names
+from offpolicy.learning.parameters import Parameters
 from offpolicy.learning.policy import LinearSoftmax
 from offpolicy.learning.tasks import Task
 from offpolicy.log import BanditLog
@@ -123,7 +124,9 @@ class LearnerCV:
         if log.candidate_features is None:
             log = with_names(log)
         learner = SoftmaxLearner() if self.learner is None else self.learner
-        combinations = self._combinations(learner)
+        combinations = checked_combinations(learner, self.grid, self.rule, RULES)
+        if not 0.0 < self.holdout < 1.0:
+            raise ParameterError(f"holdout is {self.holdout}; it must be between 0 and 1.")
         train, own = log, resolve_prediction(log, prediction)
         if validation is None:
             held = self._held_out(log, learner.seed)
@@ -133,7 +136,7 @@ class LearnerCV:
         tasks: dict[tuple[Any, ...], Task] = {}
         found: list[tuple[Candidate, SoftmaxLearner]] = []
         for done, params in enumerate(combinations, 1):
-            one = _copy(learner).set_params(**params)
+            one = learner.copy(**params)
             one.fit_task(_task(tasks, one, train, own, known))
             score = RULES[self.rule](validation, one)
             found.append((Candidate(params, score, one.report_.steps), one))
@@ -143,7 +146,7 @@ class LearnerCV:
         best, self.best_ = max(found, key=lambda pair: pair[0].score)
         self.params_ = best.params
         if self.refit and train is not log:
-            self.best_ = _copy(self.best_).fit(log, prediction=prediction, known=known)
+            self.best_ = self.best_.copy().fit(log, prediction=prediction, known=known)
         return self
 
     @property
@@ -163,21 +166,6 @@ class LearnerCV:
         """Of the best one."""
         return self.best_.probabilities(log)
 
-    def _combinations(self, learner: SoftmaxLearner) -> list[dict[str, Any]]:
-        if self.rule not in RULES:
-            raise ParameterError(f'rule is "{self.rule}"; it can be {", ".join(RULES)}.')
-        if not 0.0 < self.holdout < 1.0:
-            raise ParameterError(f"holdout is {self.holdout}; it must be between 0 and 1.")
-        grid = dict(self.grid or {})
-        if any(isinstance(values, str) or not len(values) for values in grid.values()):
-            raise ParameterError(
-                "grid must give a list of values, at least one, of each parameter."
-            )
-        _copy(learner).set_params(**{name: values[0] for name, values in grid.items()})
-        return [
-            dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-        ]
-
     def _held_out(self, log: BanditLog, seed: int) -> NDArray[np.bool_]:
         group = preparing.groups_of(log)
         groups = int(group.max()) + 1
@@ -191,8 +179,20 @@ class LearnerCV:
         return held
 
 
-def _copy(learner: SoftmaxLearner) -> SoftmaxLearner:
-    return SoftmaxLearner(**learner.get_params())
+def checked_combinations(
+    learner: Parameters,
+    grid: Mapping[str, Sequence[Any]] | None,
+    rule: str,
+    rules: Collection[str],
+) -> list[dict[str, Any]]:
+    """All combinations of a grid, if the search makes sense."""
+    if rule not in rules:
+        raise ParameterError(f'rule is "{rule}"; it can be {", ".join(rules)}.')
+    values = dict(grid or {})
+    if any(isinstance(some, str) or not len(some) for some in values.values()):
+        raise ParameterError("grid must give a list of values, at least one, of each parameter.")
+    learner.copy(**{name: some[0] for name, some in values.items()})
+    return [dict(zip(values, some, strict=True)) for some in itertools.product(*values.values())]
 
 
 def _task(

@@ -17,11 +17,13 @@ from offpolicy.ranking.propensities import estimate_propensities
 from offpolicy.ranking.reading import RankingColumns
 from offpolicy.ranking.relevance import RelevanceModel
 from offpolicy.ranking.results import RankingEstimate, RankingResult
+from offpolicy.ranking.selection import RankerCV
 from offpolicy.ranking.svmrank import PropensitySVMRank
 
 __all__ = [
     "ClickModel", "DependentClicks", "Metric", "PositionBased", "Propensities",
-    "PropensitySVMRank", "RankingColumns", "RankingCurve", "RankingEstimate", "RankingLog",
-    "RankingResult", "RelevanceModel", "cascade", "document_weights", "estimate_propensities",
-    "evaluate", "pairwise_loss", "simulate_clicks", "sweep", "tree_objective", "true_value",
+    "PropensitySVMRank", "RankerCV", "RankingColumns", "RankingCurve", "RankingEstimate",
+    "RankingLog", "RankingResult", "RelevanceModel", "cascade", "document_weights",
+    "estimate_propensities", "evaluate", "pairwise_loss", "simulate_clicks", "sweep",
+    "tree_objective", "true_value",
 ]  # fmt: skip

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy.errors import ParameterError, SupportError
-from offpolicy.ranking.problems import as_offsets, as_weights
+from offpolicy.ranking.log import as_offsets
+from offpolicy.ranking.problems import as_weights
 from offpolicy.validation import as_vector
 from offpolicy.weights import Floats
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,9 @@ from offpolicy.files import write_whole
 from offpolicy.intervals import t_quantile
 from offpolicy.ranking.log import RankingLog
 from offpolicy.weights import Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SCHEMA = "offpolicy.propensities/1"
 
@@ -92,6 +95,29 @@ class Propensities:
     notes: tuple[str, ...] = ()
     convergence: Convergence | None = None
     context: ContextModel | None = None
+
+    @classmethod
+    def known(cls, curve: ArrayLike) -> Propensities:
+        """A curve that is known from elsewhere, rank by rank, as if there were no doubt of it."""
+        p = check.as_vector(curve, "propensity", ParameterError)
+        bad = ~(np.isnan(p) | ((p > 0.0) & (p <= 1.0)))
+        if bad.any():
+            rank = int(np.argmax(bad)) + 1
+            raise ParameterError(
+                f"The propensity of rank {rank} is {p[rank - 1]}; it must be above 0 and at most 1."
+            )
+        top = len(p)
+        nothing = np.zeros(top)
+        notes = ("The curve has no number for them.",) if np.isnan(p).any() else ()
+        unsure = np.zeros((top, top))
+        return cls("known", p, unsure, np.full(top, np.inf), nothing, nothing, notes)
+
+    @classmethod
+    def power(cls, eta: float, top: int) -> Propensities:
+        """(1/rank)^η for the first ``top`` ranks: the curve that most simulations assume."""
+        if not 0.0 <= eta < math.inf:
+            raise ParameterError(f"eta is {eta}; it must be 0 or more.")
+        return cls.known(np.arange(1.0, top + 1.0) ** -eta)
 
     def __len__(self) -> int:
         """How many ranks there are."""
@@ -234,6 +260,15 @@ class Propensities:
         if lengths != {top} or made.log_covariance.shape != (top, top):
             raise ResultError("The stored propensities are damaged: their lengths differ.")
         return made
+
+    def to_frame(self, level: float = 0.95) -> pa.Table:
+        """One row per rank, as an Arrow table."""
+        import pyarrow as pa
+
+        low, high = self.interval(level).T
+        columns = {"propensity": self.propensity, "low": low, "high": high}
+        counts = {"shown": self.shown, "clicks": self.clicks}
+        return pa.table({"rank": np.arange(1, len(self) + 1)} | columns | counts)
 
     def save(self, path: str | Path) -> None:
         """Write JSON, whole or not at all."""

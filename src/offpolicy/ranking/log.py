@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 SMALLEST_PROPENSITY = 1e-12
 """Nobody examines that rarely; the square of its inverse is still a number."""
-EMPTY = "The log is empty: there is not one impression to learn from."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,11 +108,8 @@ class RankingLog:
         >>> log
         RankingLog(2 impressions, 5 documents, 2 clicks, propensity)
         """
-        bounds = check.as_integers(offsets, "offsets")
-        if len(bounds) < 2:
-            raise LogError(EMPTY if len(bounds) == 1 else "offsets must hold n + 1 integers.")
         return cls(
-            offsets=bounds,
+            offsets=as_offsets(offsets),
             rank=check.as_integers(rank, "rank", source),
             click=check.as_vector(click, "click"),
             propensity=_optional(propensity, "propensity", PropensityError),
@@ -298,13 +294,18 @@ def rows_of_impressions(offsets: Ints, which: Ints) -> Ints:
     return np.asarray(np.arange(total) + starts, dtype=np.int64)
 
 
+def as_offsets(values: ArrayLike) -> Ints:
+    """Where each impression's documents start, and the last end."""
+    return check.as_offsets(values, unit="impression", parts="documents")
+
+
 def as_features(X: Any) -> NDArray[Any]:
     """(N, d), in the float type it has."""
     kind = getattr(X, "dtype", None)
     if kind == np.float32 and getattr(X, "ndim", 0) == 2:
         return np.ascontiguousarray(X)
     array = check.as_floats(X, "X")
-    if array.ndim != 2:
+    if array.ndim != 2 or not array.shape[1]:
         raise LogError(f"X has shape {array.shape}; it must be (N, d), one row per document.")
     return array
 
@@ -326,22 +327,13 @@ def _optional_labels(values: Any, column: str) -> NDArray[Any] | None:
 
 
 def _validate(log: RankingLog) -> None:
-    offsets = log.offsets
-    if offsets[0] != 0:
-        raise LogError(f"offsets must start at 0; they start at {offsets[0]}.")
-    sizes = np.diff(offsets)
-    if not len(sizes):
-        raise LogError(EMPTY)
-    if (sizes < 1).any():
-        i = int(np.argmax(sizes < 1))
-        raise LogError(f"Impression {i} has {sizes[i]} documents; there must be at least one.")
-    N = int(offsets[-1])
+    N = int(as_offsets(log.offsets)[-1])
     for name in ("rank", "click", "propensity", "prediction", "relevance", "document", "X"):
         values = getattr(log, name)
         if values is not None:
             check.check_length(values, N, name, "documents")
     if log.query is not None:
-        check.check_length(log.query, len(sizes), "query", "impressions")
+        check.check_length(log.query, len(log), "query", "impressions")
         labels.refuse_missing(log.query, "query", log.source)
     if log.document is not None:
         labels.refuse_missing(log.document, "document", log.source)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy.errors import LogError, ParameterError, SupportError
+from offpolicy.ranking.log import as_features, as_offsets
 from offpolicy.ranking.objective import Objective
 from offpolicy.softmax import Ints
-from offpolicy.validation import as_integers, as_vector
+from offpolicy.validation import as_vector
 from offpolicy.weights import Floats
 
 _FLOOR = 0.01
@@ -50,27 +51,10 @@ def checked(
 ) -> tuple[NDArray[Any], Ints, Floats]:
     """Features, offsets and weights that fit together; the message says where not."""
     bounds = as_offsets(offsets)
-    features = as_features(X)
+    features = bounded_features(X)
     if bounds[-1] != len(features):
         raise LogError(f"offsets end at {bounds[-1]}, but X has {len(features)} rows.")
     return features, bounds, as_weights(weights, bounds)
-
-
-def as_offsets(values: ArrayLike) -> Ints:
-    """Where impressions begin and the last ends."""
-    bounds = as_integers(values, "offsets")
-    if len(bounds) < 2:
-        raise LogError("offsets must hold one more number than there are impressions, from 0 on.")
-    if bounds[0] != 0:
-        raise LogError(f"offsets must start at 0; they start at {bounds[0]}.")
-    sizes = np.diff(bounds)
-    if (sizes < 1).any():
-        at = int(np.argmax(sizes < 1))
-        raise LogError(
-            f"offsets, impression {at}: from {bounds[at]} to {bounds[at + 1]}; they must ascend, "
-            f"since every impression has at least one document."
-        )
-    return bounds
 
 
 def as_weights(values: ArrayLike, offsets: Ints) -> Floats:
@@ -93,15 +77,9 @@ def as_weights(values: ArrayLike, offsets: Ints) -> Floats:
     return c
 
 
-def as_features(X: ArrayLike) -> NDArray[Any]:
-    """(N, d), finite, float64 or float32."""
-    features = np.asarray(X)
-    if features.dtype.kind not in "fiub":
-        raise LogError(f"X must hold numbers; it is of type {features.dtype}.")
-    if features.ndim != 2 or not features.shape[1]:
-        raise LogError(f"X has shape {features.shape}; it must have a row per document, (N, d).")
-    if features.dtype not in (np.float32, np.float64):
-        features = features.astype(np.float64)
+def bounded_features(X: ArrayLike) -> NDArray[Any]:
+    """(N, d), finite and not too large to compute with."""
+    features = as_features(X)
     if not _largest(features).max(initial=0.0) <= _LARGEST:  # NaN included
         row, column = np.argwhere(~(np.abs(features).astype(np.float64) <= _LARGEST))[0]
         raise LogError(

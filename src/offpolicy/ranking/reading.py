@@ -29,6 +29,7 @@ from offpolicy.files import replacing
 from offpolicy.ranking.log import RankingLog, impressions_of, rows_of_impressions
 from offpolicy.softmax import Ints
 from offpolicy.validation import Copy, Stretch, where
+from offpolicy.weights import Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,18 +125,33 @@ def read(
     relevant: float = 1.0,
 ) -> RankingLog:
     """See `RankingLog.read`."""
+    return read_with(path, (), columns, clicks=clicks, relevant=relevant)[0]
+
+
+def read_with(
+    path: str | Path,
+    names: Sequence[str],
+    columns: RankingColumns | None = None,
+    *,
+    clicks: str | Path | None = None,
+    relevant: float = 1.0,
+) -> tuple[RankingLog, dict[str, Floats]]:
+    """The log of a file, and other columns of numbers, one for every document of the log.
+
+    With LETOR text, f7 is its feature 7, unless the table of clicks has a column of this name.
+    """
     from offpolicy.engines.memory import read_table
 
+    file = Path(path if clicks is None else clicks)
+    table = read_table(file)
+    source = source_of(file, len(table))
     if clicks is None:
-        file = Path(path)
-        table = read_table(file)
-        return from_frame(table, columns, _source(file, len(table)))
-    from offpolicy.datasets.queries import letor
+        log, at = from_frame(table, columns, source), None
+    else:
+        from offpolicy.datasets.queries import letor
 
-    table = read_table(Path(clicks))
-    return with_clicks(
-        letor(path), table, columns, _source(Path(clicks), len(table)), relevant=relevant
-    )
+        log, at = _scattered_log(letor(path), table, columns, source, relevant)
+    return log, {name: _numbers(table, name, source, log, at) for name in names}
 
 
 def with_clicks(
@@ -147,7 +163,17 @@ def with_clicks(
     relevant: float = 1.0,
 ) -> RankingLog:
     """A log from LETOR queries and a table of what was shown and clicked."""
-    table = as_table(frame)
+    return _scattered_log(queries, as_table(frame), columns, source, relevant)[0]
+
+
+def _scattered_log(
+    queries: Queries,
+    table: pa.Table,
+    columns: RankingColumns | None,
+    source: str,
+    relevant: float,
+) -> tuple[RankingLog, Ints]:
+    """The log, and which of its documents each row of the table is."""
     if not len(table):
         raise LogError(f"{source + ': ' if source else ''}there is not one shown document.")
     columns = columns or RankingColumns()
@@ -183,17 +209,13 @@ def with_clicks(
         if role not in found:
             continue
         values = _column(table, found[role], source)
-        if role == "prediction" and len(at) < len(rows):
-            raise LogError(
-                f"{where(source, found[role], 0)}: a prediction must be known of every document, "
-                f"but the table lists {len(at):,} of {len(rows):,}. List all, with rank 0 for "
-                f"those that were not shown."
-            )
+        if role == "prediction":
+            _refuse_some(at, len(rows), found[role], source, "a prediction")
         roles[role] = _scattered(values, at, len(rows), found[role], source)
     # Messages count rows in the table of clicks, so what is wrong there is found there first.
     shown = {name: values[at] for name, values in roles.items()}
     RankingLog.from_arrays(offsets=bounds, source=source, **shown)
-    return RankingLog.from_arrays(
+    log = RankingLog.from_arrays(
         offsets=offsets,
         query=qid,
         X=queries.X[rows],
@@ -201,6 +223,7 @@ def with_clicks(
         document=np.arange(len(rows)) - np.repeat(offsets[:-1], lengths) + 1,
         **roles,
     )
+    return log, at
 
 
 def to_frame(log: RankingLog) -> pa.Table:
@@ -230,7 +253,7 @@ def to_parquet(log: RankingLog, path: str | Path) -> None:
 # -- parts -----------------------------------------------------------------------------------
 
 
-def _source(path: Path, rows: int) -> str:
+def source_of(path: Path, rows: int) -> str:
     """The file's name; in text whose rows are its lines, rows are named by their lines."""
     from offpolicy.engines.text import kind_of
     from offpolicy.formats.lines import numbered
@@ -317,6 +340,33 @@ def _known_queries(
             f"text."
         )
     return np.asarray(order[at])
+
+
+def _refuse_some(at: Ints, documents: int, name: str, source: str, what: str) -> None:
+    if len(at) < documents:
+        raise LogError(
+            f"{where(source, name, 0)}: {what} must be known of every document, but the table "
+            f"lists {len(at):,} of {documents:,}. List all, with rank 0 for those that were not "
+            f"shown."
+        )
+
+
+def _numbers(table: pa.Table, name: str, source: str, log: RankingLog, at: Ints | None) -> Floats:
+    """A column of finite numbers in the order of the log's documents."""
+    names = table.column_names
+    if name not in names and at is not None and log.X is not None and _FEATURE.fullmatch(name):
+        k = int(name[1:])
+        if 1 <= k <= log.X.shape[1]:
+            return np.asarray(log.X[:, k - 1], dtype=np.float64)
+    if name not in names:
+        raise missing_column(names, name, name, source)
+    values = _column(table, name, source)
+    if at is not None:
+        _refuse_some(at, log.documents, name, source, "it")
+        return _scattered(values, at, log.documents, name, source)
+    numbers = check.as_vector(values, name)
+    check.check_finite(numbers, name, source)
+    return numbers
 
 
 def _scattered(values: NDArray[Any], at: Ints, size: int, name: str, source: str) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from offpolicy.errors import ParameterError, did_you_mean
+from offpolicy.errors import ParameterError, ResultError, did_you_mean
 from offpolicy.estimators import Estimator, as_estimator, parse
 from offpolicy.files import write_whole
 from offpolicy.intervals import Interval
@@ -213,6 +213,54 @@ class RankingResult:
         if path is not None:
             write_whole(Path(path), text)
         return text
+
+    @classmethod
+    def from_json(cls, text: str) -> RankingResult:
+        """The inverse of `to_json`."""
+        try:
+            body = json.loads(text)
+            schema = body["schema"]
+        except (ValueError, KeyError, TypeError):
+            raise ResultError("This is not a result: no JSON object with a schema.") from None
+        if schema != SCHEMA:
+            raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
+        try:
+            return cls(
+                metric=str(parse_metric(body["metric"])),
+                impressions=int(body["impressions"]),
+                queries=int(body["queries"]),
+                clicks=int(body["clicks"]),
+                estimates=tuple(_estimate(row) for row in body["estimates"]),
+                headline=_estimate(body["headline"]),
+                choices=tuple(_choice(row) for row in body["choices"]),
+                warnings=tuple(map(str, body["warnings"])),
+            )
+        except (KeyError, TypeError, ValueError) as problem:
+            kind = type(problem).__name__
+            raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
+
+
+_NUMBERS = ("value", "stderr", "level", "bias", "bias_stderr", "imputed", "largest_weight")
+
+
+def _estimate(row: dict[str, Any]) -> RankingEstimate:
+    """From stored cells: infinite numbers are text."""
+    low, high = row["interval"]
+    cells = row | {name: float(row[name]) for name in _NUMBERS}
+    clicks = None if row["clicks"] is None else float(row["clicks"])
+    return RankingEstimate(
+        **cells | {"interval": Interval(float(low), float(high)), "clicks": clicks}
+    )
+
+
+def _choice(row: dict[str, Any]) -> Choice:
+    """The inverse of `_listed`."""
+    arrays = {
+        name: np.array([float(x) for x in cells])
+        for name, cells in row.items()
+        if isinstance(cells, list)
+    }
+    return Choice(**row | arrays | {"chosen": float(row["chosen"])})
 
 
 def _listed(choice: Choice) -> dict[str, Any]:

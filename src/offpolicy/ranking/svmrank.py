@@ -2,16 +2,17 @@ r"""`PropensitySVMRank`: a linear ranker from clicks, or from any weights on doc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from offpolicy.errors import LogError, ParameterError, did_you_mean
+from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator
+from offpolicy.learning.parameters import Parameters
 from offpolicy.learning.written import (
     checked_name,
     damage_named,
@@ -20,7 +21,8 @@ from offpolicy.learning.written import (
     write_both,
 )
 from offpolicy.ranking.family import document_weights
-from offpolicy.ranking.problems import Problem, as_features, as_offsets, prepare
+from offpolicy.ranking.log import as_offsets
+from offpolicy.ranking.problems import Problem, bounded_features, prepare
 from offpolicy.ranking.ranks import ranks
 from offpolicy.ranking.solving import Solution, solve
 from offpolicy.results import json_safe
@@ -29,14 +31,12 @@ from offpolicy.weights import Floats
 
 SCHEMA = "offpolicy.ranker/1"
 WHAT = "ranker"
-DEFAULT_LOSS = 100.0
-"""Without C, it is chosen so that C/n times the loss at w = 0 is this."""
 _FITTED = ("C_", "objective_", "gap_", "passes_", "n_iter_")
 
 
 @final
 @dataclass(eq=False)
-class PropensitySVMRank:
+class PropensitySVMRank(Parameters):
     r"""Learns scores :math:`w\cdot\phi(x, d)` that minimise an estimator's bound on the rank.
 
     .. math:: \tfrac12\|w\|^2 + \tfrac Cn \sum_i\sum_j
@@ -49,9 +49,11 @@ class PropensitySVMRank:
     Parameters
     ----------
     C : float, optional
-        As in the formula. Without it, 100 over the mean weight of an impression's pairs,
+        As in the formula. Without it, ``loss`` over the mean weight of an impression's pairs,
         1/n Σ c_ij (m_i − 1), so that w does not grow with the length of lists or the size of the
         weights; ``C_`` says what it was.
+    loss : float
+        Without C, what the second term is at w = 0.
     estimator : str or Estimator
         Which weights `fit` gives to the documents of a log.
     scale : bool
@@ -92,28 +94,11 @@ class PropensitySVMRank:
     tol: float = 1e-3
     max_iter: int = 500
     warm_start: bool = False
-
-    # -- scikit-learn's conventions ----------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change parameters by name."""
-        known = [item.name for item in fields(self)]
-        for name, value in params.items():
-            if name not in known:
-                raise ParameterError(
-                    f'PropensitySVMRank has no parameter "{name}".{did_you_mean(name, known)} The '
-                    f"parameters are {', '.join(known)}."
-                )
-            setattr(self, name, value)
-        return self
+    loss: float = 100.0
 
     def fit(self, log: Any) -> Self:
         """Learn from a `RankingLog` with features, weighing documents by ``estimator``."""
-        self._check()
+        self.check()
         return self.fit_weights(*self._arrays(log))
 
     def fit_weights(self, X: ArrayLike, offsets: ArrayLike, weights: ArrayLike) -> Self:
@@ -122,12 +107,12 @@ class PropensitySVMRank:
         The documents of impression i are the rows offsets[i] : offsets[i + 1]. Impressions with
         the same documents, in the same order, cost no more than one.
         """
-        self._check()
+        self.check()
         return self._fit(prepare(X, offsets, weights, scale=self.scale))
 
     def path(self, log: Any, Cs: Iterable[float]) -> list[PropensitySVMRank]:
         """A fitted learner for every C, as `path_weights`, from a `RankingLog`."""
-        self._check()
+        self.check()
         return self.path_weights(*self._arrays(log), Cs)
 
     def path_weights(
@@ -135,23 +120,18 @@ class PropensitySVMRank:
     ) -> list[PropensitySVMRank]:
         """A fitted learner for every C, each search starting where that of the next smaller C
         ended."""
-        self._check()
-        learners = [PropensitySVMRank(**self.get_params()).set_params(C=C) for C in Cs]
+        self.check()
+        learners = [self.copy(C=C) for C in Cs]
         for learner in learners:
             if learner.C is None:
                 raise ParameterError("Cs must hold numbers above 0.")
-            learner._check()
-        problem = prepare(X, offsets, weights, scale=self.scale)
-        start = None
-        for learner in sorted(learners, key=lambda one: one.C or 0.0):
-            learner._fit(problem, start)
-            start = learner.coef_ * problem.scale
+        fit_in_turn(learners, X, offsets, weights)
         return learners
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """The score of every document: higher is better."""
         self._need_fitted()
-        features = as_features(X)
+        features = bounded_features(X)
         if features.shape[1] != self.n_features_in_:
             raise ParameterError(
                 f"X has {features.shape[1]} features; the ranker learned from "
@@ -187,7 +167,7 @@ class PropensitySVMRank:
         body = read_body(path, SCHEMA, WHAT)
         with damage_named(path, WHAT):
             learner = cls().set_params(**body["parameters"])
-            learner._check()
+            learner.check()
             (coef,) = (read_numbers(path, body["numbers"], WHAT)[name] for name in ("coef",))
             if coef.ndim != 1 or not len(coef):
                 raise ValueError(f"the weights have shape {coef.shape}")
@@ -197,7 +177,7 @@ class PropensitySVMRank:
     # -- parts -----------------------------------------------------------------------------------
 
     def _fit(self, problem: Problem, start: Floats | None = None) -> Self:
-        C = DEFAULT_LOSS / problem.pairs if self.C is None else float(self.C)
+        C = self._C_for(problem)
         if start is None and self.warm_start and hasattr(self, "coef_"):
             if len(self.coef_) != len(problem.scale):
                 raise ParameterError(
@@ -212,6 +192,9 @@ class PropensitySVMRank:
         if found.gap > self.tol:
             self._warn()
         return self
+
+    def _C_for(self, problem: Problem) -> float:
+        return self.loss / problem.pairs if self.C is None else float(self.C)
 
     def _warn(self) -> None:
         import warnings
@@ -240,9 +223,12 @@ class PropensitySVMRank:
             raise LogError("The log has no features (X): there is nothing to score documents by.")
         return log.X, log.offsets, document_weights(log, self.estimator)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise unless the parameters make sense."""
         if self.C is not None and not 0.0 < self.C < np.inf:
             raise ParameterError(f"C is {self.C}; it must be a number above 0.")
+        if not 0.0 < self.loss < np.inf:
+            raise ParameterError(f"loss is {self.loss}; it must be a number above 0.")
         if not 1e-9 <= self.tol < 1.0:
             raise ParameterError(f"tol is {self.tol}; it must be from 1e-9 to below 1.")
         if not self.max_iter >= 1:
@@ -253,6 +239,22 @@ class PropensitySVMRank:
             raise ParameterError(
                 "This PropensitySVMRank is not fitted yet: call fit(log) or fit_weights first."
             )
+
+
+def fit_in_turn(
+    learners: Sequence[PropensitySVMRank], X: ArrayLike, offsets: ArrayLike, weights: ArrayLike
+) -> None:
+    """Fit learners that differ in C only, each search starting where that of the next smaller C
+    ended."""
+    for learner in learners:
+        learner.check()
+    if not learners:
+        return
+    problem = prepare(X, offsets, weights, scale=learners[0].scale)
+    start = None
+    for learner in sorted(learners, key=lambda one: one._C_for(problem)):
+        learner._fit(problem, start)
+        start = learner.coef_ * problem.scale
 
 
 def _facts(C: float, found: Solution) -> dict[str, Any]:

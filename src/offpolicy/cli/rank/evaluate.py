@@ -1,0 +1,88 @@
+"""``offpolicy rank evaluate``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from offpolicy.cli.options import as_tsv, format_option, level_option
+from offpolicy.cli.rank.options import (
+    columns_among,
+    log_options,
+    need_propensities,
+    propensity_options,
+    rankers_of,
+    read,
+    tell_ways,
+)
+
+
+@click.command("evaluate")
+@log_options
+@propensity_options
+@click.option(
+    "--ranker", "rankers", metavar="COLUMN", multiple=True, required=True,
+    help="column: the score of every document, higher is better; or the file of a learned ranker, "
+    "ranker.json; repeat for several",
+)  # fmt: skip
+@click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME", default=("average rank",),
+    show_default="average rank", help='such as "dcg@10", "recall@5"; repeat for several',
+)  # fmt: skip
+@click.option(
+    "-e", "--estimator", "estimators", multiple=True, metavar="NAME",
+    help='such as IPS or "CAB(M=10)"; repeat for several',
+)  # fmt: skip
+@click.option(
+    "--dependent-clicks", is_flag=True,
+    help="clicks of one impression depend on each other: variances are those seen over queries",
+)  # fmt: skip
+@level_option
+@format_option("table", "json", "tsv")
+def command(
+    log: str,
+    rankers: tuple[str, ...],
+    metrics: tuple[str, ...],
+    estimators: tuple[str, ...],
+    dependent_clicks: bool,
+    level: float,
+    style: str,
+    **given: Any,
+) -> None:
+    """How good would these rankers have been?
+
+    LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
+    or LETOR text, with --clicks.
+    """
+    import pyarrow as pa
+
+    from offpolicy.ranking import evaluate
+    from offpolicy.ranking.metrics import as_metric
+
+    asked = [as_metric(metric) for metric in metrics]
+    found = read(log, given, columns_among(rankers))
+    if found.log.propensity is None:
+        if found.log.prediction is None or any(one.upper() != "DM" for one in estimators):
+            need_propensities(found.log)
+        tell_ways()
+    results = [
+        (name, evaluate(found.log, ranker, list(estimators) or None, metric, level=level,
+                        independent_clicks=not dependent_clicks))
+        for name, ranker in rankers_of(rankers, found).items()
+        for metric in asked
+    ]  # fmt: skip
+    if style == "json":
+        listed = [{"ranker": name} | json.loads(one.to_json()) for name, one in results]
+        body = {"schema": "offpolicy.ranking-results/1", "results": listed}
+        click.echo(json.dumps(body, indent=1, ensure_ascii=False))
+    elif style == "tsv":
+        rows = [
+            {"ranker": name, "metric": one.metric} | row
+            for name, one in results
+            for row in one.to_frame().to_pylist()
+        ]
+        click.echo(as_tsv(pa.Table.from_pylist(rows)))
+    else:
+        click.echo("\n\n".join(f"{name}: {one}" for name, one in results))
