@@ -28,8 +28,8 @@ _MARGIN = 1e-3
 _FAR_APART = (3e-2, 3e-4, 3e-6)
 """Penalties of the model that are tried first; the last is the usual one."""
 _RANGE = (5e-8, 2e-1)
-_ROUGHLY, _CLOSELY = 1e-5, 1e-6
-"""How exactly models are fitted that are only compared, and that are used."""
+_TOLERANCE = 1e-5
+"""How exactly models are fitted. Closer fits gave no better policies."""
 
 
 class Scale(NamedTuple):
@@ -245,34 +245,34 @@ def fit_model(
     def part(rows: Any) -> Evidence:
         return Evidence.of(phi[rows], code[rows], reward[rows], weight[rows], K)
 
-    def fitted(seen: Evidence, l2: float, start: Floats | None, tolerance: float) -> Floats:
+    def fitted(seen: Evidence, l2: float, start: Floats | None) -> Floats:
         known = rewards.as_at_random(seen, base) if extra is None and K > 1 else extra
         return rewards.fit(
-            seen, known, l2=l2 * square, base=base, start=start, tolerance=tolerance,
+            seen, known, l2=l2 * square, base=base, start=start, tolerance=_TOLERANCE,
             even=views.is_even,
         )  # fmt: skip
 
     inside = [fold == k for k in range(folds)]
     if any(mine.all() for mine in inside):
         l2 = _FAR_APART[-1] if l2 is None else l2
-        whole = fitted(part(slice(None)), l2, None, _CLOSELY)
+        whole = fitted(part(slice(None)), l2, None)
         without = [whole] * folds
     else:
         others = [part(~mine) for mine in inside]
         own = [part(mine) for mine in inside]
         near: list[Floats | None] = [None] * folds
 
-        def crossed(l2: float, tolerance: float) -> list[Floats]:
-            near[:] = [fitted(seen, l2, w, tolerance) for seen, w in zip(others, near, strict=True)]
+        def crossed(l2: float) -> list[Floats]:
+            near[:] = [fitted(seen, l2, w) for seen, w in zip(others, near, strict=True)]
             return [w for w in near if w is not None]
 
         def unseen(l2: float) -> float:
-            found = crossed(l2, _ROUGHLY)
+            found = crossed(l2)
             return sum(held.loss(w, base) for held, w in zip(own, found, strict=True))
 
         l2 = _least(unseen) if l2 is None else l2
-        without = crossed(l2, _CLOSELY)
-        whole = fitted(part(slice(None)), l2, np.mean(without, axis=0), _CLOSELY)
+        without = crossed(l2)
+        whole = fitted(part(slice(None)), l2, np.mean(without, axis=0))
     found = _cross_fitted(log, views, without, base, scale, fold)
     if views.phi is not None:
         return Modelled(found, whole, None, without, base, l2)
