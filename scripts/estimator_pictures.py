@@ -167,6 +167,7 @@ def draw_errors(ax: Axes, kind: type[op.Estimator]) -> None:
             ax.set_xscale("log")
         ax.set_xlabel(f"{SYMBOL[kind.parameter_name]}  (n = {N:,})")
         ax.set_ylim(0.0, 0.2)
+        ax.set_yticks(np.linspace(0.0, 0.2, 5))
         for other in ("DM", "IPS") if kind.name in (*WITHOUT_MODEL, "SB", "SWITCH", "CAB") else (
             "DM", "DR",
         ):  # fmt: skip
@@ -210,7 +211,7 @@ def draw(kind: type[op.Estimator], path: Path) -> None:
             ax.minorticks_off()
         content = BytesIO()
         figure.savefig(content, format="svg", metadata={"Date": None})
-    hundredths = re.sub(rb"(\d\.\d\d)\d+", rb"\1", content.getvalue())  # half the size
+    hundredths = re.sub(rb"(\d\.\d\d)\d\d+", rb"\1", content.getvalue())  # half the size
     write_whole(path, hundredths)
 
 
