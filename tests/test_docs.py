@@ -24,6 +24,8 @@ from offpolicy.cli import cli
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
+TOLD = [page for page in DOCS if page.parent.name != "reference"]
+"""Pages that somebody wrote: the reference has every name by itself."""
 BLOCK = re.compile(r"^```(python|text|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
@@ -89,13 +91,13 @@ def test_everything_shown_runs_and_prints_what_is_shown(page, tmp_path, monkeypa
 @pytest.mark.parametrize("name", op.__all__)
 def test_every_exported_name_is_in_the_docs(name):
     word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
-    assert any(word.search(read(page)) for page in DOCS)
+    assert any(word.search(read(page)) for page in TOLD)
 
 
 @pytest.mark.parametrize("name", [*op.learning.__all__, *op.ranking.__all__])
 def test_every_name_of_a_part_is_in_the_docs(name):
     word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
-    assert any(word.search(read(page)) for page in DOCS)
+    assert any(word.search(read(page)) for page in TOLD)
 
 
 def test_links_of_the_front_page_lead_somewhere():
