@@ -68,24 +68,28 @@ def member_of(kind: type[op.Estimator], value: float) -> op.Estimator:
     return kind(**{str(kind.parameter_name): value})
 
 
+def rewards_of(problem: Problem) -> np.ndarray:
+    """δ ± σ, with probability ½ each, as in `testing.sample_log`: (contexts, actions, 2)."""
+    return problem.delta[..., None] + np.sqrt(problem.sigma2)[..., None] * np.array([-1.0, 1.0])
+
+
+def self_normalised(kind: type[op.Estimator], problem: Problem, counts: np.ndarray) -> np.ndarray:
+    """The estimates from logs of which it is known how often each reward of each pair occurs."""
+    model = np.zeros_like(problem.delta) if kind is op.SNIPS else problem.delta_hat
+    weighted = counts * (problem.pi / problem.pi0)[..., None]
+    ratio = (weighted * (rewards_of(problem) - model[..., None])).sum(axis=(1, 2, 3))
+    contexts = counts.sum(axis=(2, 3))
+    modelled = contexts @ (problem.pi * model).sum(axis=1) / contexts.sum(axis=1)
+    return modelled + ratio / weighted.sum(axis=(1, 2, 3))
+
+
 def self_normalised_errors(
     kind: type[op.Estimator], problem: Problem, n: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Bias and root mean squared error over `REPEATS` logs, of which only the counts are drawn.
-
-    Rewards are δ ± σ with probability ½ each, as in `testing.sample_log`.
-    """
+    """Bias and root mean squared error over `REPEATS` logs."""
     chance = (problem.p[:, None] * problem.pi0)[..., None] * np.array([0.5, 0.5])
     counts = rng.multinomial(n, chance.ravel(), size=REPEATS).reshape(-1, *chance.shape)
-    reward = problem.delta[..., None] + np.sqrt(problem.sigma2)[..., None] * np.array([-1.0, 1.0])
-    c = (problem.pi / problem.pi0)[..., None]
-    model = np.zeros_like(problem.delta) if kind is op.SNIPS else problem.delta_hat
-    known = (problem.pi * model).sum(axis=1)  # of each context
-    found = counts.sum(axis=(2, 3)) @ known / n
-    found += (counts * c * (reward - model[..., None])).sum(axis=(1, 2, 3)) / (counts * c).sum(
-        axis=(1, 2, 3)
-    )
-    error = found - problem.value
+    error = self_normalised(kind, problem, counts) - problem.value
     return float(error.mean()), float(np.sqrt(np.square(error).mean()))
 
 

@@ -11,20 +11,30 @@ from __future__ import annotations
 import argparse
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from definitions import (
+    Found,
+    Function,
+    arguments,
+    bases,
+    decorators,
+    fields,
+    find,
+    is_record,
+    members,
+    public_names,
+    tree,
+    unparsed,
+)
 from docstrings import markdown, summary
 
 import offpolicy
 from offpolicy.files import write_whole
 
 ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src" / "offpolicy"
 PLACE = ROOT / "docs" / "reference"
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Part(NamedTuple):
@@ -76,92 +86,10 @@ INTERNAL = {
 """Public for other modules of the library only."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """A definition and the module that holds it."""
-
-    module: str
-    node: ast.ClassDef | Function
-
-
-@cache
-def tree(module: str) -> ast.Module:
-    path = SOURCE.joinpath(*module.split(".")) if module else SOURCE
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
-def find(module: str, name: str) -> Found | None:
-    """Where a name is defined, following imports within the library."""
-    if not module:
-        module = offpolicy._HOME[name]
-    for node in tree(module).body:
-        if isinstance(node, ast.ClassDef | Function) and node.name == name:
-            return Found(module, node)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("offpolicy"):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    home = (node.module or "").removeprefix("offpolicy").lstrip(".")
-                    return find(home, alias.name)
-    return None
-
-
-def public_names(module: str) -> list[str]:
-    """``__all__``; without it, what is defined there, is public and has a docstring."""
-    for node in tree(module).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return ast.literal_eval(node.value)
-    return [
-        node.name
-        for node in tree(module).body
-        if isinstance(node, ast.ClassDef | Function)
-        and not node.name.startswith("_")
-        and ast.get_docstring(node)
-        and f"{module}.{node.name}" not in INTERNAL
-    ]
-
-
-def members(found: Found) -> Iterator[ast.stmt]:
-    """What a class defines, its own first, then what it inherits within the library."""
-    assert isinstance(found.node, ast.ClassDef)
-    yield from found.node.body
-    for base in found.node.bases:
-        above = find(found.module, ast.unparse(base)) if isinstance(base, ast.Name) else None
-        if above is not None and isinstance(above.node, ast.ClassDef):
-            yield from members(above)
-
-
-def decorators(node: ast.ClassDef | Function) -> set[str]:
-    return {ast.unparse(one).split("(")[0] for one in node.decorator_list}
-
-
-def unparsed(node: ast.AST) -> str:
-    return ast.unparse(node).replace("'", '"')
-
-
-def arguments(node: Function, *, method: bool = False) -> list[str]:
-    """The arguments as they would be written, without self."""
-    args = node.args
-    given = [*args.posonlyargs, *args.args]
-    defaults: list[ast.expr | None] = [None] * (len(given) - len(args.defaults)) + [*args.defaults]
-    out = [_argument(arg, default) for arg, default in zip(given, defaults, strict=True)]
-    if method and "staticmethod" not in decorators(node):
-        out = out[1:]
-    if args.vararg:
-        out.append(f"*{_argument(args.vararg, None)}")
-    elif args.kwonlyargs:
-        out.append("*")
-    out += [_argument(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True)]
-    if args.kwarg:
-        out.append(f"**{_argument(args.kwarg, None)}")
-    return out
-
-
-def _argument(arg: ast.arg, default: ast.expr | None) -> str:
-    text = arg.arg if arg.annotation is None else f"{arg.arg}: {unparsed(arg.annotation)}"
-    if default is None:
-        return text
-    return f"{text} = {unparsed(default)}" if arg.annotation else f"{text}={unparsed(default)}"
+def names_of(part: Part) -> tuple[str, ...]:
+    """The names that a part describes."""
+    given = part.names or public_names(part.module)
+    return tuple(name for name in given if f"{part.module}.{name}" not in INTERNAL)
 
 
 def written(name: str, given: list[str], returns: str = "") -> str:
@@ -172,38 +100,7 @@ def written(name: str, given: list[str], returns: str = "") -> str:
     return "\n".join([f"{name}(", *(f"    {one}," for one in given), f"){returns}"])
 
 
-class Field(NamedTuple):
-    name: str
-    kind: str
-    default: str
-    about: str
-
-
-def fields(found: Found) -> list[Field]:
-    """Of a dataclass or a NamedTuple: what it is made of, with the text below each."""
-    assert isinstance(found.node, ast.ClassDef)
-    body = list(found.node.body)
-    out = []
-    for node, after in zip(body, [*body[1:], None], strict=True):
-        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-            continue
-        kind = unparsed(node.annotation)
-        if kind.startswith("ClassVar") or kind == "KW_ONLY" or node.target.id.startswith("_"):
-            continue
-        about = ""
-        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            about = summary(str(after.value.value))
-        default = "" if node.value is None else unparsed(node.value)
-        out.append(Field(node.target.id, kind, default, about))
-    return out
-
-
-def is_record(node: ast.ClassDef) -> bool:
-    bases = {ast.unparse(base).split("[")[0] for base in node.bases}
-    return "dataclass" in decorators(node) or "NamedTuple" in bases
-
-
-def of_class(found: Found) -> str:
+def of_class(found: Found, described: frozenset[str]) -> str:
     node = found.node
     assert isinstance(node, ast.ClassDef)
     init = next((one for one in members(found) if _named(one, "__init__")), None)
@@ -228,10 +125,17 @@ def of_class(found: Found) -> str:
     if told:
         parts.append("**Fields**")
         parts.append("\n".join(f"- `{one.name}`: {one.about}" for one in told))
-    methods = list(_methods(found))
+    methods = list(_methods(found, described))
+    above = [
+        f"[`{one.node.name}`](#{one.node.name.lower()})"
+        for one in bases(found)
+        if one.node.name in described and any(_methods(one, described))
+    ]
+    heading = "**Methods and properties**"
     if methods:
-        parts.append("**Methods and properties**")
-        parts.append("\n".join(methods))
+        parts += [heading, "\n".join([*methods, *(f"- those of {one}" for one in above)])]
+    elif above:
+        parts.append(f"{heading}: those of {', '.join(above)}.")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -239,31 +143,34 @@ def _named(node: ast.stmt, name: str) -> bool:
     return isinstance(node, Function) and node.name == name
 
 
-def _methods(found: Found) -> Iterator[str]:
-    seen = set()
-    for node in members(found):
-        if not isinstance(node, Function) or node.name.startswith("_") or node.name in seen:
-            continue
-        seen.add(node.name)
-        told = summary(ast.get_docstring(node))
+def _methods(found: Found, described: frozenset[str]) -> Iterator[str]:
+    """Public ones, with their own words or those of what they override; bases that are
+    ``described`` on the same page speak for themselves."""
+    first: dict[str, Function] = {}
+    told: dict[str, str] = {}
+    for node in members(found, described):
+        if isinstance(node, Function) and not node.name.startswith("_"):
+            first.setdefault(node.name, node)
+            told[node.name] = told.get(node.name) or summary(ast.get_docstring(node))
+    for name, node in first.items():
+        about = f": {told[name]}" if told[name] else ""
         if "property" in decorators(node):
-            yield f"- `{node.name}`" + (f": {told}" if told else "")
-        elif told:
-            names = [
-                one.split(":")[0].split("=")[0].strip() for one in arguments(node, method=True)
-            ]
-            yield f"- `{node.name}({', '.join(names)})`: {told}"
+            yield f"- `{name}`{about}"
+        elif about:
+            given = arguments(node, method=True)
+            names = [one.split(":")[0].split("=")[0].strip() for one in given]
+            yield f"- `{name}({', '.join(names)})`{about}"
 
 
 def code(text: str) -> str:
     return f"```py\n{text}\n```"
 
 
-def described(module: str, name: str) -> str:
+def entry(module: str, name: str, described: frozenset[str]) -> str:
     found = find(module, name)
     assert found is not None, f"{module}.{name}"
     if isinstance(found.node, ast.ClassDef):
-        body = of_class(found)
+        body = of_class(found, described)
     else:
         returns = f" -> {unparsed(found.node.returns)}" if found.node.returns else ""
         signature = written(name, arguments(found.node), returns)
@@ -290,8 +197,9 @@ def page(title: str, parts: tuple[Part, ...]) -> str:
             about = summary(ast.get_docstring(tree(part.module)))
             heading = f"`offpolicy.{part.module}`"
             out.append(f"## {heading}\n\n{about}" if several else f"{heading}: {about}")
-        for name in part.names or public_names(part.module):
-            out.append(f"{'###' if several else '##'} {name}\n\n{described(part.module, name)}")
+        names = names_of(part)
+        mark = "###" if several else "##"
+        out += [f"{mark} {name}\n\n{entry(part.module, name, frozenset(names))}" for name in names]
     return "\n\n".join(out) + "\n"
 
 
@@ -306,7 +214,7 @@ def index() -> str:
         out.append(f"## [{title}]({file}.md)")
         rows = ["| name | |", "|---|---|"]
         for part in parts:
-            for name in part.names or public_names(part.module):
+            for name in names_of(part):
                 found = find(part.module, name)
                 assert found is not None
                 told = summary(ast.get_docstring(found.node)).replace("|", "\\|")
