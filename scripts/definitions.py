@@ -116,25 +116,51 @@ class Field(NamedTuple):
     kind: str
     default: str
     about: str
+    keyword_only: bool = False
 
 
 def fields(found: Found) -> list[Field]:
-    """Of a dataclass or a NamedTuple: what it is made of, with the text below each."""
+    """Of a dataclass or a NamedTuple: what it is made of, with the text below each.
+
+    Inherited ones come first.
+    """
     assert isinstance(found.node, ast.ClassDef)
     body = list(found.node.body)
-    out = []
+    out = [one for above in bases(found) if is_record(above.node) for one in fields(above)]
+    keyword_only = False
     for node, after in zip(body, [*body[1:], None], strict=True):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
         kind = unparsed(node.annotation)
-        if kind.startswith("ClassVar") or kind == "KW_ONLY" or node.target.id.startswith("_"):
+        if kind == "KW_ONLY":
+            keyword_only = True
+            continue
+        if kind.startswith("ClassVar") or node.target.id.startswith("_"):
+            continue
+        kind = kind.removeprefix("InitVar[").removesuffix("]") if "InitVar" in kind else kind
+        settings = _settings(node.value)
+        if settings.get("init") == "False":
             continue
         about = ""
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             about = summary(str(after.value.value))
         default = "" if node.value is None else unparsed(node.value)
-        out.append(Field(node.target.id, kind, default, about))
+        if settings:
+            made = settings.get("default_factory")
+            default = f"{made}()" if made else settings.get("default", "")
+        out.append(Field(node.target.id, kind, default, about, keyword_only))
     return out
+
+
+def _settings(value: ast.expr | None) -> dict[str, str]:
+    """What ``field(…)`` says of a field."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
+        return {str(one.arg): unparsed(one.value) for one in value.keywords}
+    return {}
+
+
+def is_property(node: Function) -> bool:
+    return bool({"property", "cached_property"} & decorators(node))
 
 
 def is_record(node: ast.ClassDef) -> bool:

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from definitions import (
+    Field,
     Found,
     Function,
     arguments,
     bases,
-    decorators,
     fields,
     find,
+    is_property,
     is_record,
     members,
     public_names,
@@ -109,10 +110,9 @@ def of_class(found: Found, described: frozenset[str]) -> str:
     if isinstance(init, Function):
         parts.append(code(written(f"class {node.name}", arguments(init, method=True))))
     elif record:
-        given = [
-            f"{one.name}: {one.kind}" + (f" = {one.default}" if one.default else "")
-            for one in record
-        ]
+        given = [_given(one) for one in record if not one.keyword_only]
+        only = [_given(one) for one in record if one.keyword_only]
+        given += ["*", *only] if only else []
         parts.append(code(written(f"class {node.name}", given)))
     elif any(
         "Error" in ast.unparse(base) or ast.unparse(base) == "Exception" for base in node.bases
@@ -139,6 +139,10 @@ def of_class(found: Found, described: frozenset[str]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def _given(one: Field) -> str:
+    return f"{one.name}: {one.kind}" + (f" = {one.default}" if one.default else "")
+
+
 def _named(node: ast.stmt, name: str) -> bool:
     return isinstance(node, Function) and node.name == name
 
@@ -154,7 +158,7 @@ def _methods(found: Found, described: frozenset[str]) -> Iterator[str]:
             told[node.name] = told.get(node.name) or summary(ast.get_docstring(node))
     for name, node in first.items():
         about = f": {told[name]}" if told[name] else ""
-        if "property" in decorators(node):
+        if is_property(node):
             yield f"- `{name}`{about}"
         elif about:
             given = arguments(node, method=True)
@@ -189,17 +193,25 @@ def _estimator_page(node: ast.ClassDef | Function) -> str | None:
     return None
 
 
+def heading(part: Part, name: str, parts: tuple[Part, ...]) -> str:
+    """The name; where a page is about several modules, with its module."""
+    several = len({one.module for one in parts}) > 1
+    return f"{part.module.split('.')[-1]}.{name}" if several else name
+
+
 def page(title: str, parts: tuple[Part, ...]) -> str:
     out = [f"# {title}"]
-    several = sum(bool(part.module) for part in parts) > 1
+    several = len({part.module for part in parts}) > 1
     for part in parts:
         if part.module:
             about = summary(ast.get_docstring(tree(part.module)))
-            heading = f"`offpolicy.{part.module}`"
-            out.append(f"## {heading}\n\n{about}" if several else f"{heading}: {about}")
+            module = f"`offpolicy.{part.module}`"
+            out.append(f"## {module}\n\n{about}" if several else f"{module}: {about}")
         names = names_of(part)
         mark = "###" if several else "##"
-        out += [f"{mark} {name}\n\n{entry(part.module, name, frozenset(names))}" for name in names]
+        for name in names:
+            out.append(f"{mark} {heading(part, name, parts)}")
+            out.append(entry(part.module, name, frozenset(names)))
     return "\n\n".join(out) + "\n"
 
 
@@ -220,7 +232,8 @@ def index() -> str:
                 told = summary(ast.get_docstring(found.node)).replace("|", "\\|")
                 top = not part.module or name in offpolicy._HOME
                 full = name if top else f"{part.module}.{name}"
-                rows.append(f"| [`{full}`]({file}.md#{name.lower()}) | {told} |")
+                anchor = heading(part, name, parts).replace(".", "").lower()
+                rows.append(f"| [`{full}`]({file}.md#{anchor}) | {told} |")
         out.append("\n".join(rows))
     return "\n\n".join(out) + "\n"
 

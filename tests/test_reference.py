@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -31,7 +33,7 @@ def test_the_pages_are_up_to_date(tmp_path):
 
 def headings(*pages):
     texts = [(PAGES / f"{page}.md").read_text(encoding="utf-8") for page in pages]
-    return set(re.findall(r"^##+ (\w+)$", "\n".join(texts), re.MULTILINE))
+    return set(re.findall(r"^##+ (?:\w+\.)?(\w+)$", "\n".join(texts), re.MULTILINE))
 
 
 def test_every_public_name_is_described():
@@ -43,6 +45,26 @@ def test_every_public_name_is_described():
     assert headings("torch") == {"Batch", "TorchPolicy", "ice_loss"}
     errors = {name for name, one in vars(op.errors).items() if isinstance(one, type)}
     assert errors & headings("errors") == {name for name in errors if name.endswith("Error")}
+
+
+def shown_parameters(name):
+    """The names in a signature as it is printed."""
+    for page in PAGES.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        found = re.search(rf"^##+ (?:\w+\.)?{name}\n\n```py\n(.*?)^```$", text, re.M | re.S)
+        if found:
+            break
+    signature = found[1].strip().removeprefix("class ")
+    node = ast.parse(f"def {signature if '(' in signature else signature + '()'}: ...").body[0]
+    return [*(one.arg for one in node.args.args), *(one.arg for one in node.args.kwonlyargs)]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in op._HOME if name not in ("OffpolicyError", "Policy", "LogScan")]
+)
+def test_signatures_are_those_of_the_objects(name):
+    expected = [one for one in inspect.signature(getattr(op, name)).parameters if one[0] != "_"]
+    assert shown_parameters(name) == expected
 
 
 @pytest.mark.parametrize(
