@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 JOBS ?= auto
 
 .PHONY: demo test spark test-spark torch test-torch lint bench bench-files bench-learning bench-ranking reproduce evaluation learning \
-	coverage tuning docs clean
+	coverage tuning pictures reference docs clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -65,6 +65,13 @@ coverage: $(READY)
 
 tuning: $(READY)
 	$(BIN)/offpolicy reproduce tuning --jobs 2 --out out/tuning
+
+# What docs/ holds of pictures and of the API reference; both are in the repository.
+pictures: $(READY)
+	$(BIN)/python scripts/estimator_pictures.py
+
+reference: $(READY)
+	$(BIN)/python scripts/reference.py
 
 docs: $(READY)
 	$(BIN)/mkdocs build --strict --site-dir site

@@ -24,6 +24,7 @@ class Interval(NamedTuple):
 
     @property
     def width(self) -> float:
+        """high − low."""
         return self.high - self.low
 
     def __contains__(self, value: object) -> bool:

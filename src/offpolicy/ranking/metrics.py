@@ -48,6 +48,7 @@ class Metric:
 
     @property
     def higher_is_better(self) -> bool:
+        """Whether more is better: not so for ranks."""
         return _KINDS[self.name].higher_is_better
 
     @property

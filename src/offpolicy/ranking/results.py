@@ -122,6 +122,7 @@ class RankingResult:
 
     @property
     def higher_is_better(self) -> bool:
+        """Whether more of the metric is better."""
         return parse_metric(self.metric).higher_is_better
 
     def __iter__(self) -> Iterator[RankingEstimate]:
