@@ -159,18 +159,18 @@ def learning(
 )  # fmt: skip
 @click.option(
     "--sweeps", default="0.5,1,5", show_default=True,
-    help="how often the test queries are shown, in the evaluation experiment",
+    help="how often queries are shown; Table 2 is of 1",
 )  # fmt: skip
 @click.option(
     "--loggers", default="0.01,0.1", show_default=True,
     help="shares of the training queries that train the logger",
 )  # fmt: skip
-@click.option("--splits", type=click.IntRange(min=0), default=10, show_default=True,
+@click.option("--splits", type=click.IntRange(min=0), default=8, show_default=True,
               help="of the data, in the evaluation experiment; 0: leave it out")  # fmt: skip
 @click.option("--repeats", type=click.IntRange(min=2), default=100, show_default=True,
               help="logs of each split")  # fmt: skip
 @click.option(
-    "--chosen-repeats", type=click.IntRange(min=2), default=10, show_default=True,
+    "--chosen-repeats", type=click.IntRange(min=1), default=5, show_default=True,
     help="logs of each split from which M and tau are chosen too",
 )  # fmt: skip
 @click.option("--runs", type=click.IntRange(min=0), default=5, show_default=True,

@@ -53,9 +53,15 @@ class RankSums(NamedTuple):
     impressions: int
 
     def values(self, table: FamilyWeights) -> dict[str, Floats]:
-        """By metric, at each value of the parameter; NaN where nothing counts as relevant."""
+        """By metric, at each value of the parameter.
+
+        At M = 0 nothing counts as relevant by CIPS; the ratio is what it is for all M up to 1, at
+        which all weights are equal.
+        """
         top, bottom = self.model @ table.imputed.T + self.clicks @ table.observed.T
         ratio = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0.0)
+        if np.isnan(ratio[0]) and len(ratio) > 1:
+            ratio[0] = ratio[1]
         return {"sum of ranks": top / self.impressions, "average rank": ratio}
 
 

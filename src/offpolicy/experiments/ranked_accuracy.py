@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from offpolicy.errors import SupportError
 from offpolicy.estimators import parse
 from offpolicy.experiments.accuracy import Accuracy
 from offpolicy.experiments.cells import each_cell
@@ -38,6 +39,8 @@ LOGGERS = (0.01, 0.1)
 ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
 TUNED = ("CIPS", "SB", "SWITCH", "CAB")
 BLENDS = ("SB", "SWITCH", "CAB")
+LINEAR = ", linear"
+"""Of an estimator around a logistic regression instead of boosted trees."""
 AGAIN = ", recalibrated"
 """Of an estimator around the model that is recalibrated on the log's clicks."""
 HEADLINE = f"CAB{AGAIN}"
@@ -65,10 +68,8 @@ class Measured:
     curves: dict[str, Accuracy]
     held_out: dict[str, dict[str, float]]
     """Mean squared errors by estimator, the parameter being the best on the other half of logs."""
-    few: dict[str, dict[str, float]]
-    """The same over those logs only on which parameters were also chosen."""
     chosen: dict[str, dict[str, float]]
-    """With the parameter chosen from each log."""
+    """The same with the parameter chosen from each log, over some of the logs."""
     parameters: dict[str, dict[str, list[float]]]
     """What was chosen."""
     covered: dict[str, float]
@@ -130,50 +131,58 @@ def measured(
     top = int(np.diff(prepared.test.offsets).max())
     tables = {name: weight_table(name, top) for name in ESTIMATORS}
     truth = {metric: prepared.truth(metric) for metric in METRICS}
-    errors: dict[str, dict[str, list[Floats]]] = {m: {e: [] for e in ESTIMATORS} for m in METRICS}
-    again: dict[str, dict[str, list[Floats]]] = {m: {} for m in METRICS}
+    errors: dict[str, dict[str, list[Floats]]] = {m: {} for m in METRICS}
     picked: dict[str, dict[str, list[tuple[float, float]]]] = {m: {} for m in METRICS}
     covered: dict[str, list[bool]] = {}
     for k in range(repeats):
-        log, scores = prepared.draw(case.sweeps, np.random.default_rng([*seed, k]))
+        log, rows = prepared.draw_rows(case.sweeps, np.random.default_rng([*seed, k]))
+        if not log.click.any():
+            raise SupportError(f"{case}: a log without a single click. Ask for more sweeps.")
+        scores, linear = prepared.ranker[rows], prepared.linear[rows]
         target = ranks(scores, log.offsets)
         assert log.prediction is not None
-        sums = rank_sums(log, target, log.prediction, top)
-        for name, table in tables.items():
-            for metric, value in sums.values(table).items():
-                errors[metric][name].append(value / truth[metric] - 1.0)
+        for model, names, tag in (
+            (log.prediction, ESTIMATORS, ""),
+            (linear, ("DM", *BLENDS), LINEAR),
+        ):
+            sums = rank_sums(log, target, model, top)
+            for name in names:
+                for metric, value in sums.values(tables[name]).items():
+                    errors[metric].setdefault(name + tag, []).append(value / truth[metric] - 1.0)
         if k >= chosen:
             continue
-        delta = recalibrated(log, target)
-        sums = rank_sums(log, target, delta, top)
-        for name in ("DM", *BLENDS):
-            for metric, value in sums.values(tables[name]).items():
-                again[metric].setdefault(name + AGAIN, []).append(value / truth[metric] - 1.0)
-        for metric in METRICS:
-            for name, (parameter, estimate) in _choices(log, target, delta, metric).items():
-                error = estimate / truth[metric] - 1.0
-                picked[metric].setdefault(name, []).append((parameter, error))
+        for model, tag in ((log.prediction, ""), (linear, LINEAR)):
+            own = log.replace(prediction=model)
+            delta = recalibrated(own, target)
+            for metric in METRICS:
+                for name, (parameter, estimate) in _choices(own, target, delta, metric).items():
+                    error = estimate / truth[metric] - 1.0
+                    picked[metric].setdefault(name + tag, []).append((parameter, error))
         result = evaluate(log, scores, ["IPS"], COVERED, level=_LEVEL)
         for name, row in (("IPS", result["IPS"]), (HEADLINE, result.headline)):
             covered.setdefault(name, []).append(truth[COVERED] in row.interval)
-    few = {
-        metric: {name: rows[:chosen] for name, rows in errors[metric].items()} | again[metric]
-        for metric in METRICS
-    }
     return Measured(
         case,
         truth,
         {metric: _accuracy(errors[metric]) for metric in METRICS},
-        {metric: _each_held_out(errors[metric]) for metric in METRICS},
-        {metric: _each_held_out(few[metric]) for metric in METRICS},
         {
-            metric: {name: float(np.mean([e**2 for _, e in rows])) for name, rows in by.items()}
+            metric: {name: held_out(np.array(rows)) for name, rows in by.items()}
+            for metric, by in errors.items()
+        },
+        {
+            metric: {name: float(np.mean(np.square(by[name][:chosen]))) for name in ("DM", "IPS")}
+            | {
+                name: float(np.mean([e**2 for _, e in rows]))
+                for name, rows in picked[metric].items()
+            }
+            for metric, by in errors.items()
+        },
+        {
+            metric: {name: [x for x, _ in rows] for name, rows in by.items()}
             for metric, by in picked.items()
         },
-        {metric: {name: [x for x, _ in rows] for name, rows in by.items()}
-         for metric, by in picked.items()},
         {name: float(np.mean(hits)) for name, hits in covered.items()},
-    )  # fmt: skip
+    )
 
 
 def _choices(
@@ -199,10 +208,6 @@ def _accuracy(errors: dict[str, list[Floats]]) -> Accuracy:
         {name: np.var(rows, axis=0) for name, rows in errors.items()},
         M_GRID,
     )
-
-
-def _each_held_out(errors: dict[str, list[Floats]]) -> dict[str, float]:
-    return {name: held_out(np.array(rows)) for name, rows in errors.items() if len(rows) > 1}
 
 
 def held_out(errors: Floats) -> float:
@@ -231,7 +236,7 @@ def averaged(parts: Sequence[Measured], metric: str) -> Accuracy:
 
 
 def ratio(parts: Sequence[Measured], kind: str, metric: str, one: str, other: str) -> Floats:
-    """Of mean squared errors, in each split: ``kind`` is held_out, few or chosen."""
+    """Of mean squared errors, in each split: ``kind`` is held_out or chosen."""
     found = [getattr(part, kind)[metric] for part in parts]
     return np.array([part[one] / part[other] for part in found])
 

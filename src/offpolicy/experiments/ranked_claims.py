@@ -106,7 +106,8 @@ def choice_claims(found: Sequence[Measured], metric: str = METRICS[0]) -> list[V
                  "CAB's MSE is at most 5% above that of SB and SWITCH (theirs / its, .95 or more)"),
             ):  # fmt: skip
                 means = {
-                    name: geometric_mean(_against(by_sweeps, kind, metric, name)) for name in others
+                    name: geometric_mean(all_ratios(by_sweeps, kind, metric, name, "CAB"))
+                    for name in others
                 }
                 judged.append(
                     Verdict(
@@ -119,17 +120,6 @@ def choice_claims(found: Sequence[Measured], metric: str = METRICS[0]) -> list[V
         if kind == "chosen":
             judged += _recalibrated(found, metric)
     return judged
-
-
-def _against(by_sweeps: dict[float, list[Measured]], kind: str, metric: str, name: str) -> Floats:
-    """``name`` over CAB; what has no parameter is the same however one chooses."""
-    if kind == "chosen" and name in ("DM", "IPS"):
-        logs = [
-            np.log([one.few[metric][name] / one.chosen[metric]["CAB"] for one in parts])
-            for parts in by_sweeps.values()
-        ]
-        return np.asarray(np.exp(np.mean(logs, axis=0)))
-    return all_ratios(by_sweeps, kind, metric, name, "CAB")
 
 
 def _recalibrated(found: Sequence[Measured], metric: str) -> list[Verdict]:

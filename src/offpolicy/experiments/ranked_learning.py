@@ -32,7 +32,6 @@ CLIPS = (1.0, 3.0, 10.0, 30.0, 100.0)
 BLENDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 STRENGTHS = (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)
 """C, in units of the default's."""
-SWEEPS = (0.25, 0.5, 1.0, 2.0, 5.0)
 TABLE = 1.0
 """Sweeps of the table."""
 VALIDATED = 5.0

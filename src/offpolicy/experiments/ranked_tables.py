@@ -12,6 +12,7 @@ from offpolicy.experiments.ranked_accuracy import (
     BLENDS,
     ESTIMATORS,
     HEADLINE,
+    LINEAR,
     TUNED,
     Measured,
     averaged,
@@ -75,14 +76,13 @@ def held_out(found: Sequence[Measured], metric: str) -> str:
 
 def from_the_log(found: Sequence[Measured], metric: str) -> str:
     """The same with parameters chosen from each log."""
-    names = [*TUNED, *AROUND]
+    names = ["DM", "IPS", *TUNED, *AROUND]
     rows = []
     for (data, logger), by_sweeps in grouped(found).items():
         for sweeps, parts in by_sweeps.items():
-            errors = [_rmse([one.few[metric][name] for one in parts]) for name in ("DM", "IPS")]
-            errors += [_rmse([one.chosen[metric][name] for one in parts]) for name in names]
+            errors = [_rmse([one.chosen[metric][name] for one in parts]) for name in names]
             rows.append([f"{data}, {logger:.0%}, {sweeps:g}", *_best_marked(errors)])
-    return _table(["set, logger, sweeps", "DM", "IPS", *map(shown, names)], rows)
+    return _table(["set, logger, sweeps", *map(shown, names)], rows)
 
 
 def _rmse(mse: Sequence[float]) -> float:
@@ -93,8 +93,6 @@ def ratios(found: Sequence[Measured], metric: str, kind: str) -> str:
     """Mean squared errors relative to CAB's: geometric means over splits and sweeps."""
     names = [name for name in ESTIMATORS if name != "CAB"]
     if kind == "chosen":
-        names = [*TUNED[:-1], *AROUND]
-    elif kind == "few":
         names += AROUND
     rows = []
     for (data, logger), by_sweeps in grouped(found).items():
@@ -102,6 +100,25 @@ def ratios(found: Sequence[Measured], metric: str, kind: str) -> str:
         cells = [f"{mean:.2f} (×÷ {spread:.2f})" for mean, spread in means]
         rows.append([f"{data}, {logger:.0%}", *cells])
     return _table(["set, logger", *map(shown, names)], rows)
+
+
+def models(found: Sequence[Measured], metric: str, kind: str) -> str:
+    """The same around a logistic regression: relative to CAB around it, and CAB around both."""
+    head = ["set, logger", "CAB, around trees", "DM, around it", "SB", "SWITCH", "cIPS"]
+    pairs = [("CAB", f"CAB{LINEAR}"), *((f"{one}{LINEAR}", f"CAB{LINEAR}") for one in
+             ("DM", "SB", "SWITCH")), ("CIPS", f"CAB{LINEAR}")]  # fmt: skip
+    if kind == "chosen":
+        around = f"CAB{AGAIN}{LINEAR}"
+        head = ["set, logger", "CAB, around trees, recalibrated", "CAB", "SB", "SWITCH", "cIPS"]
+        pairs = [(f"CAB{AGAIN}", around), (f"CAB{LINEAR}", around),
+                 *((f"{one}{AGAIN}{LINEAR}", around) for one in ("SB", "SWITCH")),
+                 ("CIPS", around)]  # fmt: skip
+    rows = []
+    for (data, logger), by_sweeps in grouped(found).items():
+        means = [geometric_mean(all_ratios(by_sweeps, kind, metric, *pair)) for pair in pairs]
+        cells = [f"{mean:.2f} (×÷ {spread:.2f})" for mean, spread in means]
+        rows.append([f"{data}, {logger:.0%}", *cells])
+    return _table(head, rows)
 
 
 def coverage(found: Sequence[Measured]) -> str:

@@ -145,6 +145,8 @@ class Trained(NamedTuple):
     """The tenth whose judgements are known."""
     rest: Queries
     model: RelevanceModel
+    linear: RelevanceModel
+    """The same by a logistic regression."""
     logger: Callable[[NDArray[Any]], Floats]
 
 
@@ -153,10 +155,22 @@ def trained(train: Queries, logger_share: float, seed: int) -> Trained:
     order = np.random.default_rng([seed, 1]).permutation(len(train.qid))
     judged = max(round(JUDGED * len(order)), 2)
     small = subset(train, order[:judged])
-    model = RelevanceModel(seed=seed).fit(
-        small.X, small.relevance >= 1.0, decision_of_candidate(small.offsets)
+    model, linear = (
+        RelevanceModel(classifier, seed=seed).fit(
+            small.X, small.relevance >= 1.0, decision_of_candidate(small.offsets)
+        )
+        for classifier in (None, _logistic())
     )
-    return Trained(small, subset(train, order[judged:]), model, _logger(train, order, logger_share))
+    logger = _logger(train, order, logger_share)
+    return Trained(small, subset(train, order[judged:]), model, linear, logger)
+
+
+def _logistic() -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
 
 
 def _logger(train: Queries, order: Ints, share: float) -> Callable[[NDArray[Any]], Floats]:
@@ -188,6 +202,8 @@ class Prepared:
     """Scores of the ranker to be evaluated."""
     prediction: Floats
     """δ̂."""
+    linear: Floats
+    """δ̂ by a logistic regression."""
 
     def truth(self, metric: str | Metric) -> float:
         """The ranker's value on the test queries."""
@@ -200,12 +216,19 @@ class Prepared:
         self, sweeps: float, rng: np.random.Generator | int, model: ClickModel | None = None
     ) -> tuple[RankingLog, Floats]:
         """A log of clicks, with predictions, and the ranker's scores of its documents."""
+        log, rows = self.draw_rows(sweeps, rng, model)
+        return log, self.ranker[rows]
+
+    def draw_rows(
+        self, sweeps: float, rng: np.random.Generator | int, model: ClickModel | None = None
+    ) -> tuple[RankingLog, Ints]:
+        """A log of clicks, with predictions, and which documents of the test queries it is of."""
         log = simulate_clicks(self.test, self.logger, model, sweeps=sweeps, features=False, rng=rng)
         place = {int(qid): k for k, qid in enumerate(self.test.qid)}
         assert log.query is not None
         which = np.array([place[int(qid)] for qid in log.query])
         rows = rows_of_impressions(self.test.offsets, which)
-        return log.replace(prediction=self.prediction[rows]), self.ranker[rows]
+        return log.replace(prediction=self.prediction[rows]), rows
 
 
 def prepare(queries: Queries, logger_share: float, seed: int) -> Prepared:
@@ -223,7 +246,11 @@ def prepare_parts(train: Queries, test: Queries, logger_share: float, seed: int)
         raise ParameterError("The test queries must have labels (qid) of their own.")
     made = trained(train, logger_share, seed)
     return Prepared(
-        test, made.logger(test.X), svm_rank(made.rest)(test.X), made.model.predict(test.X)
+        test,
+        made.logger(test.X),
+        svm_rank(made.rest)(test.X),
+        made.model.predict(test.X),
+        made.linear.predict(test.X),
     )
 
 
