@@ -204,8 +204,8 @@ def _choices(
 
 def _accuracy(errors: dict[str, list[Floats]]) -> Accuracy:
     return Accuracy(
-        {name: np.mean(rows, axis=0) for name, rows in errors.items()},
-        {name: np.var(rows, axis=0) for name, rows in errors.items()},
+        {name: np.mean(errors[name], axis=0) for name in ESTIMATORS},
+        {name: np.var(errors[name], axis=0) for name in ESTIMATORS},
         M_GRID,
     )
 

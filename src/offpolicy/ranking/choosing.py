@@ -145,8 +145,8 @@ class _Parts(NamedTuple):
         return _Sum(value, self._stderr((c[0] - value * c[1]) / bottom), bottom)
 
     def _stderr(self, x: Floats) -> float:
-        total = np.bincount(self.query, x, self.queries)
-        total = total - self.shown * (float(x.sum()) / self.impressions)
+        mean = float(x.sum()) / self.impressions
+        total = np.bincount(self.query, x, self.queries).astype(np.float64) - mean * self.shown
         if self.queries < 2:
             return math.inf
         factor = self.queries / (self.queries - 1)
