@@ -21,10 +21,10 @@ from offpolicy.weights import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _PARTS = {"MSE": "#0072B2", "bias²": "#D55E00", "variance": "#009E73"}
 _SKYLINE = ("#000000", ":", 1.4)
-_LOGGER = ("#000000", "-.", 1.4)
 
 
 def figure_1(by_sweeps: dict[float, list[Measured]], path: Path) -> None:
@@ -70,13 +70,8 @@ def _sweeps(count: float) -> str:
 
 def figure_2(found: Sequence[Measured], path: Path) -> None:
     """MSE of every estimator over M at the fewest sweeps, a panel for each set and logger."""
-    need_matplotlib()
-    from matplotlib.figure import Figure
-
     groups = grouped(found)
-    rows = (len(groups) + 1) // 2
-    figure = Figure(figsize=(10.5, 3.6 * rows + 0.4), layout="constrained")
-    panels = figure.subplots(rows, 2, squeeze=False).ravel()
+    figure, panels = _panels(len(groups))
     for ax, ((data, logger), by_sweeps) in zip(panels, groups.items(), strict=False):
         fewest = min(by_sweeps)
         mean = averaged(by_sweeps[fewest], METRICS[0])
@@ -90,31 +85,26 @@ def figure_2(found: Sequence[Measured], path: Path) -> None:
     for ax in panels[len(groups) :]:
         ax.set_visible(False)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     save_figure(figure, path)
 
 
 def figure_4(found: Sequence[Ranked], path: Path) -> None:
     """The average rank of relevant results over sweeps, a panel for each set and reading."""
-    need_matplotlib()
-    from matplotlib.figure import Figure
-
     sets = list(dict.fromkeys((one.condition.data, one.condition.relevant) for one in found))
-    rows = (len(sets) + 1) // 2
-    figure = Figure(figsize=(10.5, 3.6 * rows + 0.4), layout="constrained")
-    panels = figure.subplots(rows, 2, squeeze=False).ravel()
+    figure, panels = _panels(len(sets))
     for ax, (data, relevant) in zip(panels, sets, strict=False):
         own = [
             one for one in found if (one.condition.data, one.condition.relevant) == (data, relevant)
         ]
         sweeps = sorted({one.condition.sweeps for one in own})
         names = {name: STYLES[name] for name in LEARNED}
-        for name, (colour, style, width) in (names | {"full": _SKYLINE, "logger": _LOGGER}).items():
+        for name, (colour, style, width) in (names | {"full": _SKYLINE}).items():
             curve = [
                 np.mean([one.rank(name) for one in own if one.condition.sweeps == size])
                 for size in sweeps
             ]
-            label = {"full": "all judgements", "logger": "the logger"}.get(name, shown(name))
+            label = {"full": "all judgements"}.get(name, shown(name))
             ax.plot(sweeps, curve, style, color=colour, lw=width, label=label,
                     marker="o" if name in names else None, markersize=4)  # fmt: skip
         ax.set_xscale("log")
@@ -122,12 +112,23 @@ def figure_4(found: Sequence[Ranked], path: Path) -> None:
         ax.minorticks_off()
         ax.set_xlabel("sweeps")
         ax.set_ylabel("average rank of relevant results")
-        _plain(ax, f"{data}, relevant from grade {relevant} on")
+        logger = float(np.mean([one.logger for one in own]))
+        _plain(ax, f"{data}, y ≥ {relevant} (the logger: {logger:.1f})")
     for ax in panels[len(sets) :]:
         ax.set_visible(False)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=8, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     save_figure(figure, path)
+
+
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
+    columns = min(count, 2)
+    rows = (count + 1) // 2
+    figure = Figure(figsize=(1.5 + 4.5 * columns, 3.6 * rows + 0.6), layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 
 def _axes(ax: Axes, title: str, limits: tuple[float, float]) -> None:
