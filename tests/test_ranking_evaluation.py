@@ -315,9 +315,9 @@ def test_recalibration_moves_a_wrong_level_and_leaves_a_right_one():
     assert abs(moved.mean() - delta.mean()) < 0.15 * abs(off.mean() - delta.mean())
     kept = recalibrated(log.replace(prediction=delta), target)
     assert np.abs(kept - delta).max() < 0.08
-    # Without a model, one constant stands for documents that differ. Those that the logger put high
-    # are more often relevant and more often seen, so the level is too high: by 0.047 on average, with
-    # a deviation of 0.004 (six other seeds). This is four deviations more.
+    # Without a model, one constant stands for documents that differ. Those that the logger put
+    # high are more often relevant and more often seen, so the level is too high: by 0.047 on
+    # average, with a deviation of 0.004 (six other seeds). This is four deviations more.
     assert 0.0 < recalibrated(log, target).mean() - delta.mean() < 0.063
 
 
