@@ -188,8 +188,8 @@ def test_intervals_cover():
                 covered[metric, name].append(value in result[name].interval)
             covered[metric, "headline"].append(value in result.headline.interval)
     for key, hits in covered.items():
-        # Over 200 other logs sums cover 92% to 93%, ratios of few weighted clicks 89%, not 95%. This
-        # is two standard errors of 50 repeats below 89%.
+        # Over 200 other logs sums cover 92% to 93%, ratios of few weighted clicks 89%, not 95%.
+        # This is two standard errors of 50 repeats below 89%.
         assert np.mean(hits) > 0.8, key
 
 
