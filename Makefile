@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test spark test-spark torch test-torch lint bench bench-files bench-learning bench-ranking reproduce evaluation learning \
+.PHONY: demo test spark test-spark torch test-torch lint bench bench-files bench-learning bench-ranking reproduce evaluation learning ranking \
 	coverage tuning pictures reference docs clean
 
 demo: $(READY)
@@ -59,6 +59,10 @@ learning: $(READY)
 	$(BIN)/offpolicy reproduce learning --jobs 2 --out out/learning
 	$(BIN)/offpolicy reproduce learning --ours --jobs 2 --out out/learning
 	$(BIN)/offpolicy reproduce learning --figure --jobs 2 --out out/learning
+
+# Needs MQ2007 and MQ2008 in OFFPOLICY_DATA.
+ranking: $(READY)
+	$(BIN)/offpolicy reproduce ranking --jobs 2 --out out/ranking
 
 coverage: $(READY)
 	$(BIN)/offpolicy reproduce coverage --jobs 2 --out out/coverage

@@ -188,7 +188,8 @@ def test_intervals_cover():
                 covered[metric, name].append(value in result[name].interval)
             covered[metric, "headline"].append(value in result.headline.interval)
     for key, hits in covered.items():
-        # Ratios of few weighted clicks cover 92%; this is three standard errors of 50 repeats less.
+        # Over 200 other logs sums cover 92% to 93%, ratios of few weighted clicks 89%, not 95%.
+        # This is two standard errors of 50 repeats below 89%.
         assert np.mean(hits) > 0.8, key
 
 
@@ -315,7 +316,10 @@ def test_recalibration_moves_a_wrong_level_and_leaves_a_right_one():
     assert abs(moved.mean() - delta.mean()) < 0.15 * abs(off.mean() - delta.mean())
     kept = recalibrated(log.replace(prediction=delta), target)
     assert np.abs(kept - delta).max() < 0.08
-    assert abs(recalibrated(log, target).mean() - delta.mean()) < 0.05
+    # Without a model, one constant stands for documents that differ. Those that the logger put
+    # high are more often relevant and more often seen, so the level is too high: by 0.047 on
+    # average, with a deviation of 0.004 (six other seeds). This is four deviations more.
+    assert 0.0 < recalibrated(log, target).mean() - delta.mean() < 0.063
 
 
 def test_the_recalibration_is_where_its_likelihood_is_flat():
@@ -451,13 +455,15 @@ def classifier():
 
 
 def test_a_model_from_judgements_is_calibrated():
-    queries, _, _, _ = world(400, seed=1)
+    """From enough documents for trees (with 400 queries one feature alone says more)."""
+    queries, _, _, _ = world(1500, seed=1)
     query = np.repeat(queries.qid, np.diff(queries.offsets))
     model = RelevanceModel().fit(queries.X, queries.relevance, query)
     other, _, _, delta = world(400, seed=2)
     found = model.predict(other.X)
-    assert abs(found.mean() - delta.mean()) < 0.05
-    assert np.corrcoef(found, delta)[0, 1] > 0.75
+    # Four standard errors of the mean relevance of what it was trained on.
+    assert abs(found.mean() - delta.mean()) < 4 * queries.relevance.std() / math.sqrt(len(query))
+    assert np.corrcoef(found, delta)[0, 1] > np.corrcoef(other.X[:, 0], delta)[0, 1] + 0.03
 
 
 def test_a_model_from_clicks_is_corrected_for_position():

@@ -151,6 +151,80 @@ def learning(
     click.echo(f"Wrote {', '.join(map(str, written))}.", err=True)
 
 
+@command.command("ranking")
+@click.option("--out", type=click.Path(file_okay=False), default="out/ranking", show_default=True)
+@click.option(
+    "--datasets", default="MQ2007,MQ2008", show_default=True,
+    help="also yahoo, MSLR-WEB10K, Istella-S …, if you have the files",
+)  # fmt: skip
+@click.option(
+    "--sweeps", default="0.5,1,5", show_default=True,
+    help="how often queries are shown; Table 2 is of 1",
+)  # fmt: skip
+@click.option(
+    "--loggers", default="0.01,0.1", show_default=True,
+    help="shares of the training queries that train the logger",
+)  # fmt: skip
+@click.option("--splits", type=click.IntRange(min=0), default=8, show_default=True,
+              help="of the data, in the evaluation experiment; 0: leave it out")  # fmt: skip
+@click.option("--repeats", type=click.IntRange(min=2), default=100, show_default=True,
+              help="logs of each split")  # fmt: skip
+@click.option(
+    "--chosen-repeats", type=click.IntRange(min=1), default=5, show_default=True,
+    help="logs of each split from which M and tau are chosen too",
+)  # fmt: skip
+@click.option("--runs", type=click.IntRange(min=0), default=5, show_default=True,
+              help="of the learning experiment; 0: leave it out")  # fmt: skip
+@click.option("--quick", is_flag=True, help="three splits, ten logs, two runs, one logger")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True)
+def ranking(
+    out: str,
+    datasets: str,
+    sweeps: str,
+    loggers: str,
+    splits: int,
+    repeats: int,
+    chosen_repeats: int,
+    runs: int,
+    quick: bool,
+    seed: int,
+    jobs: int,
+) -> None:
+    """Section 5 on rankings: Figures 1, 2 and 4, and Table 2, with clicks on judged queries.
+
+    The data sets are looked for in the folder named by OFFPOLICY_DATA. If it is stopped, the same
+    command goes on where it was.
+    """
+    from offpolicy.experiments.ranked import Settings, run
+
+    settings = Settings(
+        _words(datasets), _shares(sweeps), _shares(loggers), splits, repeats, chosen_repeats, runs,
+        seed=seed,
+    )  # fmt: skip
+    if quick:
+        settings = settings.quick()
+    if not settings.splits and not settings.runs:
+        raise click.UsageError("With --splits 0 and --runs 0 there is nothing to do.")
+    found = run(settings, Path(out) / "cells", shown=counted, jobs=jobs)
+    click.echo(found.to_markdown())
+    written = found.save(Path(out))
+    click.echo(f"Wrote {', '.join(map(str, written))}.", err=True)
+    if not any(path.suffix == ".png" for path in written):
+        click.echo("For the pictures: pip install 'offpolicy[plot]'.", err=True)
+
+
+def _shares(text: str) -> list[float]:
+    """Numbers above 0, increasing."""
+    try:
+        found = sorted({float(word) for word in _words(text)})
+    except ValueError:
+        raise click.BadParameter(f'"{text}" must be numbers with commas between.') from None
+    if not found[0] > 0.0 or found[-1] == float("inf"):
+        raise click.BadParameter(f'"{text}" must hold numbers above 0.')
+    return found
+
+
 @command.command("tuning")
 @click.option("--out", type=click.Path(file_okay=False), default="out/tuning", show_default=True)
 @click.option("--repeats", type=click.IntRange(min=2), default=100, show_default=True)

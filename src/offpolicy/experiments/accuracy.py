@@ -79,10 +79,11 @@ class Accuracy:
         }
 
     @staticmethod
-    def from_json(body: dict[str, Any]) -> Accuracy:
+    def from_json(body: dict[str, Any], M: Floats | None = None) -> Accuracy:
         return Accuracy(
             {name: np.array(part["bias"]) for name, part in body.items()},
             {name: np.array(part["variance"]) for name, part in body.items()},
+            M_GRID if M is None else M,
         )
 
 

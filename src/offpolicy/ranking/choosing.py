@@ -21,12 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy.estimators import Estimator
-from offpolicy.ranking.contributions import Value, value_of
+from offpolicy.ranking.contributions import NOTHING, Value, value_of
 from offpolicy.ranking.family import FamilyWeights, weights_at
 from offpolicy.ranking.log import RankingLog
 from offpolicy.ranking.metrics import Metric
 from offpolicy.ranking.results import Choice
 from offpolicy.ranking.thinkable import Thinkable
+from offpolicy.softmax import Ints
 from offpolicy.tuning import least_error
 from offpolicy.weights import Floats
 
@@ -66,6 +67,106 @@ def expected(
     return Expected(value, 1.0 - seen * (base.scale / value.scale))
 
 
+class _Sum(NamedTuple):
+    """A metric's estimate; of a ratio also the mean number of relevant documents."""
+
+    value: float
+    stderr: float
+    scale: float = 1.0
+
+
+class _Parts(NamedTuple):
+    """Sums over what has the same weights and counts in the same query.
+
+    All that depends on M or τ is the weights, and these on p alone: where queries are shown again
+    and again, by the same ranker, there is much less to go through than there are documents.
+    """
+
+    impressions: int
+    queries: int
+    shown: Floats
+    """How often each query was shown."""
+    query: Ints
+    """Of every part."""
+    p: Floats
+    band: Ints
+    model: Floats
+    """(2, parts): Σ λδ̂ and Σ δ̂."""
+    click: Floats
+    delta: Floats
+    noise: Floats
+    """(3, parts): Σ of pδ̃(1 − pδ̃) times λ², λ and 1."""
+    unit: Floats
+
+    @classmethod
+    def of(
+        cls, log: RankingLog, lam: Floats, model: Floats, delta: Floats, thinkable: Thinkable
+    ) -> _Parts:
+        assert log.propensity is not None
+        levels, level = np.unique(log.propensity, return_inverse=True)
+        keys, inverse = np.unique(
+            log.cluster[log.impression] * len(levels) + level.reshape(-1), return_inverse=True
+        )
+        part = inverse.reshape(-1)
+        one_of = np.empty(len(keys), dtype=np.int64)
+        one_of[part] = np.arange(log.documents)
+
+        def summed(x: Floats) -> Floats:
+            return np.bincount(part, x, len(keys)).astype(np.float64)
+
+        def twice(x: Floats) -> Floats:
+            return np.stack([summed(lam * x), summed(x)])
+
+        chance = log.propensity * delta
+        noise = chance * (1.0 - chance)
+        queries = int(log.cluster.max()) + 1
+        return cls(
+            len(log),
+            queries,
+            np.bincount(log.cluster, minlength=queries).astype(np.float64),
+            keys // len(levels),
+            levels[keys % len(levels)],
+            thinkable.band[one_of],
+            twice(model),
+            twice(log.click),
+            twice(delta),
+            np.stack([summed(lam * lam * noise), summed(lam * noise), summed(noise)]),
+            summed(thinkable.unit),
+        )
+
+    def value(self, metric: Metric, c: Floats) -> _Sum:
+        """As `value_of`, from Σ λc and Σ c of every part."""
+        top, bottom = float(c[0].sum()) / self.impressions, float(c[1].sum()) / self.impressions
+        if not metric.is_ratio:
+            return _Sum(top, self._stderr(c[0]))
+        if not bottom > NOTHING:
+            return _Sum(math.nan, math.inf)
+        value = top / bottom
+        return _Sum(value, self._stderr((c[0] - value * c[1]) / bottom), bottom)
+
+    def _stderr(self, x: Floats) -> float:
+        mean = float(x.sum()) / self.impressions
+        total = np.bincount(self.query, x, self.queries).astype(np.float64) - mean * self.shown
+        if self.queries < 2:
+            return math.inf
+        factor = self.queries / (self.queries - 1)
+        return math.sqrt(factor * float((total * total).sum())) / self.impressions
+
+    def noise_of(self, metric: Metric, mean: _Sum, observed: Floats) -> float:
+        """Of clicks that are independent, given what is shown."""
+        squares, singles, ones = self.noise
+        if metric.is_ratio:
+            squares = squares - 2.0 * mean.value * singles + mean.value**2 * ones
+        total = float((observed**2 * squares).sum()) / mean.scale**2
+        return max(total, 0.0) / self.impressions**2
+
+    def left(self, thinkable: Thinkable, share: Floats) -> Floats:
+        """The share of each band that is left to the model."""
+        scale = thinkable.scale
+        total = np.bincount(self.band, self.unit * share, len(scale))
+        return np.where(scale > 0.0, total / np.where(scale > 0.0, scale, 1.0), 0.0)
+
+
 def choose(
     log: RankingLog,
     member: Estimator,
@@ -81,22 +182,25 @@ def choose(
     """Choose the parameter of ``member``, whose model is ``prediction``; ``delta`` is δ̃."""
     assert log.propensity is not None
     assert member.parameter_name is not None
-    p, n, base = log.propensity, len(log), thinkable.base
-    grid = parameter_grid(member, p) if grid is None else grid
-    model = np.zeros_like(p) if prediction is None else prediction
-    noise = p * delta * (1.0 - p * delta)
-    single = bool(log.cluster.max() == 0)  # One query says nothing about others.
+    base = thinkable.base
+    grid = parameter_grid(member, log.propensity) if grid is None else grid
+    model = np.zeros_like(lam) if prediction is None else prediction
+    parts = _Parts.of(log, lam, model, delta, thinkable)
+    single = parts.queries == 1  # One query says nothing about others.
     value, bias, stderr, variance = np.full((4, len(grid)), np.inf)
     for j, parameter in enumerate(grid):
-        at = weights_at(type(member)(float(parameter)), p)  # type: ignore[call-arg]
-        found = value_of(log, metric, lam, at.imputed * model + at.observed * log.click)
-        mean, left = expected(log, metric, lam, at, model, delta, base)
+        at = weights_at(type(member)(float(parameter)), parts.p)  # type: ignore[call-arg]
+        seen = at.observed * parts.p
+        found = parts.value(metric, at.imputed * parts.model + at.observed * parts.click)
+        mean = parts.value(metric, at.imputed * parts.model + seen * parts.delta)
         if not (math.isfinite(found.value) and math.isfinite(mean.value)):
             continue
-        error, spread = thinkable.bias(thinkable.left(left))
+        # A ratio grows by what its denominator lacks.
+        left = parts.left(thinkable, 1.0 - seen * (base.scale / mean.scale))
+        error, spread = thinkable.bias(left)
         value[j], bias[j] = found.value, mean.value - base.value + error
         stderr[j] = math.sqrt(spread)
-        inner = float((mean.weight**2 * at.observed**2 * noise).sum()) / n**2
+        inner = parts.noise_of(metric, mean, at.observed)
         if independent or single:
             variance[j] = inner if single else mean.stderr**2 + inner
         else:

@@ -12,7 +12,7 @@ from offpolicy.ranking.metrics import Metric
 from offpolicy.softmax import Ints, row_sums
 from offpolicy.weights import Floats
 
-_NOTHING = 1e-100
+NOTHING = 1e-100
 """Fewer relevant documents than this are none: a ratio by them is 0/0."""
 
 
@@ -39,7 +39,7 @@ def value_of(log: RankingLog, metric: Metric, lam: Floats, c: Floats) -> Value:
         return Value(value, clustered(top, log.cluster), lam)
     bottom = row_sums(c, log.offsets)
     total = float(bottom.mean())
-    if not total > _NOTHING:
+    if not total > NOTHING:
         return Value(math.nan, math.inf, np.zeros_like(lam))
     value = float(top.mean()) / total
     weight = (lam - value) / total
