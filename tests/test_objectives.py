@@ -153,3 +153,18 @@ def test_what_is_missing_is_told():
     never = op.BanditLog.from_arrays(action=[0], reward=[1.0], logging=[[0.5, 0.5]])
     with pytest.raises(EstimatorError, match="never chooses what was logged"):
         objective(never, [[0.0, 1.0]], estimator="SNIPS")
+
+
+def test_what_learning_does_not_know_the_slope_of_is_refused():
+    """Also if it says that it has one."""
+
+    class Mine(op.CIPS):
+        name = "MINE"
+
+    class Named(op.CIPS):
+        """As if it were CIPS, with other masses."""
+
+    log, pi, delta_hat = ragged_case(0)
+    for member in (Mine(M=2.0), Named(M=2.0)):
+        with pytest.raises(EstimatorError, match="does not say how its weights change with c"):
+            objective(log, pi, prediction=delta_hat, estimator=member)

@@ -24,7 +24,7 @@ from offpolicy.ranking.clicks import simulate_clicks
 from offpolicy.ranking.family import weights_at
 from offpolicy.ranking.log import RankingLog, rows_of_impressions
 from offpolicy.ranking.ranks import ranks
-from offpolicy.ranking.svmrank import DEFAULT_LOSS, PropensitySVMRank
+from offpolicy.ranking.svmrank import PropensitySVMRank
 from offpolicy.weights import Floats
 
 ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
@@ -218,7 +218,7 @@ def _path(setup: Setup, queries: Queries, member: str, weights: Floats) -> list[
     """A ranker for every C."""
     sizes = np.diff(queries.offsets)
     pairs = float(np.add.reduceat(weights, queries.offsets[:-1]) @ (sizes - 1.0)) / len(sizes)
-    Cs = [strength * DEFAULT_LOSS / pairs for strength in STRENGTHS]
+    Cs = [strength * PropensitySVMRank.loss / pairs for strength in STRENGTHS]
     path = PropensitySVMRank().path_weights(queries.X, queries.offsets, weights, Cs)
     found = []
     for strength, ranker in zip(STRENGTHS, path, strict=True):

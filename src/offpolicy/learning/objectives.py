@@ -74,7 +74,7 @@ def objective(
 def need_differentiable(estimator: str | Estimator) -> Estimator:
     """The estimator, if it can be a training objective as it stands."""
     member = as_estimator(estimator)
-    if not member.subdifferentiable:
+    if not member.subdifferentiable or NAMED.get(member.name) is not type(member):
         works = ", ".join(name for name, kind in NAMED.items() if kind.subdifferentiable)
         why = (
             "jumps where c = M, so it has no gradient that could lead anywhere"

@@ -4,7 +4,8 @@ As in the paper, gradient-boosted trees calibrated by a sigmoid. From clicks, re
 a document that was not clicked may be relevant, only not examined, with probability
 :math:`(1-p)\delta/(1-p\delta)`. So trees are fitted to these expectations, and the expectations
 are taken again (expectation-maximisation), a few times over; clicks are corrected for position
-without ever being divided by a small propensity.
+without ever being divided by a small propensity. On the way a few trees are added at a time, so
+that they do not learn the first expectations by heart.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
 _MANY = 200_000
+_LEAVES, _TREES = 8, 10
+"""Of a tree, and trees that a step of expectation-maximisation adds."""
 
 
 class RelevanceModel:
@@ -32,7 +35,8 @@ class RelevanceModel:
     Parameters
     ----------
     classifier : scikit-learn classifier, optional
-        By default `HistGradientBoostingClassifier`.
+        By default `HistGradientBoostingClassifier` with trees of 8 leaves: judged documents are
+        few, and larger trees learn them by heart.
     folds : int
         For the calibration, and for cross-fitting on clicks; queries are never divided.
     steps : int
@@ -41,7 +45,7 @@ class RelevanceModel:
     """
 
     def __init__(
-        self, classifier: Any = None, *, folds: int = 3, steps: int = 4, seed: int = 0
+        self, classifier: Any = None, *, folds: int = 3, steps: int = 8, seed: int = 0
     ) -> None:
         self.classifier = classifier
         self.folds = folds
@@ -106,8 +110,19 @@ class RelevanceModel:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         if self.classifier is None:
-            return HistGradientBoostingClassifier(random_state=self.seed)
+            return HistGradientBoostingClassifier(max_leaf_nodes=_LEAVES, random_state=self.seed)
         return clone(self.classifier)
+
+    def _step(self, model: Any, X: NDArray[Any], y: Ints, weight: Floats) -> Any:
+        """The model with some more trees, or another one of these weights."""
+        if self.classifier is None:
+            if model is None:
+                model = self._base().set_params(warm_start=True, early_stopping=False, max_iter=0)
+            model.set_params(max_iter=model.max_iter + _TREES)
+        else:
+            model = self._base()
+        with _threads(len(X)):
+            return model.fit(X, y, sample_weight=weight)
 
     def _calibrated(
         self, X: NDArray[Any], y: Ints, groups: Ints, weight: Floats | None = None
@@ -146,15 +161,17 @@ class RelevanceModel:
         y = np.repeat([1, 0], len(p))
         groups = np.concatenate([query, query])
         model = None
-        for _ in range(max(self.steps, 1)):
+        last = max(self.steps, 1) - 1
+        for step in range(last + 1):
             chance = np.where(
                 click > 0.0, 1.0, (1.0 - p) * delta / np.maximum(1.0 - p * delta, 1e-9)
             )
             weight = np.concatenate([chance, 1.0 - chance])
-            used = weight > 1e-6
-            model = self._calibrated(both[used], y[used], groups[used], weight[used])
-            delta = _probability(model, X)
-        return model
+            if step < last:
+                model = self._step(model, both, y, weight)
+                delta = _probability(model, X)
+        used = weight > 1e-6
+        return self._calibrated(both[used], y[used], groups[used], weight[used])
 
 
 def _probability(model: Any, X: NDArray[Any]) -> Floats:
