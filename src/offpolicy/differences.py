@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from offpolicy.summaries import Summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
 SCHEMA = "offpolicy.comparison/2"
 READABLE = ("offpolicy.comparison/1", SCHEMA)
@@ -265,16 +265,26 @@ class Comparison:
         return note
 
     def _repr_html_(self) -> str:
-        head, *body = self._cells()
-        cell = "<{0} style='text-align:right'>{1}</{0}>"
-        rows = "".join(
-            "<tr>" + "".join(cell.format("td", html.escape(text)) for text in row) + "</tr>"
-            for row in body
-        )
-        top = "".join(cell.format("th", html.escape(text)) for text in head)
-        text = html.escape(self.sentence()).replace("\n", "<br>")
-        note = html.escape(self._note()).replace("\n", "<br>")
-        return f"<p>{text}</p><table><tr>{top}</tr>{rows}</table><p>{note}</p>"
+        from offpolicy.report import fragment
+
+        return fragment(self, *self._cells())
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The comparison as a page: one HTML file that needs nothing else, with the warnings, the
+        charts and the tables behind them. Written to ``path`` whole or not at all."""
+        from offpolicy.report import Material, page
+
+        text = page(Material(None, self, None, None, self.to_json()))
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the differences with their intervals (needs matplotlib: ``pip install
+        offpolicy[plot]``)."""
+        from offpolicy.plots import plot_comparison
+
+        return plot_comparison(self, ax)
 
     # -- as data -----------------------------------------------------------------------------
 

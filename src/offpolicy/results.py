@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import os
@@ -24,6 +23,7 @@ from offpolicy.weights import Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
 SCHEMA = "offpolicy.result/2"
 READABLE = ("offpolicy.result/1", SCHEMA)
@@ -332,15 +332,26 @@ class Result:
         return cells
 
     def _repr_html_(self) -> str:
-        head, *body = self._cells()
-        cell = "<{0} style='text-align:right'>{1}</{0}>"
-        rows = "".join(
-            "<tr>" + "".join(cell.format("td", html.escape(text)) for text in row) + "</tr>"
-            for row in body
-        )
-        top = "".join(cell.format("th", html.escape(text)) for text in head)
-        text = html.escape(self.sentence()).replace("\n", "<br>")
-        return f"<p>{text}</p><table><tr>{top}</tr>{rows}</table>"
+        from offpolicy.report import fragment
+
+        return fragment(self, *self._cells())
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The result as a page: one HTML file that needs nothing else, with the warnings, the
+        charts and the tables behind them. Written to ``path`` whole or not at all."""
+        from offpolicy.report import Material, page
+
+        text = page(Material(self, None, None, None, self.to_json()))
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the estimates with their intervals (needs matplotlib: ``pip install
+        offpolicy[plot]``)."""
+        from offpolicy.plots import plot_result
+
+        return plot_result(self, ax)
 
     # -- as data -----------------------------------------------------------------------------
 

@@ -231,6 +231,10 @@ class LogScan(ABC):
     def fingerprint(self) -> str:
         """A hash that changes when the log does."""
 
+    def rows_by_file(self) -> dict[str, int]:
+        """How many rows are from which file; none where that is not known."""
+        return {}
+
     def without_bad_rows(self, policies: Mapping[str, str], prediction: str | None) -> LogScan:
         """The log without its malformed rows, in these columns too, if they are to be dropped."""
         return self

@@ -160,12 +160,8 @@ class Summary:
 
 
 def _action(row: Mapping[str, Any]) -> Action:
-    return Action(
-        **{
-            key: value if key == "name" or value is None else float(value)
-            for key, value in row.items()
-        }
-    )
+    cells = {key: _cell(value) for key, value in row.items() if key != "name"}
+    return Action(name=str(row["name"]), **cells)
 
 
 def _part(kind: Any, stored: Mapping[str, Any] | None) -> Any:
