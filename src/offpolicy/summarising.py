@@ -97,6 +97,7 @@ def _support(scanned: Scanned, plan: Plan) -> Support:
     size = np.maximum(found.sums[:, tallies.POLICY], found.sums[:, tallies.CHOSEN])
     order = np.argsort(-size, kind="stable")
     first, rest = order[:TOP_ACTIONS], order[TOP_ACTIONS:]
+    first = first[np.argsort(-found.sums[first, tallies.POLICY], kind="stable")]
     others = len(rest) + found.others
     return Support(
         tuple(_action(_cut(found.names[k]), found.sums[k], total) for k in first),

@@ -62,7 +62,11 @@ def forest(
         return x.at(min(max(value, low), high))
 
     parts: list[Child] = [x_axis_of(x, bottom, axis, grid_top=top)]
-    if mark is not None and low <= mark.value <= high:
+    if mark is not None and mark.value < low:
+        parts.append(label(left, top - 11.0, f"◂ {mark.label}", "t s"))
+    elif mark is not None and mark.value > high:
+        parts.append(label(right, top - 11.0, f"{mark.label} ▸", "t s", "end"))
+    elif mark is not None:
         at = x.at(mark.value)
         anchor = "start" if at < left + 70.0 else "end" if at > right - 70.0 else "middle"
         parts += [

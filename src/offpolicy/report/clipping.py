@@ -13,7 +13,7 @@ from offpolicy.report.figures import percent, places_for, rounded, short, span
 from offpolicy.report.lines import Line, line_chart
 from offpolicy.report.markup import Child, Markup, data_block, element, name
 from offpolicy.report.material import MOST_POLICIES, Material
-from offpolicy.report.scales import Scale, around
+from offpolicy.report.scales import Scale, around, with_room_for
 
 if TYPE_CHECKING:
     from offpolicy.results import Headline
@@ -81,8 +81,9 @@ def _curve(row: Headline, summary: Summary | None, material: Material, *, titled
     # One wild point must not flatten the rest: the axis shows the neighbourhood of the answer.
     reach = 6.0 * max(noise[at], error[at], abs(values[at] - material.logged.value) / 3.0)
     near = [v for v in values if abs(v - values[at]) <= reach]
-    limits = around(
-        [*near, values[at] - 1.6 * error[at], values[at] + 1.6 * error[at], material.logged.value]
+    limits = with_room_for(
+        around([*near, values[at] - 1.6 * error[at], values[at] + 1.6 * error[at]]),
+        material.logged.value,
     )
     told = _told(row, stops, noise, imputed)
     alt = (
@@ -112,7 +113,7 @@ def _curve(row: Headline, summary: Summary | None, material: Material, *, titled
             x_label="M, the largest weight",
             y_label="mean reward",
             marks=[Mark(x[at], f"chosen: M = {short(row.M)}")],
-            levels=[Mark(material.logged.value, "what ran")],
+            levels=[Mark(material.logged.value, f"what ran: {short(material.logged.value)}")],
             cursor=True,
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ from offpolicy.report.drawing import Drawn, Mark, figure, table
 from offpolicy.report.figures import count, percent, places_for, rounded, short, span
 from offpolicy.report.markup import Child, Markup, element, name, plain
 from offpolicy.report.material import MOST_POLICIES, Material
-from offpolicy.report.scales import around
+from offpolicy.report.scales import around, with_room_for
 
 if TYPE_CHECKING:
     from offpolicy.differences import Comparison, Difference
@@ -94,10 +94,10 @@ def _lines(
     rows: Sequence[Estimate | Headline], logged: Logged, *, by_policy: bool
 ) -> tuple[list[Row], Callable[[float], Drawn]]:
     """The lines of the forest plot, and what draws it."""
-    ends = [logged.value]
+    ends: list[float] = []
     for row in rows:
         ends += [row.value, row.interval.low, row.interval.high]
-    low, high = around(ends, _ROOM)
+    low, high = with_room_for(around(ends, _ROOM), logged.value)
     lines = []
     for k, row in enumerate(rows):
         headline = hasattr(row, "grid")
@@ -114,7 +114,7 @@ def _lines(
         )  # fmt: skip
     alt = "Forest plot. " + "; ".join(f"{plain(line.label, 80)}: {line.said}" for line in lines)
     alt += f". What ran: {short(logged.value)}."
-    mark = Mark(logged.value, "what ran")
+    mark = Mark(logged.value, f"what ran: {short(logged.value)}")
 
     def draw(width: float) -> Drawn:
         return forest(lines, width, alt=alt, axis="mean reward", mark=mark, limits=(low, high))

@@ -60,6 +60,9 @@ def line_chart(
             y = up.at(level.value)
             parts.append(rule(left, y, right, y, "mark"))
             labels.append((y, level.label, "t s"))
+        else:
+            at, sign = (bottom, "▾") if level.value < low else (top, "▴")
+            labels.append((at, f"{sign} {level.label}", "t s"))
     for line in lines:
         places = [across.at(value) for value in (line.x or x)]
         parts += _drawn(line, places, up, y_limits, radius=3.0 if narrow else 3.5)

@@ -55,3 +55,11 @@ def around(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
     low, high = min(finite), max(finite)
     room = share * (high - low) or 0.05 * abs(low) or 0.5
     return low - room, high + room
+
+
+def with_room_for(limits: tuple[float, float], value: float) -> tuple[float, float]:
+    """The limits stretched to show a value, unless all else would then be squeezed."""
+    low, high = limits
+    wide, far = high - low, around([low, high, value])
+    outside = not low <= value <= high
+    return far if outside and far[1] - far[0] <= 4.0 * wide else limits

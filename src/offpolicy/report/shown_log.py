@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from offpolicy.report.charts import Bar, Column, bars, histogram
-from offpolicy.report.drawing import Drawn, figure, table
+from offpolicy.report.drawing import Drawn, Mark, figure, table
 from offpolicy.report.estimates import left_out
 from offpolicy.report.figures import count, percent, places_for, rounded, short
 from offpolicy.report.lines import Line, line_chart
 from offpolicy.report.markup import Child, Markup, element, name, plain
 from offpolicy.report.material import Material
-from offpolicy.report.scales import Scale, around, linear
+from offpolicy.report.scales import Scale, around, linear, with_room_for
 from offpolicy.summaries import Action, Calibration, OverLog, Summary, Support, Weights
 
 _TAIL = 0.01
@@ -268,7 +268,9 @@ def _over_log(found: OverLog, material: Material) -> Markup:
     middle = [place for place, _, _ in tenths]
     own, ran = [value for _, value, _ in tenths], [logged for _, _, logged in tenths]
     last, width_last = found.so_far[-1], found.high[-1] - found.low[-1]
-    limits = around([*own, *ran, last - width_last, last + width_last, material.logged.value])
+    limits = around([*own, last - width_last, last + width_last])
+    for end in (min(ran), max(ran)):
+        limits = with_room_for(limits, end)
 
     def scale(start: float, stop: float) -> Scale:
         return linear(0.0, n, start, stop, about=5 if stop - start > 400.0 else 3)
@@ -290,6 +292,9 @@ def _over_log(found: OverLog, material: Material) -> Markup:
             ],
             width, alt=alt, x_axis=scale, y_limits=limits, x_label="decisions, in the log's order",
             y_label="mean reward",
+            levels=[]
+            if limits[0] <= material.logged.value <= limits[1]
+            else [Mark(material.logged.value, f"what ran: {short(material.logged.value)}")],
         )  # fmt: skip
 
     order = ""
