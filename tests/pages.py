@@ -14,7 +14,7 @@ MARKS = "\u202e" * 1_000_000
 HOSTILE = (SCRIPT, IMAGE, MARKS, "a\x00b\u2066c", "<!--", "]]>", "{{7*7}}", "\u200f" * 50)
 
 
-def problem(n: int = 3000, seed: int = 0):
+def problem(n: int = 1500, seed: int = 0):
     """A logger, a bolder policy, and a model that is off."""
     rng = np.random.default_rng(seed)
 
@@ -35,7 +35,7 @@ def evaluated(*, names: tuple[str, ...] | None = None, policies: tuple[str, ...]
     """An evaluation of policies by these names, on actions by those."""
     action, reward, running, new, guess = problem()
     actions = None if names is None else list(names)
-    given = action if actions is None else [actions[k] for k in action]
+    given = action if actions is None else np.array(actions, dtype=object)[action]
     log = op.BanditLog.from_arrays(action=given, reward=reward, logging=running, actions=actions)
     mixed = {name: (k * running + new) / (k + 1) for k, name in enumerate(policies)}
     return op.evaluate(log, mixed, prediction=guess)

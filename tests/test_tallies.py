@@ -22,7 +22,10 @@ def ragged(n: int = 400, *, weighted: bool = True) -> tuple[op.BanditLog, np.nda
     lengths = RNG.integers(2, 5, n)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     names = np.concatenate([RNG.permutation(6)[:k] for k in lengths])
-    normed = lambda x: np.concatenate([part / part.sum() for part in np.split(x, offsets[1:-1])])
+
+    def normed(x):
+        return np.concatenate([part / part.sum() for part in np.split(x, offsets[1:-1])])
+
     pi0 = RNG.random(offsets[-1])
     chosen = np.array([RNG.integers(0, k) for k in lengths])
     unsupported = RNG.random(offsets[-1]) < 0.2

@@ -51,7 +51,8 @@ def short(value: float) -> str:
     size = abs(value)
     if size >= 1e5 or 0.0 < size < 1e-3:
         mantissa, _, power = f"{value:.3g}".partition("e")
-        return (f"{mantissa}e{int(power)}" if power else f"{value:,.0f}").replace("-", "−")
+        plain = f"{value:,.0f}" if size >= 1e5 else mantissa
+        return (f"{mantissa}e{int(power)}" if power else plain).replace("-", "−")
     text = f"{value:,.0f}" if size >= 100.0 else f"{value:.3g}"
     return text.replace("-", "−")
 
