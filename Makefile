@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 JOBS ?= auto
 
 .PHONY: demo test spark test-spark torch test-torch lint bench bench-files bench-learning bench-ranking reproduce evaluation learning \
-	coverage tuning docs clean
+	coverage tuning docs screenshots clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -65,6 +65,10 @@ coverage: $(READY)
 
 tuning: $(READY)
 	$(BIN)/offpolicy reproduce tuning --jobs 2 --out out/tuning
+
+# Needs Chromium.
+screenshots: $(READY)
+	$(BIN)/python scripts/screenshots.py
 
 docs: $(READY)
 	$(BIN)/mkdocs build --strict --site-dir site

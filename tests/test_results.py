@@ -237,8 +237,8 @@ def test_html_escapes_everything(log):
     )
     assert page.tags.isdisjoint({"script", "img", "iframe"})
     assert page.data.count(nasty) == 2
-    assert page.data[0].startswith(f"{nasty}: ")
-    assert page.data.count(ice.label) == 2
+    assert any(text.startswith(f"{nasty}: ") for text in page.data)
+    assert page.data.count(ice.label) >= 2
 
 
 # -- JSON ------------------------------------------------------------------------------------

@@ -261,7 +261,7 @@ def _names_and_codes(log: BanditLog) -> tuple[tuple[Any, ...], Ints | None]:
     """All actions, and each candidate's among them; None where it is the position."""
     if log.actions is None:
         widest = int(np.diff(log.offsets).max())
-        return tuple(f"position {k}" for k in range(widest)), None
+        return tuple(range(widest)), None
     return log.actions, log.candidate
 
 

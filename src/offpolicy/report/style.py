@@ -24,6 +24,7 @@ h1 .number{font-variant-numeric:tabular-nums lining-nums;white-space:nowrap}
 h2{font-size:22px;line-height:1.3;font-weight:600;margin:64px 0 8px;overflow-wrap:anywhere}
 h3{font-size:17px;font-weight:600;margin:32px 0 4px;overflow-wrap:anywhere}
 p{margin:0 0 12px;overflow-wrap:anywhere;hyphens:manual}
+#answer h2{margin-top:30px}
 .lead{font-size:18px;color:var(--ink)}
 .soft{color:var(--soft)}
 a{color:var(--accent)}
