@@ -263,13 +263,15 @@ def action_tallies(offsets, codes, pi, pi0, row_weight, sums):
     """Adds to ``sums``, per action, what is known of every candidate: Σωπ, Σωπ₀, Σωπ where π₀ = 0
     and Σω²π₀(1 − π₀); without ``codes``, positions are actions. NumPy twin:
     `tallies._candidate_sums`."""
-    weighted = len(row_weight) > 0
+    weighted, named = len(row_weight) > 0, len(codes) > 0
     for i in range(len(offsets) - 1):
         omega = row_weight[i] if weighted else 1.0
-        for k in range(offsets[i], offsets[i + 1]):
-            at = sums[codes[k] if len(codes) > 0 else k - offsets[i]]
+        first = offsets[i]
+        for k in range(first, offsets[i + 1]):
+            at = codes[k] if named else k - first
             p, q = omega * pi[k], pi0[k]
-            at[0] += p
-            at[1] += omega * q
-            at[2] += p if q == 0.0 else 0.0
-            at[3] += omega * omega * q * (1.0 - q)
+            sums[at, 0] += p
+            sums[at, 1] += omega * q
+            if q == 0.0:
+                sums[at, 2] += p
+            sums[at, 3] += omega * omega * q * (1.0 - q)
