@@ -1,6 +1,6 @@
 """Pictures of the report for the documentation, made from the demo's log by a browser.
 
-make screenshots; needs Chromium (or OFFPOLICY_CHROMIUM), Playwright, and Pillow by way of matplotlib.
+make screenshots; needs Chromium (or OFFPOLICY_CHROMIUM), Playwright and matplotlib (for Pillow).
 """
 
 from __future__ import annotations
