@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 JOBS ?= auto
 
 .PHONY: demo test spark test-spark torch test-torch lint bench bench-files bench-learning bench-ranking reproduce evaluation learning ranking \
-	coverage tuning pictures reference docs clean
+	coverage tuning pictures reference docs screenshots clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -76,6 +76,10 @@ pictures: $(READY)
 
 reference: $(READY)
 	$(BIN)/python scripts/reference.py
+
+# Needs Chromium.
+screenshots: $(READY)
+	$(BIN)/python scripts/screenshots.py
 
 docs: $(READY)
 	$(BIN)/mkdocs build --strict --site-dir site

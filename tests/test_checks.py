@@ -24,12 +24,13 @@ import offpolicy as op
 from cases import Case, cases, make_case
 from offpolicy import errors, scan
 from offpolicy.checks import ADVICE, Finding, Report, check
-from offpolicy.checks.chance import ALPHA, STAKES, Rows, tail
+from offpolicy.checks.chance import STAKES, Rows
 from offpolicy.checks.drift import moved
 from offpolicy.checks.policy import CLIPS
 from offpolicy.checks.propensities import EDGES
 from offpolicy.checks.rows import _bits
 from offpolicy.cli.check import command
+from offpolicy.findings import ALPHA, tail
 from offpolicy.simulation import sample_actions
 
 CHANCE = {

@@ -654,7 +654,7 @@ def test_names_are_no_markup(drawn):
     name = "<script>alert(1)</script>"
     page = Texts()
     page.feed(compare(log, {name: policies["new"]})._repr_html_())
-    assert page.tags == {"p", "table", "tr", "th", "td"}
+    assert page.tags.isdisjoint({"script", "img", "iframe"})
     assert name in page.cells
 
 
@@ -665,7 +665,7 @@ def test_json_is_the_same_every_time_and_reads_back(drawn, compared, tmp_path):
     assert path.read_text(encoding="utf-8") == text
     assert compare(log, policies, prediction=model).to_json() == text
     assert Comparison.from_json(text) == compared
-    assert json.loads(text)["schema"] == "offpolicy.comparison/1"
+    assert json.loads(text)["schema"] == "offpolicy.comparison/2"
     lost = odd_log()
     odd = compare(lost, {"inf": always(lost, 0.1, 0.1, 0.2, 0.6)})
     again = Comparison.from_json(odd.to_json())
@@ -680,7 +680,7 @@ def test_json_is_the_same_every_time_and_reads_back(drawn, compared, tmp_path):
         ("{", "This is not a comparison: no JSON object with a schema."),
         (
             '{"schema": "offpolicy.result/1"}',
-            'The schema is "offpolicy.result/1"; this version reads "offpolicy.comparison/1".',
+            'The schema is "offpolicy.result/1"; this version reads "offpolicy.comparison/2".',
         ),
         (
             '{"schema": "offpolicy.comparison/1"}',

@@ -81,7 +81,7 @@ def test_as_json(folder):
     assert (body["actions"], body["context"], body["decisions"]) == (3, 4, 1600)
     assert body["evaluated"] < 1600
     assert body["parameters"]["estimator"] == "DR"
-    assert body["result"]["schema"] == "offpolicy.result/1"
+    assert body["result"]["schema"] == "offpolicy.result/2"
     log = op.read_log("log.parquet", op.Columns(context=["x*"]))
     whole = SoftmaxLearner("DR", l2=0.1, max_iter=30).fit(log, prediction="q")
     assert (load_policy("policy.json").weights == whole.policy_.weights).all()

@@ -202,3 +202,76 @@ def row_bands(c, residual, reward, usual, row_weight, edges, table, sums):
         sums[band, 2] += omega * residual[i]
         sums[band, 3] += omega * residual[i] * residual[i]
         sums[band, 4] += reward[i] != usual
+
+
+@njit(**SUMS)
+def row_tallies(
+    starts, part, c, modelled, residual, reward, row_weight, edges, table, by_part, by_band
+):
+    """Adds the rows of each stretch to ``by_part[part, part + 1, …]`` and ``by_band``: the first
+    row of the k-th of them is ``starts[k]``. NumPy twin: `tallies._row_sums`."""
+    weighted = len(row_weight) > 0
+    for k in range(len(starts) - 1):
+        own, bands = by_part[part + k], by_band[part + k]
+        for i in range(starts[k], starts[k + 1]):
+            band = np.int64(table[(float_bits(c[i]) >> 48) & 0x7FFF])
+            while edges[band] <= c[i] < np.inf:
+                band += 1
+            omega = row_weight[i] if weighted else 1.0
+            own[0] += omega
+            own[1] += omega * omega
+            own[2] += omega * reward[i]
+            own[3] += omega * modelled[i]
+            own[4] += omega * modelled[i] * modelled[i]
+            one = omega * residual[i]
+            at = bands[band]
+            at[0] += omega * c[i]
+            at[1] += one * c[i]
+            at[2] += one
+            at[3] += one * c[i] * modelled[i]
+            at[4] += one * modelled[i]
+            at[5] += one * c[i] * c[i] * residual[i]
+            at[6] += one * residual[i]
+
+
+@njit(**SUMS)
+def model_tallies(given, recalibrated, reward, row_weight, cuts, sums):
+    """Adds to ``sums``, per class of the prediction. NumPy twin: `tallies._model_sums`."""
+    weighted = len(row_weight) > 0
+    for i in range(len(given)):
+        low, high = 0, len(cuts)
+        while low < high:
+            middle = (low + high) // 2
+            if cuts[middle] <= given[i]:
+                low = middle + 1
+            else:
+                high = middle
+        omega = row_weight[i] if weighted else 1.0
+        off = reward[i] - given[i]
+        at = sums[low]
+        at[0] += omega
+        at[1] += omega * omega
+        at[2] += omega * given[i]
+        at[3] += omega * recalibrated[i]
+        at[4] += omega * reward[i]
+        at[5] += omega * reward[i] * reward[i]
+        at[6] += omega * off * off
+
+
+@njit(**SUMS)
+def action_tallies(offsets, codes, pi, pi0, row_weight, sums):
+    """Adds to ``sums``, per action, what is known of every candidate: Σωπ, Σωπ₀, Σωπ where π₀ = 0
+    and Σω²π₀(1 − π₀); without ``codes``, positions are actions. NumPy twin:
+    `tallies._candidate_sums`."""
+    weighted, named = len(row_weight) > 0, len(codes) > 0
+    for i in range(len(offsets) - 1):
+        omega = row_weight[i] if weighted else 1.0
+        first = offsets[i]
+        for k in range(first, offsets[i + 1]):
+            at = codes[k] if named else k - first
+            p, q = omega * pi[k], pi0[k]
+            sums[at, 0] += p
+            sums[at, 1] += omega * q
+            if q == 0.0:
+                sums[at, 2] += p
+            sums[at, 3] += omega * omega * q * (1.0 - q)

@@ -36,6 +36,7 @@ from offpolicy import intervals
 from offpolicy.differences import CANNOT_TELL, LOGGED, NOT_DECIDED, Comparison, Difference
 from offpolicy.errors import MissingColumnError, ParameterError, did_you_mean
 from offpolicy.evaluation import logged_of, policy_stderr
+from offpolicy.findings import Finding
 from offpolicy.influence import Pull, influence
 from offpolicy.intervals import Interval
 from offpolicy.labels import GROUPS
@@ -47,6 +48,8 @@ from offpolicy.results import Headline, Logged
 from offpolicy.scan import Block, refuse_no_overlap
 from offpolicy.softmax import decision_of_candidate
 from offpolicy.sources import LogScan, Source, source_of
+from offpolicy.summaries import Summary
+from offpolicy.summarising import make_summary, notice, without_repeats
 from offpolicy.training import train_model
 from offpolicy.trust import (
     FEWEST_REWARDED,
@@ -128,7 +131,9 @@ def compare(
             "policy other than the logged one would have done."
         )
     rewards = range_of_rewards(source, reward_range)
-    plans = [make_plan(block, source.n, rewards, ()) for block in samples]
+    plans = [
+        make_plan(block, source.n, rewards, (), first_row=source.first_row) for block in samples
+    ]
     scans = scan(source, plans)
     logged = logged_of(scans[0].plain, Rows(()).reward, source.n, level)
     arms = [
@@ -150,6 +155,8 @@ def compare(
         multiplicity,
         baseline,
         source.dropped,
+        without_repeats([one for arm in arms for one in arm.findings]),
+        tuple(arm.summary for arm in arms),
     )
 
 
@@ -230,6 +237,8 @@ class _Arm(NamedTuple):
     unsupported: float
     side: _Side
     headline: Headline
+    summary: Summary
+    findings: list[Finding]
 
 
 def _arm(
@@ -258,7 +267,11 @@ def _arm(
         guess=guess,
         headline=headline,
     )
-    return _Arm(plan, headline.M, unsupported, side, headline)
+    summary = make_summary(
+        name, scanned, rows, plan, known, level, trained=source.trained is not None
+    )
+    found = notice(summary, scanned, rows, clustered=scanned.plain.group_weight is not None)
+    return _Arm(plan, headline.M, unsupported, side, headline, summary, found)
 
 
 # -- all pairs, in one pass ------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import os
@@ -14,13 +13,18 @@ from typing import TYPE_CHECKING, Any, final
 from offpolicy.dropping import Dropped
 from offpolicy.errors import ParameterError, ResultError, did_you_mean
 from offpolicy.files import write_whole
+from offpolicy.findings import Finding, read_finding
 from offpolicy.intervals import Interval
 from offpolicy.results import Headline, Logged, json_safe
+from offpolicy.summaries import Summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
-SCHEMA = "offpolicy.comparison/1"
+SCHEMA = "offpolicy.comparison/2"
+READABLE = ("offpolicy.comparison/1", SCHEMA)
+"""The first version held nothing to draw."""
 LOGGED = "logged"
 """The name of the policy that wrote the log."""
 NOT_DECIDED = "not decided"
@@ -141,6 +145,8 @@ class Comparison:
         As asked for.
     dropped
         Malformed rows that were left out; None if they are errors.
+    findings, summaries
+        As in `Result`.
     """
 
     differences: tuple[Difference, ...]
@@ -150,6 +156,8 @@ class Comparison:
     multiplicity: str
     baseline: str | None = None
     dropped: Dropped | None = None
+    findings: tuple[Finding, ...] = ()
+    summaries: tuple[Summary, ...] = ()
 
     def __iter__(self) -> Iterator[Difference]:
         return iter(self.differences)
@@ -257,16 +265,26 @@ class Comparison:
         return note
 
     def _repr_html_(self) -> str:
-        head, *body = self._cells()
-        cell = "<{0} style='text-align:right'>{1}</{0}>"
-        rows = "".join(
-            "<tr>" + "".join(cell.format("td", html.escape(text)) for text in row) + "</tr>"
-            for row in body
-        )
-        top = "".join(cell.format("th", html.escape(text)) for text in head)
-        text = html.escape(self.sentence()).replace("\n", "<br>")
-        note = html.escape(self._note()).replace("\n", "<br>")
-        return f"<p>{text}</p><table><tr>{top}</tr>{rows}</table><p>{note}</p>"
+        from offpolicy.report import fragment
+
+        return fragment(self, *self._cells())
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The comparison as a page: one HTML file that needs nothing else, with the warnings, the
+        charts and the tables behind them. Written to ``path`` whole or not at all."""
+        from offpolicy.report import Material, page
+
+        text = page(Material(None, self, None, None, self.to_json()))
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the differences with their intervals (needs matplotlib: ``pip install
+        offpolicy[plot]``)."""
+        from offpolicy.plots import plot_comparison
+
+        return plot_comparison(self, ax)
 
     # -- as data -----------------------------------------------------------------------------
 
@@ -283,7 +301,7 @@ class Comparison:
         return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """As JSON text (schema ``offpolicy.comparison/1``); a file is written whole or not at all.
+        """As JSON text (schema ``offpolicy.comparison/2``); a file is written whole or not at all.
 
         Equal inputs give equal bytes. Infinite numbers are the strings "inf" and "-inf".
         """
@@ -296,6 +314,8 @@ class Comparison:
             "dropped": None if self.dropped is None else self.dropped.as_dict(),
             "headlines": [asdict(row) for row in self.headlines],
             "differences": [asdict(row) for row in self.differences],
+            "findings": [asdict(one) for one in self.findings],
+            "summaries": [one.as_dict() for one in self.summaries],
         }
         text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         if path is not None:
@@ -310,7 +330,7 @@ class Comparison:
             schema = body["schema"]
         except (ValueError, KeyError, TypeError):
             raise ResultError("This is not a comparison: no JSON object with a schema.") from None
-        if schema != SCHEMA:
+        if schema not in READABLE:
             raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
         try:
             read = cls(
@@ -321,6 +341,8 @@ class Comparison:
                 body["multiplicity"],
                 body["baseline"],
                 Dropped.from_dict(body.get("dropped")),
+                tuple(read_finding(one) for one in body.get("findings", ())),
+                tuple(Summary.from_dict(one) for one in body.get("summaries", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             kind = type(problem).__name__

@@ -12,6 +12,7 @@ import numpy as np
 from offpolicy import intervals
 from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator
+from offpolicy.findings import Finding
 from offpolicy.log import BanditLog
 from offpolicy.moments import Moments
 from offpolicy.onepass import Rows, Scanned, scan
@@ -21,6 +22,8 @@ from offpolicy.results import Estimate, Headline, Logged, Result, Tuned
 from offpolicy.rowwise import check_kind, interval_of
 from offpolicy.scan import effective_size, refuse_no_overlap
 from offpolicy.sources import InMemory, LogScan, Source, source_of
+from offpolicy.summaries import Summary
+from offpolicy.summarising import make_summary, notice, without_repeats
 from offpolicy.training import train_model
 from offpolicy.trust import (
     chosen_place,
@@ -99,7 +102,9 @@ def evaluate(
     for block in sample_of(source):
         check_kind(interval, block.log, in_memory=isinstance(source, InMemory))
         members = choose_estimators(estimators, block.columns)
-        plans.append(make_plan(block, source.n, rewards, members, rule=tuning))
+        plans.append(
+            make_plan(block, source.n, rewards, members, rule=tuning, first_row=source.first_row)
+        )
     del block
     scans = scan(source, plans)
     logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
@@ -114,6 +119,8 @@ def evaluate(
         tuple(choice for answer in answers for choice in answer.tuned),
         source.dropped,
         source.trained,
+        without_repeats([one for answer in answers for one in answer.findings]),
+        tuple(answer.summary for answer in answers),
     )
 
 
@@ -197,6 +204,8 @@ class Answer(NamedTuple):
     estimates: list[Estimate]
     headline: Headline | None
     tuned: list[Tuned]
+    summary: Summary
+    findings: list[Finding]
 
 
 def _answer(
@@ -255,7 +264,17 @@ def _answer(
     headline = None
     if weighed:
         headline = make_headline(name, scanned, rows, plan, known, by_draws[-1], level, logged)
-    return Answer(estimates, headline, [c for c in plan.tuned if c is not None])
+    summary = make_summary(
+        name, scanned, rows, plan, known if weighed else None, level,
+        trained=source.trained is not None,
+    )  # fmt: skip
+    return Answer(
+        estimates,
+        headline,
+        [c for c in plan.tuned if c is not None],
+        summary,
+        notice(summary, scanned, rows, clustered=plain.group_weight is not None),
+    )
 
 
 def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:

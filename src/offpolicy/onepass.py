@@ -11,7 +11,7 @@ from offpolicy.bands import GRID, Bands
 from offpolicy.estimators import NAMED, Estimator
 from offpolicy.labels import GROUPS
 from offpolicy.moments import Moments
-from offpolicy.plan import Centre, Plan, look_at
+from offpolicy.plan import Centre, Look, Plan, look_at
 from offpolicy.scan import (
     Block,
     Contributions,
@@ -22,6 +22,7 @@ from offpolicy.scan import (
 )
 from offpolicy.softmax import Ints
 from offpolicy.sources import Source
+from offpolicy.tallies import Tally
 from offpolicy.weights import Floats
 
 
@@ -75,6 +76,8 @@ class Scanned:
     grid: Moments
     """CAB-DR with the recalibrated model at every M of the grid."""
     bands: Bands
+    tally: Tally
+    """What pictures are drawn from."""
 
     def __add__(self, other: Scanned) -> Scanned:
         ratios = tuple(
@@ -82,7 +85,11 @@ class Scanned:
             for a, b in zip(self.ratios, other.ratios, strict=True)
         )
         return Scanned(
-            self.plain + other.plain, ratios, self.grid + other.grid, self.bands + other.bands
+            self.plain + other.plain,
+            ratios,
+            self.grid + other.grid,
+            self.bands + other.bands,
+            self.tally + other.tally,
         )
 
 
@@ -124,7 +131,7 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
             x_grid = modelled + np.minimum(block.c, GRID[:, None]) * residual
         grid = Moments.of(x_grid, omega, group, groups=GROUPS, diagonal=True)
     plain = Moments.of(x, omega, group, groups=GROUPS, diagonal=True)
-    return Scanned(plain, tuple(ratios), grid, look.bands)
+    return Scanned(plain, tuple(ratios), grid, look.bands, _tally(look, plan))
 
 
 def _columns(parts: Sequence[Contributions], modelled: Floats, residual: Floats) -> Floats:
@@ -173,6 +180,13 @@ def _scan_compiled(block: Block, plan: Plan) -> Scanned:
         tuple(ratios),
         Moments.clipped(modelled, block.c, residual, GRID, omega),
         look.bands,
+        _tally(look, plan),
+    )
+
+
+def _tally(look: Look, plan: Plan) -> Tally:
+    return Tally.of(
+        look.block, plan.first_row, plan.n, plan.classes, look.tilde.modelled, look.tilde.chosen
     )
 
 

@@ -22,6 +22,7 @@ from offpolicy.influence import fit_variance
 from offpolicy.results import Tuned
 from offpolicy.scan import Block
 from offpolicy.sources import Source, thinned, width_of
+from offpolicy.tallies import classes_of
 from offpolicy.tuning import tune
 from offpolicy.weights import Floats
 
@@ -92,6 +93,10 @@ class Plan:
     centres: tuple[Centre, ...]
     tuned: tuple[Tuned | None, ...]
     """For each member, how its parameter was chosen; None if it came with one."""
+    classes: Floats
+    """Between which predictions the classes lie in which the model's calibration is looked at."""
+    first_row: int
+    """The position of the log's first row, if it is a part of another."""
 
 
 def sample_size(width: float) -> int:
@@ -114,6 +119,7 @@ def make_plan(
     members: Sequence[Estimator],
     *,
     rule: str = "theory",
+    first_row: int = 0,
 ) -> Plan:
     """Look at a sample of a log of ``n`` decisions and fix what must be fixed."""
     log, width = sample.log, width_of(sample.log.offsets)
@@ -156,6 +162,8 @@ def make_plan(
         resolved,
         tuple(_centre(sample, member) for member in resolved),
         tuple(tuned),
+        classes_of(sample),
+        first_row,
     )
 
 

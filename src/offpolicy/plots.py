@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from offpolicy.curves import Curve
+    from offpolicy.differences import Comparison
+    from offpolicy.intervals import Interval
+    from offpolicy.results import Estimate, Headline, Result
+
+_BLUE, _GREY = "#0a5a9c", "#5d5a54"
 
 
 def need_matplotlib() -> None:
@@ -48,6 +53,73 @@ def plot_curve(curve: Curve, ax: Axes | None = None, *, label: str | None = None
     ax.set_ylabel(f"estimated value, {curve.level:.0%} interval")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
+    return ax
+
+
+def plot_result(result: Result, ax: Axes | None = None) -> Axes:
+    """The answer about every policy and all estimates, under each other, with their intervals."""
+    rows = []
+    several = len(result.policies) > 1
+    for policy in result.policies:
+        own: list[Headline | Estimate] = [*result.headlines, *result.estimates]
+        for one in own:
+            if one.policy == policy:
+                answer = "answer: " if hasattr(one, "grid") else ""
+                label = f"{answer}{one.estimator.split('(')[0]}"
+                label += "" if one.M is None else f"(M={one.M:.3g})"
+                rows.append(
+                    (
+                        f"{policy}, {label}" if several else label,
+                        one.value,
+                        one.interval,
+                        bool(answer),
+                    )
+                )
+    ax = _forest(rows, ax)
+    ax.axvline(result.logged.value, color=_GREY, linestyle=":", linewidth=1.4)
+    ax.set_xlabel(f"mean reward, {result.estimates[0].level:.0%} intervals; dotted: what ran")
+    return ax
+
+
+def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
+    """The differences under each other with their intervals; decided ones are bold."""
+    rows = [
+        (f"{row.first} − {row.second}", row.value, row.interval, row.decided) for row in comparison
+    ]
+    ax = _forest(rows, ax)
+    ax.axvline(0.0, color=_GREY, linestyle=":", linewidth=1.4)
+    ax.set_xlabel(f"difference, {comparison.level:.0%} intervals")
+    return ax
+
+
+def _forest(rows: list[tuple[str, float, Interval, bool]], ax: Axes | None) -> Axes:
+    """Label, value, interval, and whether it is drawn strong; the first on top."""
+    need_matplotlib()
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(7.0, 1.0 + 0.34 * len(rows)), layout="constrained")
+    for k, (_, value, (low, high), strong) in enumerate(rows):
+        y = -k
+        if np.isfinite([low, high]).all():
+            ax.plot(
+                [low, high],
+                [y, y],
+                color=_BLUE,
+                linewidth=5.0 if strong else 2.4,
+                solid_capstyle="butt",
+            )
+        ax.plot([value], [y], "o", color=_BLUE, markersize=7.0 if strong else 5.5,
+                markerfacecolor=_BLUE if strong else "white")  # fmt: skip
+    # A dollar sign in a name is no formula.
+    labels = [label[:40].replace("$", r"\$") for label, *_ in rows]
+    ax.set_yticks([-k for k in range(len(rows))], labels)
+    ax.set_ylim(-len(rows) + 0.4, 0.6)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", color="#dddddd", linewidth=0.8)
+    ax.set_axisbelow(True)
     return ax
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import os
@@ -17,13 +16,18 @@ from offpolicy.dropping import Dropped
 from offpolicy.errors import EstimatorError, ParameterError, ResultError, did_you_mean
 from offpolicy.estimators import Estimator, parse
 from offpolicy.files import write_whole
+from offpolicy.findings import Finding, read_finding
 from offpolicy.intervals import Interval
+from offpolicy.summaries import Summary
 from offpolicy.weights import Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
-SCHEMA = "offpolicy.result/1"
+SCHEMA = "offpolicy.result/2"
+READABLE = ("offpolicy.result/1", SCHEMA)
+"""The first version held nothing to draw."""
 
 
 @final
@@ -208,6 +212,10 @@ class Result:
     """Malformed rows that were left out; None if they are errors."""
     trained: int | None = None
     """On how many decisions a reward model was trained, if none was given and it could be."""
+    findings: tuple[Finding, ...] = ()
+    """What the scan came across that is worth knowing; `check` looks further."""
+    summaries: tuple[Summary, ...] = ()
+    """One for each policy: what `to_html` draws besides estimates and headlines."""
 
     def __iter__(self) -> Iterator[Estimate]:
         return iter(self.estimates)
@@ -324,15 +332,26 @@ class Result:
         return cells
 
     def _repr_html_(self) -> str:
-        head, *body = self._cells()
-        cell = "<{0} style='text-align:right'>{1}</{0}>"
-        rows = "".join(
-            "<tr>" + "".join(cell.format("td", html.escape(text)) for text in row) + "</tr>"
-            for row in body
-        )
-        top = "".join(cell.format("th", html.escape(text)) for text in head)
-        text = html.escape(self.sentence()).replace("\n", "<br>")
-        return f"<p>{text}</p><table><tr>{top}</tr>{rows}</table>"
+        from offpolicy.report import fragment
+
+        return fragment(self, *self._cells())
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The result as a page: one HTML file that needs nothing else, with the warnings, the
+        charts and the tables behind them. Written to ``path`` whole or not at all."""
+        from offpolicy.report import Material, page
+
+        text = page(Material(self, None, None, None, self.to_json()))
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the estimates with their intervals (needs matplotlib: ``pip install
+        offpolicy[plot]``)."""
+        from offpolicy.plots import plot_result
+
+        return plot_result(self, ax)
 
     # -- as data -----------------------------------------------------------------------------
 
@@ -350,7 +369,7 @@ class Result:
         return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """As JSON text (schema ``offpolicy.result/1``); written to ``path`` whole or not at all.
+        """As JSON text (schema ``offpolicy.result/2``); written to ``path`` whole or not at all.
 
         Equal inputs give equal bytes. Infinite numbers are the strings "inf" and "-inf".
         """
@@ -359,9 +378,11 @@ class Result:
             "logged": asdict(self.logged) | {"interval": list(self.logged.interval)},
             "dropped": None if self.dropped is None else self.dropped.as_dict(),
             "trained": self.trained,
+            "findings": [asdict(one) for one in self.findings],
             "headlines": [asdict(row) | {"interval": list(row.interval)} for row in self.headlines],
             "tuned": [_tuned(row) for row in self.tuned],
             "estimates": [asdict(row) | {"interval": list(row.interval)} for row in self.estimates],
+            "summaries": [one.as_dict() for one in self.summaries],
         }
         text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         if path is not None:
@@ -376,7 +397,7 @@ class Result:
             schema = body["schema"]
         except (ValueError, KeyError, TypeError):
             raise ResultError("This is not a result: no JSON object with a schema.") from None
-        if schema != SCHEMA:
+        if schema not in READABLE:
             raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
         try:
             estimates = tuple(Estimate(**_row(row)) for row in body["estimates"])
@@ -385,12 +406,14 @@ class Result:
             tuned = tuple(Tuned(**_arrays(row)) for row in body["tuned"])
             dropped = Dropped.from_dict(body.get("dropped"))
             trained = None if body.get("trained") is None else int(body["trained"])
+            findings = tuple(read_finding(one) for one in body.get("findings", ()))
+            summaries = tuple(Summary.from_dict(one) for one in body.get("summaries", ()))
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             kind = type(problem).__name__
             raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
         if not estimates:
             raise ResultError("The result is damaged (it holds no estimates).")
-        return cls(estimates, logged, headlines, tuned, dropped, trained)
+        return cls(estimates, logged, headlines, tuned, dropped, trained, findings, summaries)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,9 @@ class Source(ABC):
     wants_model: bool = False
     """Whether there are contexts, but no reward model was given."""
 
+    first_row: int = 0
+    """The position of its first row, if the log is a part of another."""
+
     trained: int | None = None
     """Decisions on which a reward model was trained, if it was."""
 
@@ -138,6 +141,7 @@ class InMemory(Source):
         self.log, self.targets, self.delta_hat = log, tuple(targets), delta_hat
         self.asked = [[(target.name, target.flat, target.chosen) for target in targets], delta_hat]
         self.names = tuple(target.name for target in targets)
+        self.first_row = log.first_row
 
     def adopt(self, model: Any, trained: int) -> None:
         self.delta_hat, self.trained = resolve_prediction(self.log, model), trained
@@ -226,6 +230,10 @@ class LogScan(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """A hash that changes when the log does."""
+
+    def rows_by_file(self) -> dict[str, int]:
+        """How many rows are from which file; none where that is not known."""
+        return {}
 
     def without_bad_rows(self, policies: Mapping[str, str], prediction: str | None) -> LogScan:
         """The log without its malformed rows, in these columns too, if they are to be dropped."""

@@ -88,7 +88,7 @@ def what_is_known(scanned: Scanned, rows: Rows, plan: Plan) -> Known:
     k = int(np.argmin(np.where(np.isfinite(thinkable), thinkable, np.inf)))
     left, apart, M = lefts[k], float(aparts[k]), float(GRID[k])
     bias = float(error.bias(left, apart)[0])
-    fit = plan.fit_variance[k] * _design_effect(scanned.grid, k)
+    fit = plan.fit_variance[k] * design_effect(scanned.grid, k)
     variance = max(stderr_of(scanned.grid, k) ** 2, float(curve.variance[k])) + fit
     noise = math.sqrt(variance + error.variance(left, bands.kept(M), apart))
     unsupported, guess = (float(x) / bands.weight for x in bands.unsupported)
@@ -163,7 +163,7 @@ def headline_curve(scanned: Scanned, rows: Rows) -> HeadlineCurve:
     modelled = scanned.plain.sample_variance(rows.modelled)
     curve = curve_from(scanned.grid.mean, modelled, scanned.bands, 1)
     effective = scanned.plain.weight**2 / scanned.plain.weight2
-    design = np.array([_design_effect(scanned.grid, k) for k in range(len(GRID))])
+    design = np.array([design_effect(scanned.grid, k) for k in range(len(GRID))])
     with np.errstate(over="ignore", invalid="ignore"):
         return curve._replace(variance=curve.variance / effective * design)
 
@@ -259,7 +259,7 @@ def stderr_of(moments: Moments, row: int) -> float:
 
 def _headline_stderr(scanned: Scanned, plan: Plan, k: int) -> float:
     """The observed noise of the rows, and that of the model which was fitted to them."""
-    design = _design_effect(scanned.grid, k)
+    design = design_effect(scanned.grid, k)
     return math.hypot(stderr_of(scanned.grid, k), math.sqrt(plan.fit_variance[k] * design))
 
 
@@ -270,7 +270,7 @@ def degrees_of(moments: Moments) -> float:
     return max(int((moments.group_weight > 0.0).sum()) - 1, 1)
 
 
-def _design_effect(moments: Moments, row: int) -> float:
+def design_effect(moments: Moments, row: int) -> float:
     """How much larger the variance is because rows of a cluster are alike; 1 without clusters."""
     if moments.group_weight is None:
         return 1.0

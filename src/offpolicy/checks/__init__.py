@@ -19,7 +19,7 @@ from offpolicy.checks.drift import about_drift
 from offpolicy.checks.policy import about_policy
 from offpolicy.checks.prediction import about_prediction
 from offpolicy.checks.propensities import about_frequencies, about_propensities
-from offpolicy.checks.report import ADVICE, ORDER, Finding, Report
+from offpolicy.checks.report import Report
 from offpolicy.checks.rows import (
     about_clusters,
     about_dropped,
@@ -29,6 +29,7 @@ from offpolicy.checks.rows import (
     about_size,
 )
 from offpolicy.errors import ParameterError
+from offpolicy.findings import ADVICE, ORDER, Finding
 from offpolicy.inputs import resolve_prediction
 from offpolicy.log import BanditLog
 from offpolicy.plan import sample_size

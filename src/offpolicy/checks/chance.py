@@ -18,38 +18,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from offpolicy.findings import tail
 from offpolicy.labels import encode
 from offpolicy.log import BanditLog
 from offpolicy.scan import effective_size
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
-ALPHA = 1e-3
-"""A test calls an honest log dishonest at most this often."""
 STAKES = (0.5, 0.1, 0.02, 0.005, 0.001, 1e-4)
 """Shares λ to stake, in equal parts: large ones for short logs, small ones for heavy weights."""
 RECHECKED = 10
 """Of many comparisons that take long, this many of the most suspicious are made."""
 LARGEST = 1e100
 """Weights are capped here, so that they can be squared."""
-
-
-def tail(excess: Any, variance: Any, bound: Any) -> Floats:
-    """How likely, at most, a sum is this far above its mean: Bennett's inequality.
-
-    1 where nothing varies, as all that is left then is rounding (of which Bennett makes nothing
-    elsewhere: the exponent is at most t/b·log(1 + tb/V)).
-    """
-    excess, variance = np.asarray(excess, dtype=float), np.asarray(variance, dtype=float)
-    varies = (excess > 0.0) & (variance > 0.0) & np.isfinite(variance)
-    with np.errstate(all="ignore"):
-        u = excess * bound / variance
-        exponent = variance / bound**2 * ((1.0 + u) * np.log1p(u) - u)
-        return np.where(varies, np.exp(-exponent), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

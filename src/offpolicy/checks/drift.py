@@ -9,17 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy.checks.actions import action_name, chosen_codes
-from offpolicy.checks.chance import ALPHA, RECHECKED, Rows, tail
-from offpolicy.checks.report import Finding, Severity, finding
+from offpolicy.checks.chance import RECHECKED, Rows
+from offpolicy.findings import (
+    ALPHA,
+    DRIFT,
+    FEWEST_FOR_DRIFT,
+    TENTHS,
+    Finding,
+    Severity,
+    finding,
+    tail,
+)
 from offpolicy.log import BanditLog
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
 
-TENTHS, FEWEST_FOR_DRIFT = 10, 200
-"""Drift is looked for between tenths, of at least 20 rows, and between halves."""
-DRIFT, DRIFT_CLIP = 0.05, 10.0
-"""Less than 5 % of the mean (or of the spread, if that is less) is not worth a word. Weights are
-clipped, so that one row is not taken for drift."""
+DRIFT_CLIP = 10.0
+"""Weights are clipped, so that one row is not taken for drift."""
 
 
 def about_drift(log: BanditLog, rows: Rows) -> list[Finding]:

@@ -9,28 +9,34 @@ import numpy as np
 
 from offpolicy import weights
 from offpolicy.checks.actions import action_codes, action_name, added, number_of_actions, rows_of
-from offpolicy.checks.chance import ALPHA, LARGEST, Rows, kish, tail
-from offpolicy.checks.drift import DRIFT_CLIP, FEWEST_FOR_DRIFT, moved, order_in_time
-from offpolicy.checks.propensities import OFF_BY
-from offpolicy.checks.report import Finding, finding, grade, percent
-from offpolicy.checks.rows import SMALL, about_size
+from offpolicy.checks.chance import LARGEST, Rows, kish
+from offpolicy.checks.drift import DRIFT_CLIP, moved, order_in_time
+from offpolicy.checks.rows import about_size
+from offpolicy.findings import (
+    ALPHA,
+    FEWEST_FOR_DRIFT,
+    OFF_BY,
+    SMALL,
+    TOP,
+    TOP_SHARE,
+    UNSUPPORTED,
+    Finding,
+    finding,
+    grade,
+    percent,
+    tail,
+)
 from offpolicy.log import BanditLog
 from offpolicy.policies import Target
 from offpolicy.scan import Block, blocks, each_block, whole_block
 from offpolicy.softmax import row_sums
 from offpolicy.weights import Floats
 
-UNSUPPORTED = (1e-6, 1e-3, 0.05)
-"""Mass without support from which it is a note, a warning, a problem: the bias it may cause, in
-units of the rewards' range."""
 THIN = (1e-3, 0.01, 0.1)
 """Likewise the mass on actions so rare that their weights must be clipped: better than none."""
 THIN_ROWS, THIN_WEIGHT = 100, 10.0
 """Weights must be clipped where one row would stand for more than a hundredth of the log, but not
 below 10, the M that is the default elsewhere."""
-TOP, TOP_SHARE = 0.01, (0.2, 0.3, 0.7)
-"""The heaviest hundredth of the rows, and the share of all weight it may hold. Of log-normal
-weights it holds 9 % with σ = 1, 37 % with σ = 2, and 75 % with σ = 3."""
 CLIPS = (0.5, 2.0, 10.0, 100.0, 1000.0)
 """Values of M at which the mean of min(c, M) is tested: small ones see many rows."""
 

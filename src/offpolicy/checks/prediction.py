@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from offpolicy.checks.chance import ALPHA, Rows, kish
-from offpolicy.checks.report import Finding, Severity, finding, percent
-from offpolicy.checks.rows import TINY
+from offpolicy.checks.chance import Rows, kish
+from offpolicy.findings import ALPHA, CALIBRATION, TINY, Finding, Severity, finding, percent
 from offpolicy.log import BanditLog
 from offpolicy.plan import usual_reward
 from offpolicy.weights import Floats
 
 BEYOND = 0.1
 """Predictions may leave the range by a tenth of it: straight lines do."""
-CALIBRATION = 0.05
-"""Share of the mean reward (or of its spread, if that is less) by which a model may be off."""
 SETTLED = 50
 """A mean may be far off because its largest terms have not come up yet, if its squares rest on
 fewer rows than this: 0.8 % of honest logs of heavy rewards were called miscalibrated without."""

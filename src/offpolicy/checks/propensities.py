@@ -16,16 +16,13 @@ from offpolicy.checks.actions import (
     rows_of,
     the_logger,
 )
-from offpolicy.checks.chance import ALPHA, LARGEST, RECHECKED, Rows, tail
-from offpolicy.checks.report import Finding, finding, grade, percent
+from offpolicy.checks.chance import LARGEST, RECHECKED, Rows
+from offpolicy.findings import ALPHA, OFF_BY, Finding, finding, grade, percent, tail
 from offpolicy.log import BanditLog
 from offpolicy.scan import Block, blocks, each_block
 from offpolicy.softmax import decision_of_candidate, row_sums
 from offpolicy.weights import Floats
 
-OFF_BY = (0.0, 0.01, 0.1)
-"""Relative error of probabilities from which it is a note, a warning, a problem: 1 % hides behind
-most standard errors, and 10 % of the value is what many questions turn on."""
 DETERMINISTIC = (1e-9, 0.1, 1.0)
 """Share of the rows that had no choice."""
 COARSE, FEWEST_ON_GRID = 0.1, 10

@@ -8,9 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy.checks.actions import chosen_codes, positions, the_logger
-from offpolicy.checks.chance import ALPHA, Rows, kish, tail
-from offpolicy.checks.report import Finding, Severity, finding, percent
+from offpolicy.checks.chance import Rows, kish
 from offpolicy.dropping import Dropped, listed
+from offpolicy.findings import (
+    ALPHA,
+    SMALL,
+    SMALL_SHARE,
+    TINY,
+    Finding,
+    Severity,
+    finding,
+    percent,
+    tail,
+)
 from offpolicy.labels import encode
 from offpolicy.log import BanditLog
 from offpolicy.plan import usual_reward
@@ -18,10 +28,6 @@ from offpolicy.scan import Block, blocks, each_block
 from offpolicy.sources import STRETCHES
 from offpolicy.weights import Floats
 
-SMALL, TINY = 100, 20
-"""Effective rows below which intervals are wide, and below which the normal ones are untrue."""
-SMALL_SHARE = 0.01
-"""Effective rows, as a share of all, below which most of the log is of no use."""
 FEW_CLUSTERS = 30
 """With fewer, 95 % intervals covered less than 95 % in simulation (docs/logs.md)."""
 OUTLIER = 1000.0

@@ -21,6 +21,7 @@ _VERBS = {
     "sweep": "The curve of an estimator over its parameter.",
     "learn": "Learn a policy that would have earned more.",
     "rank": "Rankings with clicks: evaluate rankers, learn them, find propensities.",
+    "report": "A result as a page to look at.",
     "simulate": "Write a log whose truth is known.",
     "datasets": "Public data sets: list them, look them up, fetch them.",
     "demo": "Simulate a log and evaluate two policies against their known truth.",
@@ -30,6 +31,10 @@ _VERBS = {
 
 class _Verbs(click.Group):
     """Loads a verb's module only when that verb is called."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["offpolicy.command"] = ("offpolicy", *args)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_VERBS)

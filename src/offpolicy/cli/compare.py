@@ -12,6 +12,7 @@ from offpolicy.cli.options import (
     log_options,
     policies_of,
     read,
+    report_option,
     resume_option,
     show,
     tell_dropped,
@@ -40,6 +41,7 @@ from offpolicy.cli.options import (
 )  # fmt: skip
 @level_option
 @resume_option
+@report_option
 @format_option("table", "json", "tsv")
 def command(
     log: tuple[str, ...],
@@ -50,6 +52,7 @@ def command(
     reward_range: tuple[float, float] | None,
     level: float,
     resume: str | None,
+    report: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -59,11 +62,14 @@ def command(
     decision. The policy that wrote it takes part as
     "logged". The exit code is 1 if the log cannot tell about any pair, else 0.
     """
+    from offpolicy.cli.pages import Run, write_page
     from offpolicy.comparison import compare
 
+    run = Run.begun(report)
+    found, asked = read(log, given), policies_of(policies)
     comparison = compare(
-        read(log, given),
-        policies_of(policies),
+        found,
+        asked,
         prediction=prediction,
         level=level,
         resume=resume,
@@ -73,5 +79,7 @@ def command(
     )
     tell_dropped(comparison.dropped)
     show(comparison, style)
+    if report is not None:
+        write_page(run, found, asked, prediction, reward_range, None, comparison)
     if not comparison.can_tell:
         raise SystemExit(1)

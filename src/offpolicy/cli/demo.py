@@ -18,5 +18,6 @@ def command(out: str, seed: int) -> None:
     click.echo(demo.to_text())
     written = save_demo(demo, Path(out))
     click.echo(f"Wrote {', '.join(map(str, written))}.", err=True)
-    if len(written) == 1:
+    click.echo(f"To look at: {written[0]}, in any browser.", err=True)
+    if len(written) == 2:
         click.echo("For the picture: pip install 'offpolicy[plot]'.", err=True)

@@ -12,6 +12,7 @@ from offpolicy.cli.options import (
     log_options,
     policies_of,
     read,
+    report_option,
     resume_option,
     show,
     tell_dropped,
@@ -43,6 +44,7 @@ from offpolicy.cli.options import (
 )  # fmt: skip
 @level_option
 @resume_option
+@report_option
 @format_option("table", "json", "tsv")
 def command(
     log: tuple[str, ...],
@@ -54,6 +56,7 @@ def command(
     tuning: str,
     level: float,
     resume: str | None,
+    report: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -63,11 +66,14 @@ def command(
     decision. The exit code is 1 if the log cannot
     tell, 0 otherwise.
     """
+    from offpolicy.cli.pages import Run, write_page
     from offpolicy.evaluation import evaluate
 
+    run = Run.begun(report)
+    found, asked = read(log, given), policies_of(policies)
     result = evaluate(
-        read(log, given),
-        policies_of(policies),
+        found,
+        asked,
         prediction=prediction,
         estimators=list(estimators) or None,
         level=level,
@@ -78,5 +84,19 @@ def command(
     )
     tell_dropped(result.dropped)
     show(result, style)
+    if report is not None:
+        comparison = None
+        if len(asked) > 1 and result.headlines:
+            from offpolicy.comparison import compare
+
+            comparison = compare(
+                found,
+                asked,
+                prediction=prediction,
+                level=level,
+                resume=resume,
+                reward_range=reward_range,
+            )
+        write_page(run, found, asked, prediction, reward_range, result, comparison)
     if not result.can_tell:
         raise SystemExit(1)

@@ -80,6 +80,11 @@ resume_option = click.option(
     help="keep sums there on the way; killed and run again, it goes on from them",
 )  # fmt: skip
 
+report_option = click.option(
+    "--report", type=click.Path(dir_okay=False), metavar="FILE",
+    help="also write the answer as a page, report.html; looks at the log as check does",
+)  # fmt: skip
+
 level_option = click.option(
     "--level", type=float, default=0.95, show_default=True, help="coverage of the intervals"
 )
@@ -159,6 +164,10 @@ def show(found: Any, style: str) -> None:
         click.echo(found.to_json(), nl=False)
     elif style == "tsv":
         click.echo(as_tsv(found.to_frame()))
+    elif sys.stdout.isatty():
+        from offpolicy.cli.terminal import rendered
+
+        click.echo(rendered(found))
     else:
         click.echo(str(found))
 

@@ -208,6 +208,9 @@ class ParquetScan(LogScan):
     def __len__(self) -> int:
         return sum(self._counts)
 
+    def rows_by_file(self) -> dict[str, int]:
+        return dict(zip(self.names, self._counts, strict=True))
+
     @functools.cached_property
     def rewards(self) -> RewardSummary:
         reward = f"CAST({_quoted(self._roles.reward)} AS DOUBLE)"

@@ -100,10 +100,11 @@ def run_demo(*, n: int = 5000, seed: int = 0) -> Demo:
 
 
 def save_demo(demo: Demo, folder: Path) -> list[Path]:
-    """Write the result and, if matplotlib is there, the picture of the curves."""
+    """Write the report, the result and, if matplotlib is there, the picture of the curves."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / "result.json"]
-    write_whole(written[0], demo.result.to_json())
+    written = [folder / "report.html", folder / "result.json"]
+    demo.result.to_html(written[0])
+    write_whole(written[1], demo.result.to_json())
     try:
         demo.picture(folder / "curve.png")
         written.append(folder / "curve.png")

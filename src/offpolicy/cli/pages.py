@@ -1,0 +1,119 @@
+"""``--report``: the page of a run, with all that is needed to run it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from offpolicy.differences import Comparison
+    from offpolicy.log import BanditLog
+    from offpolicy.report import File, Provenance
+    from offpolicy.results import Result
+    from offpolicy.sources import LogScan
+
+_PACKAGES = ("offpolicy", "numpy", "pyarrow", "duckdb", "numba", "scikit-learn")
+_CHUNK = 1 << 22
+
+
+class Run(NamedTuple):
+    """A run that is to end in a page."""
+
+    page: Path | None
+    started: float
+
+    @classmethod
+    def begun(cls, report: str | None) -> Run:
+        """Raise at once if there would be nowhere to write."""
+        if report is not None and not Path(report).absolute().parent.is_dir():
+            raise click.UsageError(f"--report: there is no folder {Path(report).parent}.")
+        return cls(None if report is None else Path(report), time.monotonic())
+
+
+def write_page(
+    run: Run,
+    log: BanditLog | LogScan,
+    policies: Mapping[str, Any],
+    prediction: str | None,
+    reward_range: tuple[float, float] | None,
+    result: Result | None,
+    comparison: Comparison | None,
+) -> None:
+    """Look at the log as `check` does, hash its files, and write the page."""
+    from offpolicy.checks import check
+    from offpolicy.documents import Document
+
+    assert run.page is not None
+    checked = check(log, policies, prediction=prediction, reward_range=reward_range).findings
+    either = result if result is not None else comparison
+    assert either is not None
+    provenance = _provenance(run, log, either.logged.n)
+    Document(result, comparison, checked, provenance).to_html(run.page)
+    click.echo(f"Wrote {run.page}.", err=True)
+
+
+def _provenance(run: Run, log: BanditLog | LogScan, n: int) -> Provenance:
+    import platform
+    from datetime import UTC, datetime
+
+    from offpolicy.report import Provenance
+
+    context = click.get_current_context()
+    on_spark = context.params.get("engine") == "spark"
+    return Provenance(
+        tuple(context.meta["offpolicy.command"]),
+        {"Python": platform.python_version()} | _versions(),
+        () if on_spark else _files(context.params, log, n),
+        datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        time.monotonic() - run.started,
+        engine="spark" if on_spark else "embedded",
+    )
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from offpolicy import __version__
+
+    found = {"offpolicy": __version__}
+    for name in _PACKAGES[1:]:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _files(given: Mapping[str, Any], log: BanditLog | LogScan, n: int) -> tuple[File, ...]:
+    """The log's files, and those of learned policies."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from offpolicy.engines.reading import files_of
+    from offpolicy.report import File
+    from offpolicy.sources import LogScan
+
+    files = files_of(list(given["log"]))
+    rows = log.rows_by_file() if isinstance(log, LogScan) else {}
+    if len(files) == 1:
+        rows = {str(files[0]): n}
+    learned = [Path(str(name).removeprefix("file:")) for name in given["policies"]]
+    files += [path for path in learned if path.suffix.lower() == ".json" and path.is_file()]
+    with ThreadPoolExecutor() as pool:
+        return tuple(
+            File(str(file), file.stat().st_size, rows.get(str(file)), digest)
+            for file, digest in zip(files, pool.map(_sha256, files), strict=True)
+        )
+
+
+def _sha256(path: Path) -> str:
+    import hashlib
+
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,40 @@
+"""``offpolicy report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("report")
+@click.argument("result", type=click.Path(dir_okay=False))
+@click.option(
+    "-o", "--out", type=click.Path(dir_okay=False), metavar="FILE",
+    help="the page to write; by default named as RESULT, with .html",
+)  # fmt: skip
+def command(result: str, out: str | None) -> None:
+    """A result as a page to look at.
+
+    RESULT is what "offpolicy evaluate --format json" or "compare --format json" printed, or what
+    a page saved as JSON. The page is one HTML file that needs nothing else.
+    """
+    from offpolicy.documents import Document
+    from offpolicy.errors import ResultError
+
+    path = Path(result)
+    page = Path(out) if out is not None else path.with_suffix(".html")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ResultError(f"{path}: this is not text, and no result.") from None
+    except FileNotFoundError:
+        raise ResultError(f"{path}: there is no such file.") from None
+    try:
+        document = Document.from_json(text)
+    except ResultError as problem:
+        raise ResultError(f"{path}: {problem}") from None
+    if not page.absolute().parent.is_dir():
+        raise click.UsageError(f"--out: there is no folder {page.parent}.")
+    document.to_html(page)
+    click.echo(f"Wrote {page}.", err=True)

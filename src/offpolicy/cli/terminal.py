@@ -1,0 +1,62 @@
+"""Results on a terminal: the same words and numbers, with colour and the curve in a line."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from typing import Any
+
+import click
+
+_COLOURS = {"problem": "red", "warning": "yellow"}
+
+
+def rendered(found: Any) -> str:
+    """What is printed elsewhere, and more than that: the curve over M, and warnings."""
+    if not hasattr(found, "headlines"):
+        return _checked(str(found)) if hasattr(found, "worst") else str(found)
+    head, _, rest = str(found).partition("\n\n")
+    lines = []
+    for line in head.splitlines():
+        refused = "this log cannot tell" in line
+        indented = line.startswith("  ")
+        lines.append(line if indented else _styled(line, bold=True, fg="red" if refused else None))
+    lines += [_curve(row) for row in found.headlines]
+    for one in found.findings:
+        if one.severity in _COLOURS:
+            said = textwrap.fill(f"{one.severity}: {one.message} {one.advice}", 100)
+            lines.append(_styled(said, fg=_COLOURS[one.severity]))
+    top, *body = rest.splitlines()
+    return "\n".join([*lines, "", _styled(top, bold=True), *body])
+
+
+def _checked(text: str) -> str:
+    """Findings, each headed by its severity."""
+    parts = []
+    for part in text.split("\n\n"):
+        first, *rest = part.splitlines()
+        colour = next((c for word, c in _COLOURS.items() if first.startswith(f"{word}:")), None)
+        parts.append("\n".join([_styled(first, bold=True, fg=colour), *rest]))
+    return "\n\n".join(parts)
+
+
+def _curve(row: Any) -> str:
+    """'  new over M: 0 ▁▂▃▅▆▇█ ∞, 0.46 to 0.53; at M = 3.1 ┃'."""
+    from offpolicy.report.charts import sparkline
+    from offpolicy.report.figures import short
+
+    values = list(row.values)
+    place = min(range(len(values)), key=lambda k: abs(row.grid[k] - row.M))
+    last = len(values) - 1
+    while last > place + 1 and values[last - 1] == values[last]:
+        last -= 1
+    shown = values[: last + 1]
+    drawn = sparkline(shown)
+    marked = f"{drawn[:place]}{_styled(drawn[place], fg='green', bold=True)}{drawn[place + 1 :]}"
+    finite = [value for value in shown if abs(value) < float("inf")]
+    low, high = short(min(finite)), short(max(finite))
+    return f"  {row.policy} over M: 0 {marked} ∞, from {low} to {high}, at M = {short(row.M)} taken"
+
+
+def _styled(text: str, **style: Any) -> str:
+    return text if "NO_COLOR" in os.environ else click.style(text, **style)
