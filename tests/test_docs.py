@@ -13,8 +13,12 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from glob import glob
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -103,6 +107,63 @@ def test_every_name_of_a_part_is_in_the_docs(name):
 def test_links_of_the_front_page_lead_somewhere():
     for target in re.findall(r"\]\((?!http)([^)#]+)", read(ROOT / "README.md")):
         assert (ROOT / target).exists(), target
+
+
+def _sh(page: Path) -> list[str]:
+    blocks = re.findall(r"^```sh\n(.*?)^```$", read(page), flags=re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def _logs_of_the_front_page(folder: Path) -> None:
+    """What the commands of the front page are given: two parts of a log, and one with clicks."""
+    rng = np.random.default_rng(0)
+    n, K = 4000, 3
+    X = rng.normal(size=(n, 2))
+    best = (X @ [[1, 0, -1], [0, 1, -1]]).argmax(axis=1)
+    logging = np.full((n, K), 1.0 / K)
+    action = rng.integers(0, K, n)
+    new, other = 0.7 * np.eye(K)[best] + 0.1, np.tile([0.2, 0.3, 0.5], (n, 1))
+    columns = {
+        "action": action, "reward": (rng.random(n) < 0.2 + 0.6 * (action == best)).astype(float),
+        "logging": list(logging), "new_policy": list(new), "other": list(other),
+        "q": list(np.full((n, K), 0.4)), "x0": X[:, 0], "x1": X[:, 1],
+    }  # fmt: skip
+    whole = pa.table(columns)
+    (folder / "logs").mkdir()
+    pq.write_table(whole.slice(0, n // 2), folder / "logs" / "a.parquet")
+    pq.write_table(whole.slice(n // 2), folder / "logs" / "b.parquet")
+    pq.write_table(whole, folder / "logs.parquet")
+    m, queries = 6, 300
+    rank = np.tile(np.arange(1, m + 1), queries)
+    score = rng.normal(size=m * queries)
+    seen = rng.random(m * queries) < 1.0 / rank
+    clicks = {
+        "query": np.repeat(np.arange(queries), m), "rank": rank, "propensity": 1.0 / rank,
+        "click": (seen & (score > 0.5)).astype(int), "new_score": score,
+    }  # fmt: skip
+    pq.write_table(pa.table(clicks), folder / "clicks.parquet")
+
+
+def test_the_commands_of_the_front_page_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _logs_of_the_front_page(tmp_path)
+    ran = [line for line in _sh(ROOT / "README.md") if line.startswith("offpolicy ")]
+    assert len(ran) >= 4
+    for line in ran:
+        words = [name for word in shlex.split(line) for name in sorted(glob(word)) or [word]]
+        run(shlex.join(words))
+    assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "policy.json").exists()
+
+
+def test_the_targets_of_the_front_page_exist():
+    made = re.findall(r"make ([a-z-]+)", read(ROOT / "README.md"))
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert {"demo", "test"} <= set(made) <= set(targets)
+
+
+def test_the_front_page_is_short():
+    assert len(read(ROOT / "README.md").splitlines()) <= 150
 
 
 def test_the_site_builds_without_a_warning(tmp_path):
