@@ -555,4 +555,6 @@ def test_on_mq2008_the_chosen_m_is_near_the_best_in_hindsight():
         hindsight.append(np.mean(np.square(curves), axis=0).min())
     mse = [float(np.mean(np.square(errors))) for errors in (chosen, ips, dm)]
     assert mse[0] < mse[2]
-    assert mse[0] < 6 * np.mean(hindsight)
+    # Of four logs the best M in hindsight is fitted to their noise; 0.9 of it was measured here,
+    # 1.1 and 2.9 on other splits.
+    assert mse[0] < 2 * np.mean(hindsight)
