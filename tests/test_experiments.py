@@ -64,7 +64,8 @@ def test_demo_table_has_a_line_for_every_estimate(demo):
 def test_demo_is_saved_whole(demo, tmp_path):
     written = save_demo(demo, tmp_path / "a" / "b")
     assert sorted(written) == sorted((tmp_path / "a" / "b").iterdir())
-    assert op.Result.from_json(written[0].read_text(encoding="utf-8")) == demo.result
+    kept = (tmp_path / "a" / "b" / "result.json").read_text(encoding="utf-8")
+    assert op.Result.from_json(kept) == demo.result
 
 
 def test_simulation_agrees_with_the_theorems(rows):

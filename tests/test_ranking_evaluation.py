@@ -558,3 +558,13 @@ def test_on_mq2008_the_chosen_m_is_near_the_best_in_hindsight():
     # Of four logs the best M in hindsight is fitted to their noise; 0.9 of it was measured here,
     # 1.1 and 2.9 on other splits.
     assert mse[0] < 2 * np.mean(hindsight)
+
+
+def test_a_model_sees_of_features_only_their_order():
+    """Whatever their scale: they are cut into classes of as many documents each."""
+    queries, logger, _, _ = world(150, seed=3)
+    log = simulate_clicks(queries, logger, sweeps=2, rng=0)
+    bent = log.replace(X=np.exp(3.0 * log.X))
+    plain, other = (RelevanceModel(steps=3).cross_fit(one).prediction for one in (log, bent))
+    assert np.ptp(plain) > 0.2
+    assert other == pytest.approx(plain, abs=0.03)
