@@ -37,12 +37,6 @@ _NUMBERS = (
     ("--passes", click.IntRange(min=0), "how often files larger than memory are gone through"),
     ("--seed", click.IntRange(min=0), "of all that is drawn"),
 )
-_STARTS = {
-    "model": "from the reward model's scores",
-    "logger": "from a policy like the logger's",
-    "zero": "from the uniform policy",
-    "random": "from random weights",
-}
 
 
 def _learner_options(function: Any) -> Any:
@@ -194,6 +188,8 @@ class _Learned:
     course: Course
 
     def as_text(self, context: tuple[str, ...]) -> str:
+        from offpolicy.report.searched import STARTS
+
         policy, report = self.learner.policy_, self.learner.report_
         actions = "features of the candidates"
         if policy.actions is not None:
@@ -205,7 +201,7 @@ class _Learned:
             f"  {self.learner.estimator} was maximised; it says {report.value:.5g} there, less "
             f"penalties. That flatters: what",
             "  was learned from is no place to find out what the policy is worth.",
-            f"  {report.steps:,} steps, {_STARTS[report.start.split()[0]]}; " + _ended(report),
+            f"  {report.steps:,} steps, {STARTS[report.start.split()[0]]}; " + _ended(report),
         ]
         if self.result is None:
             lines.append("Nothing was held out: evaluate the policy on other decisions.")

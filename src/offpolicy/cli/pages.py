@@ -66,19 +66,23 @@ def provenance_of_log(
     return _provenance(run, files, seed, "spark" if on_spark else "embedded")
 
 
-def provenance_of_rankings(run: Run, seed: int | None = None) -> Provenance:
-    """Of a verb for rankings: its log, clicks, propensities, and files of learned rankers."""
+def provenance_of_rankings(run: Run, rows: int, seed: int | None = None) -> Provenance:
+    """Of a verb for rankings: its log, a table of so many rows or LETOR text, clicks,
+    propensities, and files of learned rankers."""
     from offpolicy.report import File
 
     given = click.get_current_context().params
     named = [given["log"], given.get("clicks"), given.get("propensities")]
     named += [str(one).removeprefix("file:") for one in given.get("rankers", ())]
     files = [Path(str(one)) for one in named if one is not None]
+    text = given.get("clicks") is not None
     return _provenance(
         run,
         tuple(
-            File(str(file), file.stat().st_size, None, _sha256(file))
-            for file in files
+            File(
+                str(file), file.stat().st_size, rows if k == 0 and not text else None, _sha256(file)
+            )
+            for k, file in enumerate(files)
             if file.is_file()
         ),
         seed,

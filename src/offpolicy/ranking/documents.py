@@ -13,6 +13,7 @@ from offpolicy.files import write_whole
 from offpolicy.ranking import examination, results
 from offpolicy.ranking.caveats import findings_of
 from offpolicy.ranking.examination import Propensities
+from offpolicy.ranking.metrics import parse_metric
 from offpolicy.ranking.results import RankingResult
 from offpolicy.report import Provenance
 from offpolicy.report.examined import examination_page
@@ -90,7 +91,7 @@ class LearnedRankerDocument:
     def to_html(self, path: PathLike | None = None) -> str:
         """The page; written to ``path`` whole or not at all."""
         stored = self.body["result"]
-        learned = LearnedRanker.from_body(self.body)
+        learned = _learned(self.body)
         twin = self.to_json()
         if stored is None:
             return _written(learned_ranker_page(learned, None, self.provenance, twin), path)
@@ -105,7 +106,7 @@ class LearnedRankerDocument:
     @classmethod
     def from_body(cls, body: dict[str, Any]) -> Self:
         """From parsed JSON of `to_json`."""
-        LearnedRanker.from_body(body)
+        _learned(body)
         return cls({k: v for k, v in body.items() if k != "provenance"}, _provenance(body))
 
 
@@ -133,6 +134,11 @@ def _rankers(
 ) -> Rankers:
     ranked = tuple(Ranked(name, one, findings_of(one)) for name, one in found)
     return Rankers(ranked, provenance, twin)
+
+
+def _learned(body: dict[str, Any]) -> LearnedRanker:
+    better = parse_metric(body["metric"]).higher_is_better
+    return LearnedRanker.from_body(body, higher_is_better=better)
 
 
 def _provenance(body: dict[str, Any]) -> Provenance | None:

@@ -119,14 +119,15 @@ def _drawn(curve: Propensities) -> Markup:
     def draw(width: float) -> Drawn:
         own = [float(k + 1) for k in known]
         rest = [k for k in range(top) if math.isfinite(rates[k])]
+        wide = width > 500.0  # on a phone labels would lie on the lines; the caption says it all
         return line_chart(
             x,
             [
                 Line([high[k] for k in known], "noise", low=[low[k] for k in known], x=own),
-                Line([1.0 / v for v in x], "second", "1/rank"),
-                Line(p, "line", "examination"),
+                Line([1.0 / v for v in x], "second", "1/rank" if wide else ""),
+                Line(p, "line", "examination" if wide else ""),
                 Line([p[k] for k in known], "points", dots=True, x=own),
-                Line([rates[k] for k in rest], "ring", "click-through" if rest else "", dots=True,
+                Line([rates[k] for k in rest], "ring", "click-through" if wide else "", dots=True,
                      x=[x[k] for k in rest]),
             ],
             width,
@@ -138,8 +139,8 @@ def _drawn(curve: Propensities) -> Markup:
         )  # fmt: skip
 
     caption = (
-        "Band: 95% intervals, rank by rank, relative to rank 1, which is 1 by definition. Dashed: "
-        "1/rank, for comparison."
+        "Line and band: examination with 95% intervals, rank by rank, relative to rank 1, which is "
+        "1 by definition. Dashed: 1/rank, for comparison."
     )
     if any(map(math.isfinite, rates)):
         caption += (

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from offpolicy.report.material import Material
 
 _MOST_ROWS = 100
-_LINES = ("line", "second", "ran", "ideal")
+STARTS = {
+    "model": "from the reward model's scores",
+    "logger": "from a policy like the logger's",
+    "zero": "from the uniform policy",
+    "random": "from random weights",
+}
+"""Where a search began, in words."""
 
 
 class Searched(NamedTuple):
@@ -104,13 +110,17 @@ def _search(found: Searched) -> Markup:
         parts.append(_course(found.course))
     else:
         parts.append(element("p", "Its steps were not kept with this result.", class_="soft"))
-    ended = "converged" if found.converged else "not converged: more steps may help, --max-iter"
+    ended = f"not converged ({found.message}): more steps may help, --max-iter"
+    if found.converged:  # L-BFGS says so in words of its own
+        own = found.message.startswith("CONVERGENCE")
+        ended = "converged" if own else f"converged; {found.message}"
+    begun = STARTS.get(found.start.partition(" ")[0], f"from {found.start}")
     facts = [
         ("objective", found.estimator),
         ("learned from", f"{found.decisions:,} decisions"),
         ("it says there", f"{short(found.value)}, less penalties"),
-        ("steps", f"{found.steps:,}, from {found.start}"),
-        ("ended", f"{ended} ({found.message})"),
+        ("steps", f"{found.steps:,}, {begun}"),
+        ("ended", ended),
     ]
     if found.evaluated is not None and found.evaluated != found.decisions:
         facts.append(
@@ -129,7 +139,12 @@ def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
     for k, search in enumerate(one for one in course if one):
         own = [float(begun + step) for step, _ in search]
         lines.append(
-            Line([value for _, value in search], _LINES[min(k, 1)], "" if k else "objective", x=own)
+            Line(
+                [value for _, value in search],
+                "second" if k else "line",
+                "" if k else "objective",
+                x=own,
+            )
         )
         x += own
         begun = int(own[-1])
@@ -153,7 +168,9 @@ def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
             y_limits=limits, x_label="step", y_label="the objective, less penalties",
         )  # fmt: skip
 
-    return figure(draw, None, table(["step", "objective"], rows, "The search in numbers"))
+    below = any(value < limits[0] for value in values)
+    caption = "The first steps lie below the picture; the table has them." if below else None
+    return figure(draw, caption, table(["step", "objective"], rows, "The search in numbers"))
 
 
 # -- rankers -----------------------------------------------------------------------------------
@@ -181,12 +198,14 @@ class LearnedRanker(NamedTuple):
     steps: int
     converged: bool
     metric: str
+    higher_is_better: bool
     rule: str | None
     tried: tuple[Tried, ...]
 
     @classmethod
-    def from_body(cls, body: Mapping[str, Any]) -> Self:
-        """From JSON of the schema ``offpolicy.learned-ranker/1``."""
+    def from_body(cls, body: Mapping[str, Any], *, higher_is_better: bool) -> Self:
+        """From JSON of the schema ``offpolicy.learned-ranker/1``; the metric says what is
+        better."""
         report, evaluated, rule = body["report"], body["evaluated"], body["rule"]
         return cls(
             PurePath(str(body["ranker"])).stem,
@@ -200,6 +219,7 @@ class LearnedRanker(NamedTuple):
             int(report["steps"]),
             bool(report["converged"]),
             str(body["metric"]),
+            higher_is_better,
             None if rule is None else str(rule),
             tuple(
                 Tried(
@@ -290,10 +310,16 @@ def _tried(found: LearnedRanker) -> Markup:
     if len(finite) < 2:
         return behind
     overs = kinds if len(kinds) > 1 else list(groups)
-    series = groups if len(kinds) > 1 else {"": {key: own[kinds[0]] for key, own in groups.items()}}
+    values = [
+        [own[kind] for own in groups.values() if kind in own] for kind in kinds
+    ] if len(kinds) > 1 else [list(own.values()) for own in groups.values()]  # fmt: skip
+    pick = max if found.higher_is_better else min
+    best = [pick(own) for own in values]
+    others = [(float(k), one) for k, own in enumerate(values) for one in own if one != best[k]]
     x = [float(k) for k in range(len(overs))]
     scores = [one.score for one in finite]
-    chosen = kinds.index(found.estimator) if len(kinds) > 1 and found.estimator in kinds else None
+    taken = best.index(pick(best))
+    parameter = kinds[0].partition("(")[2].partition("=")[0] or "estimator"
     alt = (
         f"Line chart: {found.metric} of {len(finite)} rankers that were tried, between "
         f"{short(min(scores))} and {short(max(scores))}."
@@ -305,23 +331,20 @@ def _tried(found: LearnedRanker) -> Markup:
         return Scale(lambda v: start + 14.0 + (stop - start - 28.0) * v / width, ticks, start, stop)
 
     def draw(width: float) -> Drawn:
-        lines = []
-        for k, (said, own) in enumerate(list(series.items())[:6]):
-            y = [own.get(over, math.nan) for over in overs]
-            kind = _LINES[min(k, len(_LINES) - 1)]
-            known = [j for j in range(len(y)) if math.isfinite(y[j])]
-            lines += [
-                Line(y, kind, said),
-                Line([y[j] for j in known], "points", dots=True, x=[x[j] for j in known]),
-            ]
         return line_chart(
-            x, lines, width, alt=alt, x_axis=scale, y_limits=around(scores),
-            x_label="M, or what the estimator has" if len(kinds) > 1 else "what was tried",
-            y_label=found.metric,
-            marks=[] if chosen is None else [Mark(float(chosen), "taken")],
+            x,
+            [
+                Line([y for _, y in others], "ring", dots=True, x=[at for at, _ in others]),
+                Line(best, "line"),
+                Line(best, "points", dots=True),
+            ],
+            width, alt=alt, x_axis=scale, y_limits=around(scores, 0.1),
+            x_label=parameter if len(kinds) > 1 else "what was tried", y_label=found.metric,
+            marks=[Mark(x[taken], "best")],
         )  # fmt: skip
 
-    return figure(draw, None, behind)
+    caption = "The best for each; rings are the same with other values of the other parameters."
+    return figure(draw, caption if others else None, behind)
 
 
 def _others(one: Tried) -> str:

@@ -89,5 +89,7 @@ def command(
     else:
         click.echo("\n\n".join(f"{name}: {one}" for name, one in results))
     if run.page is not None:
-        RankingDocument(tuple(results), provenance_of_rankings(run)).to_html(run.page)
+        RankingDocument(tuple(results), provenance_of_rankings(run, found.log.documents)).to_html(
+            run.page
+        )
         click.echo(f"Wrote {run.page}.", err=True)

@@ -137,7 +137,7 @@ def command(
     if run.page is not None:
         from offpolicy.ranking.documents import LearnedRankerDocument
 
-        provenance = provenance_of_rankings(run, seed)
+        provenance = provenance_of_rankings(run, whole.documents, seed)
         LearnedRankerDocument(json.loads(learned.as_json()), provenance).to_html(run.page)
         click.echo(f"Wrote {run.page}.", err=True)
 

@@ -102,7 +102,9 @@ def command(
     if run.page is not None:
         from offpolicy.ranking.documents import PropensityDocument
 
-        PropensityDocument(curve, provenance_of_rankings(run)).to_html(run.page)
+        PropensityDocument(curve, provenance_of_rankings(run, found.log.documents)).to_html(
+            run.page
+        )
         click.echo(f"Wrote {run.page}.", err=True)
 
 
