@@ -165,6 +165,8 @@ def test_the_search_is_drawn_with_the_evaluation():
     assert "the objective over 5 steps" in page.text
     assert "converged" in page.text
     assert "CONVERGENCE" not in page.text.split("How it was learned")[1].split("again")[0]
+    assert "Dashed: what came after the first search" in page.text
+    assert "offpolicy learn … --report" in page.text
     bare = learned() | {"course": []}
     assert "steps were not kept" in Page(LearnedDocument(bare).to_html()).text
 
@@ -286,6 +288,23 @@ def test_learn_writes_a_page_with_the_course_of_its_search(folder):
     ((*_, (step, value)),) = body["course"]
     assert (step, value) == (body["report"]["steps"], pytest.approx(body["report"]["value"]))
     check_page(done, "bandit.parquet", "How it was learned", f"the objective over {step} steps")
+
+
+def test_passes_over_a_large_log_are_drawn_apart(folder, monkeypatch):
+    from offpolicy.engines import reading
+    from offpolicy.learning import streaming
+
+    action, reward, running, *_ = problem(1500)
+    columns = {"action": action, "reward": reward.astype(float), "logging": list(running)}
+    x = np.random.default_rng(0).random(1500)
+    pq.write_table(pa.table(columns | {"x0": x}), "bandit.parquet")
+    monkeypatch.setattr(reading, "SMALL", 0)
+    monkeypatch.setattr(streaming, "sample_size", lambda width: 300)
+    monkeypatch.setattr(streaming, "STRETCH", 100)
+    done = run("learn", "bandit.parquet", "--context", "x0", "--passes", "2", "-o", "p.json",
+               "--report", "page.html", "--format", "json")  # fmt: skip
+    assert len(json.loads(done.stdout)["course"]) == 2
+    assert "Dashed:" in Page(Path("page.html").read_text(encoding="utf-8")).text
 
 
 def test_nowhere_to_write_is_told_first(folder):

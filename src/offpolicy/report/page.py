@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from offpolicy.results import Result
 
 
-def page(material: Material, *further: Child) -> str:
+def page(material: Material, *further: Child, verb: str = "evaluate") -> str:
     """All of it, as one HTML file; ``further`` sections stand before the last."""
     title = f"{plain(material.policies[0], 60)}: off-policy evaluation"
     sections: list[Child] = [
@@ -34,7 +34,7 @@ def page(material: Material, *further: Child) -> str:
         over_log(material),
         differences(material),
         *further,
-        reproduction(material.provenance),
+        reproduction(material.provenance, verb),
     ]
     return framed(title, sections, material.twin)
 

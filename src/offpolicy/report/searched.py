@@ -75,7 +75,7 @@ def learned_page(
     held out."""
     section = _search(found)
     if material is not None:
-        return page(material, section)
+        return page(material, section, verb="learn")
     opening = element(
         "section",
         element("p", f"A learned policy · {found.decisions:,} decisions", class_="kicker"),
@@ -98,14 +98,13 @@ def _facts(rows: Sequence[tuple[str, str]]) -> Markup:
 
 
 def _search(found: Searched) -> Markup:
-    parts: list[Child] = [
-        element(
-            "p",
-            "The search looks for the policy of which the objective says the most, on the "
-            "decisions that it is learned from. What the objective says there flatters: the answer "
-            "is what decisions say that were held out.",
-        )
-    ]
+    text = (
+        "The search looks for the policy of which the objective says the most, on the decisions "
+        "that it is learned from. What the objective says there flatters"
+    )
+    if found.evaluated is not None:
+        text += ": the answer is what decisions say that were held out"
+    parts: list[Child] = [element("p", f"{text}.")]
     if any(found.course):
         parts.append(_course(found.course))
     else:
@@ -168,8 +167,15 @@ def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
             y_limits=limits, x_label="step", y_label="the objective, less penalties",
         )  # fmt: skip
 
-    below = any(value < limits[0] for value in values)
-    caption = "The first steps lie below the picture; the table has them." if below else None
+    said = []
+    if len(lines) > 1:
+        said.append(
+            "Dashed: what came after the first search, be it another start, or passes over all "
+            "decisions, of which each point is about some."
+        )
+    if any(value < limits[0] for value in values):
+        said.append("Some steps lie below the picture; the table has them.")
+    caption = " ".join(said) or None
     return figure(draw, caption, table(["step", "objective"], rows, "The search in numbers"))
 
 
