@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
 
 import numpy as np
 
 import offpolicy as op
+from offpolicy.ranking import RankingLog, estimate_propensities
+from offpolicy.ranking import evaluate as evaluate_ranker
 
 SCRIPT = '</script><script>document.title="owned"</script>'
 IMAGE = '"><img src=x onerror=alert(1)>'
@@ -57,3 +60,73 @@ def unsupported():
         action=[0, 1] * 500, reward=[0, 1, 1, 1] * 250, logging=[[0.5, 0.5, 0.0]] * 1000
     )
     return op.evaluate(log, {"lost": [[0.3, 0.3, 0.4]] * 1000})
+
+
+@functools.cache
+def clicked():
+    """A log of clicks on rankings, with propensities and a model."""
+    rng = np.random.default_rng(3)
+    n, k = 80, 6
+    rank = np.concatenate([rng.permutation(k) + 1 for _ in range(n)])
+    X = rng.random((n * k, 2))
+    p = 1.0 / rank
+    return RankingLog.from_arrays(
+        offsets=np.arange(0, n * k + 1, k), rank=rank, propensity=p, X=X,
+        click=rng.random(n * k) < p * X[:, 0], prediction=0.3 + 0.4 * X[:, 0],
+    )  # fmt: skip
+
+
+@functools.cache
+def ranked(names: tuple[str, ...] = ("new",), metrics: tuple[str, ...] = ("average rank",)):
+    """Rankers by these names, as a document is made of them."""
+    log = clicked()
+    return tuple(
+        (name, evaluate_ranker(log, log.X[:, k % 2], ["IPS", "CAB"], metric))
+        for k, name in enumerate(names)
+        for metric in metrics
+    )
+
+
+@functools.cache
+def examined():
+    """A curve with a rank that nothing is known of."""
+    rng = np.random.default_rng(0)
+    rank = np.concatenate([rng.permutation(4) + 1 for _ in range(600)])
+    return estimate_propensities(
+        RankingLog.from_arrays(
+            offsets=np.arange(0, 2401, 4), rank=rank,
+            click=(rng.random(2400) < 0.8 / rank) & (rank < 4),
+            query=np.arange(600) % 30, document=np.tile(np.arange(4), 600),
+        )
+    )  # fmt: skip
+
+
+def learned(policy: str = "policy.json", *, held_out: bool = True) -> dict:
+    """What ``learn --format json`` prints."""
+    return {
+        "schema": "offpolicy.learned/1", "policy": policy, "decisions": 1500,
+        "evaluated": 1500 if held_out else None,
+        "parameters": {"estimator": "CAB-DR(M=30)"},
+        "report": {"value": 0.6, "steps": 3, "converged": True, "message": "CONVERGENCE: REL",
+                   "start": "model"},
+        "course": [[[1, 0.1], [2, 0.5], [3, 0.6]], [[1, 0.61], [2, 0.62]]],
+        "result": json.loads(evaluated().to_json()) if held_out else None,
+    }  # fmt: skip
+
+
+def learned_ranker(ranker: str = "ranker.json", *, held_out: bool = True) -> dict:
+    """What ``rank learn --format json`` prints."""
+    tried = [
+        {"params": {"estimator": f"CAB(M={M})", "loss": loss}, "score": 3 + M / loss, "steps": 9}
+        for M in (1, 5)
+        for loss in (1.0, 10.0)
+    ]
+    ((_, result),) = ranked()
+    return {
+        "schema": "offpolicy.learned-ranker/1", "ranker": ranker, "features": 2,
+        "impressions": 80, "evaluated": 80 if held_out else None, "modelled": True,
+        "parameters": {"estimator": "CAB(M=1)"},
+        "report": {"C": 0.5, "objective": 1.0, "gap": 0.0004, "steps": 12, "converged": True},
+        "metric": "average rank", "rule": "cab90", "candidates": tried,
+        "result": json.loads(result.to_json()) if held_out else None,
+    }  # fmt: skip

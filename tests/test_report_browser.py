@@ -12,8 +12,26 @@ from pathlib import Path
 import pytest
 
 from offpolicy.documents import Document
+from offpolicy.learning.documents import LearnedDocument
+from offpolicy.ranking.documents import (
+    LearnedRankerDocument,
+    PropensityDocument,
+    RankingDocument,
+)
 from offpolicy.report import File, Provenance
-from pages import HOSTILE, IMAGE, MARKS, SCRIPT, compared, evaluated, unsupported
+from pages import (
+    HOSTILE,
+    IMAGE,
+    MARKS,
+    SCRIPT,
+    compared,
+    evaluated,
+    examined,
+    learned,
+    learned_ranker,
+    ranked,
+    unsupported,
+)
 
 pytestmark = pytest.mark.browser
 CHROMIUM = os.environ.get("OFFPOLICY_CHROMIUM") or shutil.which("chromium")
@@ -82,13 +100,26 @@ def written(tmp_path_factory) -> dict[str, Path]:
             evaluated(names=names, policies=(SCRIPT, IMAGE, MARKS)),
             compared((SCRIPT, IMAGE, MARKS)), None, hostile,
         ),
+        "rankers": RankingDocument(
+            ranked(("new", SCRIPT, IMAGE, MARKS), ("average rank", "dcg@3")), hostile
+        ),
+        "examined": PropensityDocument(examined(), hostile),
+        "learned": LearnedDocument(learned(), hostile),
+        "learned ranker": LearnedRankerDocument(learned_ranker(), hostile),
     }  # fmt: skip
     for name, document in documents.items():
         document.to_html(folder / f"{name}.html")
     return {name: folder / f"{name}.html" for name in documents}
 
 
-@pytest.mark.parametrize("name", ["one", "several", "lost", "hostile"])
+CHARTS = {
+    "one": 4, "several": 4, "lost": 4, "hostile": 4, "rankers": 18, "examined": 1, "learned": 5,
+    "learned ranker": 3,
+}  # fmt: skip
+"""At least so many on each page."""
+
+
+@pytest.mark.parametrize("name", CHARTS)
 def test_a_page_is_quiet(browser, written, name):
     with Opened(browser, written[name]) as opened:
         opened.page.wait_for_timeout(100)
@@ -96,7 +127,8 @@ def test_a_page_is_quiet(browser, written, name):
         assert [url for url in opened.requests if not url.startswith("data:")] == [
             written[name].as_uri()
         ]
-        assert opened.page.locator("figure svg:visible").count() >= 4
+        assert opened.page.locator("figure svg:visible").count() >= CHARTS[name]
+        assert opened.page.locator("img, iframe, object, embed").count() == 0
 
 
 def test_the_policy_of_the_page_stops_other_scripts(browser, written, tmp_path):
@@ -194,7 +226,7 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["several", "lost"])
+@pytest.mark.parametrize("name", ["several", "lost", "examined", "learned ranker"])
 def test_text_can_be_read_in_both_themes(browser, written, scheme, name):
     with Opened(browser, written[name], color_scheme=scheme) as opened:
         assert opened.page.evaluate(CONTRAST) == []
@@ -202,7 +234,9 @@ def test_text_can_be_read_in_both_themes(browser, written, scheme, name):
         assert (paper == "rgb(22, 23, 26)") == (scheme == "dark")
 
 
-@pytest.mark.parametrize("name", ["several", "lost", "hostile"])
+@pytest.mark.parametrize(
+    "name", ["several", "lost", "hostile", "rankers", "examined", "learned", "learned ranker"]
+)
 @pytest.mark.parametrize("width", [360, 800])
 def test_nothing_is_wider_than_the_screen(browser, written, name, width):
     with Opened(browser, written[name], viewport={"width": width, "height": 700}) as opened:

@@ -67,8 +67,9 @@ class Document:
             return cls(comparison=Comparison.from_json(text))
         if schema != SCHEMA:
             raise ResultError(
-                f'The schema is "{schema}"; a page is made of results (--format json of evaluate '
-                f"and compare), and of what a page saves as JSON."
+                f'The schema is "{schema}"; a page is made of results (--format json of evaluate, '
+                f"compare, learn, and rank evaluate, propensities and learn), and of what a page "
+                f"saves as JSON."
             )
         try:
             result, comparison = body["result"], body["comparison"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from offpolicy.cli.options import (
+    bare_report_option,
     check_writable,
     format_option,
     level_option,
@@ -36,12 +37,6 @@ _NUMBERS = (
     ("--passes", click.IntRange(min=0), "how often files larger than memory are gone through"),
     ("--seed", click.IntRange(min=0), "of all that is drawn"),
 )
-_STARTS = {
-    "model": "from the reward model's scores",
-    "logger": "from a policy like the logger's",
-    "zero": "from the uniform policy",
-    "random": "from random weights",
-}
 
 
 def _learner_options(function: Any) -> Any:
@@ -75,6 +70,7 @@ def _learner_options(function: Any) -> Any:
 )  # fmt: skip
 @click.option("--refit", is_flag=True, help="then learn again, from all decisions, and write that")
 @level_option
+@bare_report_option
 @format_option("text", "json")
 def command(
     log: tuple[str, ...],
@@ -83,6 +79,7 @@ def command(
     holdout: float,
     refit: bool,
     level: float,
+    report: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -95,10 +92,12 @@ def command(
     """
     from pathlib import Path
 
+    from offpolicy.cli.pages import Run, provenance_of_log
     from offpolicy.learning import SoftmaxLearner, split
     from offpolicy.sources import without_bad_rows
 
     check_writable(out, ".json")
+    run = Run.begun(report)
     if refit and not holdout:
         raise click.UsageError("--refit is for a policy that was learned without the --holdout.")
     asked = {name: given.pop(name) for name in SoftmaxLearner().get_params() if name in given}
@@ -111,34 +110,60 @@ def command(
     rest, held = whole, cast("BanditLog | LogScan | None", None)
     if holdout:
         rest, held = split(whole, holdout, seed=learner.seed)
-    _fit(learner, rest, prediction)
+    course = _fit(learner, rest, prediction)
     result = None
     if held is not None:
         from offpolicy.evaluation import evaluate
 
         policies = {Path(out).stem: learner.policy_}
         result = evaluate(held, policies, prediction=prediction, level=level)
-    report = _Learned(learner, out, len(rest), result, refit and len(whole))
     if refit:
-        _fit(learner, whole, prediction)
+        course = _fit(learner, whole, prediction)
+    learned = _Learned(learner, out, len(rest), result, refit and len(whole), course)
     learner.save(out)
     click.echo(f"Wrote {out}.", err=True)
-    click.echo(report.as_json() if style == "json" else report.as_text(given["context"]))
+    click.echo(learned.as_json() if style == "json" else learned.as_text(given["context"]))
+    if run.page is not None:
+        from offpolicy.learning.documents import LearnedDocument
+
+        provenance = provenance_of_log(run, whole, len(whole), learner.seed)
+        LearnedDocument(json.loads(learned.as_json()), provenance).to_html(run.page)
+        click.echo(f"Wrote {run.page}.", err=True)
     if result is not None and not result.can_tell:
         raise SystemExit(1)
 
 
-def _fit(learner: SoftmaxLearner, log: BanditLog | LogScan, prediction: str | None) -> None:
-    def told(step: int, value: float) -> None:
-        sys.stderr.write(f"\r\x1b[Kstep {step:,}: {value:.5g}")
-        sys.stderr.flush()
+_MOST_STEPS = 1000
+"""Of a search that are kept: more could not be told apart in a picture."""
 
+Course = list[list[tuple[int, float]]]
+"""Step and value of every search, one after the other."""
+
+
+def _fit(learner: SoftmaxLearner, log: BanditLog | LogScan, prediction: str | None) -> Course:
+    """Learn, and say how the objective rose."""
     terminal = sys.stderr.isatty()
+    course: Course = [[]]
+
+    def told(step: int, value: float) -> None:
+        if course[-1] and step <= course[-1][-1][0]:  # another start, or all decisions by now
+            course.append([])
+        course[-1].append((step, value))
+        if terminal:
+            sys.stderr.write(f"\r\x1b[Kstep {step:,}: {value:.5g}")
+            sys.stderr.flush()
+
     try:
-        learner.fit(log, prediction=prediction, progress=told if terminal else None)
+        learner.fit(log, prediction=prediction, progress=told)
     finally:
         if terminal:
             sys.stderr.write("\r\x1b[K")
+    return [_thinned(search) for search in course if search]
+
+
+def _thinned(search: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    every = max(1, -(-len(search) // _MOST_STEPS))
+    return [one for k, one in enumerate(search) if k % every == 0 or k == len(search) - 1]
 
 
 def _ended(report: Report) -> str:
@@ -160,8 +185,11 @@ class _Learned:
     result: Result | None
     refitted: int
     """Decisions that the written policy was learned from, if it was learned again."""
+    course: Course
 
     def as_text(self, context: tuple[str, ...]) -> str:
+        from offpolicy.report.searched import STARTS
+
         policy, report = self.learner.policy_, self.learner.report_
         actions = "features of the candidates"
         if policy.actions is not None:
@@ -173,7 +201,7 @@ class _Learned:
             f"  {self.learner.estimator} was maximised; it says {report.value:.5g} there, less "
             f"penalties. That flatters: what",
             "  was learned from is no place to find out what the policy is worth.",
-            f"  {report.steps:,} steps, {_STARTS[report.start.split()[0]]}; " + _ended(report),
+            f"  {report.steps:,} steps, {STARTS[report.start.split()[0]]}; " + _ended(report),
         ]
         if self.result is None:
             lines.append("Nothing was held out: evaluate the policy on other decisions.")
@@ -207,6 +235,7 @@ class _Learned:
             "evaluated": self.decisions if self.result is not None else None,
             "parameters": self.learner.get_params() | {"estimator": str(self.learner.estimator)},
             "report": self.learner.report_._asdict(),
+            "course": self.course,
             "result": None if self.result is None else json.loads(self.result.to_json()),
         }
         from offpolicy.results import json_safe

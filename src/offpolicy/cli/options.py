@@ -85,6 +85,11 @@ report_option = click.option(
     help="also write the answer as a page, report.html; looks at the log as check does",
 )  # fmt: skip
 
+bare_report_option = click.option(
+    "--report", type=click.Path(dir_okay=False), metavar="FILE",
+    help="also write the answer as a page, report.html",
+)  # fmt: skip
+
 level_option = click.option(
     "--level", type=float, default=0.95, show_default=True, help="coverage of the intervals"
 )

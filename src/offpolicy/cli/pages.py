@@ -51,26 +51,59 @@ def write_page(
     checked = check(log, policies, prediction=prediction, reward_range=reward_range).findings
     either = result if result is not None else comparison
     assert either is not None
-    provenance = _provenance(run, log, either.logged.n)
+    provenance = provenance_of_log(run, log, either.logged.n)
     Document(result, comparison, checked, provenance).to_html(run.page)
     click.echo(f"Wrote {run.page}.", err=True)
 
 
-def _provenance(run: Run, log: BanditLog | LogScan, n: int) -> Provenance:
+def provenance_of_log(
+    run: Run, log: BanditLog | LogScan, n: int, seed: int | None = None
+) -> Provenance:
+    """Of a verb with `log_options`."""
+    given = click.get_current_context().params
+    on_spark = given.get("engine") == "spark"
+    files = () if on_spark else _files(given, log, n)
+    return _provenance(run, files, seed, "spark" if on_spark else "embedded")
+
+
+def provenance_of_rankings(run: Run, rows: int, seed: int | None = None) -> Provenance:
+    """Of a verb for rankings: its log, a table of so many rows or LETOR text, clicks,
+    propensities, and files of learned rankers."""
+    from offpolicy.report import File
+
+    given = click.get_current_context().params
+    named = [given["log"], given.get("clicks"), given.get("propensities")]
+    named += [str(one).removeprefix("file:") for one in given.get("rankers", ())]
+    files = [Path(str(one)) for one in named if one is not None]
+    text = given.get("clicks") is not None
+    return _provenance(
+        run,
+        tuple(
+            File(
+                str(file), file.stat().st_size, rows if k == 0 and not text else None, _sha256(file)
+            )
+            for k, file in enumerate(files)
+            if file.is_file()
+        ),
+        seed,
+        "embedded",
+    )
+
+
+def _provenance(run: Run, files: tuple[File, ...], seed: int | None, engine: str) -> Provenance:
     import platform
     from datetime import UTC, datetime
 
     from offpolicy.report import Provenance
 
-    context = click.get_current_context()
-    on_spark = context.params.get("engine") == "spark"
     return Provenance(
-        tuple(context.meta["offpolicy.command"]),
+        tuple(click.get_current_context().meta["offpolicy.command"]),
         {"Python": platform.python_version()} | _versions(),
-        () if on_spark else _files(context.params, log, n),
+        files,
         datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         time.monotonic() - run.started,
-        engine="spark" if on_spark else "embedded",
+        seed,
+        engine,
     )
 
 
@@ -100,7 +133,7 @@ def _files(given: Mapping[str, Any], log: BanditLog | LogScan, n: int) -> tuple[
     rows = log.rows_by_file() if isinstance(log, LogScan) else {}
     if len(files) == 1:
         rows = {str(files[0]): n}
-    learned = [Path(str(name).removeprefix("file:")) for name in given["policies"]]
+    learned = [Path(str(name).removeprefix("file:")) for name in given.get("policies", ())]
     files += [path for path in learned if path.suffix.lower() == ".json" and path.is_file()]
     with ThreadPoolExecutor() as pool:
         return tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,10 +17,10 @@ import click
 def command(result: str, out: str | None) -> None:
     """A result as a page to look at.
 
-    RESULT is what "offpolicy evaluate --format json" or "compare --format json" printed, or what
-    a page saved as JSON. The page is one HTML file that needs nothing else.
+    RESULT is what --format json of evaluate, compare, learn, rank evaluate, rank propensities or
+    rank learn printed, or what a page saved as JSON. The page is one HTML file that needs nothing
+    else.
     """
-    from offpolicy.documents import Document
     from offpolicy.errors import ResultError
 
     path = Path(result)
@@ -31,10 +32,29 @@ def command(result: str, out: str | None) -> None:
     except FileNotFoundError:
         raise ResultError(f"{path}: there is no such file.") from None
     try:
-        document = Document.from_json(text)
+        document = _opened(text)
     except ResultError as problem:
         raise ResultError(f"{path}: {problem}") from None
     if not page.absolute().parent.is_dir():
         raise click.UsageError(f"--out: there is no folder {page.parent}.")
     document.to_html(page)
     click.echo(f"Wrote {page}.", err=True)
+
+
+def _opened(text: str) -> Any:
+    """The document of any verb, by the schema that its JSON names."""
+    import json
+
+    from offpolicy.documents import Document
+    from offpolicy.learning import documents as learned
+
+    try:
+        body = json.loads(text)
+        schema = body["schema"]
+    except (ValueError, KeyError, TypeError):
+        return Document.from_json(text)
+    if schema == learned.SCHEMA:
+        return learned.LearnedDocument.from_body(body)
+    from offpolicy.ranking import documents as ranked
+
+    return ranked.opened(body) if schema in ranked.SCHEMAS else Document.from_json(text)

@@ -19,6 +19,7 @@ from offpolicy.errors import (
 )
 from offpolicy.estimators import CAB, ICE, Estimator
 from offpolicy.intervals import Interval
+from offpolicy.ranking.caveats import caveats
 from offpolicy.ranking.choosing import choose, expected
 from offpolicy.ranking.contributions import Value, clustered, value_of
 from offpolicy.ranking.family import blended, for_rankings, weights_at
@@ -39,7 +40,6 @@ DEFAULT_ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
 """What is computed unless asked otherwise, as far as the columns allow."""
 OF_THE_VALUE = "the ranker's value: noise and the thinkable bias"
 OF_THE_MEAN = "the estimator's own mean, not its bias"
-_FEW = 20.0
 _SWEPT = ("CAB", "CIPS", "SWITCH", "SB", "SGIPS")
 
 
@@ -113,7 +113,7 @@ def evaluate(
         estimates=tuple(rows),
         headline=headline,
         choices=tuple(choices),
-        warnings=tuple(_warnings(log, headline)),
+        warnings=tuple(caveats(log, headline)),
     )
 
 
@@ -335,24 +335,3 @@ def _members(
             "estimated. Estimate the propensities, or train a model of relevance."
         )
     return usable
-
-
-def _warnings(log: RankingLog, headline: RankingEstimate) -> list[str]:
-    """What stands against trusting the answer, in sentences."""
-    notes = []
-    if log.propensity is None:
-        notes.append("the log has no propensities, so this is the model's word alone.")
-    if headline.clicks is not None and headline.clicks < _FEW:
-        notes.append(
-            f"an effective {headline.clicks:.3g} clicks stand behind the part of the number that "
-            f"is not the model's."
-        )
-    if not log.shown.all():
-        hidden = 1.0 - float(log.shown.mean())
-        notes.append(
-            f"{hidden:.0%} of the candidate documents were not shown; what is said of them is the "
-            f"model's word alone, and IPS and CIPS count them as not relevant."
-        )
-    if int(log.cluster.max()) + 1 < _FEW:
-        notes.append(f"there are {int(log.cluster.max()) + 1} queries, too few for normal errors.")
-    return notes

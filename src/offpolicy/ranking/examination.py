@@ -274,6 +274,13 @@ class Propensities:
         """Write JSON, whole or not at all."""
         write_whole(Path(path), json.dumps(self.to_dict(), allow_nan=False) + "\n")
 
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The curve as a page: one HTML file that needs nothing else. Written to ``path`` whole or
+        not at all."""
+        from offpolicy.ranking.documents import PropensityDocument
+
+        return PropensityDocument(self).to_html(path)
+
     @classmethod
     def load(cls, path: str | Path) -> Propensities:
         """Read what `save` wrote."""

@@ -215,6 +215,15 @@ class RankingResult:
             write_whole(Path(path), text)
         return text
 
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, ranker: str = "The ranker"
+    ) -> str:
+        """The result as a page: one HTML file that needs nothing else, with the warnings, the
+        charts and the tables behind them. Written to ``path`` whole or not at all."""
+        from offpolicy.ranking.documents import RankingDocument
+
+        return RankingDocument(((ranker, self),)).to_html(path)
+
     @classmethod
     def from_json(cls, text: str) -> RankingResult:
         """The inverse of `to_json`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from offpolicy.intervals import normal_quantile
 from offpolicy.report.drawing import NARROW, WIDE, Drawn, Mark, table
@@ -18,6 +19,38 @@ from offpolicy.report.scales import Scale, around, with_room_for
 if TYPE_CHECKING:
     from offpolicy.results import Headline
     from offpolicy.summaries import Summary
+
+
+class Swept(NamedTuple):
+    """An answer for every M of a grid: 0, even steps on a logarithmic axis, and ∞."""
+
+    name: str
+    grid: Sequence[float]
+    values: Sequence[float]
+    stderrs: Sequence[float]
+    errors: Sequence[float]
+    """The estimated error at each M, bias included."""
+    M: float
+    """The one that was taken, and the answer with it."""
+    value: float
+    level: float
+    measure: str = "mean reward"
+    ran: float | None = None
+    """What ran, if that is known."""
+    largest: float = math.inf
+    """Weight in the log; beyond, nothing is clipped."""
+    imputed: Sequence[float] | None = None
+
+
+def _swept(row: Headline, summary: Summary | None, material: Material) -> Swept:
+    weights = None if summary is None else summary.weights
+    return Swept(
+        row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value,
+        material.level,
+        ran=material.logged.value,
+        largest=math.inf if weights is None else weights.largest,
+        imputed=None if summary is None else summary.imputed,
+    )  # fmt: skip
 
 
 def curves(material: Material) -> Markup:
@@ -38,22 +71,20 @@ def curves(material: Material) -> Markup:
         )
     ]
     for row in material.headlines[:MOST_POLICIES]:
-        parts.append(_curve(row, summaries.get(row.policy), material, titled=several))
+        title_of = element("h3", name(row.policy)) if several else None
+        parts.append(curve_over_M(_swept(row, summaries.get(row.policy), material), title_of))
     parts.append(left_out(len(material.headlines)))
     return element("section", title, *parts, id="curve")
 
 
-def _stops(row: Headline, summary: Summary | None) -> list[int]:
+def _stops(row: Swept) -> list[int]:
     """Points of the grid until nothing is clipped any more, and the last, which clips nothing."""
-    largest = math.inf
-    if summary is not None and summary.weights is not None:
-        largest = summary.weights.largest
     last = len(row.grid) - 1
-    inner = [k for k in range(last) if k < 2 or row.grid[k - 1] < largest]
+    inner = [k for k in range(last) if k < 2 or row.grid[k - 1] < row.largest]
     return [*inner, last]
 
 
-def _x_axis(row: Headline, stops: list[int]) -> tuple[list[float], list[tuple[float, str]]]:
+def _x_axis(row: Swept, stops: list[int]) -> tuple[list[float], list[tuple[float, str]]]:
     """The grid is even on a logarithmic axis, so that its points can be counted; 0 stands left of
     it and ∞ right of it."""
     x = [float(k) for k in range(len(stops))]
@@ -67,23 +98,22 @@ def _x_axis(row: Headline, stops: list[int]) -> tuple[list[float], list[tuple[fl
     return x, ticks
 
 
-def _curve(row: Headline, summary: Summary | None, material: Material, *, titled: bool) -> Markup:
-    stops = _stops(row, summary)
+def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
+    """The curve with its bands, slider and table; ``key`` tells curves of one name apart."""
+    stops = _stops(row)
     x, ticks = _x_axis(row, stops)
-    z = normal_quantile(material.level)
+    z = normal_quantile(row.level)
     values = [row.values[k] for k in stops]
     noise = [z * row.stderrs[k] for k in stops]
     error = [z * row.errors[k] for k in stops]
-    imputed = None if summary is None or summary.imputed is None else [
-        summary.imputed[k] for k in stops
-    ]  # fmt: skip
+    imputed = None if row.imputed is None else [row.imputed[k] for k in stops]
     at = min(range(len(stops)), key=lambda k: abs(_log(row.grid[stops[k]]) - _log(row.M)))
     # One wild point must not flatten the rest: the axis shows the neighbourhood of the answer.
-    reach = 6.0 * max(noise[at], error[at], abs(values[at] - material.logged.value) / 3.0)
+    ran = values[at] if row.ran is None else row.ran
+    reach = 6.0 * max(noise[at], error[at], abs(values[at] - ran) / 3.0)
     near = [v for v in values if abs(v - values[at]) <= reach]
     limits = with_room_for(
-        around([*near, values[at] - 1.6 * error[at], values[at] + 1.6 * error[at]]),
-        material.logged.value,
+        around([*near, values[at] - 1.6 * error[at], values[at] + 1.6 * error[at]]), ran
     )
     told = _told(row, stops, noise, imputed)
     alt = (
@@ -111,9 +141,9 @@ def _curve(row: Headline, summary: Summary | None, material: Material, *, titled
             x_axis=scale,
             y_limits=limits,
             x_label="M, the largest weight",
-            y_label="mean reward",
+            y_label=row.measure,
             marks=[Mark(x[at], f"chosen: M = {short(row.M)}")],
-            levels=[Mark(material.logged.value, f"what ran: {short(material.logged.value)}")],
+            levels=[] if row.ran is None else [Mark(ran, f"what ran: {short(ran)}")],
             cursor=True,
         )  # fmt: skip
 
@@ -137,7 +167,7 @@ def _curve(row: Headline, summary: Summary | None, material: Material, *, titled
         )
 
     wide, narrow = draw(WIDE), draw(NARROW)
-    number = f"M-{abs(hash_of(row.policy))}"
+    number = f"M-{abs(hash_of(row.name + key))}"
     data = {
         "wide": [round(v, 1) for v in wide.stops],
         "narrow": [round(v, 1) for v in narrow.stops],
@@ -174,13 +204,13 @@ def _curve(row: Headline, summary: Summary | None, material: Material, *, titled
     ]  # fmt: skip
     return element(
         "figure",
-        element("h3", name(row.policy)) if titled else None,
+        title,
         element("div", wide.svg, class_="wide"),
         element("div", narrow.svg, class_="narrow"),
         *mass,
         element(
             "figcaption",
-            f"Dark band: the {percent(material.level)} interval for noise alone. Light band: with "
+            f"Dark band: the {percent(row.level)} interval for noise alone. Light band: with "
             f"the estimated bias as well. M = {short(row.M)} has the least of both together.",
         ),
         slider,
@@ -191,7 +221,7 @@ def _curve(row: Headline, summary: Summary | None, material: Material, *, titled
 
 
 def _told(
-    row: Headline, stops: list[int], noise: list[float], imputed: list[float] | None
+    row: Swept, stops: list[int], noise: list[float], imputed: list[float] | None
 ) -> list[str]:
     said = []
     for j, k in enumerate(stops):

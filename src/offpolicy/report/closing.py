@@ -7,15 +7,14 @@ import shlex
 from offpolicy.report.drawing import bare_table
 from offpolicy.report.figures import count
 from offpolicy.report.markup import Child, Markup, element, name, plain
-from offpolicy.report.material import Material
+from offpolicy.report.provenance import File, Provenance
 
 MOST_FILES = 100
 """Files that are listed; more are counted."""
 
 
-def reproduction(material: Material) -> Markup:
+def reproduction(found: Provenance | None, verb: str = "evaluate") -> Markup:
     """(10) Command, versions, files, seed and time, and the same as JSON."""
-    found = material.provenance
     parts: list[Child] = []
     if found is None:
         parts.append(
@@ -23,7 +22,7 @@ def reproduction(material: Material) -> Markup:
                 "p",
                 "This page was made from a result in memory or in a file; which command made that, "
                 "and from which files, was not kept with it. A page by ",
-                element("code", "offpolicy evaluate … --report"),
+                element("code", f"offpolicy {verb} … --report"),
                 " says both.",
             )
         )
@@ -47,7 +46,7 @@ def reproduction(material: Material) -> Markup:
         )
         if found.files:
             parts.append(element("h3", "Files"))
-            parts.append(_files(material))
+            parts.append(_files(found.files))
         else:
             parts.append(
                 element(
@@ -76,9 +75,7 @@ def reproduction(material: Material) -> Markup:
     return element("section", element("h2", "How to make this page again"), *parts, id="again")
 
 
-def _files(material: Material) -> Markup:
-    assert material.provenance is not None
-    files = material.provenance.files
+def _files(files: tuple[File, ...]) -> Markup:
     rows: list[list[Child]] = [
         [
             name(file.name, 120),

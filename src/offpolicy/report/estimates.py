@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _ROOM = 0.15
 
 
-def shown_estimator(row: Estimate | Headline) -> str:
+def shown_estimator(estimator: str) -> str:
     """CAB-DR(M=3.103), with its parameter rounded."""
-    base, _, inner = row.estimator.partition("(")
+    base, _, inner = estimator.partition("(")
     key, _, value = inner.rstrip(")").partition("=")
     try:
-        return f"{base}({key}={float(value):.4g})" if inner else row.estimator
+        return f"{base}({key}={float(value):.4g})" if inner else estimator
     except ValueError:
-        return row.estimator
+        return estimator
 
 
 def estimators(material: Material) -> Markup:
@@ -102,7 +102,7 @@ def _lines(
     for k, row in enumerate(rows):
         headline = hasattr(row, "grid")
         places = places_for(row.interval.low, row.interval.high)
-        label = row.policy if by_policy else shown_estimator(row)
+        label = row.policy if by_policy else shown_estimator(row.estimator)
         lines.append(
             Row(
                 "The answer" if headline and not by_policy else label,

@@ -64,7 +64,7 @@ def line_chart(
             at, sign = (bottom, "▾") if level.value < low else (top, "▴")
             labels.append((at, f"{sign} {level.label}", "t s"))
     for line in lines:
-        places = [across.at(value) for value in (line.x or x)]
+        places = [across.at(value) for value in (x if line.x is None else line.x)]
         parts += _drawn(line, places, up, y_limits, radius=3.0 if narrow else 3.5)
         inside = [up.at(value) for value in line.y if low <= value <= high]
         if line.label and inside:
@@ -130,15 +130,18 @@ def _end_labels(
     narrow: bool,
 ) -> list[Child]:
     """Beside the ends of the lines, moved apart; on a phone, inside and above them."""
+    found = sorted((one for one in labels if math.isfinite(one[0])), key=lambda one: one[0])
+    places: list[float] = []
+    for y, _, _ in found:
+        places.append(max(y, places[-1] + 15.0 if places else top, top))
+    limit = bottom
+    for k in reversed(range(len(places))):
+        places[k] = min(places[k], limit)
+        limit = places[k] - 15.0
     placed: list[Child] = []
-    before = -math.inf
-    for y, said, class_ in sorted(
-        (one for one in labels if math.isfinite(one[0])), key=lambda one: one[0]
-    ):
-        y = max(y, before + 15.0, top)
-        before = y
+    for y, (_, said, class_) in zip(places, found, strict=True):
         if narrow:
             placed.append(label(right - 2.0, y - 6.0, said, f"{class_} halo", "end"))
         else:
-            placed.append(label(right + 8.0, min(y, bottom) + 4.0, said, class_))
+            placed.append(label(right + 8.0, y + 4.0, said, class_))
     return placed

@@ -98,7 +98,7 @@ def warnings(material: Material) -> Markup:
     findings = material.findings
     loud = [one for one in findings if one.severity != "note"]
     quiet = [one for one in findings if one.severity == "note"]
-    parts: list[Child] = [_warning(one) for one in loud]
+    parts: list[Child] = [warning_of(one) for one in loud]
     dropped = material.dropped
     if dropped is not None and dropped.rows and not any(one.code == "dropped" for one in findings):
         parts.append(element("p", f"{dropped}."))
@@ -125,12 +125,13 @@ def warnings(material: Material) -> Markup:
     return element("section", element("h2", "Before you use it"), *parts, id="warnings")
 
 
-def _warning(one: Finding) -> Markup:
+def warning_of(one: Finding) -> Markup:
+    """A finding in its box; advice may stand in the message itself."""
     return element(
         "div",
         element("p", _SIGNS[one.severity], class_="tag"),
         element("p", one.message),
-        element("p", element("strong", "What to do: "), one.advice),
+        element("p", element("strong", "What to do: "), one.advice) if one.advice else None,
         class_=f"warning {one.severity}",
         data_code=one.code,
     )

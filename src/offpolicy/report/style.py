@@ -46,7 +46,8 @@ th,td{padding:4px 14px 4px 0;text-align:right;border-bottom:1px solid var(--line
 thead th{color:var(--soft);font-weight:600}
 tbody th{font-weight:400}
 th:first-child,td:first-child,.left td,.left th{text-align:left}
-td,th{max-width:340px;overflow-wrap:anywhere}
+td,th{max-width:340px;overflow-wrap:break-word}bdi{overflow-wrap:anywhere}
+thead th,.left th{overflow-wrap:normal}
 tr>:last-child{padding-right:0}
 .left td code,.left td{overflow-wrap:anywhere}
 code{font:13px/1.5 "SF Mono",Consolas,"Liberation Mono",monospace;overflow-wrap:anywhere}

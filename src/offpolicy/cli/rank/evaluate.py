@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, format_option, level_option
+from offpolicy.cli.options import as_tsv, bare_report_option, format_option, level_option
 from offpolicy.cli.rank.options import (
     columns_among,
     log_options,
@@ -40,6 +39,7 @@ from offpolicy.cli.rank.options import (
     help="clicks of one impression depend on each other: variances are those seen over queries",
 )  # fmt: skip
 @level_option
+@bare_report_option
 @format_option("table", "json", "tsv")
 def command(
     log: str,
@@ -48,6 +48,7 @@ def command(
     estimators: tuple[str, ...],
     dependent_clicks: bool,
     level: float,
+    report: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -58,9 +59,12 @@ def command(
     """
     import pyarrow as pa
 
+    from offpolicy.cli.pages import Run, provenance_of_rankings
     from offpolicy.ranking import evaluate
+    from offpolicy.ranking.documents import RankingDocument
     from offpolicy.ranking.metrics import as_metric
 
+    run = Run.begun(report)
     asked = [as_metric(metric) for metric in metrics]
     found = read(log, given, columns_among(rankers))
     if found.log.propensity is None:
@@ -74,9 +78,7 @@ def command(
         for metric in asked
     ]  # fmt: skip
     if style == "json":
-        listed = [{"ranker": name} | json.loads(one.to_json()) for name, one in results]
-        body = {"schema": "offpolicy.ranking-results/1", "results": listed}
-        click.echo(json.dumps(body, indent=1, ensure_ascii=False))
+        click.echo(RankingDocument(tuple(results)).to_json(), nl=False)
     elif style == "tsv":
         rows = [
             {"ranker": name, "metric": one.metric} | row
@@ -86,3 +88,8 @@ def command(
         click.echo(as_tsv(pa.Table.from_pylist(rows)))
     else:
         click.echo("\n\n".join(f"{name}: {one}" for name, one in results))
+    if run.page is not None:
+        RankingDocument(tuple(results), provenance_of_rankings(run, found.log.documents)).to_html(
+            run.page
+        )
+        click.echo(f"Wrote {run.page}.", err=True)

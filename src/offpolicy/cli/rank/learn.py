@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import check_writable, format_option, level_option
+from offpolicy.cli.options import bare_report_option, check_writable, format_option, level_option
 from offpolicy.cli.rank.options import (
     log_options,
     metric_option,
@@ -63,6 +63,7 @@ _RULES = {
 @click.option("--refit", is_flag=True, help="then learn again, from all queries, and write that")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @level_option
+@bare_report_option
 @format_option("text", "json")
 def command(
     log: str,
@@ -79,6 +80,7 @@ def command(
     refit: bool,
     seed: int,
     level: float,
+    report: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -92,11 +94,13 @@ def command(
     """
     from pathlib import Path
 
+    from offpolicy.cli.pages import Run, provenance_of_rankings
     from offpolicy.ranking import PropensitySVMRank, evaluate
     from offpolicy.ranking.family import for_rankings
     from offpolicy.ranking.metrics import as_metric
 
     check_writable(out, ".json")
+    run = Run.begun(report)
     if refit and not holdout:
         raise click.UsageError("--refit is for a ranker that was learned without the --holdout.")
     if C is not None and loss is not None:
@@ -125,11 +129,17 @@ def command(
         learned_from = whole
     ranker.save(out)
     click.echo(f"Wrote {out}.", err=True)
-    report = _Learned(
+    learned = _Learned(
         ranker, out, rule, learned_from, len(rest) if refit else None, candidates, needs_model,
         metric, Path(out).stem, result,
     )  # fmt: skip
-    click.echo(report.as_json() if style == "json" else report.as_text())
+    click.echo(learned.as_json() if style == "json" else learned.as_text())
+    if run.page is not None:
+        from offpolicy.ranking.documents import LearnedRankerDocument
+
+        provenance = provenance_of_rankings(run, whole.documents, seed)
+        LearnedRankerDocument(json.loads(learned.as_json()), provenance).to_html(run.page)
+        click.echo(f"Wrote {run.page}.", err=True)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, check_writable, format_option
+from offpolicy.cli.options import as_tsv, bare_report_option, check_writable, format_option
 from offpolicy.cli.rank.options import Read, log_options, read
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     "-o", "--out", type=click.Path(dir_okay=False), metavar="FILE",
     help="write what --propensities of the other verbs takes: .json, or .csv",
 )  # fmt: skip
+@bare_report_option
 @format_option("table", "json", "tsv")
 def command(
     log: str,
@@ -53,6 +54,7 @@ def command(
     swapped: str | None,
     context: tuple[str, ...],
     out: str | None,
+    report: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -63,9 +65,11 @@ def command(
     """
     import numpy as np
 
+    from offpolicy.cli.pages import Run, provenance_of_rankings
     from offpolicy.files import write_whole
     from offpolicy.ranking import estimate_propensities
 
+    run = Run.begun(report)
     if out is not None:
         check_writable(out, ".json", ".csv")
         if method == "contextual" and Path(out).suffix.lower() == ".csv":
@@ -95,6 +99,13 @@ def command(
         click.echo(json.dumps(curve.to_dict(), indent=1, allow_nan=False))
     else:
         click.echo(as_tsv(frame) if style == "tsv" else str(curve))
+    if run.page is not None:
+        from offpolicy.ranking.documents import PropensityDocument
+
+        PropensityDocument(curve, provenance_of_rankings(run, found.log.documents)).to_html(
+            run.page
+        )
+        click.echo(f"Wrote {run.page}.", err=True)
 
 
 def _of_impressions(found: Read, name: str) -> Ints:
