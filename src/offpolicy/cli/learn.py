@@ -14,6 +14,7 @@ from offpolicy.cli.options import (
     bare_report_option,
     check_writable,
     format_option,
+    learned_options,
     level_option,
     log_options,
     read,
@@ -60,15 +61,7 @@ def _learner_options(function: Any) -> Any:
 @click.command("learn")
 @log_options
 @_learner_options
-@click.option(
-    "-o", "--out", type=click.Path(dir_okay=False), required=True, metavar="FILE",
-    help="the policy to write, ending in .json; its numbers are in a second file beside it",
-)  # fmt: skip
-@click.option(
-    "--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.2, show_default=True,
-    metavar="SHARE", help="of the decisions, to be learned without and evaluated on; 0: none",
-)  # fmt: skip
-@click.option("--refit", is_flag=True, help="then learn again, from all decisions, and write that")
+@learned_options("policy", "decisions")
 @level_option
 @bare_report_option
 @format_option("text", "json")

@@ -192,3 +192,24 @@ def as_tsv(table: Any) -> str:
 def _cell(value: Any) -> str:
     """One field: tabs and line ends would break the table."""
     return "" if value is None else " ".join(str(value).split())
+
+
+def learned_options(what: str, units: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Where what was learned is written, and what of the log it is kept from."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        function = click.option(
+            "--refit", is_flag=True, help=f"then learn again, from all {units}, and write that"
+        )(function)
+        function = click.option(
+            "--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.2,
+            show_default=True, metavar="SHARE",
+            help=f"of the {units}, to be learned without and evaluated on; 0: none",
+        )(function)  # fmt: skip
+        return click.option(
+            "-o", "--out", type=click.Path(dir_okay=False), required=True, metavar="FILE",
+            help=f"the {what} to write, ending in .json; its numbers are in a second file beside "
+            f"it",
+        )(function)  # fmt: skip
+
+    return decorate

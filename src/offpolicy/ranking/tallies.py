@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from offpolicy.kernels import COMMON
 from offpolicy.softmax import Ints
 from offpolicy.weights import Floats
-
-COMMON: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 def _gathered(packed: Ints, i: int, top: int, ranks: Ints, n: Floats, c: Floats) -> tuple[int, int]:

@@ -76,20 +76,27 @@ def learned_page(
     section = _search(found)
     if material is not None:
         return page(material, section, verb="learn")
-    opening = element(
+    opening = _not_evaluated(
+        found.name, "policy", f"{found.decisions:,} decisions", "decision", "decisions"
+    )
+    sections: list[Child] = [opening, section, reproduction(provenance, "learn")]
+    return framed(f"{plain(found.name, 60)}: learned policy", sections, twin)
+
+
+def _not_evaluated(learned: str, what: str, seen: str, one: str, others: str) -> Markup:
+    """In the place of the answer: nothing (no decision, no query) was held out."""
+    return element(
         "section",
-        element("p", f"A learned policy · {found.decisions:,} decisions", class_="kicker"),
-        element("h1", name(found.name), ": learned, not yet evaluated."),
+        element("p", f"A learned {what} · {seen}", class_="kicker"),
+        element("h1", name(learned), ": learned, not yet evaluated."),
         element(
             "p",
-            "No decision was held out, and what a policy was learned from is no place to find out "
-            "what it is worth. Evaluate it on other decisions.",
+            f"No {one} was held out, and what a {what} was learned from is no place to find out "
+            f"what it is worth. Evaluate it on other {others}.",
             class_="lead",
         ),
         id="answer",
     )
-    sections: list[Child] = [opening, section, reproduction(provenance, "learn")]
-    return framed(f"{plain(found.name, 60)}: learned policy", sections, twin)
 
 
 def _facts(rows: Sequence[tuple[str, str]]) -> Markup:
@@ -246,17 +253,8 @@ def learned_ranker_page(
     section = _fitted(found)
     if rankers is not None:
         return ranking_page(rankers._replace(held_out=True), section, verb="rank learn")
-    opening = element(
-        "section",
-        element("p", f"A learned ranker · {found.impressions:,} impressions", class_="kicker"),
-        element("h1", name(found.name), ": learned, not yet evaluated."),
-        element(
-            "p",
-            "No query was held out, and what a ranker was learned from is no place to find out "
-            "what it is worth. Evaluate it on other queries.",
-            class_="lead",
-        ),
-        id="answer",
+    opening = _not_evaluated(
+        found.name, "ranker", f"{found.impressions:,} impressions", "query", "queries"
     )
     sections: list[Child] = [opening, section, reproduction(provenance, "rank learn")]
     return framed(f"{plain(found.name, 60)}: learned ranker", sections, twin)

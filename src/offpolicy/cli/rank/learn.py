@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import bare_report_option, check_writable, format_option, level_option
+from offpolicy.cli.options import (
+    bare_report_option,
+    check_writable,
+    format_option,
+    learned_options,
+    level_option,
+)
 from offpolicy.cli.rank.options import (
     log_options,
     metric_option,
@@ -52,15 +58,7 @@ _RULES = {
 @click.option("--tol", type=float, metavar="X", help="relative gap to the optimum [0.001]")
 @click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="steps, at most [500]")
 @click.option("--unscaled", is_flag=True, help="the penalty is on features as they are")
-@click.option(
-    "-o", "--out", type=click.Path(dir_okay=False), required=True, metavar="FILE",
-    help="the ranker to write, ending in .json; its numbers are in a second file beside it",
-)  # fmt: skip
-@click.option(
-    "--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.2, show_default=True,
-    metavar="SHARE", help="of the queries, to be learned without and evaluated on; 0: none",
-)  # fmt: skip
-@click.option("--refit", is_flag=True, help="then learn again, from all queries, and write that")
+@learned_options("ranker", "queries")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @level_option
 @bare_report_option
