@@ -61,10 +61,10 @@ def write(path: Path, rows: int, K: int) -> None:
 
 def measure(what: str, path: str) -> dict[str, float]:
     """Seconds and peak megabytes of one job, in this process."""
-    from offpolicy.engines.embedded import ParquetScan
-    from offpolicy.estimators import as_estimator
-    from offpolicy.plan import make_plan, range_of_rewards, sample_of
-    from offpolicy.sources import Streamed
+    from offpolicy.estimators._named import as_estimator
+    from offpolicy.evidence._plan import make_plan, range_of_rewards, sample_of
+    from offpolicy.evidence._sources import Streamed
+    from offpolicy.logs.files._parquet import ParquetScan
 
     scan = ParquetScan([Path(path)], memory=MEMORY)
     if what != "scan":
@@ -89,8 +89,8 @@ def measure(what: str, path: str) -> dict[str, float]:
 def _compile(path: str) -> None:
     """Kernels are compiled once, on the first of the rows."""
     import offpolicy as op
-    from offpolicy.engines.embedded import ParquetScan
-    from offpolicy.scan import BLOCK
+    from offpolicy.logs._scan import BLOCK
+    from offpolicy.logs.files._parquet import ParquetScan
 
     few = ParquetScan([Path(path)], memory=MEMORY).read([(0, 2 * BLOCK)], ("new", "q"))
     op.evaluate(few, "new", prediction="q", estimators=ALL)
@@ -127,7 +127,7 @@ def main() -> None:
                     if key not in best or found["seconds"] < best[key]["seconds"]:
                         best[key] = found
     report(best, sizes)
-    from offpolicy.files import write_whole
+    from offpolicy._core.files import write_whole
 
     given.out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(given.out, json.dumps({"sizes": sizes, "best": best}, indent=1) + "\n")

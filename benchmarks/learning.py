@@ -19,13 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from offpolicy.datasets import load
-from offpolicy.experiments.learned import Condition, Setup, set_up
-from offpolicy.files import write_whole
-from offpolicy.learning import SoftmaxLearner
-from offpolicy.learning.minimising import minimise
-from offpolicy.learning.tasks import Task
-from offpolicy.simulation import simulate_bandit
+from offpolicy._core.files import write_whole
+from offpolicy._core.lbfgs import minimise
+from offpolicy.datasets._classic import load
+from offpolicy.datasets._from_labels import simulate_bandit
+from offpolicy.experiments.learning.learned import Condition, Setup, set_up
+from offpolicy.learning._softmax_learner import SoftmaxLearner
+from offpolicy.learning._task import Task
 
 BOUND = 0.6
 STEPS = 60

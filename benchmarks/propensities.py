@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offpolicy.ranking.log import RankingLog
-from offpolicy.ranking.propensities import estimate_propensities
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.propensities._estimate import estimate_propensities
 
 TOP, DOCUMENTS, QUERIES, EACH = 10, 12, 500, 40
 

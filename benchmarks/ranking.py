@@ -19,13 +19,12 @@ import numpy as np
 import ranking_solvers as others
 from threadpoolctl import threadpool_limits
 
-from offpolicy.datasets import ranking
-from offpolicy.files import write_whole
-from offpolicy.ranking.objective import Objective
-from offpolicy.ranking.problems import Problem, prepare
-from offpolicy.ranking.solving import solve
-from offpolicy.softmax import Ints
-from offpolicy.weights import Floats
+from offpolicy._core.files import write_whole
+from offpolicy._core.types import Floats, Ints
+from offpolicy.datasets._queries import ranking
+from offpolicy.ranking.learning._objective import Objective
+from offpolicy.ranking.learning._problem import Problem, prepare
+from offpolicy.ranking.learning._solver import solve
 
 SETS = {"MQ2007_85pct": 1.0, "ClueWeb09_webis": 2.0}
 """From which judgement on documents are relevant."""

@@ -1,6 +1,6 @@
 """Other ways to minimise the ranking hinge, for `benchmarks/ranking.py`.
 
-Each gets the objective that `offpolicy.ranking.solving.solve` gets, stops at the same certificate,
+Each gets the objective that our solver gets, stops at the same certificate,
 and uses the same O(m log m) evaluations: what differs is the method. Each may raise `TooLong`.
 """
 
@@ -11,9 +11,9 @@ import time
 import numpy as np
 from numba import njit
 
-from offpolicy.ranking.objective import Objective
-from offpolicy.ranking.solving import Best, _certify, _search, conjugate, dense
-from offpolicy.weights import Floats
+from offpolicy._core.types import Floats
+from offpolicy.ranking.learning._objective import Objective
+from offpolicy.ranking.learning._solver import Best, _certify, _search, conjugate, dense
 
 LIMIT = 20.0
 """CPU seconds after which a method is stopped."""

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 import offpolicy as op
-from offpolicy.bands import GRID
-from offpolicy.files import write_whole
+from offpolicy._core.files import write_whole
+from offpolicy.evidence._model_error import GRID
 
 EIGHT = ["DM", "IPS", "CIPS(M=5)", "DR", "SB(tau=0.5)", "SWITCH(M=5)", "CAB(M=5)", "CAB-DR(M=5)"]
 

@@ -17,7 +17,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import offpolicy as op
-from offpolicy.torch import Batch, TorchPolicy, ice_loss
+from offpolicy.torch._batches import Batch
+from offpolicy.torch._losses import ice_loss
+from offpolicy.torch._modules import TorchPolicy
 
 BASELINES = (0.0, -0.2, -0.4, -0.6, -0.8, -1.0)
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import offpolicy as op
-from offpolicy.experiments.pictures import STYLES
-from offpolicy.files import write_whole
-from offpolicy.theory import Problem
+from offpolicy._core.files import write_whole
+from offpolicy.estimators.theory import Problem
+from offpolicy.experiments.evaluation.pictures import STYLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

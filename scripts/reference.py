@@ -32,7 +32,7 @@ from definitions import (
 from docstrings import markdown, summary
 
 import offpolicy
-from offpolicy.files import write_whole
+from offpolicy._core.files import write_whole
 
 ROOT = Path(__file__).parent.parent
 PLACE = ROOT / "docs" / "reference"

@@ -8,8 +8,9 @@ import json
 import numpy as np
 
 import offpolicy as op
-from offpolicy.ranking import RankingLog, estimate_propensities
-from offpolicy.ranking import evaluate as evaluate_ranker
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.evaluation._evaluate import evaluate as evaluate_ranker
+from offpolicy.ranking.propensities._estimate import estimate_propensities
 
 SCRIPT = '</script><script>document.title="owned"</script>'
 IMAGE = '"><img src=x onerror=alert(1)>'

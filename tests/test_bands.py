@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from cases import Case, cases, make_case
-from offpolicy.bands import BANDS, EDGES, GRID, Bands, Error, band_of
-from offpolicy.estimators import parse
-from offpolicy.weights import ratio
+from offpolicy.estimators._named import parse
+from offpolicy.estimators.weights import ratio
+from offpolicy.evidence._model_error import BANDS, EDGES, GRID, Bands, Error, band_of
 
 CENTRE = np.append(math.log(EDGES[0]), np.log(EDGES)) + 0.5 * np.log(EDGES[1] / EDGES[0])
 CENTRE[0] -= math.log(EDGES[1] / EDGES[0])

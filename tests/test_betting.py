@@ -12,15 +12,9 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offpolicy import capital as module
-from offpolicy.betting import (
-    betting,
-    betting_bounded,
-    betting_low,
-    confidence_sequence,
-    weighted_sequence,
-)
-from offpolicy.capital import (
+from offpolicy.errors import ParameterError
+from offpolicy.intervals import _capital as module
+from offpolicy.intervals._capital import (
     AIM,
     CAP,
     HORIZONS,
@@ -30,8 +24,14 @@ from offpolicy.capital import (
     side_of,
     stakes,
 )
-from offpolicy.errors import ParameterError
-from offpolicy.intervals import normal
+from offpolicy.intervals._closed_form import normal
+from offpolicy.intervals.betting import (
+    betting,
+    betting_bounded,
+    betting_low,
+    confidence_sequence,
+    weighted_sequence,
+)
 
 GOAL = 1.0 / AIM
 amounts = st.sampled_from([0.0, 0.0, 1e-6, 0.1, 0.5, 1.0, 1.0, 3.0, 100.0, 1e9]) | st.floats(0, 10)

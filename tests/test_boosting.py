@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from offpolicy.errors import LogError, ParameterError, SupportError
-from offpolicy.ranking.boosting import pairwise_loss, tree_objective
-from offpolicy.ranking.svmrank import PropensitySVMRank
+from offpolicy.ranking.learning._boosting import pairwise_loss, tree_objective
+from offpolicy.ranking.learning._svmrank import PropensitySVMRank
 
 OFFSETS = np.array([0, 5, 6, 9])
 WEIGHTS = np.array([1.0, 0.0, 0.3, 2.0, 0.0, 5.0, 0.0, 0.7, 0.7])

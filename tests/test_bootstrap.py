@@ -12,17 +12,17 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offpolicy import bootstrap as module
-from offpolicy.bootstrap import (
+from offpolicy._core.moments import Moments
+from offpolicy.errors import ParameterError
+from offpolicy.intervals import bootstrap as module
+from offpolicy.intervals._closed_form import EVERYTHING, normal
+from offpolicy.intervals.bootstrap import (
     PoissonBootstrap,
     bootstrap,
     bootstrap_groups,
     empirical_likelihood,
     poisson_bootstrap,
 )
-from offpolicy.errors import ParameterError
-from offpolicy.intervals import EVERYTHING, normal
-from offpolicy.moments import Moments
 
 values = st.lists(
     st.sampled_from([0.0, 0.0, 1.0, -1.0, 1e-9, 1e6, 1e12]) | st.floats(-10, 10),

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from cases import Case, cases, make_case
-from offpolicy import calibration
-from offpolicy.bands import Bands
-from offpolicy.calibration import FOLDS, Prediction, Recalibration
-from offpolicy.plan import look_at, range_of_rewards
-from offpolicy.policies import Target
-from offpolicy.scan import whole_block
-from offpolicy.sources import InMemory
+from offpolicy.evidence import _recalibration as calibration
+from offpolicy.evidence._blocks import whole_block
+from offpolicy.evidence._model_error import Bands
+from offpolicy.evidence._plan import look_at, range_of_rewards
+from offpolicy.evidence._recalibration import FOLDS, Prediction, Recalibration
+from offpolicy.evidence._sources import InMemory
+from offpolicy.policies._policies import Target
 from offpolicy.testing import random_problem, sample_log
 
 # -- the regression --------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def test_the_compiled_pass_over_many_candidates():
 
 
 def test_logarithm_and_exponential():
-    from offpolicy import elementary
+    from offpolicy._core import fastmath as elementary
 
     rng = np.random.default_rng(0)
     x = np.concatenate([np.exp(rng.uniform(-700, 700, 2000)), [1.0, 0.5, 2.0, 1e-300, 1e300]])

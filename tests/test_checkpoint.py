@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from cases import make_case
-from offpolicy import sources
-from offpolicy.checkpoint import Checkpoint, Kept, decode, digest, encode
-from offpolicy.engines.embedded import ParquetScan
+from offpolicy._core.checkpoint import Checkpoint, Kept, decode, digest, encode
+from offpolicy._core.moments import Moments
 from offpolicy.errors import LogError, ParameterError
-from offpolicy.moments import Moments
+from offpolicy.evidence import _sources as sources
+from offpolicy.logs.files._parquet import ParquetScan
 from test_embedded import table_of, write
 
 KILLED = """
@@ -144,7 +144,7 @@ def test_rows_that_are_dropped_stay_dropped(files, tmp_path):
 
 def test_a_copy_of_text_goes_on_as_well(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "KEEP_EVERY", 1)
-    monkeypatch.setattr("offpolicy.engines.memory.LARGEST", 1_000)
+    monkeypatch.setattr("offpolicy.logs.files._small.LARGEST", 1_000)
     rng = np.random.default_rng(0)
     lines = ["action,reward,logging,new"]
     for reward in rng.integers(0, 2, 40_000):
@@ -284,7 +284,7 @@ def test_moments_come_back_bit_by_bit(columns, rows, grouped, seed):
 
 
 def test_foreign_classes_are_not_built():
-    for module, name in (("os", "stat_result"), ("offpolicy.checkpoint", "Checkpoint")):
+    for module, name in (("os", "stat_result"), ("offpolicy._core.checkpoint", "Checkpoint")):
         tree = json.dumps({"class": [module, name], "fields": []}).encode()
         stream = io.BytesIO()
         np.savez(stream, tree=np.frombuffer(tree, np.uint8))

@@ -22,16 +22,18 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from cases import Case, cases, make_case
-from offpolicy import errors, scan
-from offpolicy.checks import ADVICE, Finding, Report, check
-from offpolicy.checks.chance import STAKES, Rows
-from offpolicy.checks.drift import moved
-from offpolicy.checks.policy import CLIPS
-from offpolicy.checks.propensities import EDGES
-from offpolicy.checks.rows import _bits
+from offpolicy import errors
 from offpolicy.cli.check import command
-from offpolicy.findings import ALPHA, tail
-from offpolicy.simulation import sample_actions
+from offpolicy.datasets._from_labels import sample_actions
+from offpolicy.evaluation._check import check
+from offpolicy.evidence import _blocks as scan
+from offpolicy.evidence.findings._chance import STAKES, Rows
+from offpolicy.evidence.findings._drift import moved
+from offpolicy.evidence.findings._policy import CLIPS
+from offpolicy.evidence.findings._propensities import EDGES
+from offpolicy.evidence.findings._rows import _bits
+from offpolicy.results._check_report import Report
+from offpolicy.results._findings import ADVICE, ALPHA, Finding, tail
 
 CHANCE = {
     "constant-propensity", "deterministic", "drift", "duplicates", "frequencies",

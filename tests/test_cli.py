@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import offpolicy as op
 from offpolicy.cli import cli, main
-from offpolicy.engines.memory import read_log
+from offpolicy.logs.files._small import read_log
 
 TEN_ROWS = """\
 action,reward,propensity,new,old

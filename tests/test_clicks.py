@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from offpolicy.errors import ParameterError, PolicyError
-from offpolicy.formats.letor import Queries
-from offpolicy.ranking.clicks import (
+from offpolicy.logs.formats.letor import Queries
+from offpolicy.ranking.data._clicks import (
     DependentClicks,
     PositionBased,
     at_rank,

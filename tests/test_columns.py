@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import offpolicy as op
 from cases import Case, make_case
 from offpolicy import BanditLog, Columns
-from offpolicy.columns import as_table, read_named
 from offpolicy.errors import LogError, PropensityError
+from offpolicy.logs._columns import as_table, read_named
 
 NAN = float("nan")
 ROWS = {
@@ -566,7 +566,8 @@ def test_reading_a_file_does_not_load_pandas(tmp_path):
 
     pq.write_table(pa.table(ROWS), tmp_path / "log.parquet")
     program = (
-        "import sys; from pathlib import Path; from offpolicy.engines.embedded import ParquetScan; "
+        "import sys; from pathlib import Path; "
+        "from offpolicy.logs.files._parquet import ParquetScan; "
         f"scan = ParquetScan([Path({str(tmp_path / 'log.parquet')!r})]); "
         "print(sum(len(make()) for make in scan.walk([])), 'pandas' in sys.modules)"
     )

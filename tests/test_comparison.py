@@ -18,14 +18,14 @@ import offpolicy as op
 from cases import cases
 from offpolicy import errors
 from offpolicy.cli.compare import command
-from offpolicy.comparison import compare, holm
-from offpolicy.differences import CANNOT_TELL, LOGGED, NOT_DECIDED, Comparison
-from offpolicy.influence import Pull, influence
-from offpolicy.intervals import Interval
-from offpolicy.plan import make_plan, range_of_rewards, sample_of
-from offpolicy.policies import resolve
-from offpolicy.scan import whole_block
-from offpolicy.sources import InMemory
+from offpolicy.evaluation._compare import compare, holm
+from offpolicy.evidence._blocks import whole_block
+from offpolicy.evidence._fit_noise import Pull, influence
+from offpolicy.evidence._plan import make_plan, range_of_rewards, sample_of
+from offpolicy.evidence._sources import InMemory
+from offpolicy.intervals._closed_form import Interval
+from offpolicy.policies._policies import resolve
+from offpolicy.results._comparison import CANNOT_TELL, LOGGED, NOT_DECIDED, Comparison
 
 # -- logs ------------------------------------------------------------------------------------
 

@@ -24,9 +24,12 @@ from hypothesis import strategies as st
 import offpolicy as op
 from cases import make_case
 from offpolicy.cli import cli
-from offpolicy.engines import conversion, memory, reading, text
-from offpolicy.engines.conversion import ConvertedScan
 from offpolicy.errors import LogError, ParameterError
+from offpolicy.logs.files import _convert as conversion
+from offpolicy.logs.files import _read as reading
+from offpolicy.logs.files import _small as memory
+from offpolicy.logs.files import _text as text
+from offpolicy.logs.files._convert import ConvertedScan
 from test_embedded import same, table_of
 from test_formats import DANGLING, DSJSON, LINE, SLOTS, data, needs_data
 from test_reading import as_csv, as_jsonl

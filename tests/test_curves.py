@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 import offpolicy as op
 import reference
 from cases import Case, cases, make_case
-from offpolicy import curves, scan
-from offpolicy.bands import GRID
 from offpolicy.errors import EstimatorError, LogError, ParameterError, SupportError
-from offpolicy.sources import InMemory
+from offpolicy.evaluation import _sweep as curves
+from offpolicy.evidence import _blocks as scan
+from offpolicy.evidence._model_error import GRID
+from offpolicy.evidence._sources import InMemory
 
 SWEPT = ["CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR"]
 

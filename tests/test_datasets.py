@@ -26,7 +26,11 @@ from click.testing import CliRunner
 import offpolicy as op
 from offpolicy import datasets
 from offpolicy.cli import cli, main
-from offpolicy.datasets import catalogue, fetching, folders, lzw, openbandit
+from offpolicy.datasets import _fetching as fetching
+from offpolicy.datasets import _folders as folders
+from offpolicy.datasets import _lzw as lzw
+from offpolicy.datasets import _open_bandit as openbandit
+from offpolicy.datasets import catalogue
 from offpolicy.datasets.catalogue import LABELLED, OPEN_BANDIT, Labelled, Member
 from offpolicy.errors import DatasetError, ParameterError
 

@@ -13,10 +13,10 @@ import pytest
 
 import offpolicy as op
 from cases import make_case
-from offpolicy import dropping
-from offpolicy.engines import embedded
-from offpolicy.engines.embedded import ParquetScan
 from offpolicy.errors import LogError, ParameterError
+from offpolicy.logs import _bad_rows as dropping
+from offpolicy.logs.files import _parquet as embedded
+from offpolicy.logs.files._parquet import ParquetScan
 from test_embedded import table_of, write
 
 ROWS = 40_000
@@ -151,7 +151,7 @@ def large() -> tuple[pa.Table, pa.Table, list[int]]:
 @pytest.mark.parametrize("where", [None, "age > -0.5"])
 @pytest.mark.parametrize("files", [1, 3])
 def test_a_file_with_bad_rows_is_the_file_without_them(tmp_path, monkeypatch, large, files, where):
-    monkeypatch.setattr("offpolicy.plan.SAMPLE", 5_000)
+    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 5_000)
     monkeypatch.setattr(embedded, "CHUNK", 4_096)
     bad, clean, rows = large
     folders = [tmp_path / "bad", tmp_path / "clean"]

@@ -12,11 +12,12 @@ import pytest
 import offpolicy as op
 from cases import Case, make_case
 from offpolicy.cli.progress import Progress, line
-from offpolicy.engines import embedded
-from offpolicy.engines.embedded import ParquetScan
 from offpolicy.errors import LogError, ParameterError
-from offpolicy.plan import sample_of
-from offpolicy.sources import InMemory, Streamed, stretches
+from offpolicy.evidence._plan import sample_of
+from offpolicy.evidence._sources import InMemory, Streamed
+from offpolicy.logs._scan import stretches
+from offpolicy.logs.files import _parquet as embedded
+from offpolicy.logs.files._parquet import ParquetScan
 
 
 def lists(case: Case, values: np.ndarray) -> pa.Array:
@@ -90,7 +91,7 @@ def test_the_bytes_do_not_depend_on_threads_and_batches(tmp_path, monkeypatch):
 
 
 def test_a_sample_of_a_large_log_is_the_same_everywhere(tmp_path, monkeypatch):
-    monkeypatch.setattr("offpolicy.plan.SAMPLE", 4_000)
+    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 4_000)
     case = make_case(np.random.default_rng(2), 30_000, drawn=True)
     table = table_of(case)
     scan = ParquetScan(write(tmp_path, table, 3))
@@ -108,7 +109,7 @@ def test_a_sample_of_a_large_log_is_the_same_everywhere(tmp_path, monkeypatch):
 
 
 def test_a_condition_picks_rows_before_anything_else(tmp_path, monkeypatch):
-    monkeypatch.setattr("offpolicy.plan.SAMPLE", 3_000)
+    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 3_000)
     monkeypatch.setattr(embedded, "CHUNK", 1_024)
     case = make_case(np.random.default_rng(3), 30_000, drawn=True)
     shop = np.random.default_rng(4).integers(0, 3, 30_000)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpolicy import BanditLog, labels
-from offpolicy.encoded import Encoded
+from offpolicy import BanditLog
 from offpolicy.errors import LogError
+from offpolicy.logs import labels
+from offpolicy.logs._encoded import Encoded
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 import reference
-from offpolicy import theory
-from offpolicy.datasets import Examples
+from offpolicy.datasets._classic import Examples
 from offpolicy.errors import ParameterError
-from offpolicy.experiments import accuracy, claims, evaluated, hindsight
-from offpolicy.experiments.accuracy import (
+from offpolicy.estimators import theory
+from offpolicy.experiments.evaluation import accuracy, claims, evaluated, hindsight
+from offpolicy.experiments.evaluation.accuracy import (
     ESTIMATORS,
     M_GRID,
     SIZES,
@@ -37,8 +37,8 @@ from offpolicy.experiments.accuracy import (
     members,
     repeated,
 )
-from offpolicy.experiments.claims import CLAIMS, STARTS, judge
-from offpolicy.experiments.evaluated import Evaluated, Settings
+from offpolicy.experiments.evaluation.claims import CLAIMS, STARTS, judge
+from offpolicy.experiments.evaluation.evaluated import Evaluated, Settings
 from offpolicy.experiments.labelled import ALL_READINGS, PAPER, Problem, make_problem, train
 
 

@@ -11,13 +11,20 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import DatasetError
-from offpolicy.experiments import choosing, coverage
 from offpolicy.experiments.cells import each_cell
-from offpolicy.experiments.coverage import run_one
 from offpolicy.experiments.demo import ESTIMATORS, Demo, run_demo, save_demo
+from offpolicy.experiments.evaluation import choosing
+from offpolicy.experiments.evaluation.theorems import (
+    MEMBERS,
+    Row,
+    compare_with_simulation,
+    save,
+    to_text,
+)
+from offpolicy.experiments.intervals import coverage
+from offpolicy.experiments.intervals.coverage import run_one
+from offpolicy.experiments.intervals.worlds import worlds
 from offpolicy.experiments.labelled import READINGS, make_problem
-from offpolicy.experiments.theorems import MEMBERS, Row, compare_with_simulation, save, to_text
-from offpolicy.experiments.worlds import worlds
 
 
 @pytest.fixture(scope="module")

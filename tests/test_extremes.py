@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import offpolicy as op
 from cases import Case, cases
 from offpolicy.errors import EstimatorError, SupportError
-from offpolicy.tuning import RULES
+from offpolicy.evidence._tuning import RULES
 
 SAFE = ["DM", "CIPS(M=5)", "SB(tau=0)", "CAB(M=5)", "CAB-DR(M=5)", "SWITCH(M=5)", "SNIPS"]
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 import offpolicy as op
 import reference
 from cases import ALL_MEMBERS, Case, cases, make_case
-from offpolicy import scan
 from offpolicy.errors import SupportError
-from offpolicy.estimators import NAMED, Estimator, parse
+from offpolicy.estimators._named import NAMED, Estimator, parse
+from offpolicy.evidence import _blocks as scan
 
 
 def scale(case: Case, name: str, parameter: float | None) -> float:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from cases import make_case
-from offpolicy.bootstrap import bootstrap
 from offpolicy.errors import EstimatorError, LogError, MissingColumnError, SupportError
-from offpolicy.models import RewardModel
+from offpolicy.intervals.bootstrap import bootstrap
+from offpolicy.models._cross_fitted import RewardModel
 from offpolicy.testing import random_problem, sample_log
 
 K = 4

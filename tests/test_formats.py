@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import offpolicy as op
 from offpolicy.errors import LogError, ParameterError, PolicyError, PropensityError
-from offpolicy.formats import dsjson, obd, obp
+from offpolicy.logs.formats import dsjson, obd, obp
 
 DATA = os.environ.get("OFFPOLICY_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="OFFPOLICY_DATA is not set")

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offpolicy import elementary
-from offpolicy.estimators import parse
-from offpolicy.learning import SoftmaxLearner
-from offpolicy.learning.fused import Fused
-from offpolicy.learning.risks import DenseRisk, Observed
-from offpolicy.learning.scores import Dense
-from offpolicy.learning.tasks import Task
+from offpolicy._core import fastmath as elementary
+from offpolicy.estimators._named import parse
+from offpolicy.learning._risk import DenseRisk, Observed
+from offpolicy.learning._risk_kernels import Fused
+from offpolicy.learning._softmax_learner import SoftmaxLearner
+from offpolicy.learning._task import Task
+from offpolicy.policies.learned._scores import Dense
 from test_learners import classes
 
 MEMBERS = ("DM", "IPS", "CIPS(M=0)", "CIPS(M=2)", "DR", "SB(tau=0)", "SB(tau=0.3)", "CAB(M=0)",

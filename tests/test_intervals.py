@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpolicy.errors import ParameterError
-from offpolicy.intervals import (
+from offpolicy.intervals._closed_form import (
     EVERYTHING,
     Interval,
     asymptotic_sequence,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import offpolicy as op
 from cases import ALL_MEMBERS, Case, cases, make_case
 from offpolicy.errors import SupportError
-from offpolicy.estimators import NAMED, parse
-from offpolicy.scan import BLOCK
+from offpolicy.estimators._named import NAMED, parse
+from offpolicy.logs._scan import BLOCK
 from offpolicy.testing import LawBroken, check_estimator
 
 EVERYDAY = [

@@ -13,8 +13,11 @@ from click.testing import CliRunner, Result
 
 import offpolicy as op
 from offpolicy.cli import cli
-from offpolicy.engines import reading
-from offpolicy.learning import SoftmaxLearner, how_learned, load_policy, split, streaming
+from offpolicy.learning import _large_logs as streaming
+from offpolicy.learning._softmax_learner import SoftmaxLearner
+from offpolicy.learning._split import split
+from offpolicy.logs.files import _read as reading
+from offpolicy.policies.learned._saved import how_learned, load_policy
 from test_cli import fails
 from test_learners import classes
 

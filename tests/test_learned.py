@@ -10,9 +10,15 @@ import pytest
 from click.testing import CliRunner
 
 from offpolicy.cli import cli
-from offpolicy.experiments import learned, table2
-from offpolicy.experiments.learned import ESTIMATORS, Condition, as_in_the_paper, ours, set_up
-from offpolicy.experiments.table2 import Learned
+from offpolicy.experiments.learning import learned, table2
+from offpolicy.experiments.learning.learned import (
+    ESTIMATORS,
+    Condition,
+    as_in_the_paper,
+    ours,
+    set_up,
+)
+from offpolicy.experiments.learning.table2 import Learned
 
 
 @pytest.fixture

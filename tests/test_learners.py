@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.errors import EstimatorError, LogError, ParameterError, PolicyError
-from offpolicy.estimators import parse
-from offpolicy.learning import SoftmaxLearner, objective
-from offpolicy.learning.features import FeatureMap
-from offpolicy.learning.rewards import Evidence, Known, fit, predicted
-from offpolicy.learning.scores import Dense, Ragged
-from offpolicy.learning.tasks import Task
+from offpolicy.estimators._named import parse
+from offpolicy.learning._objective import objective
+from offpolicy.learning._reward_model import Evidence, Known, fit, predicted
+from offpolicy.learning._risk import Observed
+from offpolicy.learning._softmax_learner import SoftmaxLearner
+from offpolicy.learning._task import Task
+from offpolicy.policies.learned._features import FeatureMap
+from offpolicy.policies.learned._scores import Dense, Ragged
 from test_objectives import MEMBERS
 
 
@@ -86,8 +88,7 @@ def test_the_fast_layout_is_the_slow_one(name):
     dense = Task.of(learner, member, log, None, None)
     assert isinstance(dense.scores, Dense)
     slow = Ragged(log.offsets, phi=dense.views.phi, code=log.candidate_codes(), actions=3)
-    from offpolicy.learning import preparing
-    from offpolicy.learning.risks import RaggedRisk
+    from offpolicy.learning._risk import RaggedRisk
 
     w = np.random.default_rng(0).normal(size=dense.scores.size) * 0.4
     pi = slow.probabilities(w)
@@ -95,7 +96,7 @@ def test_the_fast_layout_is_the_slow_one(name):
     delta_hat = None
     if "prediction" in member.needs:
         delta_hat = dense.risk.delta_hat.T.reshape(-1).astype(float)
-    risk = RaggedRisk(member, preparing.Observed.of(log, delta_hat), log, delta_hat, penalty)
+    risk = RaggedRisk(member, Observed.of(log, delta_hat), log, delta_hat, penalty)
     value, per_pi = risk(pi)
     assert dense.model_start is not None
     away = w - dense.model_start

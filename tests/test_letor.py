@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from offpolicy import datasets
 from offpolicy.errors import DatasetError, LogError, ParameterError
-from offpolicy.formats import letor, scanning
+from offpolicy.logs.formats import _letor_kernels as scanning
+from offpolicy.logs.formats import letor
 
 DATA = os.environ.get("OFFPOLICY_DATA", "")
 LTR = Path(DATA) / "ltr"

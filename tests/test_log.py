@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from offpolicy import BanditLog, validation
+from offpolicy import BanditLog
+from offpolicy._core import validation
 from offpolicy.errors import LogError, OffpolicyError, PropensityError
-from offpolicy.labels import hash_groups, hash_rows
-from offpolicy.validation import BLOCK_ROWS
+from offpolicy.logs._validation import BLOCK_ROWS, check_probabilities
+from offpolicy.logs.labels import hash_groups, hash_rows
 
 NAN, INF = float("nan"), float("inf")
 NAT = np.array(["2026-11-03", "NaT", "2026-11-05"], dtype="datetime64[D]")
@@ -253,9 +254,7 @@ def test_compiled_and_plain_checks_of_probabilities_say_the_same(row, values, mo
     for smallest in (1, 10**9):
         monkeypatch.setattr(validation, "_COMPILED", smallest)
         try:
-            validation.check_probabilities(
-                logging, offsets, "logging", "a.csv", PropensityError, 1e-6
-            )
+            check_probabilities(logging, offsets, "logging", "a.csv", PropensityError, 1e-6)
             said.append("")
         except PropensityError as problem:
             said.append(str(problem))

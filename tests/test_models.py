@@ -25,7 +25,6 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import offpolicy as op
-from offpolicy import crossfit, design, probabilities
 from offpolicy.errors import (
     LogError,
     MissingColumnError,
@@ -33,7 +32,10 @@ from offpolicy.errors import (
     PredictionError,
     PropensityError,
 )
-from offpolicy.models import PropensityModel, RewardModel
+from offpolicy.models import _fits as crossfit
+from offpolicy.models import _inputs as design
+from offpolicy.models import _probabilities as probabilities
+from offpolicy.models._cross_fitted import PropensityModel, RewardModel
 
 BanditLog = op.BanditLog
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offpolicy import moments as module
-from offpolicy.intervals import Interval, normal, normal_quantile
-from offpolicy.moments import Moments, merged
+from offpolicy._core import moments as module
+from offpolicy._core.moments import Moments, merged
+from offpolicy.intervals._closed_form import Interval, normal, normal_quantile
 
 
 def test_equals_the_textbook():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.errors import EstimatorError
-from offpolicy.estimators import NAMED, as_estimator
+from offpolicy.estimators._named import NAMED, as_estimator
 
 NAMES = [
     "DM", "IPS", "CIPS", "SNIPS", "DR", "SNDR", "SB", "SWITCH", "SWITCH-DR", "DRos", "SGIPS",

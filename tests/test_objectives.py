@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.errors import EstimatorError, MissingColumnError, PolicyError
-from offpolicy.estimators import NAMED, Estimator, parse
-from offpolicy.learning import objective
-from offpolicy.weights import ratio
+from offpolicy.estimators._named import NAMED, Estimator, parse
+from offpolicy.estimators.weights import ratio
+from offpolicy.learning._objective import objective
 
 MEMBERS = (
     "DM", "IPS", "CIPS(M=0)", "CIPS(M=1.5)", "CIPS(M=inf)", "SNIPS", "DR", "SNDR", "SB(tau=0)",

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from cases import ALL_MEMBERS, Case, cases, make_case
-from offpolicy import kernels, scan, weights
-from offpolicy.bands import GRID, Bands
-from offpolicy.estimators import CAB, ICE, Estimator, parse
-from offpolicy.moments import Moments
-from offpolicy.onepass import Scanned, scan_block
-from offpolicy.plan import RewardRange, make_plan
+from offpolicy._core.moments import Moments
+from offpolicy.estimators import _kernels as kernels
+from offpolicy.estimators import weights
+from offpolicy.estimators._named import CAB, ICE, Estimator, parse
+from offpolicy.evidence import _blocks as scan
+from offpolicy.evidence._model_error import GRID, Bands
+from offpolicy.evidence._plan import RewardRange, make_plan
+from offpolicy.evidence._walk import Scanned, scan_block
 
 SQUARE_ROOT = ICE(
     alpha=lambda c: 1.0 - 1.0 / np.sqrt(np.maximum(c, 1.0)),

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from offpolicy import BanditLog
 from offpolicy.errors import LogError, ParameterError, PolicyError
-from offpolicy.policies import (
+from offpolicy.policies._policies import (
     Classifier,
     Deterministic,
     EpsilonGreedy,

@@ -11,18 +11,16 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from offpolicy.errors import (
-    LogError,
-    MissingColumnError,
-    ParameterError,
-    ResultError,
-    SupportError,
-)
-from offpolicy.ranking import contextual, harvesting, pair_likelihood, regression_em, strata
-from offpolicy.ranking.examination import Propensities
-from offpolicy.ranking.log import RankingLog
-from offpolicy.ranking.pair_likelihood import PairCounts
-from offpolicy.ranking.propensities import estimate_propensities
+from offpolicy.errors import LogError, MissingColumnError, ParameterError, ResultError, SupportError
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.propensities import _by_context as contextual
+from offpolicy.ranking.propensities import _em as regression_em
+from offpolicy.ranking.propensities import _pair_likelihood as pair_likelihood
+from offpolicy.ranking.propensities import _pairs as harvesting
+from offpolicy.ranking.propensities import _strata as strata
+from offpolicy.ranking.propensities._curve import Propensities
+from offpolicy.ranking.propensities._estimate import estimate_propensities
+from offpolicy.ranking.propensities._pair_likelihood import PairCounts
 
 MQ2008 = Path(os.environ.get("OFFPOLICY_DATA", "nowhere")) / "ltr" / "MQ2008"
 TOP, DOCS = 6, 8
@@ -153,7 +151,7 @@ def test_with_few_queries_the_intervals_are_wider_than_normal_ones():
 
 @pytest.mark.skipif(not MQ2008.is_dir(), reason="OFFPOLICY_DATA has no ltr/MQ2008")
 def test_on_the_queries_of_mq2008():
-    from offpolicy.datasets import ranking
+    from offpolicy.datasets._queries import ranking
 
     queries = ranking("MQ2008", part="S1")
     rng = np.random.default_rng(0)

@@ -12,16 +12,13 @@ from click.testing import CliRunner, Result
 
 from offpolicy.cli import cli
 from offpolicy.errors import ResultError
-from offpolicy.ranking import (
-    Propensities,
-    PropensitySVMRank,
-    RankerCV,
-    RankingLog,
-    RankingResult,
-    estimate_propensities,
-    evaluate,
-    sweep,
-)
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.evaluation._evaluate import evaluate, sweep
+from offpolicy.ranking.evaluation._result import RankingResult
+from offpolicy.ranking.learning._search import RankerCV
+from offpolicy.ranking.learning._svmrank import PropensitySVMRank
+from offpolicy.ranking.propensities._curve import Propensities
+from offpolicy.ranking.propensities._estimate import estimate_propensities
 from test_cli import fails
 from test_ranker_selection import clicked
 
@@ -354,7 +351,7 @@ def test_queries_held_out_are_not_learned_from(folder):
 def test_without_a_prediction_one_is_learned(folder, monkeypatch):
     from sklearn.linear_model import LogisticRegression
 
-    from offpolicy.ranking.relevance import RelevanceModel
+    from offpolicy.ranking.data._relevance import RelevanceModel
 
     base = RelevanceModel.__init__
 

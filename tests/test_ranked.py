@@ -17,11 +17,13 @@ from numpy.testing import assert_allclose
 
 from offpolicy.cli import cli
 from offpolicy.errors import DatasetError
-from offpolicy.estimators import parse
-from offpolicy.experiments import ranked_accuracy, ranked_claims, ranked_learning, ranked_tables
-from offpolicy.experiments.accuracy import Accuracy
-from offpolicy.experiments.rank_sums import M_GRID, grid_of, rank_sums, weight_table
-from offpolicy.experiments.ranked_accuracy import (
+from offpolicy.estimators._named import parse
+from offpolicy.experiments.evaluation.accuracy import Accuracy
+from offpolicy.experiments.ranking import accuracy as ranked_accuracy
+from offpolicy.experiments.ranking import claims as ranked_claims
+from offpolicy.experiments.ranking import learning as ranked_learning
+from offpolicy.experiments.ranking import tables as ranked_tables
+from offpolicy.experiments.ranking.accuracy import (
     AGAIN,
     BLENDS,
     ESTIMATORS,
@@ -31,8 +33,9 @@ from offpolicy.experiments.ranked_accuracy import (
     held_out,
     measured,
 )
-from offpolicy.experiments.ranked_learning import Condition, Ranked, Tried, counted
-from offpolicy.experiments.rankings import (
+from offpolicy.experiments.ranking.learning import Condition, Ranked, Tried, counted
+from offpolicy.experiments.ranking.rank_sums import M_GRID, grid_of, rank_sums, weight_table
+from offpolicy.experiments.ranking.rankings import (
     known_as,
     load,
     prepare_parts,
@@ -40,16 +43,16 @@ from offpolicy.experiments.rankings import (
     thresholds,
     trained,
 )
-from offpolicy.formats.letor import Queries
-from offpolicy.ranking.choosing import choose
-from offpolicy.ranking.clicks import simulate_clicks
-from offpolicy.ranking.contributions import value_of
-from offpolicy.ranking.evaluation import evaluate
-from offpolicy.ranking.family import blended, document_weights, weights_at
-from offpolicy.ranking.metrics import as_metric
-from offpolicy.ranking.ranks import ranks
-from offpolicy.ranking.recalibration import recalibrated
-from offpolicy.ranking.thinkable import Thinkable
+from offpolicy.logs.formats.letor import Queries
+from offpolicy.ranking.data._clicks import simulate_clicks
+from offpolicy.ranking.data._metrics import as_metric
+from offpolicy.ranking.data._ranks import ranks
+from offpolicy.ranking.data._weights import blended, document_weights, weights_at
+from offpolicy.ranking.evaluation._evaluate import evaluate
+from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._recalibration import recalibrated
+from offpolicy.ranking.evaluation._sums import value_of
+from offpolicy.ranking.evaluation._tuning import choose
 
 
 def world(queries: int = 60, seed: int = 0, most: int = 9) -> Queries:

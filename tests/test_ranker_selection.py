@@ -8,18 +8,13 @@ import numpy as np
 import pytest
 
 from offpolicy.errors import LogError, MissingColumnError, ParameterError, SupportError
-from offpolicy.formats.letor import Queries
-from offpolicy.ranking import (
-    PositionBased,
-    PropensitySVMRank,
-    RankerCV,
-    RankingLog,
-    evaluate,
-    simulate_clicks,
-    true_value,
-)
-from offpolicy.ranking.metrics import as_metric
-from offpolicy.ranking.selection import RULES, default_grid
+from offpolicy.logs.formats.letor import Queries
+from offpolicy.ranking.data._clicks import PositionBased, simulate_clicks
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._metrics import as_metric
+from offpolicy.ranking.evaluation._evaluate import evaluate, true_value
+from offpolicy.ranking.learning._search import RULES, RankerCV, default_grid
+from offpolicy.ranking.learning._svmrank import PropensitySVMRank
 
 GRID = {"estimator": ["IPS", "CAB(M=2)"], "loss": [1e-4, 50.0]}
 

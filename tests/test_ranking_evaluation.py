@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from offpolicy.datasets.queries import ranking
+from offpolicy.datasets._queries import ranking
 from offpolicy.errors import (
     EstimatorError,
     LogError,
@@ -23,20 +23,20 @@ from offpolicy.errors import (
     PolicyError,
     SupportError,
 )
-from offpolicy.estimators import CAB, CIPS, SB, SWITCH, parse
-from offpolicy.experiments.rankings import prepare
-from offpolicy.formats.letor import Queries
-from offpolicy.ranking.choosing import choose
-from offpolicy.ranking.clicks import DependentClicks, PositionBased, simulate_clicks
-from offpolicy.ranking.contributions import value_of
-from offpolicy.ranking.evaluation import evaluate, sweep, true_value
-from offpolicy.ranking.family import blended, document_weights
-from offpolicy.ranking.log import RankingLog
-from offpolicy.ranking.metrics import parse_metric
-from offpolicy.ranking.ranks import ranks
-from offpolicy.ranking.recalibration import fitted, recalibrated, sigmoid
-from offpolicy.ranking.relevance import RelevanceModel
-from offpolicy.ranking.thinkable import Thinkable
+from offpolicy.estimators._named import CAB, CIPS, SB, SWITCH, parse
+from offpolicy.experiments.ranking.rankings import prepare
+from offpolicy.logs.formats.letor import Queries
+from offpolicy.ranking.data._clicks import DependentClicks, PositionBased, simulate_clicks
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._metrics import parse_metric
+from offpolicy.ranking.data._ranks import ranks
+from offpolicy.ranking.data._relevance import RelevanceModel
+from offpolicy.ranking.data._weights import blended, document_weights
+from offpolicy.ranking.evaluation._evaluate import evaluate, sweep, true_value
+from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._recalibration import fitted, recalibrated, sigmoid
+from offpolicy.ranking.evaluation._sums import value_of
+from offpolicy.ranking.evaluation._tuning import choose
 
 METRICS = ["average rank", "sum of ranks", "dcg@3", "precision@2", "recall@2", "reciprocal rank"]
 FAMILY = ["DM", "IPS", "CIPS(M=2)", "SB(tau=0.3)", "SWITCH(M=2)", "CAB(M=2)", "CAB(M=0.5)"]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
-from offpolicy.estimators import DM, ICE, IPS, SB
-from offpolicy.ranking.family import document_weights, for_rankings, weights_at
-from offpolicy.ranking.log import RankingLog
-from offpolicy.ranking.metrics import METRICS, Metric, as_metric, parse_metric
+from offpolicy.estimators._named import DM, ICE, IPS, SB
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._metrics import METRICS, Metric, as_metric, parse_metric
+from offpolicy.ranking.data._weights import document_weights, for_rankings, weights_at
 
 TABLE_3 = {
     "DM": lambda p, t: (1.0, 0.0),

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from offpolicy.errors import LogError, OffpolicyError, PolicyError, PropensityError
-from offpolicy.ranking.log import RankingLog, rows_of_impressions
-from offpolicy.ranking.ranks import ranks, ranks_of
-from offpolicy.ranking.reading import RankingColumns
+from offpolicy.ranking.data._log import RankingLog, rows_of_impressions
+from offpolicy.ranking.data._ranks import ranks, ranks_of
+from offpolicy.ranking.data._read import RankingColumns
 
 GOOD = {
     "offsets": [0, 3, 4, 6],

@@ -15,16 +15,19 @@ from click.testing import CliRunner, Result
 
 from offpolicy import errors
 from offpolicy.cli import cli
-from offpolicy.learning.documents import LearnedDocument
-from offpolicy.ranking import Propensities, RankingLog, RankingResult, evaluate
-from offpolicy.ranking.caveats import findings_of
-from offpolicy.ranking.documents import (
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.evaluation._evaluate import evaluate
+from offpolicy.ranking.evaluation._findings import findings_of
+from offpolicy.ranking.evaluation._result import RankingResult
+from offpolicy.ranking.propensities._curve import Propensities
+from offpolicy.report.html.provenance import File, Provenance
+from offpolicy.report.learned_document import LearnedDocument
+from offpolicy.report.ranking_document import (
     LearnedRankerDocument,
     PropensityDocument,
     RankingDocument,
     opened,
 )
-from offpolicy.report import File, Provenance
 from pages import (
     HOSTILE,
     IMAGE,
@@ -291,8 +294,8 @@ def test_learn_writes_a_page_with_the_course_of_its_search(folder):
 
 
 def test_passes_over_a_large_log_are_drawn_apart(folder, monkeypatch):
-    from offpolicy.engines import reading
-    from offpolicy.learning import streaming
+    from offpolicy.learning import _large_logs as streaming
+    from offpolicy.logs.files import _read as reading
 
     action, reward, running, *_ = problem(1500)
     columns = {"action": action, "reward": reward.astype(float), "logging": list(running)}

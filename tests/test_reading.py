@@ -13,10 +13,10 @@ import pytest
 
 import offpolicy as op
 from cases import make_case
-from offpolicy.engines import reading
-from offpolicy.engines.embedded import ParquetScan
-from offpolicy.engines.reading import files_of
 from offpolicy.errors import LogError, ParameterError
+from offpolicy.logs.files import _read as reading
+from offpolicy.logs.files._parquet import ParquetScan
+from offpolicy.logs.files._read import files_of
 from test_embedded import same, table_of, write
 
 
@@ -117,7 +117,7 @@ def test_verbs_on_files_read_piece_by_piece(tmp_path, table, monkeypatch):
     assert str(op.check(scan, "new", prediction="q")) == str(
         op.check(log, {"new": "new"}, prediction="q")
     )
-    monkeypatch.setattr("offpolicy.plan.SAMPLE", 80)
+    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 80)
     found = op.check(scan, "new")["sample"]
     assert found.message == "Of 400 decisions, 80 were looked at, in 8 stretches of the log."
     assert "sample" not in op.check(log, {"new": "new"})

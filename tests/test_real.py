@@ -20,11 +20,10 @@ from click.testing import CliRunner
 
 import offpolicy as op
 from offpolicy.cli import cli
-from offpolicy.datasets import open_bandit_file
-from offpolicy.engines import memory
+from offpolicy.datasets._open_bandit import open_bandit_file
 from offpolicy.errors import DatasetError, LogError, ParameterError
-from offpolicy.experiments import campaigns, open_bandit
-from offpolicy.experiments.converged import (
+from offpolicy.experiments.real import campaigns, open_bandit
+from offpolicy.experiments.real.converged import (
     CLIPS,
     TAUS,
     Clicks,
@@ -36,9 +35,10 @@ from offpolicy.experiments.converged import (
     value_of,
     whitened,
 )
-from offpolicy.experiments.real import Panel, claims, summary
-from offpolicy.experiments.thompson import Posterior
-from offpolicy.formats import obd
+from offpolicy.experiments.real.real import Panel, claims, summary
+from offpolicy.experiments.real.thompson import Posterior
+from offpolicy.logs.files import _small as memory
+from offpolicy.logs.formats import obd
 
 DATA = os.environ.get("OFFPOLICY_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="OFFPOLICY_DATA is not set")

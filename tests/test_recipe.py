@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from offpolicy.learning import SoftmaxLearner, preparing
-from offpolicy.learning.rewards import Evidence, as_at_random, fit, predicted
-from offpolicy.learning.tasks import Task
-from offpolicy.log import BanditLog
-from offpolicy.simulation import simulate_bandit
+from offpolicy._core.lbfgs import minimise
+from offpolicy.datasets._from_labels import simulate_bandit
+from offpolicy.learning import _task_data as preparing
+from offpolicy.learning._reward_model import Evidence, as_at_random, fit, predicted
+from offpolicy.learning._softmax_learner import SoftmaxLearner
+from offpolicy.learning._task import Task
+from offpolicy.logs._bandit_log import BanditLog
 from test_learners import classes
 
 
@@ -152,7 +154,7 @@ def test_other_starts_are_drawn_to_the_uniform_policy(start):
 
 def test_units_do_not_move_the_minimum_and_save_steps(monkeypatch):
     """A model of features whose deviations fall from 1 to 0.001, as those of a kernel do."""
-    from offpolicy.learning import rewards
+    from offpolicy.learning import _reward_model as rewards
 
     rng = np.random.default_rng(0)
     n, d, K = 1500, 20, 3
@@ -162,7 +164,7 @@ def test_units_do_not_move_the_minimum_and_save_steps(monkeypatch):
     action = rng.integers(0, K, n)
     seen = Evidence.of(phi.astype(np.float32), action, reward, np.ones(n), K)
     steps = []
-    plain = rewards.minimise
+    plain = minimise
     monkeypatch.setattr(
         rewards, "minimise", lambda *a, **k: (steps.append((m := plain(*a, **k)).steps), m)[1]
     )

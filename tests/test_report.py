@@ -14,11 +14,12 @@ from click.testing import CliRunner
 import offpolicy as op
 from offpolicy import errors
 from offpolicy.cli import cli
-from offpolicy.documents import Document
-from offpolicy.report import File, Provenance, figures
-from offpolicy.report.charts import sparkline
-from offpolicy.report.markup import Markup, data_block, element, escaped, plain
-from offpolicy.report.scales import around, linear, with_room_for
+from offpolicy.report.document import Document
+from offpolicy.report.html import numbers as figures
+from offpolicy.report.html.markup import Markup, data_block, element, escaped, plain
+from offpolicy.report.html.provenance import File, Provenance
+from offpolicy.report.svg.charts import sparkline
+from offpolicy.report.svg.scales import around, linear, with_room_for
 from pages import HOSTILE, IMAGE, MARKS, SCRIPT, compared, evaluated, problem, unsupported
 
 SECTIONS = [

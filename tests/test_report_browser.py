@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from offpolicy.documents import Document
-from offpolicy.learning.documents import LearnedDocument
-from offpolicy.ranking.documents import (
+from offpolicy.report.document import Document
+from offpolicy.report.html.provenance import File, Provenance
+from offpolicy.report.learned_document import LearnedDocument
+from offpolicy.report.ranking_document import (
     LearnedRankerDocument,
     PropensityDocument,
     RankingDocument,
 )
-from offpolicy.report import File, Provenance
 from pages import (
     HOSTILE,
     IMAGE,

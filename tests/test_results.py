@@ -15,9 +15,10 @@ import pytest
 
 import offpolicy as op
 from offpolicy import errors
-from offpolicy.estimators import parse
-from offpolicy.intervals import Interval
-from offpolicy.results import Estimate, Headline, Logged, Tuned, write_whole
+from offpolicy._core.files import write_whole
+from offpolicy.estimators._named import parse
+from offpolicy.intervals._closed_form import Interval
+from offpolicy.results._result import Estimate, Headline, Logged, Tuned
 
 CHOSEN_ONLY = ["IPS", "CIPS(M=2)", "SNIPS", "SGIPS(lam=0.5)"]
 MODEL = ["DM"]

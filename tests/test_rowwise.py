@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy import betting, bootstrap, intervals
 from offpolicy.errors import ParameterError
-from offpolicy.estimators import parse
-from offpolicy.plan import RewardRange
-from offpolicy.rowwise import KINDS, contribution_range, largest_weight
+from offpolicy.estimators._named import parse
+from offpolicy.evaluation._interval_kinds import KINDS, contribution_range, largest_weight
+from offpolicy.evidence._plan import RewardRange
+from offpolicy.intervals import _closed_form as intervals
+from offpolicy.intervals import betting, bootstrap
 
 RNG = np.random.default_rng(3)
 N, K = 300, 4

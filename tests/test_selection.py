@@ -7,8 +7,8 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import ParameterError
-from offpolicy.learning import LearnerCV, SoftmaxLearner
-from offpolicy.learning.selection import RULES, cips90, ips, snips
+from offpolicy.learning._search import RULES, LearnerCV, cips90, ips, snips
+from offpolicy.learning._softmax_learner import SoftmaxLearner
 from test_learners import classes
 
 GRID = {"estimator": ["IPS", "CAB-DR(M=10)"], "l2": [1e-7, 10.0]}

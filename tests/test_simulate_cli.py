@@ -15,14 +15,14 @@ from click.testing import CliRunner, Result
 from numpy.testing import assert_array_equal
 
 import offpolicy as op
-from offpolicy import recording
 from offpolicy.cli import cli
-from offpolicy.datasets import Examples, load
+from offpolicy.datasets import _parquet as recording
+from offpolicy.datasets._classic import Examples, load
+from offpolicy.datasets._parquet import Truth, write_log
+from offpolicy.datasets._population import BLOCK
+from offpolicy.datasets._synthetic import make_population
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.experiments.labelled import make_problem
-from offpolicy.population import BLOCK
-from offpolicy.recording import Truth, write_log
-from offpolicy.synthetic import make_population
 
 
 def run(*words: Any) -> Result:

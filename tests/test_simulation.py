@@ -12,8 +12,8 @@ from numpy.testing import assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
 from offpolicy import simulate_bandit
+from offpolicy.datasets._from_labels import sample_actions
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, PolicyError
-from offpolicy.simulation import sample_actions
 
 NAN = float("nan")
 X = np.arange(6.0).reshape(3, 2)

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 import offpolicy as op
 from cases import make_case
 from offpolicy.cli import cli
-from offpolicy.engines.embedded import ParquetScan
 from offpolicy.errors import LogError, ParameterError
+from offpolicy.logs.files._parquet import ParquetScan
 from test_embedded import same, table_of, write
 from test_training import world
 
@@ -82,7 +82,7 @@ def test_a_frame_of_files_is_in_their_order(spark, tmp_path):
 
 
 def test_a_sample_is_that_of_files(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr("offpolicy.plan.SAMPLE", 5_000)
+    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 5_000)
     files = log_files(tmp_path)
     for where in (None, "shop = 2 OR reward = 1"):
         same(

@@ -14,17 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import offpolicy as op
+from offpolicy._core import saved as written
+from offpolicy._core.files import write_whole
 from offpolicy.errors import PolicyError
-from offpolicy.learning import (
-    LinearSoftmax,
-    SoftmaxLearner,
-    how_learned,
-    load_policy,
-    save_policy,
-    storage,
-    written,
-)
-from offpolicy.learning.features import FeatureMap
+from offpolicy.learning._softmax_learner import SoftmaxLearner
+from offpolicy.policies.learned import _saved as storage
+from offpolicy.policies.learned._features import FeatureMap
+from offpolicy.policies.learned._linear_softmax import LinearSoftmax
+from offpolicy.policies.learned._saved import how_learned, load_policy, save_policy
 from test_learners import classes, ragged
 
 
@@ -129,7 +126,6 @@ def test_whenever_writing_stops_the_old_policy_is_there(writes, tmp_path, monkey
         left[0] -= 1
         write_whole(target, content)
 
-    write_whole = written.write_whole
     monkeypatch.setattr(written, "write_whole", write)
     with pytest.raises(OSError, match="No space"):
         save_policy(new, path)

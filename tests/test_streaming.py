@@ -8,11 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import offpolicy as op
-from offpolicy.engines.embedded import ParquetScan
 from offpolicy.errors import LogError, ParameterError, PredictionError
-from offpolicy.learning import SoftmaxLearner, split, streaming
-from offpolicy.learning.naming import together
-from offpolicy.learning.streaming import Adam, Stream, fold_of
+from offpolicy.learning import _large_logs as streaming
+from offpolicy.learning._large_logs import Adam, Stream, fold_of
+from offpolicy.learning._softmax_learner import SoftmaxLearner
+from offpolicy.learning._split import split
+from offpolicy.logs._naming import together
+from offpolicy.logs.files._parquet import ParquetScan
 from test_learners import classes
 
 K = 3
@@ -244,7 +246,7 @@ def test_adam_finds_a_minimum():
 
 @pytest.mark.parametrize("cluster", [None, "user"])
 def test_parts_are_all_of_the_log(cluster, file, monkeypatch):
-    from offpolicy.learning import holdout
+    from offpolicy.learning import _split as holdout
 
     monkeypatch.setattr(holdout, "BLOCK", 1000)
     path = file[0]

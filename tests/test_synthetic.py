@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import offpolicy as op
-from offpolicy import theory
+from offpolicy.datasets._population import BLOCK, Draw, Gaussian, Population, TwoValued
+from offpolicy.datasets._synthetic import make_population, simulate_synthetic
 from offpolicy.errors import ParameterError
-from offpolicy.population import BLOCK, Draw, Gaussian, Population, TwoValued
-from offpolicy.synthetic import make_population, simulate_synthetic
+from offpolicy.estimators import theory
 
 DEFAULTS: dict[str, Any] = {
     "actions": 5, "fewest": None, "contexts": 40, "features": 3, "overlap": 0.5,

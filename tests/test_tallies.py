@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import offpolicy as op
-from offpolicy.bands import BANDS, EDGES, GRID
-from offpolicy.checkpoint import decode, encode
-from offpolicy.policies import resolve
-from offpolicy.scan import whole_block
-from offpolicy.summarising import sequence
-from offpolicy.tallies import MOST_ACTIONS, Actions, Tally, _starts, stretches_of
+from offpolicy._core.checkpoint import decode, encode
+from offpolicy.evidence._blocks import whole_block
+from offpolicy.evidence._model_error import BANDS, EDGES, GRID
+from offpolicy.evidence._summarise import sequence
+from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally, _starts, stretches_of
+from offpolicy.policies._policies import resolve
 
 RNG = np.random.default_rng(3)
 

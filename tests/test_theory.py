@@ -9,11 +9,11 @@ import pytest
 
 import offpolicy as op
 import reference
-from offpolicy import theory
 from offpolicy.errors import EstimatorError, ParameterError
-from offpolicy.estimators import parse
+from offpolicy.estimators import theory
+from offpolicy.estimators._named import parse
+from offpolicy.estimators.theory import Problem
 from offpolicy.testing import random_problem, sample_log
-from offpolicy.theory import Problem
 
 MEMBERS = [
     "DM", "IPS", "DR", "SB(tau=0.4)", "DRos(lam=2)", "SGIPS(lam=0.3)", "SGDR(lam=0.3)",

@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import offpolicy as op  # noqa: E402
+from offpolicy._core.ragged import row_sums, softmax  # noqa: E402
 from offpolicy.errors import (  # noqa: E402
     EstimatorError,
     LogError,
@@ -21,11 +22,13 @@ from offpolicy.errors import (  # noqa: E402
     ParameterError,
     PolicyError,
 )
-from offpolicy.estimators import parse  # noqa: E402
-from offpolicy.learning import SoftmaxLearner, objective  # noqa: E402
-from offpolicy.learning.tasks import Task  # noqa: E402
-from offpolicy.softmax import row_sums, softmax  # noqa: E402
-from offpolicy.torch import Batch, TorchPolicy, ice_loss  # noqa: E402
+from offpolicy.estimators._named import parse  # noqa: E402
+from offpolicy.learning._objective import objective  # noqa: E402
+from offpolicy.learning._softmax_learner import SoftmaxLearner  # noqa: E402
+from offpolicy.learning._task import Task  # noqa: E402
+from offpolicy.torch._batches import Batch  # noqa: E402
+from offpolicy.torch._losses import ice_loss  # noqa: E402
+from offpolicy.torch._modules import TorchPolicy  # noqa: E402
 from test_learners import classes, ragged  # noqa: E402
 from test_objectives import MEMBERS, ragged_case, slow_value  # noqa: E402
 

@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 
 import offpolicy as op
 from offpolicy.cli import cli
-from offpolicy.engines.embedded import ParquetScan
 from offpolicy.errors import LogError
-from offpolicy.sources import source_of
-from offpolicy.training import FEWEST_ROWS, train_model
+from offpolicy.evidence._default_model import FEWEST_ROWS, train_model
+from offpolicy.evidence._sources import source_of
+from offpolicy.logs.files._parquet import ParquetScan
 from test_embedded import same
 
 K = 4
@@ -77,7 +77,7 @@ def test_no_decision_is_predicted_from_its_own_fold():
 
 @pytest.mark.parametrize("cities", [False, True])
 def test_files_train_the_same_model(tmp_path: Path, monkeypatch, cities):
-    monkeypatch.setattr("offpolicy.plan.SAMPLE", 5_000)
+    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 5_000)
     table, _ = world(30_000, cities=cities)
     columns = op.Columns(context=["x0", "city"] if cities else ["x0", "x1", "x2"])
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=4_000)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from cases import Case, cases, make_case
-from offpolicy import trust
 from offpolicy.errors import LogError, ParameterError, SupportError
-from offpolicy.intervals import Interval, hull, t_quantile
-from offpolicy.onepass import Rows, scan
-from offpolicy.plan import Plan, RewardRange, make_plan, range_of_rewards, sample_of
-from offpolicy.policies import resolve
-from offpolicy.results import Headline, Logged
-from offpolicy.sources import InMemory
+from offpolicy.evidence import _headline as trust
+from offpolicy.evidence._plan import Plan, RewardRange, make_plan, range_of_rewards, sample_of
+from offpolicy.evidence._sources import InMemory
+from offpolicy.evidence._walk import Rows, scan
+from offpolicy.intervals._closed_form import Interval, hull, t_quantile
+from offpolicy.policies._policies import resolve
+from offpolicy.results._result import Headline, Logged
 from offpolicy.testing import random_problem, sample_log
 
 # -- the interval of a value that lies between two -------------------------------------------

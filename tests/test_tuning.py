@@ -11,18 +11,18 @@ import pytest
 
 import offpolicy as op
 from cases import make_case
-from offpolicy import theory
-from offpolicy.bands import GRID, Bands, band_of
-from offpolicy.calibration import Prediction
 from offpolicy.errors import EstimatorError, ParameterError
-from offpolicy.estimators import NAMED, parse
-from offpolicy.policies import Target
-from offpolicy.results import Tuned
-from offpolicy.scan import Block, whole_block
+from offpolicy.estimators import theory
+from offpolicy.estimators._named import NAMED, parse
+from offpolicy.estimators.theory import Problem
+from offpolicy.estimators.weights import ratio
+from offpolicy.evidence._blocks import Block, whole_block
+from offpolicy.evidence._model_error import GRID, Bands, band_of
+from offpolicy.evidence._recalibration import Prediction
+from offpolicy.evidence._tuning import RULES, chosen_by, parameter_grid, tune
+from offpolicy.policies._policies import Target
+from offpolicy.results._result import Tuned
 from offpolicy.testing import random_problem
-from offpolicy.theory import Problem
-from offpolicy.tuning import RULES, chosen_by, parameter_grid, tune
-from offpolicy.weights import ratio
 
 TUNABLE = [name for name, kind in NAMED.items() if kind.parameter_name is not None]
 Z = 1.959963984540054

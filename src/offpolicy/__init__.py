@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "BanditLog": "log",
-    "Columns": "columns",
-    "read_log": "engines.reading",
-    "LogScan": "sources",
+    "BanditLog": "logs",
+    "Columns": "logs",
+    "read_log": "logs.files",
+    "LogScan": "logs",
     "Policy": "policies",
     "Uniform": "policies",
     "Tabular": "policies",
@@ -49,49 +49,52 @@ _HOME = {
     "Tuned": "results",
     "RewardModel": "models",
     "PropensityModel": "models",
-    "check": "checks",
-    "Report": "checks",
-    "Finding": "checks",
-    "compare": "comparison",
-    "Comparison": "differences",
-    "Difference": "differences",
+    "check": "evaluation",
+    "Report": "results",
+    "Finding": "results",
+    "compare": "evaluation",
+    "Comparison": "results",
+    "Difference": "results",
     "Interval": "intervals",
     "evaluate": "evaluation",
-    "Curve": "curves",
-    "sweep": "curves",
-    "simulate_bandit": "simulation",
-    "simulate_synthetic": "synthetic",
-    "read_truth": "recording",
+    "Curve": "evaluation",
+    "sweep": "evaluation",
+    "simulate_bandit": "datasets",
+    "simulate_synthetic": "datasets",
+    "read_truth": "datasets",
     "OffpolicyError": "errors",
 }
-_MODULES = (
-    "betting", "bootstrap", "datasets", "errors", "estimators", "formats", "intervals", "learning",
-    "policies", "ranking", "testing", "theory",
-)  # fmt: skip
+_MODULES = {
+    "betting": "intervals.betting",
+    "bootstrap": "intervals.bootstrap",
+    "formats": "logs.formats",
+    "theory": "estimators.theory",
+    "datasets": "datasets",
+    "errors": "errors",
+    "estimators": "estimators",
+    "intervals": "intervals",
+    "learning": "learning",
+    "logs": "logs",
+    "policies": "policies",
+    "ranking": "ranking",
+    "testing": "testing",
+}
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
     from offpolicy import (
-        betting,
-        bootstrap,
         datasets,
         errors,
         estimators,
-        formats,
         intervals,
         learning,
+        logs,
         policies,
         ranking,
         testing,
-        theory,
     )
-    from offpolicy.checks import Finding, Report, check
-    from offpolicy.columns import Columns
-    from offpolicy.comparison import compare
-    from offpolicy.curves import Curve, sweep
-    from offpolicy.differences import Comparison, Difference
-    from offpolicy.engines.reading import read_log
+    from offpolicy.datasets import read_truth, simulate_bandit, simulate_synthetic
     from offpolicy.errors import OffpolicyError
     from offpolicy.estimators import (
         CAB,
@@ -111,10 +114,12 @@ if TYPE_CHECKING:
         DRos,
         Estimator,
         parse,
+        theory,
     )
-    from offpolicy.evaluation import evaluate
-    from offpolicy.intervals import Interval
-    from offpolicy.log import BanditLog
+    from offpolicy.evaluation import Curve, check, compare, evaluate, sweep
+    from offpolicy.intervals import Interval, betting, bootstrap
+    from offpolicy.logs import BanditLog, Columns, LogScan, formats
+    from offpolicy.logs.files import read_log
     from offpolicy.models import PropensityModel, RewardModel
     from offpolicy.policies import (
         Classifier,
@@ -127,18 +132,23 @@ if TYPE_CHECKING:
         Tabular,
         Uniform,
     )
-    from offpolicy.recording import read_truth
-    from offpolicy.results import Estimate, Headline, Result, Tuned
-    from offpolicy.simulation import simulate_bandit
-    from offpolicy.sources import LogScan
-    from offpolicy.synthetic import simulate_synthetic
+    from offpolicy.results import (
+        Comparison,
+        Difference,
+        Estimate,
+        Finding,
+        Headline,
+        Report,
+        Result,
+        Tuned,
+    )
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(importlib.import_module(f"offpolicy.{_HOME[name]}"), name)
     elif name in _MODULES:
-        value = importlib.import_module(f"offpolicy.{name}")
+        value = importlib.import_module(f"offpolicy.{_MODULES[name]}")
     else:
         raise AttributeError(f"module 'offpolicy' has no attribute {name!r}")
     globals()[name] = value

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from offpolicy import theory
+from offpolicy._core.types import Floats, Ints
+from offpolicy.datasets import sample_actions, without_support
 from offpolicy.errors import OffpolicyError
-from offpolicy.estimators import Estimator
+from offpolicy.estimators import Estimator, theory
+from offpolicy.estimators.theory import Problem
 from offpolicy.evaluation import evaluate
-from offpolicy.log import BanditLog
-from offpolicy.population import without_support
-from offpolicy.simulation import sample_actions
-from offpolicy.softmax import Ints
-from offpolicy.theory import Problem
-from offpolicy.weights import Floats
+from offpolicy.logs import BanditLog
 
 
 def random_problem(

@@ -36,7 +36,7 @@ def command(
     decision. The exit code is 1 if there is a
     problem, else 0.
     """
-    from offpolicy.checks import check
+    from offpolicy.evaluation import check
 
     report = check(
         read(log, given),

@@ -63,7 +63,7 @@ def command(
     "logged". The exit code is 1 if the log cannot tell about any pair, else 0.
     """
     from offpolicy.cli.pages import Run, write_page
-    from offpolicy.comparison import compare
+    from offpolicy.evaluation import compare
 
     run = Run.begun(report)
     found, asked = read(log, given), policies_of(policies)

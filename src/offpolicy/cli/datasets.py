@@ -189,7 +189,7 @@ def _hash(path: Any) -> str:
     """Of the file's content, unpacked."""
     import gzip
 
-    from offpolicy.datasets.fetching import sha256
+    from offpolicy.datasets import sha256
 
     content = path.read_bytes()
     return sha256(gzip.decompress(content) if path.suffix == ".gz" else content)

@@ -87,7 +87,7 @@ def command(
     if report is not None:
         comparison = None
         if len(asked) > 1 and result.headlines:
-            from offpolicy.comparison import compare
+            from offpolicy.evaluation import compare
 
             comparison = compare(
                 found,

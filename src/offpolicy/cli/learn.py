@@ -23,9 +23,8 @@ from offpolicy.cli.options import (
 
 if TYPE_CHECKING:
     from offpolicy.learning import Report, SoftmaxLearner
-    from offpolicy.log import BanditLog
+    from offpolicy.logs import BanditLog, LogScan
     from offpolicy.results import Result
-    from offpolicy.sources import LogScan
 
 _NUMBERS = (
     ("--centres", click.IntRange(min=1), "kernel: how many contexts it is centred on"),
@@ -86,8 +85,8 @@ def command(
     from pathlib import Path
 
     from offpolicy.cli.pages import Run, provenance_of_log
+    from offpolicy.evidence import without_bad_rows
     from offpolicy.learning import SoftmaxLearner, split
-    from offpolicy.sources import without_bad_rows
 
     check_writable(out, ".json")
     run = Run.begun(report)
@@ -117,7 +116,7 @@ def command(
     click.echo(f"Wrote {out}.", err=True)
     click.echo(learned.as_json() if style == "json" else learned.as_text(given["context"]))
     if run.page is not None:
-        from offpolicy.learning.documents import LearnedDocument
+        from offpolicy.report.learned_document import LearnedDocument
 
         provenance = provenance_of_log(run, whole, len(whole), learner.seed)
         LearnedDocument(json.loads(learned.as_json()), provenance).to_html(run.page)
@@ -181,7 +180,7 @@ class _Learned:
     course: Course
 
     def as_text(self, context: tuple[str, ...]) -> str:
-        from offpolicy.report.searched import STARTS
+        from offpolicy.report.pages.learned import STARTS
 
         policy, report = self.learner.policy_, self.learner.report_
         actions = "features of the candidates"

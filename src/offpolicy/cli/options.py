@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from offpolicy.dropping import Dropped
-    from offpolicy.log import BanditLog
-    from offpolicy.sources import LogScan
+    from offpolicy.logs import BanditLog, Dropped, LogScan
 
 _ROLES = {
     "action": "what was chosen",
@@ -99,9 +97,8 @@ def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
     """The log, by the options of `log_options`; a role named twice is as on the command line."""
     from dataclasses import replace
 
-    from offpolicy.columns import Columns
-    from offpolicy.engines.reading import read_log
-    from offpolicy.log import BanditLog
+    from offpolicy.logs import BanditLog, Columns
+    from offpolicy.logs.files import read_log
 
     columns = Columns() if given["columns"] is None else Columns.from_toml(given["columns"])
     named: dict[str, Any] = {role: given[role] for role in _ROLES if given[role] is not None}
@@ -140,7 +137,7 @@ def policies_of(names: tuple[str, ...]) -> dict[str, Any]:
             raise click.UsageError(f"There is no policy {name}; there is {', '.join(built_in)}.")
         file = Path(name.removeprefix("file:"))
         if name.startswith("file:") or (file.suffix.lower() == ".json" and file.is_file()):
-            from offpolicy.learning.storage import load_policy
+            from offpolicy.policies.learned import load_policy
 
             shown, policy = file.stem, load_policy(file)
         if shown in found:

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 if TYPE_CHECKING:
-    from offpolicy.differences import Comparison
-    from offpolicy.log import BanditLog
-    from offpolicy.report import File, Provenance
-    from offpolicy.results import Result
-    from offpolicy.sources import LogScan
+    from offpolicy.logs import BanditLog, LogScan
+    from offpolicy.report.html.provenance import File, Provenance
+    from offpolicy.results import Comparison, Result
 
 _PACKAGES = ("offpolicy", "numpy", "pyarrow", "duckdb", "numba", "scikit-learn")
 _CHUNK = 1 << 22
@@ -44,8 +42,8 @@ def write_page(
     comparison: Comparison | None,
 ) -> None:
     """Look at the log as `check` does, hash its files, and write the page."""
-    from offpolicy.checks import check
-    from offpolicy.documents import Document
+    from offpolicy.evaluation import check
+    from offpolicy.report.document import Document
 
     assert run.page is not None
     checked = check(log, policies, prediction=prediction, reward_range=reward_range).findings
@@ -69,7 +67,7 @@ def provenance_of_log(
 def provenance_of_rankings(run: Run, rows: int, seed: int | None = None) -> Provenance:
     """Of a verb for rankings: its log, a table of so many rows or LETOR text, clicks,
     propensities, and files of learned rankers."""
-    from offpolicy.report import File
+    from offpolicy.report.html.provenance import File
 
     given = click.get_current_context().params
     named = [given["log"], given.get("clicks"), given.get("propensities")]
@@ -94,7 +92,7 @@ def _provenance(run: Run, files: tuple[File, ...], seed: int | None, engine: str
     import platform
     from datetime import UTC, datetime
 
-    from offpolicy.report import Provenance
+    from offpolicy.report.html.provenance import Provenance
 
     return Provenance(
         tuple(click.get_current_context().meta["offpolicy.command"]),
@@ -125,9 +123,9 @@ def _files(given: Mapping[str, Any], log: BanditLog | LogScan, n: int) -> tuple[
     """The log's files, and those of learned policies."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from offpolicy.engines.reading import files_of
-    from offpolicy.report import File
-    from offpolicy.sources import LogScan
+    from offpolicy.logs import LogScan
+    from offpolicy.logs.files import files_of
+    from offpolicy.report.html.provenance import File
 
     files = files_of(list(given["log"]))
     rows = log.rows_by_file() if isinstance(log, LogScan) else {}

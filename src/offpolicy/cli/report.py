@@ -45,8 +45,8 @@ def _opened(text: str) -> Any:
     """The document of any verb, by the schema that its JSON names."""
     import json
 
-    from offpolicy.documents import Document
-    from offpolicy.learning import documents as learned
+    from offpolicy.report import learned_document as learned
+    from offpolicy.report.document import Document
 
     try:
         body = json.loads(text)
@@ -55,6 +55,6 @@ def _opened(text: str) -> Any:
         return Document.from_json(text)
     if schema == learned.SCHEMA:
         return learned.LearnedDocument.from_body(body)
-    from offpolicy.ranking import documents as ranked
+    from offpolicy.report import ranking_document as ranked
 
     return ranked.opened(body) if schema in ranked.SCHEMAS else Document.from_json(text)

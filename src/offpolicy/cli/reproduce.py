@@ -27,7 +27,7 @@ def command() -> None:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 def theory(out: str, n: int, seed: int) -> None:
     """Theorems 1 to 6 against simulation, for every member of the family."""
-    from offpolicy.experiments.theorems import compare_with_simulation, save, to_text
+    from offpolicy.experiments.evaluation.theorems import compare_with_simulation, save, to_text
 
     rows = compare_with_simulation(n=n, seed=seed)
     click.echo(to_text(rows))
@@ -79,7 +79,7 @@ def evaluation(
     Bias, variance and mean squared error of eight estimators over M and tau on labelled data. If
     it is stopped, the same command goes on where it was.
     """
-    from offpolicy.experiments.evaluated import Settings, run
+    from offpolicy.experiments.evaluation.evaluated import Settings, run
 
     settings = Settings(
         _words(datasets), _numbers(sizes), repeats, reading, splits, chosen_repeats, seed
@@ -126,7 +126,8 @@ def learning(
 
     If it is stopped, the same command goes on where it was.
     """
-    from offpolicy.experiments import table2, verdicts
+    from offpolicy.experiments import verdicts
+    from offpolicy.experiments.learning import table2
 
     if figure and ours:
         raise click.UsageError("Figure 4 is of the paper's set-up: leave out --ours.")
@@ -196,7 +197,7 @@ def ranking(
     The data sets are looked for in the folder named by OFFPOLICY_DATA. If it is stopped, the same
     command goes on where it was.
     """
-    from offpolicy.experiments.ranked import Settings, run
+    from offpolicy.experiments.ranking.ranked import Settings, run
 
     settings = Settings(
         _words(datasets), _shares(sweeps), _shares(loggers), splits, repeats, chosen_repeats, runs,
@@ -237,7 +238,7 @@ def tuning(out: str, repeats: int, splits: int, jobs: int, datasets: str) -> Non
     Reads the data sets from the folder named by OFFPOLICY_DATA, or from where "offpolicy datasets
     fetch" put them. If it is stopped, the same command goes on where it was.
     """
-    from offpolicy.experiments.choosing import run, save, settings, to_markdown
+    from offpolicy.experiments.evaluation.choosing import run, save, settings, to_markdown
 
     wanted = settings(datasets.split(","), splits=splits)
     outcomes = []
@@ -258,7 +259,7 @@ def coverage(out: str, repeats: int, sizes: str, jobs: int) -> None:
 
     If it is stopped, the same command goes on where it was.
     """
-    from offpolicy.experiments.coverage import run, save, to_markdown
+    from offpolicy.experiments.intervals.coverage import run, save, to_markdown
 
     rows = []
     wanted = [int(n) for n in sizes.split(",")]
@@ -295,8 +296,8 @@ def real(
     command goes on where it was.
     """
     from offpolicy.errors import DatasetError
-    from offpolicy.experiments import figure3, open_bandit
-    from offpolicy.experiments.real import check_problems, run
+    from offpolicy.experiments.real import figure3, open_bandit
+    from offpolicy.experiments.real.real import check_problems, run
 
     problems = check_problems(datasets.split(","))
     kept = Path(out) / "cells"

@@ -13,8 +13,7 @@ import click
 from offpolicy.cli.options import format_option
 
 if TYPE_CHECKING:
-    from offpolicy.datasets import Examples
-    from offpolicy.population import Population
+    from offpolicy.datasets import Examples, Population
 
 
 class _Sources(click.Group):
@@ -115,8 +114,7 @@ def synthetic(n: int, out: str, seed: int, style: str, expected: bool, **setting
     The policy and its value stay the same, with the same seed, when overlap, support and errors
     change.
     """
-    from offpolicy.recording import check_name
-    from offpolicy.synthetic import make_population
+    from offpolicy.datasets import check_name, make_population
 
     check_name(Path(out))
     population = make_population(seed, **settings)
@@ -154,7 +152,7 @@ def _labelled(
     the reward model, all of them the policy. The other half is what is decided upon, drawn with
     replacement; the truth is exact over it.
     """
-    from offpolicy.recording import check_name
+    from offpolicy.datasets import check_name
 
     check_name(Path(out))
     population = _labelled_population(name, seed, **settings)
@@ -193,9 +191,8 @@ def _labelled_population(
     wrong: float,
 ) -> Population:
     """The paper's set-up as a population: every example of the second half is a context."""
+    from offpolicy.datasets import Population, TwoValued, check_rewards, expected_rewards
     from offpolicy.experiments.labelled import halves, make_problem
-    from offpolicy.population import Population, TwoValued
-    from offpolicy.simulation import check_rewards, expected_rewards
 
     check_rewards(noise, right, wrong)
     examples = _examples(name)
@@ -214,8 +211,7 @@ def _labelled_population(
 
 def _data_sets() -> list[str]:
     """The names that `_examples` knows, at hand or not."""
-    from offpolicy.datasets import catalogue
-    from offpolicy.datasets.folders import roots
+    from offpolicy.datasets import catalogue, roots
 
     own = [path for root in roots() for path in root.glob("uci/*.csv.gz")]
     return list(
@@ -248,7 +244,7 @@ def _write(
     import shlex
 
     from offpolicy.cli.progress import Progress
-    from offpolicy.recording import Truth, write_log
+    from offpolicy.datasets import Truth, write_log
 
     truth = Truth.of(population, **settings, n=n, seed=seed)
     mean = write_log(

@@ -52,8 +52,8 @@ def command(
     """
     import json
 
-    from offpolicy.bands import GRID
-    from offpolicy.curves import sweep
+    from offpolicy.evaluation import sweep
+    from offpolicy.evidence import GRID
     from offpolicy.results import json_safe
 
     ((_, asked),) = policies_of((policy,)).items()
@@ -69,7 +69,7 @@ def command(
     tell_dropped(curve.dropped)
     frame = curve.to_frame()
     if plot:
-        from offpolicy.plots import save_curve
+        from offpolicy.report.matplotlib import save_curve
 
         save_curve(curve, plot)
         click.echo(f"Wrote {plot}.", err=True)

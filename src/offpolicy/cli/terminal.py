@@ -42,8 +42,8 @@ def _checked(text: str) -> str:
 
 def _curve(row: Any) -> str:
     """'  new over M: 0 ▁▂▃▅▆▇█ ∞, 0.46 to 0.53; at M = 3.1 ┃'."""
-    from offpolicy.report.charts import sparkline
-    from offpolicy.report.figures import short
+    from offpolicy.report.html.numbers import short
+    from offpolicy.report.svg.charts import sparkline
 
     values = list(row.values)
     place = min(range(len(values)), key=lambda k: abs(row.grid[k] - row.M))

@@ -6,14 +6,52 @@ Looked for in the folder that ``OFFPOLICY_DATA`` names, then in the cache (`cach
 
 from __future__ import annotations
 
-from offpolicy.datasets.classic import Examples, load
+from offpolicy.datasets._classic import Examples, load, stamps
+from offpolicy.datasets._fetching import sha256
+from offpolicy.datasets._folders import cache_folder, data_folder, roots
+from offpolicy.datasets._from_labels import (
+    check_rewards,
+    expected_rewards,
+    sample_actions,
+    simulate_bandit,
+)
+from offpolicy.datasets._open_bandit import open_bandit, open_bandit_file
+from offpolicy.datasets._parquet import Truth, check_name, read_truth, write_log
+from offpolicy.datasets._population import Population, TwoValued, without_support
+from offpolicy.datasets._queries import find, letor, ranking, ranking_files
+from offpolicy.datasets._synthetic import make_population, simulate_synthetic
 from offpolicy.datasets.finding import fetch
-from offpolicy.datasets.folders import cache_folder, data_folder
-from offpolicy.datasets.openbandit import open_bandit, open_bandit_file
-from offpolicy.datasets.queries import letor, ranking
-from offpolicy.formats.letor import Queries
+from offpolicy.logs.formats.letor import Queries
 
 __all__ = [
-    "Examples", "Queries", "cache_folder", "data_folder", "fetch", "letor", "load", "open_bandit",
-    "open_bandit_file", "ranking",
-]  # fmt: skip
+    "Examples",
+    "Population",
+    "Queries",
+    "Truth",
+    "TwoValued",
+    "cache_folder",
+    "catalogue",
+    "check_name",
+    "check_rewards",
+    "data_folder",
+    "expected_rewards",
+    "fetch",
+    "find",
+    "finding",
+    "letor",
+    "load",
+    "make_population",
+    "open_bandit",
+    "open_bandit_file",
+    "ranking",
+    "ranking_files",
+    "read_truth",
+    "roots",
+    "sample_actions",
+    "sha256",
+    "simulate_bandit",
+    "simulate_synthetic",
+    "stamps",
+    "without_support",
+    "write_log",
+]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from offpolicy.datasets import catalogue, classic, openbandit, queries
+from offpolicy.datasets import _classic as classic
+from offpolicy.datasets import _open_bandit as openbandit
+from offpolicy.datasets import _queries as queries
+from offpolicy.datasets import catalogue
 from offpolicy.datasets.catalogue import Entry, Labelled, OpenBandit
 from offpolicy.errors import DatasetError
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from offpolicy import __version__
+from offpolicy._core.files import write_whole
 from offpolicy.errors import ParameterError
-from offpolicy.files import write_whole
 
 
 def each_cell(

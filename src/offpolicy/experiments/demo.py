@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy.curves import Curve, sweep
-from offpolicy.evaluation import evaluate
-from offpolicy.files import write_whole
-from offpolicy.log import BanditLog
-from offpolicy.plots import save_figure
+from offpolicy._core.files import write_whole
+from offpolicy._core.types import Floats
+from offpolicy.datasets import simulate_bandit
+from offpolicy.evaluation import Curve, evaluate, sweep
+from offpolicy.logs import BanditLog
+from offpolicy.report.matplotlib import save_figure
 from offpolicy.results import Result
-from offpolicy.simulation import simulate_bandit
-from offpolicy.weights import Floats
 
 ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "SWITCH(M=10)", "CAB(M=10)", "CAB-DR(M=10)")
 

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import Examples
 from offpolicy.errors import ParameterError
-from offpolicy.softmax import Ints
-from offpolicy.weights import Floats
 
 READINGS = ("standardised, same 10%", "standardised, different 10%", "raw, same 10%",
             "raw, different 10%")  # fmt: skip

@@ -1,13 +1,31 @@
 """Off-policy learning: members of the family as objectives, and learners that maximise them."""
 
-from offpolicy.learning.holdout import split
-from offpolicy.learning.learners import Report, SoftmaxLearner
-from offpolicy.learning.objectives import Objective, objective
-from offpolicy.learning.policy import LinearSoftmax
-from offpolicy.learning.selection import Candidate, LearnerCV
-from offpolicy.learning.storage import how_learned, load_policy, save_policy
+from offpolicy.learning._objective import Objective, need_differentiable, objective
+from offpolicy.learning._reward_model import Evidence, Known
+from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
+from offpolicy.learning._search import Candidate, LearnerCV, checked_combinations
+from offpolicy.learning._softmax_learner import Report, SoftmaxLearner
+from offpolicy.learning._split import split
+from offpolicy.policies.learned import LinearSoftmax, how_learned, load_policy, save_policy
 
 __all__ = [
-    "Candidate", "LearnerCV", "LinearSoftmax", "Objective", "Report", "SoftmaxLearner",
-    "how_learned", "load_policy", "objective", "save_policy", "split",
-]  # fmt: skip
+    "Candidate",
+    "DenseRisk",
+    "Evidence",
+    "Known",
+    "LearnerCV",
+    "LinearSoftmax",
+    "Objective",
+    "Observed",
+    "RaggedRisk",
+    "Report",
+    "Risk",
+    "SoftmaxLearner",
+    "checked_combinations",
+    "how_learned",
+    "load_policy",
+    "need_differentiable",
+    "objective",
+    "save_policy",
+    "split",
+]

@@ -1,24 +1,24 @@
 """Rankings with clicks: evaluation and learning from position-biased feedback."""
 
-from offpolicy.ranking.boosting import pairwise_loss, tree_objective
-from offpolicy.ranking.clicks import (
+from offpolicy.ranking.data._clicks import (
     ClickModel,
     DependentClicks,
     PositionBased,
     cascade,
     simulate_clicks,
 )
-from offpolicy.ranking.evaluation import RankingCurve, evaluate, sweep, true_value
-from offpolicy.ranking.examination import Propensities
-from offpolicy.ranking.family import document_weights
-from offpolicy.ranking.log import RankingLog
-from offpolicy.ranking.metrics import Metric
-from offpolicy.ranking.propensities import estimate_propensities
-from offpolicy.ranking.reading import RankingColumns
-from offpolicy.ranking.relevance import RelevanceModel
-from offpolicy.ranking.results import RankingEstimate, RankingResult
-from offpolicy.ranking.selection import RankerCV
-from offpolicy.ranking.svmrank import PropensitySVMRank
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._metrics import Metric
+from offpolicy.ranking.data._read import RankingColumns
+from offpolicy.ranking.data._relevance import RelevanceModel
+from offpolicy.ranking.data._weights import document_weights
+from offpolicy.ranking.evaluation._evaluate import RankingCurve, evaluate, sweep, true_value
+from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
+from offpolicy.ranking.learning._boosting import pairwise_loss, tree_objective
+from offpolicy.ranking.learning._search import RankerCV
+from offpolicy.ranking.learning._svmrank import PropensitySVMRank
+from offpolicy.ranking.propensities._curve import Propensities
+from offpolicy.ranking.propensities._estimate import estimate_propensities
 
 __all__ = [
     "ClickModel", "DependentClicks", "Metric", "PositionBased", "Propensities",

@@ -1,13 +1,13 @@
 """The report: an evaluation or a comparison as one self-contained HTML file.
 
-Charts are functions from numbers to SVG (`offpolicy.report.charts`), and text becomes markup in one
-place (`offpolicy.report.markup`).
+Charts are functions from numbers to SVG (`report.svg`), and text becomes markup in one
+place (`report.html.markup`).
 """
 
 from __future__ import annotations
 
-from offpolicy.report.material import Material
-from offpolicy.report.page import fragment, page
-from offpolicy.report.provenance import File, Provenance
+from offpolicy.report.html.provenance import File, Provenance
+from offpolicy.report.pages.evaluation import fragment, page
+from offpolicy.report.sections.material import Material
 
 __all__ = ["File", "Material", "Provenance", "fragment", "page"]

@@ -17,8 +17,8 @@ except ModuleNotFoundError as _error:
         "offpolicy.torch needs PyTorch: pip install 'offpolicy[torch]'."
     ) from None
 
-from offpolicy.torch.batches import Batch
-from offpolicy.torch.losses import ice_loss
-from offpolicy.torch.modules import TorchPolicy
+from offpolicy.torch._batches import Batch
+from offpolicy.torch._losses import ice_loss
+from offpolicy.torch._modules import TorchPolicy
 
 __all__ = ["Batch", "TorchPolicy", "ice_loss"]

@@ -60,9 +60,9 @@ def command(
     import pyarrow as pa
 
     from offpolicy.cli.pages import Run, provenance_of_rankings
-    from offpolicy.ranking import evaluate
-    from offpolicy.ranking.documents import RankingDocument
-    from offpolicy.ranking.metrics import as_metric
+    from offpolicy.ranking.data import as_metric
+    from offpolicy.ranking.evaluation import evaluate
+    from offpolicy.report.ranking_document import RankingDocument
 
     run = Run.begun(report)
     asked = [as_metric(metric) for metric in metrics]

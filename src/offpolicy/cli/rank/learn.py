@@ -28,8 +28,10 @@ from offpolicy.cli.rank.options import (
 )
 
 if TYPE_CHECKING:
-    from offpolicy.learning.selection import Candidate
-    from offpolicy.ranking import PropensitySVMRank, RankingLog, RankingResult
+    from offpolicy.learning import Candidate
+    from offpolicy.ranking.data import RankingLog
+    from offpolicy.ranking.evaluation import RankingResult
+    from offpolicy.ranking.learning import PropensitySVMRank
 
 _ABOVE = click.FloatRange(min=0.0, min_open=True)
 _RULES = {
@@ -93,9 +95,9 @@ def command(
     from pathlib import Path
 
     from offpolicy.cli.pages import Run, provenance_of_rankings
-    from offpolicy.ranking import PropensitySVMRank, evaluate
-    from offpolicy.ranking.family import for_rankings
-    from offpolicy.ranking.metrics import as_metric
+    from offpolicy.ranking.data import as_metric, for_rankings
+    from offpolicy.ranking.evaluation import evaluate
+    from offpolicy.ranking.learning import PropensitySVMRank
 
     check_writable(out, ".json")
     run = Run.begun(report)
@@ -133,7 +135,7 @@ def command(
     )  # fmt: skip
     click.echo(learned.as_json() if style == "json" else learned.as_text())
     if run.page is not None:
-        from offpolicy.ranking.documents import LearnedRankerDocument
+        from offpolicy.report.ranking_document import LearnedRankerDocument
 
         provenance = provenance_of_rankings(run, whole.documents, seed)
         LearnedRankerDocument(json.loads(learned.as_json()), provenance).to_html(run.page)
@@ -154,9 +156,8 @@ class _Learner:
     def __call__(self, log: RankingLog) -> tuple[PropensitySVMRank, list[Candidate]]:
         from sklearn.exceptions import ConvergenceWarning
 
-        from offpolicy.ranking import RankerCV, RelevanceModel
-        from offpolicy.ranking.family import for_rankings
-        from offpolicy.ranking.selection import default_grid
+        from offpolicy.ranking.data import RelevanceModel, for_rankings
+        from offpolicy.ranking.learning import RankerCV, default_grid
 
         if self.needs_model:
             click.echo(
@@ -178,7 +179,7 @@ class _Learner:
 
     def modelled(self, log: RankingLog, other: RankingLog) -> RankingLog:
         """The other log with predictions by a model of this one's clicks."""
-        from offpolicy.ranking import RelevanceModel
+        from offpolicy.ranking.data import RelevanceModel
 
         assert other.X is not None
         return other.replace(prediction=RelevanceModel().fit_clicks(log).predict(other.X))

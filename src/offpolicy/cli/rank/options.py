@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from offpolicy.ranking import Propensities, RankingLog
-    from offpolicy.softmax import Ints
-    from offpolicy.weights import Floats
+    from offpolicy._core.types import Floats, Ints
+    from offpolicy.ranking.data import RankingLog
+    from offpolicy.ranking.propensities import Propensities
 
 _ROLES = {
     "impression": "one ranking that was shown; without it, every query is one",
@@ -82,7 +82,7 @@ class Read:
 
     def whole(self, name: str) -> Ints:
         """A column that must hold whole numbers."""
-        from offpolicy.validation import as_integers
+        from offpolicy._core.validation import as_integers
 
         return as_integers(self.columns[name], name, self.log.source)
 
@@ -106,7 +106,7 @@ def read(log: str, given: dict[str, Any], names: Sequence[str] = ()) -> Read:
     """The log by the options of `log_options` and, if the verb has them, `propensity_options`."""
     from dataclasses import replace
 
-    from offpolicy.ranking.reading import RankingColumns, read_with
+    from offpolicy.ranking.data import RankingColumns, read_with
 
     columns = RankingColumns(**{role: given[role] for role in _ROLES})
     if given["features"]:
@@ -131,7 +131,7 @@ def read(log: str, given: dict[str, Any], names: Sequence[str] = ()) -> Read:
 
 
 def _curve(given: dict[str, Any], log: RankingLog) -> Propensities:
-    from offpolicy.ranking import Propensities
+    from offpolicy.ranking.propensities import Propensities
 
     if given["eta"] is not None:
         return Propensities.power(given["eta"], max(int(log.rank.max()), 1))
@@ -143,12 +143,12 @@ def curve_of_table(file: Path) -> Propensities:
     """From a CSV, Parquet or JSON-lines file with the columns rank and propensity."""
     import numpy as np
 
-    from offpolicy.columns import missing_column
-    from offpolicy.engines.memory import read_table
+    from offpolicy._core.validation import as_integers, as_vector, where
     from offpolicy.errors import PropensityError
-    from offpolicy.ranking import Propensities
-    from offpolicy.ranking.reading import source_of
-    from offpolicy.validation import as_integers, as_vector, where
+    from offpolicy.logs import missing_column
+    from offpolicy.logs.files import read_table
+    from offpolicy.ranking.data import source_of
+    from offpolicy.ranking.propensities import Propensities
 
     table = read_table(file)
     source = source_of(file, len(table))
@@ -196,7 +196,7 @@ def rankers_of(names: Sequence[str], found: Read) -> dict[str, Any]:
         shown = name
         ranker: Any = found.columns.get(name)
         if is_file(name):
-            from offpolicy.ranking import PropensitySVMRank
+            from offpolicy.ranking.learning import PropensitySVMRank
 
             file = Path(name.removeprefix("file:"))
             shown, ranker = file.stem, PropensitySVMRank.load(file)

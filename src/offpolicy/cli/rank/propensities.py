@@ -12,7 +12,7 @@ from offpolicy.cli.options import as_tsv, bare_report_option, check_writable, fo
 from offpolicy.cli.rank.options import Read, log_options, read
 
 if TYPE_CHECKING:
-    from offpolicy.softmax import Ints
+    from offpolicy._core.types import Ints
 
 
 @click.command("propensities")
@@ -65,9 +65,9 @@ def command(
     """
     import numpy as np
 
+    from offpolicy._core.files import write_whole
     from offpolicy.cli.pages import Run, provenance_of_rankings
-    from offpolicy.files import write_whole
-    from offpolicy.ranking import estimate_propensities
+    from offpolicy.ranking.propensities import estimate_propensities
 
     run = Run.begun(report)
     if out is not None:
@@ -100,7 +100,7 @@ def command(
     else:
         click.echo(as_tsv(frame) if style == "tsv" else str(curve))
     if run.page is not None:
-        from offpolicy.ranking.documents import PropensityDocument
+        from offpolicy.report.ranking_document import PropensityDocument
 
         PropensityDocument(curve, provenance_of_rankings(run, found.log.documents)).to_html(
             run.page

@@ -40,7 +40,7 @@ def command(
     import json
     import math
 
-    from offpolicy.ranking import sweep
+    from offpolicy.ranking.evaluation import sweep
     from offpolicy.results import json_safe
 
     found = read(log, given, columns_among([ranker]))

@@ -1,0 +1,17 @@
+"""Arrays, moments, solvers, files, tables: nothing here knows of policies."""
+
+__all__ = [
+    "checkpoint",
+    "fastmath",
+    "files",
+    "kernels",
+    "lbfgs",
+    "moment_kernels",
+    "moments",
+    "parallel",
+    "parameters",
+    "ragged",
+    "saved",
+    "types",
+    "validation",
+]

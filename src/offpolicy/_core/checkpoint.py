@@ -1,0 +1,199 @@
+"""A walk over a log, kept on the way: after a kill it goes on where it was, to the same bytes.
+
+A folder belongs to one log, whose fingerprint it holds. Every question asked of that log has a
+file of its own: the sums so far, and over how many blocks. Files are NumPy archives of plain arrays
+and a JSON tree that says how they belong together; nothing in them is ever executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import json
+import zipfile
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from offpolicy._core.files import write_whole
+from offpolicy.errors import LogError, ParameterError
+
+SCHEMA = "offpolicy.checkpoint/1"
+_TREE = "tree"
+_LOG = "log.json"
+
+
+class Kept(NamedTuple):
+    """The sums over the first ``done`` blocks; no sums yet if that is 0."""
+
+    done: int
+    sums: Any
+
+
+class Checkpoint:
+    """A folder in which walks over one log are kept."""
+
+    def __init__(self, folder: str | Path, *, fingerprint: str, source: str, version: str) -> None:
+        self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ParameterError(f"resume: {self.folder} is a file; give a folder.")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        own = {
+            "schema": SCHEMA, "version": version, "log": source, "fingerprint": fingerprint
+        }  # fmt: skip
+        path = self.folder / _LOG
+        if path.exists():
+            self._compare(path, own)
+        elif any(self.folder.iterdir()):
+            raise ParameterError(
+                f"resume: {self.folder} holds other things. Give a new folder, or one of an "
+                f"earlier run."
+            )
+        else:
+            write_whole(path, json.dumps(own, indent=1) + "\n")
+
+    def _compare(self, path: Path, own: dict[str, str]) -> None:
+        """Raise if the folder is of another log or another version."""
+        try:
+            found = json.loads(path.read_text())
+            theirs = {name: str(found[name]) for name in own}
+        except (ValueError, KeyError, TypeError):
+            raise ParameterError(f"resume: {path} is damaged. Give another folder.") from None
+        for name in ("schema", "version"):
+            if theirs[name] != own[name]:
+                raise ParameterError(
+                    f'resume: {self.folder} was written by {name} "{theirs[name]}", this is '
+                    f'"{own[name]}". Start anew in another folder.'
+                )
+        if theirs["fingerprint"] != own["fingerprint"]:
+            raise LogError(
+                f"resume: {self.folder} was begun on {theirs['log']}, and {own['log']} is not the "
+                f"same log, or not as it was then (names, sizes, times of change, columns or "
+                f"condition differ). Start anew in another folder."
+            )
+
+    def load(self, question: str) -> Kept:
+        """What is kept of a question; nothing if it was not asked before."""
+        path = self._path(question)
+        if not path.exists():
+            return Kept(0, None)
+        try:
+            done, sums = decode(path.read_bytes())
+        except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile):
+            raise ParameterError(
+                f"resume: {path} is damaged. Remove it, or give another folder."
+            ) from None
+        return Kept(int(done), sums)
+
+    def save(self, question: str, kept: Kept) -> None:
+        """Keep this in place of what was kept before."""
+        write_whole(self._path(question), encode(tuple(kept)))
+
+    def _path(self, question: str) -> Path:
+        return self.folder / f"{question}.npz"
+
+
+# -- dataclasses of arrays, as bytes -----------------------------------------------------------
+
+
+def encode(value: Any) -> bytes:
+    """Numbers, text, arrays, lists and tuples of them, and the package's own dataclasses."""
+    arrays: dict[str, Any] = {}
+    tree = json.dumps(_flatten(value, arrays))
+    arrays[_TREE] = np.frombuffer(tree.encode(), np.uint8)
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def decode(content: bytes) -> Any:
+    """The inverse of `encode`."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return _built(json.loads(arrays[_TREE].tobytes()), arrays)
+
+
+def _flatten(value: Any, arrays: dict[str, Any]) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return {"float": float(value).hex()}
+    if isinstance(value, np.ndarray):
+        name = f"a{len(arrays)}"
+        arrays[name] = value
+        return {"array": name}
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        kind = type(value)
+        own = [_flatten(getattr(value, name), arrays) for name in _names(kind)]
+        return {"class": [kind.__module__, kind.__qualname__], "fields": own}
+    if isinstance(value, (list, tuple)):
+        kind_of = "list" if isinstance(value, list) else "tuple"
+        return {kind_of: [_flatten(item, arrays) for item in value]}
+    raise TypeError(f"{type(value).__name__} cannot be kept")
+
+
+def _built(tree: Any, arrays: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    if "float" in tree:
+        return float.fromhex(tree["float"])
+    if "array" in tree:
+        return arrays[tree["array"]]
+    if "list" in tree:
+        return [_built(item, arrays) for item in tree["list"]]
+    if "tuple" in tree:
+        return tuple(_built(item, arrays) for item in tree["tuple"])
+    module, name = tree["class"]
+    if not str(module).startswith("offpolicy."):
+        raise ValueError(f"{module} is not ours")
+    kind = getattr(importlib.import_module(module), name)
+    if not (is_dataclass(kind) or issubclass(kind, tuple)):
+        raise ValueError(f"{name} is not a record")
+    return kind(*(_built(item, arrays) for item in tree["fields"]))
+
+
+def _names(kind: type) -> list[str]:
+    own: tuple[str, ...] = getattr(kind, "_fields", ())
+    return list(own) if own else [item.name for item in fields(kind)]
+
+
+# -- recognising a question ----------------------------------------------------------------------
+
+
+def digest(*parts: Any) -> str:
+    """A name for what these say, the same in every process."""
+    found = hashlib.sha256()
+    for part in parts:
+        _feed(found, part)
+    return found.hexdigest()[:24]
+
+
+def _feed(found: Any, value: Any) -> None:
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        found.update(f"{value.dtype.str}{value.shape}".encode())
+        found.update(np.ascontiguousarray(value).tobytes())
+    elif value is None or isinstance(value, (bool, int, float, str, np.generic)):
+        found.update(f"{type(value).__name__}:{value!r};".encode())
+    elif isinstance(value, dict):
+        for name in sorted(value, key=str):
+            _feed(found, [name, value[name]])
+    elif isinstance(value, (frozenset, set)):
+        _feed(found, sorted(value))
+    elif is_dataclass(value) or hasattr(value, "_fields"):
+        kind = type(value)
+        found.update(f"{kind.__module__}.{kind.__qualname__}(".encode())
+        for name in _names(kind):
+            _feed(found, getattr(value, name))
+    elif isinstance(value, (list, tuple, np.ndarray)):
+        found.update(f"[{len(value)}".encode())
+        for item in value:
+            _feed(found, item)
+    else:
+        raise ParameterError(
+            f"resume: an object of kind {type(value).__name__} cannot be recognised in a later "
+            f"run. Give probabilities or predictions as columns or arrays."
+        )

@@ -1,0 +1,63 @@
+"""L-BFGS, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy._core.types import Floats
+
+Loss = Callable[[Floats], tuple[float, Floats]]
+
+
+class Minimum(NamedTuple):
+    """Where the search ended, and why."""
+
+    w: Floats
+    loss: float
+    steps: int
+    converged: bool
+    message: str
+
+
+def minimise(
+    loss: Loss,
+    start: Floats,
+    *,
+    most_steps: int = 200,
+    tolerance: float = 1e-8,
+    each_step: Callable[[int, float], None] | None = None,
+    units: Floats | None = None,
+) -> Minimum:
+    """From ``start`` down; ``each_step`` is told the step and the loss.
+
+    The search counts each weight in its own of the ``units``, if there are any: with those in
+    which the loss is about as curved along every weight, it takes far fewer steps.
+    """
+    from scipy.optimize import minimize
+
+    last, step = [np.inf], [0]
+
+    def counted(w: Floats) -> tuple[float, Floats]:
+        value, gradient = loss(w if units is None else w * units)
+        last[0] = value
+        return value, gradient if units is None else gradient * units
+
+    def told(_: Floats) -> None:
+        step[0] += 1
+        if each_step is not None:
+            each_step(step[0], last[0])
+
+    found = minimize(
+        counted,
+        start if units is None else start / units,
+        jac=True,
+        method="L-BFGS-B",
+        callback=told,
+        options={"maxiter": most_steps, "maxcor": 10, "ftol": tolerance, "gtol": 1e-7,
+                 "maxfun": 3 * most_steps},
+    )  # fmt: skip
+    w = np.asarray(found.x if units is None else found.x * units)
+    return Minimum(w, float(found.fun), int(found.nit), bool(found.success), str(found.message))

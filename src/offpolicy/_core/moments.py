@@ -1,0 +1,244 @@
+r"""Mergeable moments of per-decision contributions: accumulate, merge, finish.
+
+Rows carry a weight :math:`\omega` (1 unless the log was sub-sampled) and, optionally, a group.
+The mean is the weighted one, and its covariance is the sandwich estimate
+
+.. math::
+    \hat m = \frac{\sum_i \omega_i x_i}{\sum_i \omega_i}, \qquad
+    \widehat{\mathrm{Cov}}(\hat m) = \frac{n}{n-1}
+    \frac{\sum_i \omega_i^2 (x_i - \hat m)(x_i - \hat m)^\top}{(\sum_i \omega_i)^2},
+
+which for :math:`\omega = 1` is the textbook :math:`s^2/n`. With groups, the sum runs over the
+groups' totals of :math:`\omega_i (x_i - \hat m)` instead, so rows of one group may be dependent.
+
+All sums are kept about the running mean and shifted when two parts are merged (Chan, Golub and
+LeVeque 1979), so a mean of 1e8 costs no digits of the variance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpolicy._core.types import Floats, Ints
+
+_COMPILED = 100_000
+"""From this many numbers on, moments are taken by the compiled kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Moments of ``columns`` quantities over ``count`` rows; ``a + b`` is the union of the rows.
+
+    ``second`` is the full matrix of co-moments, or only its diagonal (for long grids).
+    """
+
+    count: int
+    weight: float
+    weight2: float
+    mean: Floats
+    cross: Floats
+    second: Floats
+    low: Floats
+    high: Floats
+    group_weight: Floats | None = None
+    group_total: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        x: Floats,
+        row_weight: Floats | None = None,
+        group: Ints | None = None,
+        *,
+        groups: int = 0,
+        diagonal: bool = False,
+    ) -> Moments:
+        """Moments of ``x``, one row per column quantity: shape (columns, rows)."""
+        rows = x.shape[1]
+        if diagonal and group is None and x.size >= _COMPILED:
+            return cls._compiled(x, row_weight)
+        omega = np.ones(rows) if row_weight is None else row_weight
+        weight = float(omega.sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Plain sums rather than matrix products: those may depend on BLAS's threads.
+            mean = (x * omega).sum(axis=1) / weight
+            deviation = x - mean[:, None]
+            correction = (deviation * omega).sum(axis=1) / weight
+            mean = mean + correction
+            deviation -= correction[:, None]
+            deviation *= omega
+            if diagonal:
+                second = (deviation * deviation).sum(axis=1)
+            else:
+                second = np.einsum("ir,jr->ij", deviation, deviation, optimize=False)
+            cross = (deviation * omega).sum(axis=1)
+            group_weight = group_total = None
+            if group is not None:
+                group_weight, group_total = _group_totals(deviation, omega, group, groups)
+        return cls(
+            count=rows,
+            weight=weight,
+            weight2=float((omega * omega).sum()),
+            mean=mean,
+            cross=cross,
+            second=second,
+            low=x.min(axis=1),
+            high=x.max(axis=1),
+            group_weight=group_weight,
+            group_total=group_total,
+        )
+
+    @classmethod
+    def _compiled(cls, x: Floats, row_weight: Floats | None) -> Moments:
+
+        moments = np.empty((5, len(x)))
+        from offpolicy._core.moment_kernels import column_moments
+
+        column_moments(x, _or_nothing(row_weight), moments)
+        return cls.from_columns(moments, x.shape[1], row_weight)
+
+    @classmethod
+    def joint(cls, x: Floats, row_weight: Floats | None) -> Moments:
+        """`of`, compiled, with all co-moments."""
+
+        moments, second = np.empty((5, len(x))), np.empty((len(x), len(x)))
+        from offpolicy._core.moment_kernels import joint_moments
+
+        joint_moments(x, _or_nothing(row_weight), moments, second)
+        found = cls.from_columns(moments, x.shape[1], row_weight)
+        return dataclasses.replace(found, second=second)
+
+    @classmethod
+    def clipped(
+        cls, base: Floats, c: Floats, residual: Floats, grid: Floats, row_weight: Floats | None
+    ) -> Moments:
+        """Moments of base + min(c, M)·residual at every M of a grid, compiled: `of` that."""
+
+        moments = np.empty((5, len(grid)))
+        from offpolicy._core.moment_kernels import clipped_moments
+
+        clipped_moments(base, c, residual, grid, _or_nothing(row_weight), moments)
+        return cls.from_columns(moments, len(base), row_weight)
+
+    @classmethod
+    def from_columns(cls, moments: Floats, rows: int, row_weight: Floats | None) -> Moments:
+        """From mean, ``cross``, diagonal of ``second``, least and largest of every column."""
+        return cls(
+            rows,
+            float(rows if row_weight is None else row_weight.sum()),
+            float(rows if row_weight is None else (row_weight * row_weight).sum()),
+            *moments,
+        )
+
+    def __add__(self, other: Moments) -> Moments:
+        weight = self.weight + other.weight
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = self.mean + (other.mean - self.mean) * (other.weight / weight)
+            cross_a, second_a = self._about(mean)
+            cross_b, second_b = other._about(mean)
+            group_weight = group_total = None
+            if self.group_weight is not None:
+                assert other.group_weight is not None
+                assert self.group_total is not None
+                assert other.group_total is not None
+                group_weight = self.group_weight + other.group_weight
+                group_total = (
+                    self.group_total
+                    + np.outer(self.group_weight, self.mean - mean)
+                    + other.group_total
+                    + np.outer(other.group_weight, other.mean - mean)
+                )
+        return Moments(
+            count=self.count + other.count,
+            weight=weight,
+            weight2=self.weight2 + other.weight2,
+            mean=mean,
+            cross=cross_a + cross_b,
+            second=second_a + second_b,
+            low=np.minimum(self.low, other.low),
+            high=np.maximum(self.high, other.high),
+            group_weight=group_weight,
+            group_total=group_total,
+        )
+
+    def _about(self, centre: Floats) -> tuple[Floats, Floats]:
+        """``cross`` and ``second`` about another centre."""
+        shift = self.mean - centre
+        cross = self.cross + shift * self.weight2
+        if self.second.ndim == 1:
+            return cross, self.second + shift * (self.cross + cross)
+        both = np.outer(shift, self.cross)
+        return cross, self.second + both + both.T + np.outer(shift, shift) * self.weight2
+
+    def covariance(self, *, grouped: bool = True) -> Floats:
+        """Covariance of `mean` (its diagonal only, if that is all that was kept).
+
+        ``grouped=False`` leaves the groups aside, as if all rows were independent.
+        """
+        diagonal = self.second.ndim == 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not grouped or self.group_weight is None or self.group_total is None:
+                small_sample = self.count / (self.count - 1) if self.count > 1 else np.inf
+                second = np.where(self.second == 0.0, 0.0, small_sample * self.second)
+                return self._unknown_if_single(self.count, second / self.weight / self.weight)
+            used = self.group_weight > 0.0
+            total = self.group_total[used]
+            count = int(used.sum())
+            small_sample = count / (count - 1) if count > 1 else np.inf
+            second = np.einsum("gi,gi->i", total, total) if diagonal else total.T @ total
+            return self._unknown_if_single(count, small_sample * second / self.weight**2)
+
+    @staticmethod
+    def _unknown_if_single(count: int, covariance: Floats) -> Floats:
+        """One row, or one group, says nothing about the spread: infinite, not zero."""
+        return np.full_like(covariance, np.inf) if count == 1 else covariance
+
+    def variance_of(self, gradient: Floats) -> float:
+        r"""Variance of :math:`f(\hat m)` with gradient ``gradient``, by the delta method."""
+        covariance = self.covariance()
+        used = np.flatnonzero(gradient)
+        slope = gradient[used]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if covariance.ndim == 1:
+                assert len(used) == 1, "a combination of columns needs their co-moments"
+                variance = float(slope[0] ** 2 * covariance[used[0]])
+            else:
+                inner = covariance[np.ix_(used, used)]
+                variance = float((slope[:, None] * inner * slope).sum())
+        # Only an overflow of the squares gives NaN here: the spread is beyond 1e154.
+        return np.inf if np.isnan(variance) else max(variance, 0.0)
+
+    def sample_variance(self, row: int) -> float:
+        """Variance of one column between rows: n times that of its mean, were rows independent."""
+        second = self.second[row] if self.second.ndim == 1 else self.second[row, row]
+        return float(second) / self.weight2
+
+    def sum_of_squares(self) -> Floats:
+        """Σ ω²x² of every column (for effective sample sizes)."""
+        second = self.second if self.second.ndim == 1 else np.diag(self.second)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = second + 2.0 * self.mean * self.cross + self.mean**2 * self.weight2
+        return np.where(np.isnan(total), np.inf, total)
+
+
+def _or_nothing(row_weight: Floats | None) -> Floats:
+    return np.empty(0) if row_weight is None else row_weight
+
+
+def merged(parts: Iterable[Moments]) -> Moments:
+    """The union of all parts, added in the order given."""
+    return functools.reduce(Moments.__add__, parts)
+
+
+def _group_totals(
+    deviation: Floats, omega: Floats, group: Ints, groups: int
+) -> tuple[Floats, Floats]:
+    """Σω and Σω(x − mean) of every group; ``deviation`` is ω(x − mean)."""
+    weight = np.bincount(group, weights=omega, minlength=groups).astype(np.float64)
+    total = [np.bincount(group, weights=row, minlength=groups) for row in deviation]
+    return weight, np.stack(total, axis=1)

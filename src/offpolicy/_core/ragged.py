@@ -1,0 +1,37 @@
+"""Softmax, argmax and sums over the candidates of each decision (the ragged layout)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from offpolicy._core.types import Floats, Ints
+
+
+def row_sums(values: Floats, offsets: Ints) -> Floats:
+    """Sum of each decision's candidates. Every decision has at least one."""
+    return np.add.reduceat(values, offsets[:-1])
+
+
+def decision_of_candidate(offsets: Ints) -> Ints:
+    """For each candidate, the decision it belongs to."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def softmax(scores: Floats, offsets: Ints, temperature: float = 1.0) -> Floats:
+    """exp(s/T)/Σ exp(s/T) within each decision; T = 0 is the uniform choice among the best."""
+    lengths = np.diff(offsets)
+    top = np.repeat(np.maximum.reduceat(scores, offsets[:-1]), lengths)
+    if temperature == 0.0:
+        mass = (scores == top).astype(np.float64)
+    else:
+        with np.errstate(over="ignore"):
+            mass = np.exp((scores - top) / temperature)
+    return np.asarray(mass / np.repeat(row_sums(mass, offsets), lengths))
+
+
+def argmax(scores: Floats, offsets: Ints) -> Ints:
+    """Position, inside its decision, of each decision's first best candidate."""
+    lengths = np.diff(offsets)
+    best = scores == np.repeat(np.maximum.reduceat(scores, offsets[:-1]), lengths)
+    first = np.where(best, np.arange(len(scores)), len(scores))
+    return np.minimum.reduceat(first, offsets[:-1]) - offsets[:-1]

@@ -1,0 +1,169 @@
+"""What was learned, in two files: a JSON that says what it is, and NumPy's with its numbers.
+
+No pickle: nothing in either file can be run. The name of the second holds its hash, and the first
+is replaced last, so that whenever writing stops, the JSON there is has the numbers it speaks of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from offpolicy._core.files import write_whole
+from offpolicy._core.types import Floats
+from offpolicy.errors import OffpolicyError, PolicyError
+
+_OWN = re.compile(r"[0-9a-f]{16}\.npy")
+_DAMAGED = (
+    KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, MemoryError,
+)  # fmt: skip
+
+
+def checked_name(path: str | Path, what: str) -> Path:
+    """The path, if its name is that of a JSON file."""
+    path = Path(path)
+    if path.suffix.lower() != ".json":
+        raise PolicyError(f"{path}: the name of a {what}'s file must end in .json.")
+    return path
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def write_both(
+    path: Path,
+    body: Mapping[str, Any],
+    arrays: Mapping[str, Floats],
+    last: Mapping[str, Any],
+    what: str,
+) -> None:
+    """Write body, the facts of the numbers and what comes last; the numbers in a file beside.
+
+    What was there is replaced, numbers and all, or, if anything goes wrong, left as it was.
+    """
+    flat = np.concatenate([np.empty(0), *(array.reshape(-1) for array in arrays.values())])
+    if not np.isfinite(flat).all():
+        raise PolicyError(f"A weight of the {what} is not a finite number: it is not written.")
+    stream = io.BytesIO()
+    np.save(stream, flat.astype("<f8"), allow_pickle=False)
+    raw = stream.getvalue()
+    digest = hashlib.sha256(raw).hexdigest()
+    numbers = path.with_name(f"{path.stem}-{digest[:16]}.npy")
+    facts = {
+        "file": numbers.name,
+        "sha256": digest,
+        "shapes": {name: array.shape for name, array in arrays.items()},
+    }
+    try:
+        text = json.dumps({**body, "numbers": facts, **last}, indent=1, allow_nan=False)
+    except ValueError as problem:
+        raise PolicyError(f"{path}: this {what} cannot be written as JSON ({problem}).") from None
+    before = _numbers_of(path)
+    write_whole(numbers, raw)
+    write_whole(path, text + "\n")
+    if before is not None and before != numbers:
+        before.unlink(missing_ok=True)
+
+
+def _numbers_of(path: Path) -> Path | None:
+    """The numbers of what is there already, if it is one of ours."""
+    try:
+        name = json.loads(path.read_bytes())["numbers"]["file"]
+        own = name.startswith(f"{path.stem}-") and _OWN.fullmatch(name[len(path.stem) + 1 :])
+    except (OSError, *_DAMAGED):
+        return None
+    return path.with_name(name) if own else None
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def read_body(path: Path, schema: str, what: str) -> dict[str, Any]:
+    """What the JSON says, if it is of this schema."""
+    try:
+        body = json.loads(path.read_bytes())
+    except OSError as problem:
+        raise PolicyError(f"{path}: cannot be read ({problem.strerror}).") from None
+    except (ValueError, RecursionError, MemoryError):
+        raise PolicyError(f"{path}: this is not a {what}: it is not JSON.") from None
+    if not isinstance(body, dict) or "schema" not in body:
+        raise PolicyError(f"{path}: this is not a {what}: it is no JSON object with a schema.")
+    if body["schema"] != schema:
+        raise PolicyError(
+            f'{path}: the schema is {body["schema"]!r}; this version reads "{schema}".'
+        )
+    return body
+
+
+@contextmanager
+def damage_named(path: Path, what: str) -> Iterator[None]:
+    """Whatever a damaged file can raise, as a sentence."""
+    try:
+        yield
+    except OffpolicyError as problem:
+        if isinstance(problem, PolicyError):
+            raise
+        raise PolicyError(f"{path}: the {what} is damaged ({problem})") from None
+    except _DAMAGED as problem:
+        kind = type(problem).__name__
+        raise PolicyError(f"{path}: the {what} is damaged ({kind}: {problem}).") from None
+
+
+def read_numbers(path: Path, facts: dict[str, Any], what: str) -> dict[str, Floats]:
+    """The arrays, if the file beside is what was written."""
+    name = facts["file"]
+    if Path(name).name != name or "\\" in name or not name.endswith(".npy"):
+        raise PolicyError(f"{path}: {name!r} is not the name of a file beside it.")
+    beside = path.with_name(name)
+    try:
+        raw = beside.read_bytes()
+    except OSError as problem:
+        raise PolicyError(
+            f"{beside}: the numbers of {path.name} cannot be read ({problem.strerror}). A {what} "
+            f"is two files: move and copy both."
+        ) from None
+    if hashlib.sha256(raw).hexdigest() != facts["sha256"]:
+        raise PolicyError(
+            f"{beside}: these are not the numbers that {path.name} was written with (their SHA-256 "
+            f"differs). Copy both files again, or learn again."
+        )
+    flat = _list_of_floats(raw)
+    if flat is None:
+        raise PolicyError(f"{beside}: it must be a NumPy file with one list of 64-bit floats.")
+    if not np.isfinite(flat).all():
+        raise PolicyError(f"{beside}: a number is not finite.")
+    found: dict[str, Floats] = {}
+    at = 0
+    for key, given in facts["shapes"].items():
+        if not all(type(side) is int and side >= 0 for side in given):
+            raise ValueError(f"the shape of {key!r} is {given}")
+        size = math.prod(given)
+        found[key] = flat[at : at + size].reshape(given)
+        at += size
+    if at != len(flat):
+        raise ValueError(f"the shapes ask for {at} numbers, and there are {len(flat)}")
+    return found
+
+
+def _list_of_floats(raw: bytes) -> Floats | None:
+    """What NumPy wrote, without its reader, which would make room for whatever a header says."""
+    stream = io.BytesIO(raw)
+    try:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            return None
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    except Exception:  # a header is parsed as Python's, and can be wrong in as many ways
+        return None
+    start = stream.tell()
+    if dtype != np.dtype("<f8") or len(shape) != 1 or len(raw) - start != 8 * shape[0]:
+        return None
+    return np.frombuffer(raw, dtype="<f8", offset=start).astype(np.float64)

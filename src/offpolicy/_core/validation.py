@@ -1,0 +1,196 @@
+"""Checks at the door. Each raises one sentence: what is wrong, where, what was found, what to do.
+
+Rows are counted from 0. ``source`` names the file or frame, if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import LogError, OffpolicyError, ParameterError
+
+EMPTY = "The log is empty: there is not one decision to learn from."
+
+
+def empty(source: str) -> str:
+    """`EMPTY`, with the name of the file."""
+    return f"{source}: {EMPTY}" if source else EMPTY
+
+
+class Copy(str):
+    """The name of a file whose rows were copied from other files: these are to be named."""
+
+    origin: Callable[[int], tuple[str, str]]
+    """The file that a row is from, and its place there: "row 412" or "line 7"."""
+
+    @classmethod
+    def of(cls, name: str, origin: Callable[[int], tuple[str, str]]) -> Copy:
+        copy = cls(name)
+        copy.origin = origin
+        return copy
+
+
+class Stretch(str):
+    """The source of a log that is a stretch of one or several files: rows are counted in these."""
+
+    parts: tuple[tuple[int, int, str], ...]
+    """From which row of the log on, which row, of which file."""
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[int, int, str]]) -> Stretch:
+        stretch = cls(parts[0][2])
+        stretch.parts = tuple(parts)
+        return stretch
+
+    def locate(self, row: int) -> tuple[str, str]:
+        """The file of a row of the log, and its place there: "row 412"."""
+        begun, first, file = next(part for part in reversed(self.parts) if part[0] <= row)
+        row += first - begun
+        return file.origin(row) if isinstance(file, Copy) else (file, f"row {row}")
+
+
+def where(source: str, column: str, row: int) -> str:
+    """'clicks.parquet, reward, row 412'."""
+    at = f"row {row}"
+    if isinstance(source, Stretch):
+        source, at = source.locate(row)
+    return f"{source}, {column}, {at}" if source else f"{column}, {at}"
+
+
+def count_of(bad: int, total: int) -> str:
+    """'37 of 100,000 rows'."""
+    return f"{bad:,} of {total:,} rows"
+
+
+def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
+    """A contiguous float64 array; anything that is not a number is an error."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "f")
+    if np.ma.is_masked(values):
+        raise error(f"{column} has masked values. Fill them in or leave these rows out.")
+    try:
+        if isinstance(kind, str) and kind in "cmMSU":
+            raise TypeError
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise error(
+            f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}."
+        ) from None
+
+
+def as_vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogError) -> Floats:
+    array = as_floats(values, column, error)
+    if array.ndim != 1 or np.ndim(values) == 0:
+        raise error(f"{column} has shape {np.shape(values)}; it must have one dimension.")
+    return array
+
+
+def as_sample(values: ArrayLike, name: str) -> Floats:
+    """One finite number per row, at least one row: what an interval can be made of."""
+    array = as_vector(values, name, ParameterError)
+    if not len(array):
+        raise ParameterError(f"{name} is empty: without any row there is no interval.")
+    check_finite(array, name, error=ParameterError)
+    return array
+
+
+def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        what = "hold n + 1 integers" if column == "offsets" else "have one dimension"
+        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.")
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        as_float = as_floats(array, column)
+        check_finite(as_float, column, source)
+        odd = (as_float != np.floor(as_float)) | (np.abs(as_float) > 2.0**53)
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise LogError(f"{where(source, column, row)}: {array[row]} is not a whole number.").at(
+                np.flatnonzero(odd), column
+            )
+        array = as_float
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_offsets(
+    values: ArrayLike, source: str = "", unit: str = "decision", parts: str = "candidates"
+) -> Ints:
+    """Where each decision's candidates start, and the last end; or of any unit with its parts."""
+    offsets = as_integers(values, "offsets")
+    if len(offsets) < 2:
+        empty = EMPTY.replace("decision", unit)
+        raise LogError(empty if len(offsets) == 1 else "offsets must hold n + 1 integers.")
+    if offsets[0] != 0:
+        raise LogError(f"offsets must start at 0; they start at {offsets[0]}.")
+    lengths = np.diff(offsets)
+    if (lengths < 1).any():
+        row = int(np.argmax(lengths < 1))
+        chosen = ", the chosen one" if unit == "decision" else ""
+        raise LogError(
+            f"{where(source, 'offsets', row)}: the {unit} has {lengths[row]} {parts}; there must "
+            f"be at least one{chosen}."
+        ).at(np.flatnonzero(lengths < 1), parts)
+    return offsets
+
+
+def check_length(
+    values: Any,
+    length: int,
+    column: str,
+    unit: str = "decisions",
+    error: type[OffpolicyError] = LogError,
+) -> None:
+    if len(values) != length:
+        raise error(
+            f"{column} has {len(values):,} values, but the log has {length:,} {unit}: "
+            f"there must be one value for each."
+        )
+
+
+def check_finite(
+    values: Floats,
+    column: str,
+    source: str = "",
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+) -> None:
+    """No NaN, no infinity. With ``offsets``, ``values`` are per candidate."""
+    if np.isfinite(values).all():
+        return
+    bad = np.asarray((~np.isfinite(values)).reshape(len(values), -1).any(axis=1))
+    place, unit = place_of(int(np.argmax(bad)), column, source, offsets)
+    raise error(
+        f"{place}: {_first_value(values[int(np.argmax(bad))])} "
+        f"({int(bad.sum()):,} of {len(bad):,} {unit} are missing or not finite). "
+        f"Fill these values in or leave these rows out."
+    ).at(rows_of(bad, offsets), column)
+
+
+def place_of(index: int, column: str, source: str, offsets: Ints | None) -> tuple[str, str]:
+    """('q, row 412, candidate 3', 'values'), or, for a column per decision, (…, 'rows')."""
+    if offsets is None:
+        return where(source, column, index), "rows"
+    row = int(np.searchsorted(offsets, index, side="right")) - 1
+    return f"{where(source, column, row)}, candidate {index - offsets[row]}", "values"
+
+
+def rows_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> Ints:
+    """The rows in which anything is bad; with ``offsets``, ``bad`` is per candidate."""
+    found = np.flatnonzero(bad)
+    if offsets is None:
+        return found
+    return np.unique(np.searchsorted(offsets, found, side="right") - 1)
+
+
+def _first_value(row: Any) -> Any:
+    flat = np.atleast_1d(row).ravel()
+    return flat[~np.isfinite(flat)][0]
+
+
+def _glimpse(values: Any) -> str:
+    text = " ".join(repr(values).split())
+    return text if len(text) <= 80 else text[:77] + "..."

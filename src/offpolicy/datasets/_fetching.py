@@ -1,0 +1,119 @@
+"""Getting a file from its public source: all of it, or an error that says what to do."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import io
+import sys
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from pathlib import PurePosixPath
+
+from offpolicy import __version__
+from offpolicy.datasets import _lzw as lzw
+from offpolicy.errors import DatasetError
+
+TIMEOUT = 30.0
+"""Seconds without a byte after which a server is given up."""
+LARGEST = 256 * 2**20
+"""Bytes; no file that is fetched comes near."""
+
+
+class Progress:
+    """How much has come, on stderr: a line that replaces itself on a terminal, else one a file."""
+
+    def __init__(self, url: str) -> None:
+        self._name = url.rpartition("/")[2]
+        self._shown = 0.0
+        self._terminal = sys.stderr.isatty()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if self._terminal and now - self._shown >= 0.1:
+            self._shown = now
+            sys.stderr.write(f"\r\x1b[K{self._name}: {amount(done, total)}")
+            sys.stderr.flush()
+
+    def end(self, done: int) -> None:
+        erase = "\r\x1b[K" if self._terminal else ""
+        sys.stderr.write(f"{erase}{self._name}: {done:,} bytes fetched\n")
+        sys.stderr.flush()
+
+
+def amount(done: int, total: int | None) -> str:
+    """'120,000 of 240,000 bytes (50%)'."""
+    if not total:
+        return f"{done:,} bytes"
+    return f"{done:,} of {total:,} bytes ({done / total:.0%})"
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def get(url: str, instead: str) -> bytes:
+    """The body at an address; ``instead`` says what else the user can do."""
+    progress = Progress(url)
+    request = urllib.request.Request(url, headers={"User-Agent": f"offpolicy/{__version__}"})
+    body = io.BytesIO()
+    total: int | None = None
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            length = answer.headers.get("Content-Length", "")
+            total = int(length) if length.isdigit() else None
+            while piece := answer.read(2**16):
+                body.write(piece)
+                progress(body.tell(), total)
+                if body.tell() > LARGEST:
+                    raise DatasetError(f"{url} gives more than {LARGEST:,} bytes. {instead}")
+    except urllib.error.HTTPError as problem:
+        problem.close()
+        raise DatasetError(f"{url} answers {problem.code} ({problem.reason}). {instead}") from None
+    except (OSError, http.client.HTTPException) as problem:
+        if body.tell():
+            raise _broken_off(url, body.tell(), total, instead) from None
+        reason = getattr(problem, "reason", None) or problem
+        raise DatasetError(f"{url} cannot be reached ({reason}). {instead}") from None
+    if total is not None and body.tell() < total:
+        raise _broken_off(url, body.tell(), total, instead)
+    progress.end(body.tell())
+    return body.getvalue()
+
+
+def _broken_off(url: str, done: int, total: int | None, instead: str) -> DatasetError:
+    return DatasetError(f"{url} broke off after {amount(done, total)}. Try again later. {instead}")
+
+
+def members(archive: bytes, wanted: list[str], url: str, instead: str) -> dict[str, bytes]:
+    """Files of a zip archive by name, in whatever subfolder, unpacked if they end in .Z."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as zipped:
+            entries = {PurePosixPath(info.filename).name: info for info in zipped.infolist()}
+            found = {}
+            for name in wanted:
+                info = entries.get(name) or entries.get(f"{name}.Z")
+                if info is None:
+                    raise DatasetError(f"{url} holds no {name}. {instead}")
+                if info.file_size > LARGEST:
+                    raise DatasetError(f"{url}: {name} is larger than any real one. {instead}")
+                content = zipped.read(info)
+                found[name] = content if info.filename.endswith(name) else lzw.unpack(content, name)
+            return found
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as problem:
+        if isinstance(problem, DatasetError):
+            raise
+        raise DatasetError(
+            f"{url} is not a whole zip archive ({problem}). Try again later. {instead}"
+        ) from None
+
+
+def check_hash(content: bytes, expected: str | None, what: str, instead: str) -> None:
+    """The content must be what the catalogue pins, if it pins it."""
+    found = sha256(content)
+    if expected is not None and found != expected:
+        raise DatasetError(
+            f"{what} is not the official file: its SHA-256 is {found}, not {expected}. {instead}"
+        )

@@ -1,0 +1,117 @@
+"""The Open Bandit Dataset: the small sample of 10,000 rows, or your copy of the full release."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from offpolicy.datasets import _fetching as fetching
+from offpolicy.datasets import catalogue
+from offpolicy.datasets._folders import cache_folder, either, keep, roots
+from offpolicy.datasets.catalogue import OpenBandit
+from offpolicy.errors import DatasetError, ParameterError
+from offpolicy.logs import BanditLog
+from offpolicy.logs.formats import obd
+
+LARGE = 256 * 2**20
+"""Bytes; a larger file is not read into memory at once."""
+_FULL = "open_bandit_dataset"
+
+
+def open_bandit(
+    behaviour: str = "random",
+    campaign: str = "all",
+    *,
+    folder: str | Path | None = None,
+    download: bool = False,
+) -> BanditLog:
+    """A log with its candidates known: the file that `open_bandit_file` finds, in memory.
+
+    The files of the full release have up to several GB: those are for ``op.read_log``.
+    """
+    known = _known(behaviour, campaign)
+    path = open_bandit_file(behaviour, campaign, folder=folder, download=download)
+    size = path.stat().st_size
+    if size > LARGE:
+        raise DatasetError(
+            f"{path} has {size:,} bytes: read it piece by piece, with "
+            f"op.read_log(datasets.open_bandit_file(…))."
+        )
+    return obd.read(path, items=known.items)
+
+
+def open_bandit_file(
+    behaviour: str = "random",
+    campaign: str = "all",
+    *,
+    folder: str | Path | None = None,
+    download: bool = False,
+) -> Path:
+    """Where the log of a policy ("random", "bts") and a campaign ("all", "men", "women") is.
+
+    With ``folder``, or where ``OFFPOLICY_OBD`` names one: in the full release, in its official
+    layout. Else the small sample, from ``OFFPOLICY_DATA``, the cache, or, with ``download``, its
+    public source.
+    """
+    known = _known(behaviour, campaign)
+    full = folder or os.environ.get("OFFPOLICY_OBD")
+    if full:
+        return _in_full(Path(full).expanduser(), known)
+    found = find(known)
+    if found is None and download:
+        found = fetch(known)
+    if found is None:
+        looked = " or ".join(str(root) for root in roots())
+        raise DatasetError(
+            f'{known.name} is not in {looked}. Run "offpolicy datasets fetch {known.name}", or '
+            f"give the folder of the full release (folder=, or OFFPOLICY_OBD)."
+        )
+    return found
+
+
+def find(known: OpenBandit) -> Path | None:
+    """Where the small sample is, if it is here."""
+    for root in roots():
+        found = either(root / _place(known))
+        if found is not None:
+            return found
+    return None
+
+
+def fetch(known: OpenBandit) -> Path:
+    """Get one log of the small sample from its public source, unless it is at hand."""
+    found = find(known)
+    if found is not None:
+        return found
+    path = cache_folder() / _place(known)
+    instead = f"Or get it from {known.page} yourself and put it there as {path}."
+    content = fetching.get(known.url, instead)
+    fetching.check_hash(content, known.sha256, known.url, instead)
+    keep(path, content)
+    return path
+
+
+def _place(known: OpenBandit) -> Path:
+    return Path("logs") / "obd" / f"{known.behaviour}_{known.campaign}.csv"
+
+
+def _known(behaviour: str, campaign: str) -> OpenBandit:
+    found = catalogue.OPEN_BANDIT.get(f"open-bandit/{behaviour}/{campaign}")
+    if found is None:
+        raise ParameterError(
+            f'There is no log of behaviour "{behaviour}" and campaign "{campaign}"; behaviour is '
+            f"random or bts, campaign all, men or women."
+        )
+    return found
+
+
+def _in_full(folder: Path, known: OpenBandit) -> Path:
+    inner = Path(known.behaviour) / known.campaign / f"{known.campaign}.csv"
+    for base in (folder, folder / _FULL):
+        found = either(base / inner)
+        if found is not None:
+            return found
+    raise DatasetError(
+        f"{folder} does not hold {inner}, as the full Open Bandit Dataset does. Give the folder "
+        f"{_FULL} of the release."
+    )

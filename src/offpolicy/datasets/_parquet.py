@@ -1,0 +1,173 @@
+"""Simulated logs as Parquet: the columns that every verb finds by itself, and the truth.
+
+It is in the file's metadata, under ``offpolicy.truth``, where no estimator looks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from offpolicy._core.files import replacing
+from offpolicy._core.types import Floats, Ints
+from offpolicy.datasets._population import Draw, Population
+from offpolicy.errors import LogError, ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA = "offpolicy.truth/1"
+SUFFIXES = (".parquet", ".pq")
+_KEY = b"offpolicy.truth"
+_CANDIDATES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is known of a simulated log.
+
+    ``value`` and ``logger_value`` are what policy and logger earn on average, exactly;
+    ``shared`` is the probability that they have in common, and ``unsupported`` the policy's where
+    the logger never goes. ``settings`` says how to simulate the log again.
+    """
+
+    value: float
+    logger_value: float
+    shared: float
+    unsupported: float
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, population: Population, **settings: Any) -> Self:
+        return cls(
+            value=population.value,
+            logger_value=population.logger_value,
+            shared=population.shared,
+            unsupported=population.unsupported,
+            settings=settings,
+        )
+
+    def to_json(self) -> str:
+        """The schema ``offpolicy.truth/1``."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False)
+
+
+def read_truth(path: str | Path) -> Truth:
+    """The truth of a file that ``offpolicy simulate`` wrote."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(path).metadata or {}
+    except FileNotFoundError:
+        raise LogError(f"{path} does not exist.") from None
+    except (pa.ArrowException, OSError) as problem:
+        raise LogError(f"{path}: not readable as Parquet ({problem}).") from None
+    if _KEY not in metadata:
+        raise LogError(
+            f'{path}: nothing is known of its truth, as "offpolicy simulate" did not write it.'
+        )
+    known = json.loads(metadata[_KEY])
+    if known.pop("schema", None) != SCHEMA:
+        raise LogError(f"{path}: its truth is not of the kind {SCHEMA}; another version wrote it.")
+    return Truth(**known)
+
+
+def write_log(
+    path: Path,
+    population: Population,
+    truth: Truth,
+    *,
+    n: int,
+    seed: int,
+    with_expected: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> float:
+    """Draw ``n`` decisions into a Parquet file, a row group at a time: the mean reward in it.
+
+    The columns are action, reward, propensity, logging, policy, prediction (and ``expected`` if
+    asked for), candidates where they differ, and the context as x0, x1, …
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    check_name(path)
+    total = 0.0
+    done = 0
+    try:
+        with replacing(path) as part:
+            part.touch()
+            pieces = population.draws(n, seed, rows=_rows_at_once(population))
+            writer = None
+            try:
+                for piece in pieces:
+                    table = as_table(piece, with_expected=with_expected)
+                    if writer is None:
+                        schema = table.schema.with_metadata({_KEY: truth.to_json()})
+                        writer = pq.ParquetWriter(part, schema, write_page_checksum=True)
+                    writer.write_table(table, row_group_size=len(table))
+                    total += float(piece.log.reward.sum())
+                    done += len(table)
+                    if progress is not None:
+                        progress(done, n)
+            finally:
+                if writer is not None:
+                    writer.close()
+    except (pa.ArrowException, OSError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise ParameterError(f"{path} cannot be written: {reason}.") from None
+    return total / n
+
+
+def check_name(path: Path) -> None:
+    """Raise unless the verbs would know the file for what it is."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise ParameterError(
+            f"{path}: a simulated log is written as Parquet, so that its name must end in "
+            f"{' or '.join(SUFFIXES)}."
+        )
+    if not path.parent.is_dir():
+        raise ParameterError(f"{path} cannot be written: there is no folder {path.parent}.")
+
+
+def as_table(piece: Draw, *, with_expected: bool = False) -> pa.Table:
+    """The columns under the names by which they are looked for."""
+    import pyarrow as pa
+
+    log = piece.log
+    assert log.logging is not None
+    assert log.context is not None
+    columns: dict[str, Any] = {
+        "action": log.chosen,
+        "reward": log.reward,
+        "propensity": log.propensity,
+        "logging": _lists(log.logging, log.offsets),
+        "policy": _lists(piece.policy, log.offsets),
+        "prediction": _lists(piece.prediction, log.offsets),
+    }
+    if log.candidate is not None:
+        names = np.asarray(log.actions)[log.candidate]
+        columns["action"] = names[log.chosen_index]
+        columns["candidates"] = _lists(names, log.offsets)
+    if with_expected:
+        columns["expected"] = _lists(piece.expected, log.offsets)
+    for j in range(log.context.shape[1]):
+        columns[f"x{j}"] = log.context[:, j]
+    return pa.table(columns)
+
+
+def _lists(values: Floats | Ints, offsets: Ints) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
+
+
+def _rows_at_once(population: Population) -> int:
+    """Decisions in a row group: about a million candidates, and the same for every n."""
+    _, actions = population.policy.shape
+    return max(1, _CANDIDATES // int(actions))

@@ -1,0 +1,190 @@
+"""Learning to rank: `letor` reads any file, `ranking` finds those of a known set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from offpolicy.datasets import catalogue
+from offpolicy.datasets._folders import either, roots
+from offpolicy.datasets.catalogue import Ranking
+from offpolicy.errors import DatasetError, LogError, ParameterError
+from offpolicy.logs.formats import letor as text
+from offpolicy.logs.formats.letor import Queries
+
+SPLITS = ("train", "vali", "test")
+_PACKED = (".gz", ".bz2", ".zst")
+
+
+def letor(
+    source: str | Path | Sequence[str | Path],
+    *,
+    features: int | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Queries:
+    """Queries from LETOR text: a file, several, or all .txt (.txt.gz) in a folder, by name.
+
+    Several files are read as if they were one. `offpolicy.formats.letor` says what is read how.
+    """
+    if isinstance(source, (str, Path)) and Path(source).is_dir():
+        folder = Path(source)
+        names = sorted(p for p in folder.iterdir() if p.is_file() and _is_text(p))
+        if not names:
+            raise LogError(f"{folder}: there is no .txt in it.")
+        return text.read(names, features=features, dtype=dtype)
+    return text.read(source, features=features, dtype=dtype)
+
+
+def ranking(
+    name: str,
+    split: str | None = None,
+    *,
+    fold: int | None = None,
+    part: str | None = None,
+    folder: str | Path | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Queries:
+    """A set that you have, in its official layout: ``ranking("MQ2008", "train", fold=1)``.
+
+    ``part`` is one of the five that folds are made of, "S1" … "S5"; with neither, all queries
+    are read. Looked for in ``folder``, else in ``ltr/<name>`` of the folder that
+    ``OFFPOLICY_DATA`` names. These sets have terms to be accepted, and are never fetched.
+    """
+    known = catalogue.entry(name)
+    if not isinstance(known, Ranking):
+        raise DatasetError(f"{known.name} is not a set for ranking.")
+    files = ranking_files(known, split, fold, part, folder)
+    return text.read(files, features=known.features, dtype=dtype)
+
+
+def ranking_files(
+    known: Ranking,
+    split: str | None = None,
+    fold: int | None = None,
+    part: str | None = None,
+    folder: str | Path | None = None,
+) -> list[Path]:
+    """The files that hold what is asked for, in the first layout that is there."""
+    wanted = _ways(known, Asked(split, fold, part))
+    places = _places(known, folder)
+    for place in places:
+        for names in wanted:
+            found = [either(place / f"{stem}.txt") for stem in names]
+            if all(found):
+                return [path for path in found if path is not None]
+    expected = " or ".join(", ".join(f"{stem}.txt" for stem in names) for names in wanted)
+    looked = " or ".join(str(place) for place in places)
+    raise DatasetError(
+        f"{known.name}: there is no {expected} (or .gz) in {looked}. It is not fetched, because of "
+        f"its terms: get it from {known.page} and give its folder (folder=), or put it there."
+    )
+
+
+def find(known: Ranking) -> Path | None:
+    """The folder in which the whole set is."""
+    try:
+        return _common(ranking_files(known))
+    except DatasetError:
+        return None
+
+
+def _common(files: list[Path]) -> Path:
+    folder = files[0].parent
+    return folder if all(file.parent == folder for file in files) else folder.parent
+
+
+def _places(known: Ranking, folder: str | Path | None) -> list[Path]:
+    if folder is None:
+        bases = [root / "ltr" / known.name for root in roots()]
+    else:
+        bases = [Path(folder).expanduser(), Path(folder).expanduser() / known.name]
+    return [place for base in bases for place in (base, *(base / name for name in known.inside))]
+
+
+class Asked(NamedTuple):
+    """What of a set is wanted; all of it if nothing is said."""
+
+    split: str | None
+    fold: int | None
+    part: str | None
+
+
+def _ways(known: Ranking, asked: Asked) -> list[list[str]]:
+    """Lists of files without their ending, of which one is enough."""
+    split, fold, part = asked
+    if split == "valid":
+        asked = asked._replace(split="vali")
+    elif split is not None and split not in SPLITS:
+        raise ParameterError(f'split is "{split}"; it must be train, vali or test.')
+    if fold is not None and fold not in range(1, 6):
+        raise ParameterError(f"fold is {fold}; it must be 1 to 5.")
+    if part is not None and part not in ("S1", "S2", "S3", "S4", "S5"):
+        raise ParameterError(f'part is "{part}"; it must be S1 to S5.')
+    if part is not None and (split is not None or fold is not None):
+        raise ParameterError("Give a part, or a fold and a split, not both.")
+    ways = [way for layout in known.layouts for way in _LAYOUTS[layout](known, asked)]
+    if not ways:
+        raise ParameterError(f"{known.name} {_HAS[known.layouts[0]]}.")
+    return ways
+
+
+_HAS = {
+    "folds": "has five folds: give fold and split together, a part S1 to S5, or none of them",
+    "splits": "has the splits train, vali and test, no folds",
+    "tests": "has the test sets of five folds: give fold, or nothing",
+    "union": "is one file: give no split, fold or part",
+}
+
+
+def _folds(known: Ranking, asked: Asked) -> list[list[str]]:
+    """Fold k trains on Sₖ, Sₖ₊₁, Sₖ₊₂, validates on Sₖ₊₃ and tests on Sₖ₊₄."""
+    split, fold, part = asked
+    if part is not None:
+        return [[f"Fold{int(part[1]) % 5 + 1}/test"]]
+    if fold is not None and split is not None:
+        return [[f"Fold{fold}/{split}"]]
+    return [[f"Fold1/{one}" for one in SPLITS]] if fold is None and split is None else []
+
+
+def _parts(known: Ranking, asked: Asked) -> list[list[str]]:
+    split, fold, part = asked
+    if part is not None:
+        return [[part]]
+    if fold is not None and split is not None:
+        turns = {"train": (0, 1, 2), "vali": (3,), "test": (4,)}[split]
+        return [[f"S{(fold - 1 + turn) % 5 + 1}" for turn in turns]]
+    return [[f"S{k}" for k in range(1, 6)]] if fold is None and split is None else []
+
+
+def _splits(known: Ranking, asked: Asked) -> list[list[str]]:
+    """All of it is two files where none is for validation."""
+    if asked.fold is not None or asked.part is not None:
+        return []
+    train, vali, test = known.stems
+    if asked.split is None:
+        return [[train, vali, test], [train, test]]
+    return [[known.stems[SPLITS.index(asked.split)]]]
+
+
+def _tests(known: Ranking, asked: Asked) -> list[list[str]]:
+    if asked.part is not None or asked.split not in (None, "test"):
+        return []
+    return [[f"Fold{k}.test" for k in ((1, 2, 3, 4, 5) if asked.fold is None else (asked.fold,))]]
+
+
+def _union(known: Ranking, asked: Asked) -> list[list[str]]:
+    return [["mq2007_union"]] if asked == Asked(None, None, None) else []
+
+
+_LAYOUTS = {
+    "folds": _folds, "parts": _parts, "splits": _splits, "tests": _tests, "union": _union,
+}  # fmt: skip
+
+
+def _is_text(path: Path) -> bool:
+    inner = path.with_suffix("") if path.suffix in _PACKED else path
+    return inner.suffix == ".txt" and not path.name.startswith(".")

@@ -1,0 +1,53 @@
+"""The family: each member with its weights, limits and theory."""
+
+from __future__ import annotations
+
+from offpolicy.estimators._named import (
+    CAB,
+    CABDR,
+    CIPS,
+    DM,
+    DR,
+    ICE,
+    IPS,
+    NAMED,
+    SB,
+    SGDR,
+    SGIPS,
+    SNDR,
+    SNIPS,
+    SWITCH,
+    SWITCHDR,
+    DRos,
+    Estimator,
+    Share,
+    WeightFunction,
+    as_estimator,
+    parse,
+)
+
+__all__ = [
+    "CAB",
+    "CABDR",
+    "CIPS",
+    "DM",
+    "DR",
+    "ICE",
+    "IPS",
+    "NAMED",
+    "SB",
+    "SGDR",
+    "SGIPS",
+    "SNDR",
+    "SNIPS",
+    "SWITCH",
+    "SWITCHDR",
+    "DRos",
+    "Estimator",
+    "Share",
+    "WeightFunction",
+    "as_estimator",
+    "parse",
+    "theory",
+    "weights",
+]

@@ -1,0 +1,10 @@
+"""The verbs: evaluate, compare, sweep, check."""
+
+from __future__ import annotations
+
+from offpolicy.evaluation._check import check
+from offpolicy.evaluation._compare import compare
+from offpolicy.evaluation._evaluate import choose_estimators, evaluate
+from offpolicy.evaluation._sweep import Curve, sweep
+
+__all__ = ["Curve", "check", "choose_estimators", "compare", "evaluate", "sweep"]

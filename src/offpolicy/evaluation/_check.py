@@ -1,0 +1,130 @@
+"""`check`: is this log fit to answer, and about this policy?
+
+What can be counted is counted. What is left to chance (do the logged probabilities fit what was
+chosen? did anything drift?) is judged by two inequalities that hold whatever the distribution
+(`offpolicy.evidence.findings._chance`), so that an honest log stays silent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from offpolicy.errors import ParameterError
+from offpolicy.evidence import sample_size, whole_block, without_bad_rows
+from offpolicy.evidence.findings import (
+    Rows,
+    about_clusters,
+    about_drift,
+    about_dropped,
+    about_duplicates,
+    about_frequencies,
+    about_policy,
+    about_prediction,
+    about_propensities,
+    about_rewards,
+    about_sample,
+    about_size,
+    the_logger,
+)
+from offpolicy.logs import BanditLog, LogScan, stretches
+from offpolicy.policies import resolve, resolve_prediction
+from offpolicy.results import ADVICE, ORDER, Finding, Report
+
+__all__ = ["ADVICE", "Finding", "Report", "check"]
+
+
+def check(
+    log: BanditLog | LogScan,
+    policy: Any = None,
+    *,
+    prediction: Any = None,
+    reward_range: tuple[float, float] | None = None,
+) -> Report:
+    """Is this log fit to answer, and about this policy?
+
+    Parameters
+    ----------
+    log : BanditLog, or files as read by `read_log`, of which a sample is looked at
+    policy : optional
+        As in `evaluate`: a policy, an array, a column name, or a mapping of names to these.
+        Without one, only the log itself is looked at.
+    prediction : optional
+        The reward model δ̂, as in `evaluate`.
+    reward_range : (low, high), optional
+        The least and the greatest reward there can be.
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays(
+    ...     action=[0, 1] * 500, reward=[1, 0, 0, 1] * 250, logging=[[0.5, 0.5, 0.0]] * 1000
+    ... )
+    >>> report = check(log, [[0.2, 0.2, 0.6]] * 1000)
+    >>> report.worst
+    'problem'
+    >>> print(report["support"].message)
+    policy puts 60% of its probability where the logger has none: on action 2 (60%).
+    """
+    limits = _checked_range(reward_range)
+    policies = _named(policy)
+    log = without_bad_rows(log, policies, prediction)
+    known = about_dropped(log.dropped)
+    if isinstance(log, LogScan):
+        size = sample_size(log.width)
+        known += about_sample(len(log), size)
+        columns = [one for one in (*policies.values(), prediction) if isinstance(one, str)]
+        log = log.read(stretches(len(log), size), columns)
+    targets = [resolve(log, one, name) for name, one in policies.items()]
+    for target in targets:
+        target.check(log)
+    delta_hat = resolve_prediction(log, prediction)
+    whole_block(log, the_logger(log), delta_hat).check_whole()
+    rows = Rows.of(log)
+    found = [
+        *known,
+        *about_clusters(rows),
+        *about_rewards(log.reward, limits),
+        *about_propensities(log),
+        *about_frequencies(log, rows),
+        *about_duplicates(log),
+        *about_drift(log, rows),
+    ]
+    if delta_hat is not None:
+        found += about_prediction(log, rows, delta_hat, limits)
+    if targets and log.propensity is not None:
+        for target in targets:
+            found += about_policy(log, rows, target)
+    else:
+        found += about_size(log, rows, np.ones(len(log)), None)
+    return Report(tuple(sorted(found, key=lambda one: ORDER.index(one.severity))))
+
+
+def _named(policy: Any) -> dict[str, Any]:
+    if policy is None:
+        return {}
+    if not isinstance(policy, Mapping):
+        return {policy if isinstance(policy, str) else "policy": policy}
+    if not policy:
+        raise ParameterError("There is no policy to check.")
+    names = {str(name): one for name, one in policy.items()}
+    if len(names) < len(policy):
+        raise ParameterError("Two policies have the same name; every name must be different.")
+    return names
+
+
+def _checked_range(given: Any) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    try:
+        low, high = (float(limit) for limit in given)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
+        raise ParameterError(
+            f"reward_range is {given!r}; it must be two numbers, the least and the greatest reward "
+            f"there can be."
+        )
+    return low, high

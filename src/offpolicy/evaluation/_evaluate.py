@@ -1,0 +1,317 @@
+"""`evaluate`: what would these policies have earned?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from offpolicy import intervals
+from offpolicy._core.moments import Moments
+from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
+from offpolicy.estimators import NAMED, Estimator, as_estimator
+from offpolicy.evaluation._interval_kinds import check_kind, interval_of
+from offpolicy.evidence import (
+    Centre,
+    InMemory,
+    Plan,
+    Rows,
+    Scanned,
+    Source,
+    check_rule,
+    chosen_place,
+    degrees_of,
+    effective_size,
+    make_headline,
+    make_plan,
+    make_summary,
+    notice,
+    own_mean,
+    range_of_rewards,
+    refuse_no_overlap,
+    sample_of,
+    scan,
+    source_of,
+    stderr_of,
+    train_model,
+    trusted,
+    what_is_known,
+    without_repeats,
+)
+from offpolicy.logs import BanditLog, LogScan
+from offpolicy.policies import Target
+from offpolicy.results import Estimate, Finding, Headline, Logged, Result, Summary, Tuned
+
+DEFAULT_ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB", "CAB-DR")
+"""What is computed unless asked otherwise, as far as the columns allow."""
+
+
+def evaluate(
+    log: BanditLog | LogScan,
+    policy: Any,
+    *,
+    prediction: Any = None,
+    estimators: Sequence[str | Estimator] | None = None,
+    level: float = 0.95,
+    interval: str = "default",
+    reward_range: tuple[float, float] | None = None,
+    tuning: str = "theory",
+    resume: str | Path | None = None,
+) -> Result:
+    """Estimate the mean reward that one or several policies would have earned.
+
+    Parameters
+    ----------
+    log : BanditLog, or files as read by `read_log`
+    policy
+        A policy (`offpolicy.policies`), an array of probabilities ((n, K), flat, or (n,) for the
+        chosen action only), a column name, a fitted classifier, or a mapping of names to these.
+    prediction : optional
+        The reward model δ̂: an array of predictions for every candidate ((n, K) or flat), a
+        column name, or an object with ``predict(log)``. Left out, and if the log has contexts, a
+        plain model is trained on a sample of the log, cross-fitted; False
+        does without.
+    estimators : names or objects, optional
+        ``"CAB(M=10)"``, ``CAB(M=10)``, ``ICE(…)``, …; default `DEFAULT_ESTIMATORS`, as far as the
+        columns at hand allow.
+    level : float
+        Coverage of the intervals.
+    interval : str
+        "default" covers the policy's value. The others are of the estimator's
+        own mean: "normal", "t", "bootstrap", "bca", "empirical-likelihood",
+        and, valid at every n, "hoeffding", "empirical-bernstein", "betting", "sequence".
+        The headline's is always the default.
+    reward_range : (low, high), optional
+        Between which rewards lie; by default 0 and 1 if they are binary, else as observed.
+    tuning : {"theory", "slope", "slope++", "switch"}
+        How a parameter that was left out (``"CAB"``) is chosen; see `offpolicy.evidence._tuning`.
+    resume : folder, optional
+        Keep the sums there, a million decisions at a time. Killed and called again with the same
+        arguments, it goes on from there, to the same bytes. A folder belongs to one log; if that
+        has changed it is refused.
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays(
+    ...     action=[0, 1, 0, 1], reward=[1, 0, 1, 1], logging=[[0.5, 0.5]] * 4
+    ... )
+    >>> result = evaluate(log, [[0.9, 0.1]] * 4, estimators=["IPS"])
+    >>> round(result["IPS"].value, 6)
+    0.95
+    """
+    intervals.normal_quantile(level)
+    check_rule(tuning)
+    source = source_of(log, named_policies(policy), prediction, resume)
+    train_model(source)
+    rewards = range_of_rewards(source, reward_range)
+    plans = []
+    for block in sample_of(source):
+        check_kind(interval, block.log, in_memory=isinstance(source, InMemory))
+        members = choose_estimators(estimators, block.columns)
+        plans.append(
+            make_plan(block, source.n, rewards, members, rule=tuning, first_row=source.first_row)
+        )
+    del block
+    scans = scan(source, plans)
+    logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
+    answers = [
+        _answer(source, j, plan, scanned, level, interval, logged)
+        for j, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
+    ]
+    return Result(
+        tuple(row for answer in answers for row in answer.estimates),
+        logged,
+        tuple(answer.headline for answer in answers if answer.headline is not None),
+        tuple(choice for answer in answers for choice in answer.tuned),
+        source.dropped,
+        source.trained,
+        without_repeats([one for answer in answers for one in answer.findings]),
+        tuple(answer.summary for answer in answers),
+    )
+
+
+def named_policies(policy: Any) -> dict[str, Any]:
+    """The policies asked about, by name."""
+    if isinstance(policy, str):
+        return {policy: policy}
+    policies = dict(policy) if isinstance(policy, Mapping) else {"policy": policy}
+    if not policies:
+        raise ParameterError("There is no policy to evaluate.")
+    if len({str(name) for name in policies}) < len(policies):
+        raise ParameterError("Two policies have the same name; every name must be different.")
+    return {str(name): one for name, one in policies.items()}
+
+
+def choose_estimators(
+    wanted: Sequence[str | Estimator] | None, have: frozenset[str]
+) -> tuple[Estimator, ...]:
+    """The estimators asked for, all of them computable; or the default ones that are."""
+    if wanted is None:
+        members = [as_estimator(name) for name in DEFAULT_ESTIMATORS]
+        usable = tuple(member for member in members if member.needs <= have)
+        if not usable:
+            _refuse_missing_columns(as_estimator("IPS"), have)
+        return usable
+    if isinstance(wanted, (str, Estimator)):
+        wanted = [wanted]
+    members = [as_estimator(item) for item in wanted]
+    if not members:
+        raise EstimatorError("There is no estimator to compute.")
+    names = [str(member) for member in members]
+    for member, name in zip(members, names, strict=True):
+        if not member.needs <= have:
+            _refuse_missing_columns(member, have)
+        if names.count(name) > 1:
+            raise EstimatorError(
+                f'"{name}" is asked for twice. (An ICE takes a label= of its own.)'
+            )
+    return tuple(members)
+
+
+_WHAT = {
+    "propensity": "the propensity of the chosen action",
+    "logging": "logging, the logger's probability of every candidate",
+    "policy": "the policy's probability of every candidate",
+    "prediction": "prediction, the reward model's estimate for every candidate",
+}
+
+
+def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
+    missing = " and ".join(text for name, text in _WHAT.items() if name in member.needs - have)
+    works = [name for name, kind in NAMED.items() if kind.needs <= have]
+    rest = f"These still work: {', '.join(works)}." if works else "No estimator works without."
+    raise MissingColumnError(f"{member.name} needs {missing}. {rest}")
+
+
+def _value(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:
+    """(value, standard error) from the moments."""
+    ratio = scanned.ratios[j]
+    if ratio is None:
+        value = float(scanned.plain.mean[j])
+        variance = scanned.plain.variance_of(np.eye(1, len(scanned.plain.mean), j)[0])
+    else:
+        weight, weighted, influence = map(float, ratio.mean)
+        rest = 1.0 / weight - 1.0 / centre.weight
+        value = centre.ratio + influence + weighted * rest
+        # The influence function of the ratio, as the gradient with respect to the three means.
+        variance = ratio.variance_of(np.array([-weighted / weight / weight, rest, 1.0]))
+    if not math.isfinite(value):
+        largest = scanned.plain.high[len(scanned.ratios) + j]
+        raise EstimatorError(
+            f"{member} overflows: the largest weight is {largest:.3g}. Use an estimator that "
+            f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions."
+        )
+    return value, math.sqrt(variance)
+
+
+class Answer(NamedTuple):
+    """All about one policy."""
+
+    estimates: list[Estimate]
+    headline: Headline | None
+    tuned: list[Tuned]
+    summary: Summary
+    findings: list[Finding]
+
+
+def _answer(
+    source: Source,
+    k: int,
+    plan: Plan,
+    scanned: Scanned,
+    level: float,
+    kind: str,
+    logged: Logged,
+) -> Answer:
+    """About the k-th policy."""
+    name, rows, plain = source.names[k], Rows(plan.members), scanned.plain
+    if any("propensity" in member.needs for member in plan.members):
+        refuse_no_overlap(float(plain.high[rows.weight]), name)
+    by_draws = policy_stderr(source, k, plan)
+    squares = plain.sum_of_squares()
+    exact, weighed = {"logging", "policy"} <= plan.columns, "propensity" in plan.columns
+    known = what_is_known(scanned, rows, plan)
+    estimates = []
+    for j, member in enumerate(plan.members):
+        value, stderr = _value(member, j, scanned, plan.centres[j])
+        observed = rows.observed(j)
+        mass = float(plain.mean[rows.imputed(j)])
+        trust = (
+            trusted(member, value, by_draws[-1], scanned, rows, j, plan, known, level)
+            if weighed
+            else own_mean(value, math.hypot(stderr, by_draws[j]), level)
+        )
+        if kind != "default":
+            span, covers = interval_of(
+                kind, member, source, k, plan,
+                value=value, stderr=math.hypot(stderr, by_draws[j]), level=level,
+                degrees=degrees_of(plain),
+            )  # fmt: skip
+            trust = trust._replace(interval=span, covers=covers)
+        estimates.append(
+            Estimate(
+                policy=name,
+                estimator=str(member),
+                value=value,
+                stderr=stderr,
+                interval=trust.interval,
+                level=level,
+                covers=trust.covers,
+                imputed_mass=mass if exact else min(max(mass, 0.0), 1.0),
+                bias=trust.bias,
+                bias_stderr=trust.bias_stderr,
+                bias_bound=trust.bias_bound,
+                ess=effective_size(plain.mean[observed] * plain.weight, float(squares[observed])),
+                largest_weight=float(plain.high[observed]),
+                policy_stderr=by_draws[j],
+                reason=None if (choice := plan.tuned[j]) is None else choice.reason,
+            )
+        )
+    headline = None
+    if weighed:
+        headline = make_headline(name, scanned, rows, plan, known, by_draws[-1], level, logged)
+    summary = make_summary(
+        name, scanned, rows, plan, known if weighed else None, level,
+        trained=source.trained is not None,
+    )  # fmt: skip
+    return Answer(
+        estimates,
+        headline,
+        [c for c in plan.tuned if c is not None],
+        summary,
+        notice(summary, scanned, rows, clustered=plain.group_weight is not None),
+    )
+
+
+def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
+    """Jackknife over the replicates of a policy that is known through draws only: for every
+    estimator and, last, for the headline."""
+    nothing = [0.0] * (len(plan.members) + 1)
+    if not isinstance(source, InMemory):
+        return nothing
+    log, target = source.log, source.targets[k]
+    if target.leave_one_out is None:
+        return nothing
+    values = []
+    for replicate in target.leave_one_out:
+        flat = replicate()
+        if not flat[log.chosen_index].any():
+            return [math.inf] * (len(plan.members) + 1)
+        one = InMemory(log, [Target(target.name, flat)], source.delta_hat)
+        (scanned,) = scan(one, [plan])
+        own = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
+        place = chosen_place(scanned, Rows(plan.members))
+        values.append([*own, float(scanned.grid.mean[place])])
+    replicates = len(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.var(np.array(values), axis=0) * (replicates - 1)
+    return [math.sqrt(v) if math.isfinite(v) else math.inf for v in spread]
+
+
+def logged_of(moments: Moments, row: int, n: int, level: float) -> Logged:
+    """How the policy that wrote the log did: ``row`` of the moments holds the reward."""
+    value, stderr = float(moments.mean[row]), stderr_of(moments, row)
+    return Logged(n, value, stderr, intervals.normal(value, stderr, level))

@@ -1,0 +1,200 @@
+"""Intervals of other kinds than the default: they look at the rows, or at bounds on them.
+
+All but ``betting`` and ``sequence`` of IPS cover the estimator's own mean, which for a clipped or
+blended estimator is not the policy's value: its `bias_bound` says how far off that can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offpolicy import intervals
+from offpolicy._core.parallel import each_block
+from offpolicy._core.types import Floats
+from offpolicy.errors import ParameterError, did_you_mean
+from offpolicy.estimators import IPS, Estimator
+from offpolicy.evidence import (
+    InMemory,
+    Plan,
+    RewardRange,
+    Source,
+    blocks,
+    contributions,
+    whole_block,
+)
+from offpolicy.intervals import Interval
+from offpolicy.logs import BanditLog
+from offpolicy.policies import Target
+
+if TYPE_CHECKING:
+    from offpolicy.intervals.betting import Limits
+
+KINDS = (
+    "default", "normal", "t", "bootstrap", "bca", "empirical-likelihood",
+    "hoeffding", "empirical-bernstein", "betting", "sequence",
+)  # fmt: skip
+"""What ``interval=`` of `evaluate` can be."""
+
+_OWN_MEAN = "the estimator's own mean"
+_ROW_BY_ROW = ("bootstrap", "bca", "empirical-likelihood", "hoeffding", "empirical-bernstein",
+               "betting", "sequence")  # fmt: skip
+
+
+def check_kind(kind: str, log: BanditLog, *, in_memory: bool = True) -> None:
+    """Raise unless intervals of this kind can be made for this log."""
+    if kind not in KINDS:
+        raise ParameterError(
+            f'interval is "{kind}".{did_you_mean(kind, KINDS)} It can be {", ".join(KINDS)}.'
+        )
+    if not in_memory and kind not in ("default", "normal", "t"):
+        raise ParameterError(
+            f'interval="{kind}" needs all rows at once, and this log is read piece by piece. Use '
+            f'"default", "normal" or "t", or a log in memory (BanditLog.from_frame).'
+        )
+    if kind in _ROW_BY_ROW and (log.cluster is not None or log.row_weight is not None):
+        what = "clusters" if log.cluster is not None else "row weights"
+        raise ParameterError(
+            f'interval="{kind}" takes rows to be independent and of equal weight, and this log has '
+            f'{what}. Use "default", "normal" or "t", which allow for them.'
+        )
+
+
+def interval_of(
+    kind: str,
+    member: Estimator,
+    source: Source,
+    k: int,
+    plan: Plan,
+    *,
+    value: float,
+    stderr: float,
+    level: float,
+    degrees: float,
+) -> tuple[Interval, str]:
+    """The interval of an estimator, and what it covers in words."""
+    if kind == "normal":
+        return intervals.normal(value, stderr, level), f"{_OWN_MEAN}: sampling error, for large n"
+    if kind == "t":
+        text = f"{_OWN_MEAN}: sampling error, for large n"
+        return intervals.student_t(value, stderr, level, degrees), text
+    assert isinstance(source, InMemory), "check_kind"
+    log, target, delta_hat = source.log, source.targets[k], source.delta_hat
+    x = _rows(member, log, target, delta_hat, plan)
+    if kind in ("bootstrap", "bca", "empirical-likelihood"):
+        from offpolicy.intervals import bootstrap
+
+        text = f"{_OWN_MEAN}: sampling error, for large n"
+        if kind == "empirical-likelihood":
+            return bootstrap.empirical_likelihood(x, level), text
+        how = "bca" if kind == "bca" else "percentile"
+        return bootstrap.bootstrap(x, level, kind=how), text  # type: ignore[arg-type]
+    return _guaranteed(kind, member, x, log, target, delta_hat, plan.reward_range, level)
+
+
+def _rows(
+    member: Estimator, log: BanditLog, target: Target, delta_hat: Floats | None, plan: Plan
+) -> Floats:
+    """Every decision's contribution; of a ratio, its influence, which has the same mean."""
+    parts = [
+        part[0]
+        for part in each_block(
+            lambda block: contributions(block, [member]), blocks(log, target, delta_hat)
+        )
+    ]
+    if not member.self_normalised:
+        return np.concatenate([part.value for part in parts])
+    centre = plan.centres[plan.members.index(member)]
+    whole = whole_block(log, target, delta_hat)
+    own = log.reward - centre.ratio
+    if member.imputes is not None:
+        own = own - whole.delta_hat_chosen
+    modelled = np.concatenate([part.modelled for part in parts])
+    return np.asarray(modelled + centre.ratio + whole.c * own / centre.weight)
+
+
+def _guaranteed(
+    kind: str,
+    member: Estimator,
+    x: Floats,
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    rewards: RewardRange,
+    level: float,
+) -> tuple[Interval, str]:
+    """Intervals that hold at every n, if the range of rewards is right."""
+    from offpolicy.intervals import betting
+
+    sure = "" if rewards.known != "observed" else ", if no reward can be outside what was observed"
+    ends = (rewards.low, rewards.high)
+    if isinstance(member, IPS) and kind in ("betting", "sequence"):
+        c = whole_block(log, target, None).c
+        if kind == "betting":
+            return betting.betting(c, log.reward, level, reward_range=ends), (
+                f"the policy's value, at every n{sure}"
+            )
+        limits = betting.weighted_sequence(
+            c, log.reward, level, reward_range=ends, times=[len(log)]
+        )
+        return _last(limits), (
+            f"the policy's value, at every n at once: look as often as you like{sure}"
+        )
+    low, high = contribution_range(member, rewards, delta_hat)
+    if not math.isfinite(low) or not math.isfinite(high):
+        raise ParameterError(
+            f'interval="{kind}" needs contributions within bounds, and those of {member} have '
+            f"none. Use IPS (for betting and sequence), or an estimator that bounds the weights, "
+            f"CAB-DR(M=10) for example."
+        )
+    n, mean = len(x), float(x.mean())
+    makers: dict[str, Callable[[], Interval]] = {
+        "hoeffding": lambda: intervals.hoeffding(mean, n, low, high, level),
+        "empirical-bernstein": lambda: intervals.empirical_bernstein(
+            mean, n, float(x.var(ddof=1)) if n > 1 else 0.0, low, high, level
+        ),
+        "betting": lambda: betting.betting_bounded(x, low, high, level),
+        "sequence": lambda: _last(betting.confidence_sequence(x, low, high, level, times=[n])),
+    }
+    when = "at every n at once: look as often as you like" if kind == "sequence" else "at every n"
+    return makers[kind](), f"{_OWN_MEAN}, {when}{sure}"
+
+
+def _last(limits: Limits) -> Interval:
+    return Interval(float(limits.low[-1]), float(limits.high[-1]))
+
+
+def largest_weight(member: Estimator) -> float:
+    """What no weight on a reward can exceed."""
+    parameter = member.parameter
+    if member.name == "DM":
+        return 0.0
+    if parameter is None:
+        return math.inf
+    if member.parameter_name == "M":
+        return parameter
+    if member.name == "DRos":
+        return 0.5 * math.sqrt(parameter)
+    if member.name in ("SGIPS", "SGDR"):
+        return 1.0 / parameter if parameter > 0.0 else math.inf
+    return 0.0 if parameter == 0.0 else math.inf
+
+
+def contribution_range(
+    member: Estimator, rewards: RewardRange, delta_hat: Floats | None
+) -> tuple[float, float]:
+    """Between which a decision's contribution lies, whatever the log."""
+    most = largest_weight(member)
+    if math.isinf(most):
+        return -math.inf, math.inf
+    low = high = 0.0
+    if member.imputes is not None and delta_hat is not None:
+        low, high = float(delta_hat.min()), float(delta_hat.max())
+        if member.for_ranking and member.name != "DM":
+            low, high = min(low, 0.0), max(high, 0.0)
+    if member.for_ranking or delta_hat is None:
+        return low + most * min(rewards.low, 0.0), high + most * max(rewards.high, 0.0)
+    return low + most * min(rewards.low - high, 0.0), high + most * max(rewards.high - low, 0.0)

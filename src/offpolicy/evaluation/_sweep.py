@@ -1,0 +1,527 @@
+"""`sweep`: an estimator's value and standard error as a function of its parameter.
+
+Three ways to the same numbers. The *path* holds every M at once, exactly: a contribution is
+piecewise linear in M (or, for SWITCH, piecewise constant), so one walk over the sorted weights
+gives the mean and the variance between every two of them. The *grid* holds chosen values of M
+as mergeable moments, in one pass over blocks of rows. For SB the curve in τ is a closed form.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy import intervals
+from offpolicy._core.moments import Moments, merged
+from offpolicy._core.parallel import each_block
+from offpolicy._core.types import Floats, Ints
+from offpolicy._core.validation import as_floats
+from offpolicy.errors import EstimatorError, LogError, ParameterError
+from offpolicy.estimators import Estimator, as_estimator
+from offpolicy.evaluation._evaluate import choose_estimators
+from offpolicy.evidence import (
+    GRID,
+    Block,
+    InMemory,
+    Source,
+    blocks,
+    contributions,
+    make_plan,
+    range_of_rewards,
+    refuse_no_overlap,
+    sample_of,
+    source_of,
+    train_model,
+    whole_block,
+)
+from offpolicy.intervals import Interval
+from offpolicy.logs import BanditLog, Dropped, LogScan
+from offpolicy.logs.labels import GROUPS
+from offpolicy.policies import Target
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+_BLENDS = ("CAB", "SWITCH")
+_HARD = ("SWITCH", "SWITCH-DR")
+_SWEPT = ("CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR")
+_NOTHING: Floats = np.empty(0)
+_STRETCH = 2048
+"""Decisions whose contributions on a grid are held at once: they should fit in the cache."""
+
+
+def sweep(
+    log: BanditLog | LogScan,
+    policy: Any,
+    *,
+    prediction: Any = None,
+    estimator: str | Estimator = "CAB",
+    grid: ArrayLike | None = None,
+    level: float = 0.95,
+    resume: str | Path | None = None,
+) -> Curve:
+    """The curve of an estimator over its parameter: M, or τ for SB.
+
+    Parameters
+    ----------
+    log, policy, prediction, level
+        As in `evaluate`, with a single policy.
+    estimator : str or Estimator
+        CAB, CAB-DR, CIPS, SWITCH, SWITCH-DR (over M) or SB (over τ); a parameter that it carries
+        is ignored.
+    grid : increasing values of M, optional
+        Only these, in one pass over the log. Without it, every M at once: O(N log N) time and
+        O(N) memory for N candidates. Of files that are read piece by piece, 64 values of M from
+        0 to infinity.
+    resume : folder, optional
+        As for `evaluate`; only a grid can be resumed.
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays(
+    ...     action=[0, 1, 0, 1], reward=[1, 0, 1, 1], logging=[[0.5, 0.5]] * 4
+    ... )
+    >>> curve = sweep(log, [[0.9, 0.1]] * 4, estimator="CIPS")
+    >>> curve.breakpoints.tolist()
+    [0.0, 0.2, 1.8]
+    >>> round(float(curve.at(1.0)), 6)
+    0.55
+    """
+    name = as_estimator(estimator).name
+    intervals.normal_quantile(level)
+    named = {policy if isinstance(policy, str) else "policy": policy}
+    source = source_of(log, named, prediction, resume)
+    train_model(source)
+    chosen = functools.cache(functools.partial(_chosen, source, name))
+    return replace(_curve(source, name, grid, level), dropped=source.dropped, chosen=chosen)
+
+
+def _chosen(source: Source, name: str) -> float:
+    """The parameter that `evaluate` would choose."""
+    (sample,) = sample_of(source)
+    plan = make_plan(sample, source.n, range_of_rewards(source), [as_estimator(name)])
+    (choice,) = plan.tuned
+    assert choice is not None
+    return choice.chosen
+
+
+def _curve(source: Source, name: str, grid: ArrayLike | None, level: float) -> Curve:
+    if not isinstance(source, InMemory):
+        return _sweep_streamed(source, name, GRID if grid is None else _checked_grid(grid), level)
+    log, target, delta_hat = source.log, source.targets[0], source.delta_hat
+    have = whole_block(log, target, delta_hat).columns
+    if name == "SB":
+        choose_estimators(["SB(tau=0)"], have)
+        if grid is not None:
+            raise ParameterError("SB needs no grid: its curve over tau is a closed form.")
+        return _sweep_tau(log, target, delta_hat, level)
+    if name not in _SWEPT:
+        raise EstimatorError(
+            f"{name} has no curve; these have: {', '.join(_SWEPT)} (over M) and SB (over tau)."
+        )
+    (member,) = choose_estimators([f"{name}(M=0)"], have)
+    if grid is not None:
+        return _sweep_grid(source, member, _checked_grid(grid), level)
+    return _sweep_path(log, target, delta_hat, member, level)
+
+
+def _sweep_streamed(source: Source, name: str, grid: Floats, level: float) -> Curve:
+    if name not in _SWEPT:
+        which = "SB's curve needs" if name == "SB" else f"{name} has no curve; SB's needs"
+        raise EstimatorError(
+            f"{which} all rows at once, and this log is read piece by piece. These have curves: "
+            f"{', '.join(_SWEPT)}."
+        )
+    (sample,) = sample_of(source)
+    (member,) = choose_estimators([f"{name}(M=0)"], sample.columns)
+    return _sweep_grid(source, member, grid, level)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Value and standard error of an estimator for every value of its parameter.
+
+    ``breakpoints`` are the values where the curve may bend (or, on a grid, the grid). Between two
+    of them `at` and `stderr_at` are exact; on a grid they answer only on it.
+    """
+
+    estimator: str
+    parameter: str
+    breakpoints: Floats
+    values: Floats
+    variances: Floats
+    joints: Floats | None
+    """Covariance of the estimates at each breakpoint and the next: with it, `stderr_at` is exact
+    between them. None: constant between breakpoints (SWITCH), or known on a grid only."""
+    level: float
+    imputed_mass: Floats | None = None
+    on_grid: bool = False
+    dropped: Dropped | None = None
+    """Malformed rows that were left out; None if they are errors."""
+    chosen: Callable[[], float] | None = field(default=None, repr=False)
+    """Finds `best`."""
+
+    @property
+    def best(self) -> float:
+        """The value of the parameter with the least estimated error, as `evaluate` chooses it
+        where it is left out."""
+        assert self.chosen is not None
+        return self.chosen()
+
+    def at(self, parameter: ArrayLike) -> Floats:
+        """The estimate at each value of the parameter."""
+        j, share = self._locate(parameter)
+        low, high = self.values[j], self.values[self._next(j)]
+        return np.asarray(low + share * (high - low))
+
+    def stderr_at(self, parameter: ArrayLike) -> Floats:
+        """The standard error of the estimate at each value of the parameter."""
+        j, share = self._locate(parameter)
+        low, high = self.variances[j], self.variances[self._next(j)]
+        if self.joints is None:
+            return np.asarray(np.sqrt(low))
+        with np.errstate(invalid="ignore"):
+            rest = 1.0 - share
+            variance = rest * rest * low + share * (share * high + 2.0 * rest * self.joints[j])
+            variance = np.where(share == 0.0, low, _finite_or_infinite(variance))
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+    def interval_at(self, parameter: float) -> Interval:
+        """The normal interval at one value of the parameter."""
+        value, stderr = float(self.at(parameter)), float(self.stderr_at(parameter))
+        return intervals.normal(value, stderr, self.level)
+
+    def _next(self, j: Any) -> Any:
+        return np.minimum(j + 1, len(self.breakpoints) - 1)
+
+    def _locate(self, parameter: ArrayLike) -> tuple[Any, Floats]:
+        """The interval of each value, and how far into it the value lies."""
+        x = as_floats(parameter, self.parameter, ParameterError).reshape(np.shape(parameter))
+        top = 1.0 if self.parameter == "tau" else math.inf
+        if not ((x >= 0.0) & (x <= top)).all():
+            raise ParameterError(f"{self.parameter} must be from 0 to {top:g}; found {x}.")
+        j = np.searchsorted(self.breakpoints, x, side="right") - 1
+        if self.on_grid:
+            if not np.isin(x, self.breakpoints).all():
+                raise ParameterError(
+                    f"This curve is known on its grid only ({len(self.breakpoints)} values of "
+                    f"{self.parameter}, in breakpoints). Without grid= it is known everywhere."
+                )
+            return j, np.zeros_like(x)
+        if self.joints is None:
+            return j, np.zeros_like(x)
+        start, stop = self.breakpoints[j], self.breakpoints[self._next(j)]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(stop > start, (x - start) / (stop - start), 0.0)
+        return j, share
+
+    def to_frame(self, points: int = 1001) -> pa.Table:
+        """Parameter, value, stderr, low and high as an Arrow table.
+
+        At every breakpoint, or, if there are more than ``points``, at that many of them.
+        """
+        import pyarrow as pa
+
+        if points < 2:
+            raise ParameterError(f"points is {points}; there must be at least 2.")
+        count = min(points, len(self.breakpoints))
+        x = self.breakpoints[np.linspace(0, len(self.breakpoints) - 1, count).astype(np.int64)]
+        value, stderr = self.at(x), self.stderr_at(x)
+        half = intervals.normal_quantile(self.level) * stderr
+        return pa.table(
+            {
+                self.parameter: x,
+                "value": value,
+                "stderr": stderr,
+                "low": value - half,
+                "high": value + half,
+            }
+        )
+
+    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+        """Draw the curve and its interval (needs matplotlib: ``pip install offpolicy[plot]``)."""
+        from offpolicy.report.matplotlib import plot_curve
+
+        return plot_curve(self, ax, label=label)
+
+
+def _checked_grid(grid: ArrayLike) -> Floats:
+    values = np.array(as_floats(grid, "grid", ParameterError))
+    if values.ndim != 1 or not len(values) or not (values >= 0.0).all():
+        raise ParameterError("grid must hold at least one value of M, all of them 0 or more.")
+    if (np.diff(values) <= 0.0).any():
+        raise ParameterError("grid must be increasing, without repeats.")
+    return values
+
+
+class _Terms(NamedTuple):
+    """A decision contributes base + f(c, M)·residual, plus, for a blend, Σ share(M)·δ̂."""
+
+    base: Floats
+    residual: Floats
+
+
+def _terms(block: Block, member: Estimator) -> _Terms:
+    if member.imputes is None or member.name in _BLENDS:
+        return _Terms(np.zeros(len(block.log)), block.log.reward)
+    (part,) = contributions(block, [member])
+    return _Terms(part.modelled, block.log.reward - block.delta_hat_chosen)
+
+
+# -- grid ------------------------------------------------------------------------------------
+
+
+class GridMoments(NamedTuple):
+    """Mergeable moments of the contributions at every M of a grid."""
+
+    moments: Moments
+    left: Floats
+    """Σω·(imputed mass)."""
+    mass_known: bool
+    """Whether that is a sum over all candidates."""
+    largest: float
+    """The largest c."""
+
+    def __add__(self, other: GridMoments) -> GridMoments:  # type: ignore[override]
+        return GridMoments(
+            self.moments + other.moments,
+            self.left + other.left,
+            self.mass_known,
+            max(self.largest, other.largest),
+        )
+
+
+def grid_moments(source: Source, member: Estimator, grid: Floats) -> GridMoments:
+    """O(K + G) work a decision with K candidates and a grid of G."""
+
+    def of_block(made: list[Block]) -> GridMoments:
+        (block,) = made
+        fill = _grid_compiled(member, grid) if block.compiled else _grid_numpy(member, grid)
+        left = np.zeros(len(grid))
+        parts = []
+        for rows, values in fill(block, left):
+            omega, group = block.log.row_weight, block.log.group
+            parts.append(
+                Moments.of(
+                    values,
+                    None if omega is None else omega[rows],
+                    None if group is None else group[rows],
+                    groups=GROUPS,
+                    diagonal=True,
+                )
+            )
+        known = {"logging", "policy"} <= block.columns
+        return GridMoments(merged(parts), left, known, float(block.c.max()))
+
+    return source.reduce(of_block, GridMoments.__add__, question=("grid", member, grid))
+
+
+_Fill = Callable[[Block, Floats], Iterator[tuple[slice, Floats]]]
+"""Yields the contributions (grid, rows) of stretches of a block, adding up the imputed mass."""
+
+
+def _grid_compiled(member: Estimator, grid: Floats) -> _Fill:
+
+    from offpolicy.evidence._candidate_kernels import bucket_table
+
+    table = bucket_table(grid)
+    blend = member.name in _BLENDS
+    with_model = member.imputes is not None and not blend
+
+    def fill(block: Block, left: Floats) -> Iterator[tuple[slice, Floats]]:
+        log, pi = block.log, block.target.flat
+        parts = contributions(block, [] if blend else [member])
+        base = parts[0].modelled if with_model else np.zeros(len(log))
+        residual = log.reward - block.delta_hat_chosen if with_model else log.reward
+        for start in range(0, len(log), _STRETCH):
+            values = np.empty((len(grid), min(_STRETCH, len(log) - start)))
+            from offpolicy.evidence._candidate_kernels import grid_values
+
+            grid_values(
+                log.offsets,
+                start,
+                _NOTHING if pi is None else pi,
+                _NOTHING if pi is None or log.logging is None else log.logging,
+                block.delta_hat if blend and block.delta_hat is not None else _NOTHING,
+                grid,
+                table,
+                member.name in _HARD,
+                block.c,
+                base,
+                residual,
+                _NOTHING if log.row_weight is None else log.row_weight,
+                values,
+                left,
+            )
+            if not np.isfinite(values[0]).all():
+                block.check_whole()
+            yield slice(start, start + values.shape[1]), values
+
+    return fill
+
+
+def _grid_numpy(member: Estimator, grid: Floats) -> _Fill:
+    members = [type(member)(M=float(M)) for M in grid]  # type: ignore[call-arg]
+
+    def fill(block: Block, left: Floats) -> Iterator[tuple[slice, Floats]]:
+        omega = 1.0 if block.log.row_weight is None else block.log.row_weight
+        values = np.empty((len(grid), len(block.log)))
+        for m, one in enumerate(members):
+            (part,) = contributions(block, [one])
+            values[m] = part.value
+            left[m] += float(np.sum(omega * part.imputed_mass))
+        yield slice(None), values
+
+    return fill
+
+
+def _sweep_grid(source: Source, member: Estimator, grid: Floats, level: float) -> Curve:
+    moments, left, mass_known, largest = grid_moments(source, member, grid)
+    refuse_no_overlap(largest, source.names[0])
+    return Curve(
+        estimator=member.name,
+        parameter="M",
+        breakpoints=grid,
+        values=moments.mean,
+        variances=_finite_or_infinite(moments.covariance()),
+        joints=None,
+        level=level,
+        imputed_mass=left / moments.weight if mass_known else None,
+        on_grid=True,
+    )
+
+
+# -- path ------------------------------------------------------------------------------------
+
+
+class _Events(NamedTuple):
+    """Candidates by the weight below which they are clipped; see `_path_kernels`."""
+
+    order: Ints
+    records: Floats
+
+
+def _events(block: Block, member: Estimator, base: Floats) -> _Events:
+    """All candidates for a blend (``base`` gets those without support), else the chosen ones."""
+    if member.name in _BLENDS:
+        return _events_of_candidates(block, base)
+    rows = np.flatnonzero(block.c > 0.0)
+    c, records = block.c[rows], np.zeros((len(rows), 4))
+    records[:, 0], records[:, 3] = c, -1.0 - rows
+    return _Events(np.argsort(c), records)
+
+
+def _events_of_candidates(block: Block, base: Floats) -> _Events:
+    """Sorted by c in two steps: into buckets, which lie together in memory, then within them."""
+    from offpolicy.evaluation import _path_kernels as walk
+
+    log, pi, delta_hat = block.log, block.target.flat, block.delta_hat
+    assert pi is not None
+    assert delta_hat is not None
+    counts = np.zeros(walk.EVENT_KEYS, dtype=np.int64)
+    walk.count_events(pi, log.logging, counts)
+    stop = np.cumsum(counts)
+    start = stop - counts
+    filled = np.flatnonzero(counts)
+    bounds = np.append(start[filled], stop[-1])
+    total = int(stop[-1])
+    c, records = np.empty(total), np.empty((total, 4))
+    walk.place_events(
+        log.offsets, log.chosen_index, pi, log.logging, delta_hat, start, c, records, base
+    )
+    order = np.empty(total, dtype=np.int64)
+
+    def sort(buckets: Any) -> None:
+        for k in buckets:
+            part = slice(bounds[k], bounds[k + 1])
+            np.add(np.argsort(c[part]), bounds[k], out=order[part])
+
+    half = int(np.searchsorted(bounds, total // 2))
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(sort, (range(half), range(half, len(filled)))))
+    return _Events(order, records)
+
+
+def _sweep_path(
+    log: BanditLog,
+    target: Target,
+    delta_hat: Floats | None,
+    member: Estimator,
+    level: float,
+) -> Curve:
+    from offpolicy.evaluation import _path_kernels as walk
+
+    if log.cluster is not None:
+        raise LogError(
+            "The curve over every M at once has no clustered standard errors. Give grid= (on the "
+            "command line --grid; the default grid is offpolicy.evidence.GRID) to get them."
+        )
+    whole = whole_block(log, target, delta_hat)
+    whole.check_whole()
+    refuse_no_overlap(float(whole.c.max()), target.name)
+    terms = _terms(whole, member)
+    events = _events(whole, member, terms.base)
+    n = len(log)
+    weight = float(n if log.row_weight is None else log.row_weight.sum())
+    path = np.empty((4, len(events.order) + 128))
+    count = walk.walk(
+        *events,
+        member.name in _HARD,
+        whole.c,
+        terms.base,
+        terms.residual,
+        _NOTHING if log.row_weight is None else log.row_weight,
+        n / (n - 1) / weight / weight if n > 1 else math.inf,
+        *path,
+    )
+    breakpoints, values, variances, joints = path[:, path.shape[1] - count :]
+    return Curve(
+        estimator=member.name,
+        parameter="M",
+        breakpoints=breakpoints,
+        values=values,
+        variances=variances,
+        joints=None if member.name in _HARD else joints,
+        level=level,
+    )
+
+
+def _finite_or_infinite(variance: Floats) -> Floats:
+    """Squares that overflowed, or a single row: the variance is unknown, that is, infinite."""
+    return np.where(np.isnan(variance), np.inf, variance)
+
+
+# -- tau -------------------------------------------------------------------------------------
+
+
+def _sweep_tau(log: BanditLog, target: Target, delta_hat: Floats | None, level: float) -> Curve:
+    """(1 − τ)·DM + τ·IPS: the mean is linear in τ, the variance quadratic."""
+    pair = [as_estimator("DM"), as_estimator("IPS")]
+
+    def of_block(block: Block) -> Moments:
+        dm, ips = contributions(block, pair)
+        x = np.stack([dm.value, ips.value])
+        return Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS)
+
+    moments = merged(each_block(of_block, blocks(log, target, delta_hat)))
+    refuse_no_overlap(float(whole_block(log, target, delta_hat).c.max()), target.name)
+    covariance = _finite_or_infinite(moments.covariance())
+    return Curve(
+        estimator="SB",
+        parameter="tau",
+        breakpoints=np.array([0.0, 1.0]),
+        values=moments.mean,
+        variances=np.diag(covariance).copy(),
+        joints=covariance[:, 1].copy(),
+        level=level,
+    )

@@ -1,0 +1,325 @@
+"""The numba loops over candidates: the grid of M, and the recalibrated model."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from offpolicy._core import fastmath as elementary
+from offpolicy._core.fastmath import float_bits
+from offpolicy._core.kernels import SUMS
+
+LANES = 32
+"""How many decisions the grid kernels carry side by side, so that their scans vectorise."""
+
+
+def bucket_table(grid: np.ndarray) -> np.ndarray:
+    """For each leading 16 bits of a positive double, how many grid values lie surely below it.
+
+    A start from which few steps up lead to the bucket.
+    """
+    first = (np.arange(1 << 15, dtype=np.int64) << 48).view(np.float64)
+    return np.searchsorted(grid, first, side="left").astype(np.uint32)
+
+
+@njit(**SUMS)
+def _find_buckets(pi, pi0, edges, table, buckets):
+    """Fills in how many grid values lie below each candidate's c = π/π₀; returns the largest.
+
+    None if π = 0, and all, be one of them ∞, if π₀ = 0. ``edges`` are the grid and ∞.
+    """
+    highest = 0
+    for k in range(len(pi)):
+        p, q = pi[k], pi0[k]
+        weight = p / q
+        bucket = np.int64(table[(float_bits(weight) >> 48) & 0x7FFF])
+        # Where a branch could go either way, none is taken: on most grids one step is enough.
+        bucket += edges[bucket] < weight
+        while edges[bucket] < weight:
+            bucket += 1
+        bucket = 0 if p == 0.0 else len(edges) - 1 if q == 0.0 else bucket
+        buckets[k] = bucket
+        highest = max(highest, bucket)
+    return highest
+
+
+@njit(**SUMS)
+def _fill_buckets(starts, pi, pi0, delta_hat, row_weight, buckets, sums, all_pi, all_pi0):
+    """Drops the candidates of up to `LANES` decisions into their buckets."""
+    with_model = len(delta_hat) > 0
+    weighted = len(row_weight) > 0
+    first = np.uint64(starts[0])
+    for lane in range(len(starts) - 1):
+        omega = row_weight[lane] if weighted else 1.0
+        # Unsigned indices cannot count from the end, which would have to be looked at.
+        for k in range(np.uint64(starts[lane]), np.uint64(starts[lane + 1])):
+            p, q = pi[k], pi0[k]
+            bucket = np.int64(buckets[k - first])
+            all_pi[bucket] += omega * p
+            all_pi0[bucket] += omega * q
+            if with_model:
+                at = 2 * LANES * bucket + lane
+                sums[at] += p * delta_hat[k]
+                sums[at + LANES] += q * delta_hat[k]
+
+
+@njit(**SUMS)
+def _scan_buckets(sums, highest, state, grid, ceiling, values, first):
+    """Adds the buckets up from the highest down, and empties them: fills a tile of ``values``.
+
+    Everything is laid out by lanes: ``state`` holds what has been added up of πδ̂ and of π₀δ̂,
+    then base, c and residual; each bucket of ``sums`` holds Σπδ̂, then Σπ₀δ̂. With constant
+    distances in few arrays LLVM can be sure cheaply that nothing overlaps, and vectorises.
+    """
+    lanes = min(LANES, values.shape[1] - first)
+    for m in range(highest, len(grid)):
+        M, most = grid[m], ceiling[m]
+        row = values[m, first : first + lanes]
+        for lane in range(lanes):
+            c = state[3 * LANES + lane]
+            used = most if c > M else c
+            row[lane] = state[2 * LANES + lane] + used * state[4 * LANES + lane]
+    for m in range(highest - 1, -1, -1):
+        M, most = grid[m], ceiling[m]
+        row = values[m, first : first + lanes]
+        bucket = sums[2 * LANES * (m + 1) : 2 * LANES * (m + 2)]
+        for lane in range(lanes):
+            P = state[lane] + bucket[lane]
+            Q = state[LANES + lane] + bucket[LANES + lane]
+            state[lane] = P
+            state[LANES + lane] = Q
+            bucket[lane] = 0.0
+            bucket[LANES + lane] = 0.0
+            c = state[3 * LANES + lane]
+            used = most if c > M else c
+            imputed = P - most * Q
+            row[lane] = state[2 * LANES + lane] + imputed + used * state[4 * LANES + lane]
+
+
+@njit(**SUMS)
+def grid_values(
+    offsets, first_row, pi, pi0, delta_hat, grid, table, hard, c, base, residual, row_weight,
+    values, left,
+):  # fmt: skip
+    """Contributions on a whole grid of M, O(K + G) a decision: fills ``values`` (grid, decisions).
+
+    For as many decisions as ``values`` has room for, from ``first_row`` on:
+    base + f(c, M)·residual + Σ share(M)·δ̂, with f(c, M) = min(c, M) and share = max(π − Mπ₀, 0),
+    or, if ``hard``, f = c·1{c ≤ M} and share = π·1{c > M}. With an empty ``delta_hat`` the last
+    sum is left out (CIPS, CAB-DR, SWITCH-DR); with an empty ``pi0`` nothing is read of the
+    candidates. The row-weighted totals of the shares are added to ``left``.
+
+    A candidate is clipped for every M below its c = π/π₀: it is dropped into the bucket of its
+    c, and a scan from the largest M down adds the buckets up. NumPy twin:
+    `curves._grid_numpy`.
+    """
+    G, n = values.shape
+    edges = np.append(grid, np.inf)
+    # What is left of c where it is clipped; at M = ∞ that is only where π₀ = 0.
+    ceiling = np.where(hard | np.isinf(grid), 0.0, grid)
+    # Bucket m holds the candidates with c <= grid[m], which are clipped from m - 1 down; so
+    # what is in the first does not matter, and is never emptied.
+    sums = np.zeros(2 * LANES * (G + 1))
+    all_pi = np.zeros(G + 1)
+    all_pi0 = np.zeros(G + 1)
+    state = np.zeros(5 * LANES)
+    with_logging = len(pi0) > 0
+    with_model = len(delta_hat) > 0
+    candidates = offsets[first_row + n] - offsets[first_row] if with_logging else 0
+    buckets = np.empty(candidates, table.dtype)
+    for first in range(0, n, LANES):
+        lanes = min(LANES, n - first)
+        rows = slice(first_row + first, first_row + first + lanes)
+        state[: 2 * LANES] = 0.0
+        state[2 * LANES : 2 * LANES + lanes] = base[rows]
+        state[3 * LANES : 3 * LANES + lanes] = c[rows]
+        state[4 * LANES : 4 * LANES + lanes] = residual[rows]
+        highest = 0
+        if with_logging:
+            starts = offsets[rows.start : rows.stop + 1]
+            tile = slice(starts[0], starts[-1])
+            highest = _find_buckets(pi[tile], pi0[tile], edges, table, buckets)
+            _fill_buckets(
+                starts, pi, pi0, delta_hat, row_weight[rows], buckets, sums, all_pi, all_pi0
+            )
+        _scan_buckets(sums, highest if with_model else 0, state, grid, ceiling, values, first)
+    for m in range(G - 1, -1, -1):
+        left[m] += all_pi[m + 1] - ceiling[m] * all_pi0[m + 1]
+        all_pi[m] += all_pi[m + 1]
+        all_pi0[m] += all_pi0[m + 1]
+
+
+TILE = 512
+"""Candidates whose predictions are held at a time: of several decisions, or a part of one."""
+
+
+@njit(**SUMS)
+def _bent_policy(p, trace, bent):
+    for k in range(len(p)):
+        bent[k] = elementary.log(p[k] + trace)
+
+
+@njit(**SUMS)
+def _bent_model(d, low, scale, share, bent):
+    """Where predictions lie between the least and the highest, and that on a bent scale."""
+    for k in range(len(d)):
+        x = (d[k] - low) * scale
+        x = x if x > 0.0 else 0.0
+        x = x if x < 1.0 else 1.0
+        share[k] = x
+        bent[k] = elementary.log((x + 0.01) / (1.01 - x))
+
+
+@njit(**SUMS)
+def _refit(score, low, span):
+    """Turns scores into rewards."""
+    for k in range(len(score)):
+        x = score[k]
+        x = x if x > -40.0 else -40.0
+        x = x if x < 40.0 else 40.0
+        score[k] = low + span / (1.0 + elementary.exp(-x))
+
+
+@njit(**SUMS)
+def _largest(values):
+    best = values[0]
+    for k in range(len(values)):
+        best = best if best > values[k] else values[k]
+    return best
+
+
+@njit(**SUMS)
+def recalibrated_sums(
+    offsets, chosen, pi, pi0, delta_hat, row_weight, fold, beta, kept, limits, edges, table,
+    modelled, at_chosen, sums, unsupported,
+):  # fmt: skip
+    """The recalibrated model δ̃ on every candidate, and what the bands of the weight need of it.
+
+    ``beta`` holds, per fold, the intercept and the coefficients of share, bent and top, of δ̂ and
+    then of π; ``limits`` are the least and the highest reward and prediction, and the trace.
+    ``pi0`` and ``delta_hat`` may be empty. Fills Σ πδ̃ and δ̃ of the chosen candidate of every
+    decision; adds to ``sums``, per band, Σωπ, Σωπ₀, Σωπ²/π₀, Σωπ·gap, Σωπ₀·gap, and to
+    ``unsupported`` Σωπ and Σωπδ̃ where π₀ = 0. NumPy twin: `Recalibration.predict`, `Bands.of`.
+
+    What costs most, logarithms and exponentials, runs over a whole tile of candidates at once,
+    whichever decisions they belong to.
+    """
+    low, high, d_low, d_high, trace = limits
+    n = len(offsets) - 1
+    with_model, with_logging, weighted = len(delta_hat) > 0, len(pi0) > 0, len(row_weight) > 0
+    tilde, gap, share = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE)
+    bent, bent_d = np.zeros(TILE), np.zeros(TILE)
+    bands = np.zeros(TILE, table.dtype)
+    beyond = len(sums)
+    modelled[:] = 0.0
+    i = 0
+    best = best_d = 0.0
+    first = offsets[0]
+    fresh = True
+    while first < offsets[n]:
+        last = min(first + TILE, offsets[n])
+        p = pi[first:last]
+        d = delta_hat[first:last] if with_model else p
+        q = pi0[first:last] if with_logging else p
+        _bent_policy(p, trace, bent)
+        if with_model:
+            _bent_model(d, d_low, 1.0 / (d_high - d_low), share, bent_d)
+        if with_logging:
+            _find_bands(p, q, edges, table, bands)
+        begun = i
+        while i < n and offsets[i] < last:
+            # A decision may have begun in the tile before, or end in the next.
+            if fresh:
+                best = _largest(pi[offsets[i] : offsets[i + 1]])
+                best_d = _largest(delta_hat[offsets[i] : offsets[i + 1]]) if with_model else 0.0
+            b = beta[fold[i]]
+            start, stop = max(offsets[i], first) - first, min(offsets[i + 1], last) - first
+            for k in range(np.uint64(start), np.uint64(stop)):
+                score = b[0] + b[4] * p[k] + b[5] * bent[k] + (b[6] if p[k] == best else 0.0)
+                if with_model:
+                    score += b[1] * share[k] + b[2] * bent_d[k]
+                    score += b[3] if d[k] == best_d else 0.0
+                tilde[k] = score
+            fresh = offsets[i + 1] <= last
+            if not fresh:
+                break
+            i += 1
+        _refit(tilde[: last - first], low, high - low)
+        for j in range(begun, min(i + 1, n)):
+            if offsets[j] >= last:
+                break
+            omega = row_weight[j] if weighted else 1.0
+            w = kept[fold[j]]
+            start, stop = max(offsets[j], first) - first, min(offsets[j + 1], last) - first
+            total = 0.0
+            for k in range(np.uint64(start), np.uint64(stop)):
+                if with_model:
+                    given = d[k] if d[k] > low else low
+                    given = given if given < high else high
+                    gap[k] = tilde[k] - given
+                    tilde[k] -= w * gap[k]
+                total += p[k] * tilde[k]
+            modelled[j] += total
+            at = offsets[j] + chosen[j] - first
+            if start <= at < stop:
+                at_chosen[j] = tilde[at]
+            if with_logging:
+                for k in range(np.uint64(start), np.uint64(stop)):
+                    band = np.uint64(bands[k])
+                    mass, logged = omega * p[k], omega * q[k]
+                    if band == beyond:
+                        unsupported[0] += mass
+                        unsupported[1] += mass * tilde[k]
+                    else:
+                        sums[band, 0] += mass
+                        sums[band, 1] += logged
+                        sums[band, 2] += mass * (p[k] / q[k])
+                        sums[band, 3] += mass * gap[k]
+                        sums[band, 4] += logged * gap[k]
+        first = last
+
+
+@njit(**SUMS)
+def _find_bands(pi, pi0, edges, table, bands):
+    """Fills in how many edges are at most each candidate's c; one more than all if π₀ = 0."""
+    for k in range(len(pi)):
+        c = pi[k] / pi0[k]
+        band = np.int64(table[(float_bits(c) >> 48) & 0x7FFF])
+        band += edges[band] <= c
+        while edges[band] <= c < np.inf:
+            band += 1
+        bands[k] = len(edges) if pi0[k] == 0.0 else band
+
+
+@njit(**SUMS)
+def logistic_derivatives(beta, X, y, omega, gradient, hessian):
+    """Adds gradient and Hessian of the weighted cross-entropy of shares ``y`` on the rows of
+    ``X`` (columns, rows). NumPy twin: `calibration._derivatives`."""
+    columns, rows = X.shape
+    p, curvature = np.empty(TILE), np.empty(TILE)
+    for first in range(0, rows, TILE):
+        size = min(TILE, rows - first)
+        p[:] = 0.0
+        for a in range(columns):
+            column = X[a, first : first + size]
+            for k in range(size):
+                p[k] += beta[a] * column[k]
+        _refit(p[:size], 0.0, 1.0)
+        for k in range(size):
+            curvature[k] = omega[first + k] * p[k] * (1.0 - p[k])
+            p[k] = omega[first + k] * (p[k] - y[first + k])
+        for a in range(columns):
+            left = X[a, first : first + size]
+            total = 0.0
+            for k in range(size):
+                total += left[k] * p[k]
+            gradient[a] += total
+            for b in range(a + 1):
+                right = X[b, first : first + size]
+                total = 0.0
+                for k in range(size):
+                    total += left[k] * right[k] * curvature[k]
+                hessian[a, b] += total
+    for a in range(columns):
+        for b in range(a):
+            hessian[b, a] = hessian[a, b]

@@ -1,0 +1,79 @@
+"""A reward model where none was given: fitted on the contexts of the plan's sample, cross-fitted.
+
+It is a plain one, a ridge regression per action (or one for all, where actions are many and rows
+few), so that it can be applied to every candidate of a log of any size. The headline recalibrates
+it on the log as it would any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.types import Floats
+from offpolicy.evidence._plan import sample_size
+from offpolicy.evidence._sources import Source
+from offpolicy.logs import BanditLog
+from offpolicy.models import RewardModel
+
+FEWEST_ROWS = 100
+"""A log with fewer decisions is not learned from."""
+_MOST_CATEGORIES = 64
+_RIDGE = 1.0
+
+
+def train_model(source: Source) -> None:
+    """Give a source that has contexts, but no reward model, one of its own.
+
+    It is left without if its decisions are too few, or if nothing says which action each candidate
+    is: neither names nor, with as many candidates in every decision, their positions.
+    """
+    if not source.wants_model or source.n < FEWEST_ROWS:
+        return
+    log = source.sample(sample_size(source.width))[0].log
+    if log.context is None or not log.candidates_known:
+        return
+    width = 0
+    if log.actions is None:
+        if not log.has_equal_lengths:
+            return
+        width = int(log.offsets[1])
+    model = _Trained(RewardModel(_regression(log.context)), width)
+    model.model.fit(model.named(log))
+    source.adopt(model, len(log))
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A fitted model; ``width`` is the number of candidates, if positions are their names."""
+
+    model: RewardModel
+    width: int
+
+    def named(self, log: BanditLog) -> BanditLog:
+        if self.width == 0:
+            return log
+        lengths = np.diff(log.offsets)
+        candidate = np.arange(int(log.offsets[-1])) - np.repeat(log.offsets[:-1], lengths)
+        names = tuple(range(max(self.width, int(lengths.max()))))
+        copy = replace(log, actions=names, candidate=candidate, trusted=True)
+        copy.__dict__.update(group=log.group, bucket=log.bucket)
+        return copy
+
+    def predict(self, log: BanditLog) -> Floats:
+        return self.model.predict(self.named(log))
+
+
+def _regression(context: NDArray[Any]) -> Any:
+    """On numbers as they are but for their scale, on anything else by category."""
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    if context.dtype.kind in "biuf":
+        return make_pipeline(StandardScaler(), Ridge(alpha=_RIDGE))
+    encoder = OneHotEncoder(handle_unknown="ignore", max_categories=_MOST_CATEGORIES)
+    return make_pipeline(encoder, Ridge(alpha=_RIDGE))

@@ -1,0 +1,388 @@
+"""Where blocks come from: a log, the policies asked about, and the reward model, in pieces.
+
+Every verb first looks at a sample, then walks over all blocks once. The sample is a matter of
+positions alone, eight stretches of the log, so that arrays and files of the same decisions have
+the same one, and of a file only a few places need be read.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy._core.checkpoint import Checkpoint, Kept, digest
+from offpolicy._core.parallel import each_block
+from offpolicy._core.types import Floats, Ints
+from offpolicy._core.validation import check_finite, where
+from offpolicy.errors import OffpolicyError, ParameterError, PredictionError
+from offpolicy.evidence._blocks import SMALL, Block, blocks, whole_block
+from offpolicy.logs import (
+    BanditLog,
+    Distributed,
+    Dropped,
+    LogScan,
+    RewardSummary,
+    Sums,
+    keep,
+    listed,
+    located,
+    refuse_many,
+    stretches,
+    width_of,
+)
+from offpolicy.policies import Target, need_log, resolve, resolve_prediction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEEP_EVERY = 64
+"""After so many blocks a walk is kept: a million decisions."""
+
+
+class Source(ABC):
+    """A log that can be sampled and walked over, with its policies and its model."""
+
+    names: tuple[str, ...]
+    """Of the policies."""
+    asked: Any
+    """Policies and model, as they were given."""
+    checkpoint: Checkpoint | None = None
+    """Where walks over the log are kept."""
+    wants_model: bool = False
+    """Whether there are contexts, but no reward model was given."""
+
+    first_row: int = 0
+    """The position of its first row, if the log is a part of another."""
+
+    trained: int | None = None
+    """Decisions on which a reward model was trained, if it was."""
+
+    @abstractmethod
+    def adopt(self, model: Any, trained: int) -> None:
+        """Take this for the reward model; it was trained on so many decisions."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of decisions."""
+
+    @property
+    @abstractmethod
+    def dropped(self) -> Dropped | None:
+        """Malformed rows that were left out; None if they are errors."""
+
+    @property
+    @abstractmethod
+    def width(self) -> float:
+        """Candidates a decision, about."""
+
+    @property
+    @abstractmethod
+    def rewards(self) -> RewardSummary: ...
+
+    @abstractmethod
+    def find_reward_outside(self, low: float, high: float) -> str:
+        """A sentence about the first reward that is not within these."""
+
+    @abstractmethod
+    def sample(self, size: int) -> list[Block]:
+        """The rows of `stretches`, for each policy."""
+
+    @abstractmethod
+    def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
+        """All rows in order but for the first ``skip`` blocks, for each policy, yet to be made."""
+
+    def reduce(
+        self,
+        function: Callable[[list[Block]], Sums],
+        add: Callable[[Sums, Sums], Sums],
+        *,
+        question: tuple[Any, ...],
+    ) -> Sums:
+        """``function`` of the blocks of every place, added up in order. ``question`` is all that
+        it depends on besides the log: its name first."""
+        kept, keep = Kept(0, None), self.checkpoint
+        if keep is not None:
+            name = f"{question[0]}-{digest(self.asked, *question)}"
+            kept = keep.load(name)
+        done: int = kept.done
+        sums: Sums = kept.sums
+        for part in each_block(function, self.blocks(done)):
+            done, sums = done + 1, part if done == 0 else add(sums, part)
+            if keep is not None and done % KEEP_EVERY == 0:
+                keep.save(name, Kept(done, sums))
+        if keep is not None and done > kept.done:
+            keep.save(name, Kept(done, sums))
+        return sums
+
+
+class InMemory(Source):
+    """A `BanditLog`, and policies and model resolved on it."""
+
+    def __init__(self, log: BanditLog, targets: Sequence[Target], delta_hat: Floats | None) -> None:
+        self.log, self.targets, self.delta_hat = log, tuple(targets), delta_hat
+        self.asked = [[(target.name, target.flat, target.chosen) for target in targets], delta_hat]
+        self.names = tuple(target.name for target in targets)
+        self.first_row = log.first_row
+
+    def adopt(self, model: Any, trained: int) -> None:
+        self.delta_hat, self.trained = resolve_prediction(self.log, model), trained
+
+    @property
+    def n(self) -> int:
+        return len(self.log)
+
+    @property
+    def dropped(self) -> Dropped | None:
+        return self.log.dropped
+
+    @property
+    def width(self) -> float:
+        return width_of(self.log.offsets)
+
+    @functools.cached_property
+    def rewards(self) -> RewardSummary:
+        return RewardSummary.of(self.log.reward)
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        reward = self.log.reward
+        outside = (reward < low) | (reward > high)
+        row = int(np.argmax(outside))
+        return (
+            f"{where(self.log.source, 'reward', row)}: {reward[row]} is outside the declared range "
+            f"[{low:g}, {high:g}] ({int(outside.sum()):,} of {len(reward):,} rows are)."
+        )
+
+    def sample(self, size: int) -> list[Block]:
+        wholes = [whole_block(self.log, target, self.delta_hat) for target in self.targets]
+        if self.n <= size:
+            return wholes
+        rows = np.concatenate([np.arange(a, b) for a, b in stretches(self.n, size)])
+        return [part_of(whole, rows) for whole in wholes]
+
+    def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
+        makers = [blocks(self.log, target, self.delta_hat) for target in self.targets]
+
+        def made(place: int) -> list[Block]:
+            return [of_target[place]() for of_target in makers]
+
+        return (functools.partial(made, place) for place in range(skip, len(makers[0])))
+
+
+@dataclass(frozen=True)
+class _Resolver:
+    """Policies and model, to be resolved on any piece of a log."""
+
+    policies: dict[str, Any]
+    prediction: Any
+    compiled: bool
+
+    def resolved(self, log: BanditLog) -> list[Block]:
+        delta_hat = resolve_prediction(log, self.prediction)
+        return [
+            whole_block(log, resolve(log, policy, name), delta_hat)
+            for name, policy in self.policies.items()
+        ]
+
+    def checked(self, log: BanditLog) -> list[Block]:
+        """To be scanned: what the compiled pass does not check is checked here."""
+        found = self.resolved(log)
+        for block in found:
+            block.compiled = self.compiled
+            if not self.compiled or block.target.flat is None or block.log.logging is None:
+                block.check_whole()
+        return found
+
+
+class Streamed(Source):
+    """A `LogScan`, and policies and model that are resolved on every piece of it anew."""
+
+    def __init__(self, log: LogScan, policies: Mapping[str, Any], prediction: Any) -> None:
+        self.log, self.policies, self.prediction = log, dict(policies), prediction
+        self.asked = [self.policies, prediction]
+        self.names = tuple(policies)
+        named = [*policies.values(), prediction]
+        self.extra = list(dict.fromkeys(item for item in named if isinstance(item, str)))
+
+    def adopt(self, model: Any, trained: int) -> None:
+        self.prediction, self.trained = model, trained
+
+    @property
+    def n(self) -> int:
+        return len(self.log)
+
+    @property
+    def dropped(self) -> Dropped | None:
+        return self.log.dropped
+
+    @property
+    def width(self) -> float:
+        return self.log.width
+
+    @property
+    def rewards(self) -> RewardSummary:
+        return self.log.rewards
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        return self.log.find_reward_outside(low, high)
+
+    def sample(self, size: int) -> list[Block]:
+        made = self._resolver().resolved(self.log.read(stretches(self.n, size), self.extra))
+        for block in made:
+            if block.target.leave_one_out is not None:
+                raise ParameterError(
+                    f"{block.target.name} is known by draws only, which takes a log in memory: "
+                    f"BanditLog.from_frame. Or give its probabilities."
+                )
+        return made
+
+    def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
+        resolver = self._resolver(compiled=self._is_large)
+
+        def made(make: Callable[[], BanditLog]) -> list[Block]:
+            return resolver.checked(make())
+
+        return (functools.partial(made, make) for make in self.log.walk(self.extra, skip))
+
+    def reduce(
+        self,
+        function: Callable[[list[Block]], Sums],
+        add: Callable[[Sums, Sums], Sums],
+        *,
+        question: tuple[Any, ...],
+    ) -> Sums:
+        if not isinstance(self.log, Distributed):
+            return super().reduce(function, add, question=question)
+        resolver = self._resolver(compiled=self._is_large)
+        return self.log.reduce(lambda log: function(resolver.checked(log)), add, self.extra)
+
+    @property
+    def _is_large(self) -> bool:
+        return self.n * self.width >= SMALL
+
+    def _resolver(self, *, compiled: bool = False) -> _Resolver:
+        return _Resolver(self.policies, self.prediction, compiled)
+
+
+def source_of(
+    log: BanditLog | LogScan,
+    policies: Mapping[str, Any],
+    prediction: Any,
+    resume: str | Path | None = None,
+) -> Source:
+    """The log with its policies and its model; ``resume`` is a folder to keep walks in."""
+    log = without_bad_rows(log, policies, prediction)
+    source: Source
+    wants_model = prediction is None
+    if prediction is False:
+        prediction = None
+    if isinstance(log, LogScan):
+        source = Streamed(log, policies, prediction)
+        source.wants_model = wants_model and bool(log.columns.context)
+    else:
+        targets = [resolve(log, policy, name) for name, policy in policies.items()]
+        source = InMemory(log, targets, resolve_prediction(log, prediction))
+        source.wants_model = wants_model and log.context is not None
+    if resume is not None:
+        if isinstance(log, Distributed):
+            raise ParameterError(
+                "resume is for files on this machine. Spark does lost work again by itself."
+            )
+        from offpolicy import __version__
+
+        source.checkpoint = Checkpoint(
+            resume,
+            fingerprint=log.fingerprint(),
+            source=str(log.source) or "a log in memory",
+            version=__version__,
+        )
+    return source
+
+
+def without_bad_rows(
+    log: BanditLog | LogScan, policies: Mapping[str, Any], prediction: Any
+) -> BanditLog | LogScan:
+    """The log without the rows that these policies and predictions make malformed, as far as they
+    are columns of it, and if such rows are to be dropped."""
+    columns = {name: policy for name, policy in policies.items() if isinstance(policy, str)}
+    predicted = prediction if isinstance(prediction, str) else None
+    if isinstance(log, LogScan):
+        return log.without_bad_rows(columns, predicted, check_columns)
+    need_log(log)
+    if log.dropped is None or log.table is None or log.columns is None:
+        return log
+
+    def make(table: pa.Table) -> BanditLog:
+        part = log if table is log.table else BanditLog.from_frame(table, log.columns, log.source)
+        check_columns(part, columns, predicted)
+        return part
+
+    found = keep(log.table, make)
+    if not found.reasons:
+        return log
+    refuse_many(found.reasons, len(found.rows), log.source)
+    for given in (*policies.values(), prediction):
+        if given is not None and not isinstance(given, str) and not _answers(given):
+            raise ParameterError(
+                f"Rows are dropped because of other columns ({listed(found.reasons)}), and what is "
+                f"given as an array does not know which. Make it a column of the log too."
+            )
+    assert found.made is not None
+    rows = located(found.rows, log.source)
+    object.__setattr__(found.made, "dropped", log.dropped + Dropped(len(log), found.reasons))
+    object.__setattr__(found.made, "source", rows)
+    return found.made
+
+
+def check_columns(log: BanditLog, policies: Mapping[str, str], prediction: str | None) -> None:
+    """Raise, naming the rows, unless these columns hold probabilities and predictions."""
+    for name, column in policies.items():
+        resolve(log, column, name).check(log)
+    delta_hat = resolve_prediction(log, prediction)
+    if delta_hat is not None:
+        check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
+
+
+def _answers(given: Any) -> bool:
+    """Whether it can be asked about any log."""
+    return any(hasattr(given, name) for name in ("probabilities", "predict_proba", "predict"))
+
+
+def thinned(block: Block, size: int) -> Block:
+    """At most ``size`` of the rows of a block, evenly spread."""
+    n = len(block.log)
+    if n <= size:
+        return block
+    return part_of(block, np.linspace(0, n - 1, size).astype(np.int64))
+
+
+def part_of(block: Block, rows: Ints) -> Block:
+    """Some rows of a block, as a block of its own; what is malformed is named by its old row."""
+    log, target = block.log, block.target
+    flat = log.candidates_of(rows)
+    part = whole_block(
+        log.take(rows),
+        target._replace(
+            flat=None if target.flat is None else target.flat[flat],
+            chosen=None if target.chosen is None else target.chosen[rows],
+            leave_one_out=None,
+        ),
+        None if block.delta_hat is None else block.delta_hat[flat],
+    )
+    check = part.check_whole
+
+    def check_whole() -> None:
+        try:
+            check()
+        except OffpolicyError:
+            block.check_whole()
+            raise
+
+    part.check_whole = check_whole
+    return part

@@ -1,0 +1,334 @@
+r"""From the sums of the scan to what is drawn, and to what is worth a warning.
+
+The value over the log comes with a confidence sequence, an interval after every stretch all of
+which hold at once: of a mean of t rows with standard deviation s,
+
+.. math:: \bar x_t \pm s_t\,\sqrt{\frac{2(t\rho^2 + 1)}{t^2\rho^2}\,
+          \log\frac{\sqrt{t\rho^2 + 1}}{\alpha}},
+
+the boundary of Robbins' normal mixture, with :math:`\rho` such that it is narrowest, for its time,
+after a quarter of the log. It holds as far as the central limit theorem does (Waudby-Smith et al.
+2024), and takes nothing but sums, so that no row need be kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from offpolicy._core.types import Floats
+from offpolicy.evidence import _summary_sums as tallies
+from offpolicy.evidence._blocks import effective_size
+from offpolicy.evidence._headline import Known, design_effect
+from offpolicy.evidence._model_error import EDGES, GRID
+from offpolicy.evidence._plan import Plan
+from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.results import (
+    ALPHA,
+    CALIBRATION,
+    DRIFT,
+    FEWEST_FOR_DRIFT,
+    LONGEST_NAME,
+    OFF_BY,
+    SMALL,
+    SMALL_SHARE,
+    TENTHS,
+    TINY,
+    TOP,
+    TOP_SHARE,
+    UNSUPPORTED,
+    Action,
+    Calibration,
+    Finding,
+    OverLog,
+    Severity,
+    Summary,
+    Support,
+    Weights,
+    finding,
+    grade,
+    percent,
+    tail,
+)
+
+TOP_ACTIONS = 20
+"""Actions that are shown by themselves."""
+
+
+def make_summary(
+    policy: str, scanned: Scanned, rows: Rows, plan: Plan, known: Known | None, level: float,
+    *, trained: bool,
+) -> Summary:  # fmt: skip
+    """What is drawn of one policy; ``known`` is None without propensities."""
+    with np.errstate(all="ignore"):
+        return Summary(
+            policy,
+            None if known is None else _numbers(known.curve.imputed_mass),
+            None if known is None else _weights(scanned, rows),
+            _support(scanned, plan),
+            _calibration(scanned, rows, trained),
+            None if known is None else _over_log(scanned, known, level),
+        )
+
+
+def _weights(scanned: Scanned, rows: Rows) -> Weights:
+    bands, plain = scanned.bands, scanned.plain
+    weight = scanned.tally.by_band[:, :, tallies.C].sum(axis=0)
+    total = float(weight.sum())
+    squares = float(plain.sum_of_squares()[rows.weight])
+    return Weights(
+        edges=_numbers(EDGES),
+        rows=_numbers(bands.rows / bands.weight),
+        weight=_numbers(weight / total if 0.0 < total < np.inf else 0.0 * weight),
+        mass=_numbers(bands.policy / bands.weight),
+        unsupported=float(bands.unsupported[0] / bands.weight),
+        largest=float(plain.high[rows.weight]),
+        mean=float(plain.mean[rows.weight]),
+        effective=effective_size(float(plain.mean[rows.weight]) * plain.weight, squares) or 0.0,
+    )
+
+
+def _support(scanned: Scanned, plan: Plan) -> Support:
+    found, total = scanned.tally.actions, scanned.plain.weight
+    size = np.maximum(found.sums[:, tallies.POLICY], found.sums[:, tallies.CHOSEN])
+    order = np.argsort(-size, kind="stable")
+    first, rest = order[:TOP_ACTIONS], order[TOP_ACTIONS:]
+    first = first[np.argsort(-found.sums[first, tallies.POLICY], kind="stable")]
+    others = len(rest) + found.others
+    return Support(
+        tuple(_action(_cut(found.names[k]), found.sums[k], total) for k in first),
+        _action("", found.other + found.sums[rest].sum(axis=0), total) if others else None,
+        others,
+        {"logging", "policy"} <= plan.columns,
+        found.short / total,
+    )
+
+
+def _action(name: str, sums: Floats, total: float) -> Action:
+    chosen = float(sums[tallies.CHOSEN])
+    return Action(
+        name,
+        chosen / total,
+        float(sums[tallies.EARNED]) / chosen if chosen > 0.0 else None,
+        float(sums[tallies.POLICY]) / total,
+        float(sums[tallies.LOGGING]) / total,
+        float(sums[tallies.UNSUPPORTED]) / total,
+    )
+
+
+def _cut(name: str) -> str:
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}… ({len(name):,} characters)"
+
+
+def _calibration(scanned: Scanned, rows: Rows, trained: bool) -> Calibration | None:
+    sums = scanned.tally.by_class
+    sums = sums[sums[:, 0] > 0.0]
+    total = float(sums[:, 0].sum())
+    if not len(sums) or not np.isfinite(sums).all():
+        return None
+    weight, squares = sums[:, 0], sums[:, 1]
+    mean = sums[:, tallies.OBSERVED] / weight
+    variance = np.maximum(sums[:, tallies.OBSERVED_2] / weight - mean**2, 0.0)
+    spread = scanned.plain.sample_variance(rows.reward)
+    after = float(scanned.bands.square.sum()) / scanned.bands.weight
+    return Calibration(
+        rows=_numbers(weight / total),
+        predicted=_numbers(sums[:, tallies.GIVEN] / weight),
+        observed=_numbers(mean),
+        stderr=_numbers(np.sqrt(variance * squares) / weight),
+        recalibrated=_numbers(sums[:, tallies.RECALIBRATED] / weight),
+        fit=_explained(float(sums[:, tallies.OFF_2].sum()) / total, spread),
+        fit_recalibrated=_explained(after, spread),
+        trained=trained,
+    )
+
+
+def _explained(left: float, spread: float) -> float:
+    return 1.0 - left / spread if spread > 0.0 and math.isfinite(left) else 0.0
+
+
+def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
+    """At the M of the headline."""
+    tally, k = scanned.tally, known.curve.best
+    by_part = tally.by_part
+    M = float(GRID[k]) if math.isfinite(GRID[k]) else 0.0
+    bands = tally.by_band[:, :k].sum(axis=1), tally.by_band[:, k:].sum(axis=1)
+    weighted = bands[0][:, tallies.CE] + M * bands[1][:, tallies.E]
+    joint = bands[0][:, tallies.MCE] + M * bands[1][:, tallies.ME]
+    square = bands[0][:, tallies.CCEE] + M * M * bands[1][:, tallies.EE]
+    total = by_part[:, tallies.MODELLED] + weighted
+    squares = by_part[:, tallies.MODELLED_2] + 2.0 * joint + square
+    weight, weight2 = by_part[:, tallies.ROWS], by_part[:, tallies.SQUARES]
+    if not (np.isfinite(squares).all() and (weight > 0.0).all()):
+        return None
+    so_far = np.cumsum(total) / np.cumsum(weight)
+    variance = np.maximum(np.cumsum(squares) / np.cumsum(weight) - so_far**2, 0.0)
+    variance *= design_effect(scanned.grid, k)
+    half = sequence(np.cumsum(weight) ** 2 / np.cumsum(weight2), np.sqrt(variance), level)
+    parts, n = len(by_part), scanned.plain.count
+    times = tally.times
+    return OverLog(
+        rows=tuple(float(-(-(j + 1) * n // parts)) for j in range(parts)),
+        value=_numbers(total / weight),
+        logged=_numbers(by_part[:, tallies.REWARD] / weight),
+        so_far=_numbers(so_far),
+        low=_numbers(so_far - half),
+        high=_numbers(so_far + half),
+        since=None if times is None else _numbers(times.low),
+        until=None if times is None else _numbers(times.high),
+        dated=times is not None and times.dated,
+    )
+
+
+def sequence(t: Floats, spread: Floats, level: float) -> Floats:
+    """Half the width of the confidence sequence after t rows, narrowest after a quarter of them."""
+    alpha = 1.0 - level
+    far = -2.0 * math.log(alpha)
+    rho2 = (far + math.log1p(far)) / (0.25 * float(t[-1]))
+    grown = t * rho2 + 1.0
+    return np.asarray(
+        spread * np.sqrt(2.0 * grown / (t * t * rho2) * (0.5 * np.log(grown) - math.log(alpha)))
+    )
+
+
+def _numbers(values: Floats) -> tuple[float, ...]:
+    return tuple(float(value) for value in np.where(np.isnan(values), np.inf, values))
+
+
+# -- what is worth a warning -----------------------------------------------------------------
+
+
+def notice(summary: Summary, scanned: Scanned, rows: Rows, *, clustered: bool) -> list[Finding]:
+    """What the scan came across: some of what `offpolicy.checks` looks for, from every row."""
+    n = scanned.plain.count
+    found = []
+    if summary.weights is not None:
+        found += _about_weights(summary.policy, summary.weights, n)
+    if not clustered:
+        found += _about_frequencies(scanned, summary)
+        found += _about_drift(scanned, rows)
+    if summary.calibration is not None and not clustered:
+        found += _about_model(summary.calibration, scanned, rows)
+    return found
+
+
+def _about_weights(policy: str, weights: Weights, n: int) -> list[Finding]:
+    mass = weights.unsupported
+    found = finding(
+        "support", grade(mass, UNSUPPORTED),
+        f"{policy} puts {percent(mass)} of its probability where the logger has none.",
+        policy, mass=mass,
+    )  # fmt: skip
+    ess = weights.effective
+    severity: Severity | None = "problem" if ess < TINY else "warning" if ess < SMALL else None
+    if severity is None and ess < SMALL_SHARE * n:
+        severity = "note"
+    found += finding(
+        "effective-size", severity,
+        f"Of {n:,} decisions, {ess:,.1f} effective ones stand behind {policy} "
+        f"({percent(ess / n)}).",
+        policy, ess=ess, n=n, share=ess / n,
+    )  # fmt: skip
+    start, rows, share = weights.tail(TOP)
+    if ess >= TINY and n >= SMALL and rows <= 2.0 * TOP:
+        found += finding(
+            "heavy-weights", grade(share, TOP_SHARE),
+            f"The {percent(rows)} of rows with weights of {start:.3g} or more hold "
+            f"{percent(share)} of all weight for {policy}; the largest weight is "
+            f"{weights.largest:,.4g}.",
+            policy, share=share, rows=rows, largest=weights.largest,
+        )  # fmt: skip
+    return found
+
+
+def _about_frequencies(scanned: Scanned, summary: Summary) -> list[Finding]:
+    """Was every action chosen as often as the logged probabilities say?"""
+    if not summary.support.exact:
+        return []
+    actions = scanned.tally.actions
+    if actions.others:
+        return []
+    observed, expected = actions.sums[:, tallies.CHOSEN], actions.sums[:, tallies.LOGGING]
+    variance = actions.sums[:, tallies.SPREAD]
+    off = np.abs(observed - expected)
+    largest = math.sqrt(float(scanned.plain.weight2)) if _weighted(scanned) else 1.0
+    chance = 2.0 * tail(off, variance, largest)
+    tests = max(int(np.count_nonzero(variance > 0.0)), 1)
+    k = int(np.lexsort((-off, chance))[0])
+    if chance[k] * tests >= ALPHA:
+        return []
+    return finding(
+        "frequencies", grade(float(off[k] / expected[k]), OFF_BY),
+        f"Action {_cut(actions.names[k])} was chosen {observed[k]:,.0f} times; the logged "
+        f"probabilities add up to {expected[k]:,.0f} (give or take {math.sqrt(variance[k]):,.0f}).",
+        what=_cut(actions.names[k]), observed=float(observed[k]), expected=float(expected[k]),
+        chance=float(chance[k]),
+    )  # fmt: skip
+
+
+def _weighted(scanned: Scanned) -> bool:
+    return scanned.plain.weight2 != scanned.plain.count
+
+
+def _about_drift(scanned: Scanned, rows: Rows) -> list[Finding]:
+    """Did the mean reward move from one tenth of the log, or half, to the rest?"""
+    plain, by_part = scanned.plain, scanned.tally.by_part
+    n = plain.count
+    if n < FEWEST_FOR_DRIFT or len(by_part) < TENTHS or _weighted(scanned):
+        return []
+    tenth = np.arange(len(by_part)) * TENTHS // len(by_part)
+    size, total = (
+        np.bincount(tenth, by_part[:, column], TENTHS) for column in (tallies.ROWS, tallies.REWARD)
+    )
+    size = np.append(size, size[: TENTHS // 2].sum())
+    total = np.append(total, total[: TENTHS // 2].sum())
+    mean, variance = float(plain.mean[rows.reward]), plain.sample_variance(rows.reward)
+    bound = max(float(plain.high[rows.reward]) - mean, mean - float(plain.low[rows.reward]))
+    if not (variance > 0.0 and math.isfinite(variance)):
+        return []
+    chance = tail(np.abs(total - mean * size), size * (n - size) / (n - 1.0) * variance, bound)
+    at = int(np.argmin(chance))
+    there = float(total[at] / size[at])
+    elsewhere = (mean * n - float(total[at])) / (n - float(size[at]))
+    spread = math.sqrt(variance)
+    moved = abs(there - mean) / min(abs(mean) or spread, spread)
+    if 2.0 * len(chance) * float(chance[at]) >= ALPHA or moved < DRIFT:
+        return []
+    where = "the first half" if at == TENTHS else f"tenth {at + 1} of {TENTHS}"
+    return finding(
+        "drift", "warning",
+        f"By the rows' order, the mean reward is {there:.4g} in {where} and {elsewhere:.4g} in "
+        f"the rest.",
+        there=there, elsewhere=elsewhere,
+    )  # fmt: skip
+
+
+def _about_model(calibration: Calibration, scanned: Scanned, rows: Rows) -> list[Finding]:
+    """Does the model get the mean reward of the log itself right?"""
+    plain, shares = scanned.plain, np.array(calibration.rows)
+    predicted = float((shares * np.array(calibration.predicted)).sum())
+    reward, variance = float(plain.mean[rows.reward]), plain.sample_variance(rows.reward)
+    off, spread = abs(reward - predicted), math.sqrt(variance)
+    if not 0.0 < variance < np.inf or off < CALIBRATION * min(abs(reward) or spread, spread):
+        return []
+    left = (1.0 - calibration.fit) * variance
+    effective = plain.weight**2 / plain.weight2
+    bound = float(plain.high[rows.reward] - plain.low[rows.reward])
+    chance = 2.0 * float(tail(off * effective, effective * max(left, variance), bound))
+    if chance >= ALPHA:
+        return []
+    return finding(
+        "prediction-calibration", "warning",
+        f"For what was chosen, the model predicts {predicted:.4g} on average; the mean reward is "
+        f"{reward:.4g} (the difference is known to ±{math.sqrt(left / effective):.2g}).",
+        predicted=predicted, reward=reward, chance=chance,
+    )  # fmt: skip
+
+
+def without_repeats(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """What is about the log itself is noticed once for every policy."""
+    return tuple({(one.code, one.policy): one for one in reversed(found)}.values())[::-1]

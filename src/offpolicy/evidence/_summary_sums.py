@@ -1,0 +1,313 @@
+"""What pictures of a log are drawn from: small sums that the one scan takes along.
+
+All have a fixed size, whatever the log's: stretches of the log by bands of the weight, classes of
+the reward model's prediction, and actions, of which the leading `MOST_ACTIONS` are kept apart.
+``a + b`` is the union of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.types import Floats, Ints
+from offpolicy.evidence._blocks import Block
+from offpolicy.evidence._model_error import BANDS, EDGES, band_of, band_table
+from offpolicy.logs import BanditLog
+
+STRETCHES = 50
+"""Into how many a log is cut, in the order of its rows."""
+FEWEST = 20
+"""Rows a stretch, but for the last of a short log."""
+CLASSES = 20
+"""Of predictions, each with about as many rows of the sample."""
+MOST_ACTIONS = 1000
+"""Actions that are kept apart; the least of more are added up."""
+
+ROWS, SQUARES, REWARD, MODELLED, MODELLED_2 = range(5)
+"""Of a stretch: Σω, Σω², Σωr, Σωm and Σωm², with m = Σ πδ̃."""
+C, CE, E, MCE, ME, CCEE, EE = range(7)
+"""Of a stretch and band: Σω times c, ce, e, mce, me, c²e² and e², with e = r − δ̃. From these
+follow the sums of m + min(c, M)e and of its square at every M between two bands."""
+GIVEN, RECALIBRATED, OBSERVED, OBSERVED_2, OFF_2 = range(2, 7)
+"""Of a class, after Σω and Σω²: Σωδ̂, Σωδ̃, Σωr, Σωr², Σω(r − δ̂)²."""
+CHOSEN, EARNED, POLICY, LOGGING, UNSUPPORTED, SPREAD = range(6)
+"""Of an action: Σω and Σωr where it was chosen, then over all decisions Σωπ, Σωπ₀, Σωπ where
+π₀ = 0, and Σω²π₀(1 − π₀)."""
+
+
+def stretches_of(n: int) -> int:
+    """How many stretches a log of ``n`` rows is cut into."""
+    return min(max(n // FEWEST, 1), STRETCHES)
+
+
+def classes_of(sample: Block) -> Floats:
+    """The limits of the classes of predictions, from a sample; none without a model."""
+    if sample.delta_hat is None:
+        return np.empty(0)
+    shares = np.arange(1, CLASSES) / CLASSES
+    return np.unique(np.quantile(sample.delta_hat_chosen, shares, method="inverted_cdf"))
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """Sums by action: `CHOSEN` to `SPREAD`."""
+
+    names: tuple[str, ...]
+    sums: Floats
+    other: Floats
+    """The sums of all that are not kept apart."""
+    others: int
+    """At least so many they are; some may be counted twice."""
+    short: float
+    """No action that is kept apart has lost more of Σωπ and Σω than this to the others."""
+
+    def __add__(self, other: Actions) -> Actions:
+        rest, others, short = (
+            self.other + other.other,
+            self.others + other.others,
+            self.short + other.short,
+        )
+        if self.names == other.names:
+            return Actions(self.names, self.sums + other.sums, rest, others, short)
+        place = {name: k for k, name in enumerate(self.names)}
+        for name in other.names:
+            place.setdefault(name, len(place))
+        sums = np.zeros((len(place), self.sums.shape[1]))
+        sums[: len(self.names)] = self.sums
+        sums[[place[name] for name in other.names]] += other.sums
+        return Actions(tuple(place), sums, rest, others, short).leading()
+
+    def leading(self) -> Actions:
+        """With at most `MOST_ACTIONS` kept apart."""
+        if len(self.names) <= MOST_ACTIONS:
+            return self
+        size = np.maximum(self.sums[:, POLICY], self.sums[:, CHOSEN])
+        order = np.argsort(-size, kind="stable")
+        kept, lost = np.sort(order[:MOST_ACTIONS]), order[MOST_ACTIONS:]
+        return Actions(
+            tuple(self.names[k] for k in kept),
+            self.sums[kept],
+            self.other + self.sums[lost].sum(axis=0),
+            self.others + len(lost),
+            self.short + float(size[lost[0]]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """From when to when the rows of each stretch are: numbers, or seconds since 1970."""
+
+    low: Floats
+    high: Floats
+    dated: bool
+
+    def __add__(self, other: Times) -> Times:
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        return Times(low, high, self.dated)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """All of it, for one policy."""
+
+    by_part: Floats
+    """(stretches, 5): `ROWS` to `MODELLED_2`."""
+    by_band: Floats
+    """(stretches, bands, 7): `C` to `EE`."""
+    by_class: Floats
+    """(classes, 7): `GIVEN` to `OFF_2`; no classes without a model."""
+    actions: Actions
+    times: Times | None
+
+    @classmethod
+    def of(
+        cls,
+        block: Block,
+        first_row: int,
+        n: int,
+        cuts: Floats,
+        modelled: Floats,
+        recalibrated: Floats,
+    ) -> Tally:
+        """Of one block of a log of ``n`` rows from ``first_row`` on; ``modelled`` is Σ πδ̃, and
+        ``recalibrated`` δ̃ of what was chosen."""
+        log, parts = block.log, stretches_of(n)
+        by_part, by_band = np.zeros((parts, 5)), np.zeros((parts, BANDS, 7))
+        by_class = np.zeros((0 if block.delta_hat is None else len(cuts) + 1, 7))
+        residual = log.reward - recalibrated
+        part, starts = _starts(log.first_row - first_row, len(log), n, parts)
+        if block.compiled:
+            from offpolicy.evidence import _moment_kernels as accumulate
+
+            omega = np.empty(0) if log.row_weight is None else log.row_weight
+            accumulate.row_tallies(
+                starts, part, block.c, modelled, residual, log.reward, omega,
+                np.append(EDGES, np.inf), band_table(), by_part, by_band,
+            )  # fmt: skip
+            if len(by_class):
+                accumulate.model_tallies(
+                    block.delta_hat_chosen, recalibrated, log.reward, omega, cuts, by_class
+                )
+        else:
+            of_row = part + np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+            _row_sums(block, of_row, modelled, residual, by_part, by_band)
+            if len(by_class):
+                _model_sums(block, cuts, recalibrated, by_class)
+        return cls(by_part, by_band, by_class, _actions(block), _times(log, parts, part, starts))
+
+    def __add__(self, other: Tally) -> Tally:
+        times = None
+        if self.times is not None and other.times is not None:
+            times = self.times + other.times
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Tally(
+                self.by_part + other.by_part,
+                self.by_band + other.by_band,
+                self.by_class + other.by_class,
+                self.actions + other.actions,
+                times,
+            )
+
+
+def _starts(first: int, rows: int, n: int, parts: int) -> tuple[int, Ints]:
+    """The stretch of a block's first row, and where in the block it and those after it begin."""
+    part, last = first * parts // n, (first + rows - 1) * parts // n
+    # The first row of stretch k is the least i with i·parts ≥ k·n.
+    begins = [-(-k * n // parts) - first for k in range(part + 1, last + 1)]
+    return part, np.array([0, *begins, rows], dtype=np.int64)
+
+
+def _row_sums(
+    block: Block, part: Ints, modelled: Floats, residual: Floats, by_part: Floats, by_band: Floats
+) -> None:
+    log, c = block.log, block.c
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    with np.errstate(over="ignore", invalid="ignore"):
+        one = omega * residual
+        rows = [omega, omega * omega, omega * log.reward, omega * modelled, omega * modelled**2]
+        bands = [
+            omega * c, one * c, one, one * c * modelled, one * modelled, one * c * c * residual,
+            one * residual,
+        ]  # fmt: skip
+    for k, values in enumerate(rows):
+        by_part[:, k] = np.bincount(part, values, len(by_part))
+    place = part * BANDS + band_of(c)
+    for k, values in enumerate(bands):
+        by_band[:, :, k] = np.bincount(place, values, len(by_band) * BANDS).reshape(-1, BANDS)
+
+
+def _model_sums(block: Block, cuts: Floats, recalibrated: Floats, sums: Floats) -> None:
+    log, given = block.log, block.delta_hat_chosen
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    place = np.searchsorted(cuts, given, side="right")
+    with np.errstate(over="ignore", invalid="ignore"):
+        columns = [
+            omega, omega * omega, omega * given, omega * recalibrated, omega * log.reward,
+            omega * log.reward**2, omega * (log.reward - given) ** 2,
+        ]  # fmt: skip
+    for k, values in enumerate(columns):
+        sums[:, k] = np.bincount(place, values, len(sums))
+
+
+# -- actions -----------------------------------------------------------------------------------
+
+
+def _actions(block: Block) -> Actions:
+    log = block.log
+    names, codes = _names_and_codes(log)
+    if codes is not None and len(names) > 4 * len(codes):
+        # Many more actions than appear here: only those that do are counted.
+        here, codes = np.unique(codes, return_inverse=True)
+        names = tuple(names[k] for k in here.tolist())
+    sums = np.zeros((len(names), 6))
+    chosen = log.chosen if codes is None else codes[log.chosen_index]
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    sums[:, CHOSEN] = np.bincount(chosen, omega, len(names))
+    sums[:, EARNED] = np.bincount(chosen, omega * log.reward, len(names))
+    pi, pi0 = block.target.flat, log.logging
+    if pi is not None and pi0 is not None:
+        if block.compiled:
+            from offpolicy.evidence import _moment_kernels as accumulate
+
+            accumulate.action_tallies(
+                log.offsets,
+                np.empty(0, np.int64) if codes is None else codes,
+                pi,
+                pi0,
+                np.empty(0) if log.row_weight is None else log.row_weight,
+                sums[:, POLICY:],
+            )
+        else:
+            _candidate_sums(log, codes, pi, pi0, sums)
+    else:
+        if pi is not None:
+            every = _positions(log) if codes is None else codes
+            sums[:, POLICY] = np.bincount(every, _each(omega, log) * pi, len(names))
+        else:
+            sums[:, POLICY] = np.bincount(chosen, omega * block.c, len(names))
+        sums[:, LOGGING] = sums[:, CHOSEN]
+    shown = tuple(_text(name) for name in names)
+    if len(set(shown)) < len(shown):
+        shown = tuple(map(repr, names))
+    return Actions(shown, sums, np.zeros(6), 0, 0.0).leading()
+
+
+def _names_and_codes(log: BanditLog) -> tuple[tuple[Any, ...], Ints | None]:
+    """All actions, and each candidate's among them; None where it is the position."""
+    if log.actions is None:
+        widest = int(np.diff(log.offsets).max())
+        return tuple(range(widest)), None
+    return log.actions, log.candidate
+
+
+def _candidate_sums(
+    log: BanditLog, codes: Ints | None, pi: Floats, pi0: Floats, sums: Floats
+) -> None:
+    every = _positions(log) if codes is None else codes
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    each = _each(omega, log)
+    for column, values in (
+        (POLICY, each * pi),
+        (LOGGING, each * pi0),
+        (UNSUPPORTED, np.where(pi0 == 0.0, each * pi, 0.0)),
+        (SPREAD, each * each * pi0 * (1.0 - pi0)),
+    ):
+        sums[:, column] = np.bincount(every, values, len(sums))
+
+
+def _positions(log: BanditLog) -> Ints:
+    return np.arange(int(log.offsets[-1])) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
+
+
+def _each(omega: Floats, log: BanditLog) -> Floats:
+    return omega[decision_of_candidate(log.offsets)]
+
+
+def _text(name: Any) -> str:
+    return name if isinstance(name, str) else repr(name)
+
+
+# -- time --------------------------------------------------------------------------------------
+
+
+def _times(log: BanditLog, parts: int, part: int, starts: Ints) -> Times | None:
+    """None without times, or if they are no numbers and no dates."""
+    found = None if log.time is None else _as_numbers(log.time)
+    if found is None or log.time is None:
+        return None
+    low, high = np.full(parts, np.inf), np.full(parts, -np.inf)
+    here = slice(part, part + len(starts) - 1)
+    low[here] = np.minimum.reduceat(found, starts[:-1])
+    high[here] = np.maximum.reduceat(found, starts[:-1])
+    return Times(low, high, log.time.dtype.kind == "M")
+
+
+def _as_numbers(time: NDArray[Any]) -> Floats | None:
+    if time.dtype.kind == "M":
+        return np.asarray(time.astype("datetime64[ms]").astype(np.int64) / 1000.0)
+    return time.astype(np.float64) if time.dtype.kind in "iuf" else None

@@ -1,0 +1,227 @@
+"""What the logged probabilities show: are they those of what was chosen?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from offpolicy._core.parallel import each_block
+from offpolicy._core.ragged import decision_of_candidate, row_sums
+from offpolicy._core.types import Floats
+from offpolicy.evidence._blocks import Block, blocks
+from offpolicy.evidence.findings._actions import (
+    action_codes,
+    action_name,
+    added,
+    chosen_codes,
+    number_of_actions,
+    rows_of,
+    the_logger,
+)
+from offpolicy.evidence.findings._chance import LARGEST, RECHECKED, Rows
+from offpolicy.logs import BanditLog
+from offpolicy.results import ALPHA, OFF_BY, Finding, finding, grade, percent, tail
+
+DETERMINISTIC = (1e-9, 0.1, 1.0)
+"""Share of the rows that had no choice."""
+COARSE, FEWEST_ON_GRID = 0.1, 10
+"""Rounding to d decimals moves a propensity by up to 0.5·10⁻ᵈ: more than 10 % of it below 5·10⁻ᵈ.
+Fewer than 10 different values may well be meant as they are."""
+EDGES = (1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99)
+"""Limits of the classes of probability whose frequencies are compared."""
+
+
+def about_propensities(log: BanditLog) -> list[Finding]:
+    """Are they there, and do they look like probabilities of a draw?"""
+    if log.propensity is None:
+        message = "The log has no propensities: nothing says how likely each choice was."
+        return finding("no-propensity", "problem", message)
+    certain = log.propensity >= 1.0 - 1e-9
+    if log.candidates_known:
+        certain = certain & (np.diff(log.offsets) > 1)
+    count, share = int(certain.sum()), float(certain.mean())
+    message = (
+        f"{count:,} of {len(log):,} decisions ({percent(share)}) have propensity 1: the logger "
+        f"had no choice."
+    )
+    found = finding("deterministic", grade(share, DETERMINISTIC), message, rows=count, share=share)
+    return found + _constant(log, log.propensity) + _rounded(log.propensity)
+
+
+def _constant(log: BanditLog, propensity: Floats) -> list[Finding]:
+    """One propensity for all rows, that is not one over the number of candidates."""
+    p = float(propensity[0])
+    if log.logging is not None or not log.candidates_known or len(log) < FEWEST_ON_GRID:
+        return []
+    lengths = np.diff(log.offsets)
+    fewest, most = int(lengths.min()), int(lengths.max())
+    fits = fewest == most and abs(p * most - 1.0) < 1e-3
+    likely = p ** len(log) >= ALPHA  # the likeliest action every time
+    if fits or likely or not (propensity == p).all():
+        return []
+    impossible = p * float(lengths.mean()) < 1.0 - 1e-3
+    candidates = f"{most}" if fewest == most else f"{fewest} to {most}"
+    even = f"{1.0 / most:.3g}" if fewest == most else f"{1.0 / most:.3g} to {1.0 / fewest:.3g}"
+    message = f"Every propensity is {p:g}, but decisions have {candidates} candidates: " + (
+        "they cannot all be that unlikely." if impossible else f"drawn alike, each has {even}."
+    )
+    return finding(
+        "constant-propensity", "problem" if impossible else "warning", message,
+        propensity=p, fewest_candidates=fewest, most_candidates=most,
+    )  # fmt: skip
+
+
+def _rounded(propensity: Floats) -> list[Finding]:
+    for decimals in (2, 3):
+        steps = propensity * 10**decimals
+        if not (np.abs(steps - np.round(steps)) < 1e-5).all():
+            continue
+        error = 0.5 * 10.0**-decimals
+        limit, least = error / COARSE, float(propensity.min())
+        count, values = int((propensity < limit).sum()), len(np.unique(np.round(steps)))
+        message = (
+            f"All propensities have at most {decimals} decimals, and {count:,} of "
+            f"{len(propensity):,} are below {limit:g}, where rounding may be off by more than "
+            f"{percent(COARSE)} (the least, {least:g}, by {percent(error / least)})."
+        )
+        bad = count > 0 and values >= FEWEST_ON_GRID
+        return finding(
+            "rounded-propensities", "warning" if bad else None, message,
+            decimals=decimals, rows=count, least=least, values=values,
+        )  # fmt: skip
+    return []
+
+
+# -- frequencies -----------------------------------------------------------------------------
+
+
+def about_frequencies(log: BanditLog, rows: Rows) -> list[Finding]:
+    """Were actions, and candidates of like probability, chosen as often as logged?"""
+    if log.propensity is None:
+        return []
+    if log.logging is None:
+        return _inverse_propensities(log, rows, log.propensity)
+    K = number_of_actions(log)
+    observed, expected, variance = _class_totals(log, rows, K)
+    off = np.abs(observed - expected)
+    chance = 2.0 * tail(off, variance, float(rows.omega.max()))
+    tests = max(int(np.count_nonzero(variance > 0.0)), 1)
+    worst = np.lexsort((-off, chance))
+    if not rows.plain:
+        anew = np.ones_like(chance)
+        for k in worst[:RECHECKED]:
+            if chance[k] * tests < ALPHA:
+                anew[k] = rows.chance(_deviation(log, int(k), K), float(variance[k]), 1.0)
+        chance, worst = anew, np.lexsort((-off, anew))
+    k = int(worst[0])
+    failing = int(np.count_nonzero(chance * tests < ALPHA))
+    if not failing:
+        return []
+    spread = math.sqrt(variance[k]) if rows.plain else rows.spread(_deviation(log, k, K))
+    what = action_name(log, k) if k < K else f"candidates with {_bin(k - K)}"
+    also = "" if failing == 1 else f" {failing} of {tests} such comparisons fail."
+    message = (
+        f"{what[0].upper()}{what[1:]} {'was' if k < K else 'were'} chosen {observed[k]:,.0f} "
+        f"times; the logged probabilities add up to {expected[k]:,.0f} (give or take "
+        f"{spread:,.0f}).{also}"
+    )
+    return finding(
+        "frequencies", grade(off[k] / expected[k], OFF_BY), message, what=what,
+        observed=float(observed[k]), expected=float(expected[k]), stderr=spread,
+        chance=float(chance[k]), failing=failing, tests=tests,
+    )  # fmt: skip
+
+
+def _class_totals(log: BanditLog, rows: Rows, K: int) -> tuple[Floats, Floats, Floats]:
+    """How often each of K actions, and then each class of probability, was chosen, the mean of
+    that by the logged probabilities, and its variance."""
+    B = len(EDGES) + 1
+
+    def of_block(block: Block) -> Floats:
+        part = block.log
+        n, omega = len(part), rows.omega[rows_of(log, part)]
+        p, codes = _normalised(part), action_codes(part)
+        bins = np.searchsorted(EDGES, p)
+        decision, at = decision_of_candidate(part.offsets), part.chosen_index
+        each = omega[decision]
+        shares = np.bincount(decision * B + bins, weights=p, minlength=n * B).reshape(n, B)
+        spread = shares * np.maximum(1.0 - shares, 0.0)
+        total = np.empty((3, K + B))
+        total[0, :K] = np.bincount(codes[at], weights=omega, minlength=K)
+        total[0, K:] = np.bincount(bins[at], weights=omega, minlength=B)
+        total[1, :K] = np.bincount(codes, weights=each * p, minlength=K)
+        total[1, K:] = (omega[:, None] * shares).sum(axis=0)
+        total[2, :K] = np.bincount(codes, weights=each * each * p * (1.0 - p), minlength=K)
+        total[2, K:] = (omega[:, None] ** 2 * spread).sum(axis=0)
+        return total
+
+    observed, expected, variance = added(each_block(of_block, blocks(log, the_logger(log), None)))
+    return observed, expected, variance
+
+
+def _deviation(log: BanditLog, k: int, K: int) -> Floats:
+    """Of every decision: was one of class ``k`` chosen, less the probability of that."""
+
+    def of_block(block: Block) -> Floats:
+        part = block.log
+        p = _normalised(part)
+        member = action_codes(part) == k if k < K else np.searchsorted(EDGES, p) == k - K
+        mean = row_sums(np.where(member, p, 0.0), part.offsets)
+        return np.asarray(member[part.chosen_index] - mean)
+
+    return np.concatenate(list(each_block(of_block, blocks(log, the_logger(log), None))))
+
+
+def _normalised(log: BanditLog) -> Floats:
+    """π₀ of every candidate, without the rounding that its sums are allowed."""
+    assert log.logging is not None
+    sums = np.repeat(row_sums(log.logging, log.offsets), np.diff(log.offsets))
+    return np.asarray(log.logging / sums)
+
+
+def _bin(k: int) -> str:
+    if k == 0:
+        return f"a logged probability up to {EDGES[0]:g}"
+    if k == len(EDGES):
+        return f"a logged probability above {EDGES[-1]:g}"
+    return f"a logged probability from {EDGES[k - 1]:g} to {EDGES[k]:g}"
+
+
+def _inverse_propensities(log: BanditLog, rows: Rows, propensity: Floats) -> list[Finding]:
+    """Where only the chosen action's probability is known: Σ 1{chosen k}/π₀ estimates how many
+    decisions could have chosen k, and Σ 1/π₀ how many candidates there were. Too few may be for
+    lack of support, or by chance; too many cannot be."""
+    codes, n = chosen_codes(log), len(log)
+    inverse = 1.0 / np.maximum(propensity, 1.0 / LARGEST)
+    total = np.bincount(codes, weights=rows.omega * inverse)
+    squares = np.bincount(codes, weights=(rows.omega * inverse) ** 2)
+    suspicion = (total - n) / np.sqrt(np.maximum(squares, 1.0))
+    tests = int(np.count_nonzero(total)) + 1
+    worst = ("", 1.0, 1.0, 1.0)
+    for k in np.argsort(-suspicion, kind="stable")[:RECHECKED]:
+        if suspicion[k] > 1.0:
+            chance = rows.chance_above(np.where(codes == k, inverse, 0.0) - 1.0, -1.0)
+            this = (action_name(log, int(k)), chance, float(total[k]) / n, 1.0)
+            worst = min(worst, this, key=_second)
+    if log.candidates_known:
+        lengths = np.diff(log.offsets).astype(np.float64)
+        chance = rows.chance_above(inverse - lengths, -float(lengths.max()))
+        mean, most = float((rows.omega * inverse).mean()), float((rows.omega * lengths).mean())
+        worst = min(worst, ("all actions together", chance, mean, most), key=_second)
+    who, chance, mean, most = worst
+    if chance * tests >= ALPHA:
+        return []
+    message = (
+        f"For {who}, 1/propensity averages {mean:.4g}, where {most:.4g} is the most there can be: "
+        f"it was chosen more often than the propensities say."
+    )
+    return finding(
+        "frequencies", grade(mean / most - 1.0, OFF_BY), message, what=who,
+        mean=mean, most=most, chance=chance, tests=tests,
+    )  # fmt: skip
+
+
+def _second(item: tuple[Any, ...]) -> Any:
+    return item[1]

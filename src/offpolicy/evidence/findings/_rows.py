@@ -1,0 +1,232 @@
+"""What the rows themselves show: clusters, size, rewards, copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.parallel import each_block
+from offpolicy._core.types import Floats
+from offpolicy.evidence._blocks import Block, blocks
+from offpolicy.evidence._plan import usual_reward
+from offpolicy.evidence.findings._actions import chosen_codes, positions, the_logger
+from offpolicy.evidence.findings._chance import Rows, kish
+from offpolicy.logs import STRETCHES, BanditLog, Dropped, listed
+from offpolicy.logs.labels import encode
+from offpolicy.results import (
+    ALPHA,
+    SMALL,
+    SMALL_SHARE,
+    TINY,
+    Finding,
+    Severity,
+    finding,
+    percent,
+    tail,
+)
+
+FEW_CLUSTERS = 30
+"""With fewer, 95 % intervals covered less than 95 % in simulation (docs/logs.md)."""
+OUTLIER = 1000.0
+"""A reward is worth a look if it is this many times as far from the median as nine in ten."""
+MANY_DROPPED = 0.01
+"""Share of rows that were left out from which on those that are left may be of another kind."""
+FEW_VALUES, REPEATED = 10, 5
+"""Rewards of few values, each seen several times, may be codes rather than amounts."""
+
+
+def about_clusters(rows: Rows) -> list[Finding]:
+    """Are there enough of them?"""
+    if rows.cluster is None:
+        return []
+    sizes = rows.sizes()
+    count, effective = len(sizes), kish(sizes)
+    if effective >= FEW_CLUSTERS:
+        return []
+    if count == 1:
+        message = "There is 1 cluster. Alone it says nothing of the spread: errors are infinite."
+    else:
+        worth = "" if effective > count - 0.5 else f", worth {effective:.1f} of equal size"
+        message = (
+            f"There are {count:,} clusters{worth}. With fewer than {FEW_CLUSTERS}, normal "
+            f"intervals are too short."
+        )
+    severity: Severity = "problem" if count == 1 else "warning"
+    return finding("clusters", severity, message, clusters=count, effective=effective)
+
+
+def about_dropped(dropped: Dropped | None) -> list[Finding]:
+    """Rows that were left out because they are malformed."""
+    if dropped is None or not dropped.rows:
+        return []
+    share = dropped.rows / dropped.of
+    severity: Severity = "warning" if share >= MANY_DROPPED else "note"
+    reasons = listed(dropped.reasons)
+    return finding(
+        "dropped", severity, f"{dropped}.", rows=dropped.rows, of=dropped.of, reasons=reasons
+    )
+
+
+def about_sample(n: int, size: int) -> list[Finding]:
+    """A log too large to be looked at whole."""
+    if n <= size:
+        return []
+    message = f"Of {n:,} decisions, {size:,} were looked at, in {STRETCHES} stretches of the log."
+    return finding("sample", "note", message, n=n, looked_at=size)
+
+
+def about_size(log: BanditLog, rows: Rows, c: Floats, name: str | None) -> list[Finding]:
+    """How many rows, and how many rewarded ones, stand behind an answer."""
+    who, n = "the log" if name is None else name, len(log)
+    w = rows.omega * c
+    ess = kish(w)
+    severity: Severity | None = "problem" if ess < TINY else "warning" if ess < SMALL else None
+    if severity is None and ess < SMALL_SHARE * n:
+        severity = "note"
+    if name is None:
+        worth = "" if ess > n - 0.05 else f", worth {ess:,.1f} of equal weight"
+        message = f"The log has {n:,} decision{'s' * (n > 1)}{worth}."
+    elif ess > 0.0:
+        message = (
+            f"Of {n:,} decision{'s' * (n > 1)}, {ess:,.1f} effective ones stand behind {name} "
+            f"({percent(ess / n)})."
+        )
+    else:
+        message = (
+            f"{name} gives probability 0 to every action that was chosen: no reward in the log "
+            f"says anything about it."
+        )
+    found = finding("effective-size", severity, message, name, ess=ess, n=n, share=ess / n)
+    usual = usual_reward(log.reward)
+    if usual is None or (usual != 0.0 and (log.reward == usual).all()):
+        return found
+    rewarded = log.reward != usual
+    count, ess = int(rewarded.sum()), kish(w[rewarded])
+    if ess < SMALL:
+        message = (
+            f"{count:,} of {n:,} rewards differ from {usual:g}; for {who} they count as "
+            f"{ess:,.1f}. Fewer than {TINY if ess < TINY else SMALL} tell "
+            f"{'next to nothing' if ess < TINY else 'little'}, whatever the estimator."
+        )
+        severity = "problem" if ess < TINY else "warning"
+        found += finding("rare-rewards", severity, message, name, ess=ess, rows=count, usual=usual)
+    return found
+
+
+def about_rewards(reward: Floats, limits: tuple[float, float] | None) -> list[Finding]:
+    """Are they amounts, within their range, and more than one?"""
+    n, low, high = len(reward), float(reward.min()), float(reward.max())
+    found = []
+    if limits is not None and (low < limits[0] or high > limits[1]):
+        outside = (reward < limits[0]) | (reward > limits[1])
+        count, row = int(outside.sum()), int(np.argmax(outside))
+        message = (
+            f"{count:,} of {n:,} rewards are outside the declared range from {limits[0]:g} to "
+            f"{limits[1]:g}; row {row} has {reward[row]:g}, and they go from {low:g} to {high:g}."
+        )
+        found += finding(
+            "reward-range", "problem", message, rows=count, row=row, low=low, high=high
+        )
+    if low == high:
+        message = f"All {n:,} rewards are {low:g}."
+        return found + finding("constant-reward", "warning" if n > 1 else None, message, reward=low)
+    found += _outlier(reward)
+    values, counts = np.unique(reward, return_counts=True)
+    repeated = n - int(counts.max()) >= REPEATED * (len(values) - 1)
+    binary = values.tolist() == [0.0, 1.0]
+    if limits is None and not binary and len(values) <= FEW_VALUES and repeated:
+        listed = ", ".join(f"{value:g}" for value in values)
+        message = f"The rewards take only {len(values)} values: {listed}."
+        found += finding("reward-values", "note", message, count=len(values), values=listed)
+    return found
+
+
+def _outlier(reward: Floats) -> list[Finding]:
+    median = float(np.median(reward))
+    apart = np.abs(reward - median)
+    usual = float(np.quantile(apart[apart > 0.0], 0.9, method="higher"))
+    row = int(np.argmax(apart))
+    value = float(reward[row])
+    message = (
+        f"The reward of row {row}, {value:g}, is {apart[row] / usual:,.0f} times as far from the "
+        f"median ({median:g}) as nine in ten of the others."
+    )
+    severity: Severity | None = "note" if apart[row] > OUTLIER * usual else None
+    return finding("reward-outlier", severity, message, row=row, reward=value, median=median)
+
+
+# -- copies ----------------------------------------------------------------------------------
+
+
+def about_duplicates(log: BanditLog) -> list[Finding]:
+    """Do rows repeat others more often than chance allows?
+
+    Rows with the same context, time, cluster and probabilities are paired. Honest rows are drawn
+    anew, so the second of a pair repeats the first one's action with its propensity at most. (Where
+    probabilities differ unseen, less often: Σ_y π₀π₀′ is at most the mean of Σ_y π₀² and Σ_y π₀′².)
+    """
+    if log.propensity is None:
+        return []
+    situation = _situations(log)
+    row = situation
+    for values in (chosen_codes(log), log.propensity, log.reward):
+        row = _mixed(row, _bits(values))
+    order = np.argsort(situation, kind="stable")
+    ordered, index = situation[order], np.arange(len(log))
+    starts = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    inside = index - np.maximum.accumulate(np.where(starts, index, 0))
+    second = np.flatnonzero(inside % 2 == 1)
+    first, second = order[second - 1], order[second]
+    p = 0.5 * (log.propensity[first] + log.propensity[second])
+    alike, expected = int((row[first] == row[second]).sum()), float(p.sum())
+    if float(tail(alike - expected, (p * (1.0 + p)).sum(), 1.0)) >= ALPHA:
+        return []
+    count, n = len(log) - len(np.unique(row)), len(log)
+    message = (
+        f"{count:,} of {n:,} rows ({percent(count / n)}) are exact copies of another. Of "
+        f"{len(p):,} pairs of rows in one situation {alike:,} are alike; drawn anew, at most "
+        f"{expected:,.0f} or so would be."
+    )
+    return finding(
+        "duplicates", "note" if log.cluster is not None else "warning", message,
+        rows=count, share=count / n, pairs=len(p), alike=alike, expected=expected,
+    )  # fmt: skip
+
+
+def _situations(log: BanditLog) -> NDArray[np.uint64]:
+    """A hash of all that is known of each decision before the choice."""
+
+    def of_block(block: Block) -> NDArray[np.uint64]:
+        part = block.log
+        if part.logging is None:
+            return np.zeros(len(part), dtype=np.uint64)
+        values = _mixed(_bits(part.logging), _bits(positions(part)))
+        return np.add.reduceat(values, part.offsets[:-1])
+
+    parts = list(each_block(of_block, blocks(log, the_logger(log), None)))
+    state = _mixed(np.concatenate(parts), _bits(np.diff(log.offsets)))
+    context = [] if log.context is None else list(log.context.T)
+    for column in (log.cluster, log.time, *context):
+        if column is not None:
+            state = _mixed(state, _bits(column))
+    return state
+
+
+def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """One integer for each value, the same for equal values."""
+    if values.dtype.kind == "f":
+        return (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+    if values.dtype.kind in "biumM":
+        return np.ascontiguousarray(values).astype(np.int64).view(np.uint64)
+    return encode(values, "column", "")[1].view(np.uint64)
+
+
+def _mixed(state: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Two hashes as one (multiply and shift, as in MurmurHash3)."""
+    x = state * np.uint64(0x9E3779B97F4A7C15) + bits
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        x ^= x >> np.uint64(33)
+        x *= np.uint64(factor)
+    return np.asarray(x ^ (x >> np.uint64(33)))

@@ -1,0 +1,3 @@
+"""Do intervals cover?"""
+
+__all__ = []

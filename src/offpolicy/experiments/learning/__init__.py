@@ -1,0 +1,3 @@
+"""The paper's Table 2 and Figure 4."""
+
+__all__ = []

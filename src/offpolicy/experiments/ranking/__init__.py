@@ -1,0 +1,3 @@
+"""The paper's experiments on rankings."""
+
+__all__ = []

@@ -1,0 +1,271 @@
+"""The ranking column of Table 2, and Figure 4 (2): rankers learned with each estimator's weights.
+
+Clicks are simulated on nine tenths of the training queries and, for 5 sweeps, on the validation
+queries. A ranking SVM is trained for every estimator, every value of its parameter and every C;
+which of them is taken is decided by the validation clicks, by cIPS with the weights clipped at
+their 90% quantile. All that were trained are kept, so that hindsight can be asked afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from offpolicy._core.types import Floats
+from offpolicy.estimators import parse
+from offpolicy.experiments.cells import each_cell
+from offpolicy.experiments.ranking.rankings import Parts, Trained, divided, joined, stamps, trained
+from offpolicy.logs.formats.letor import Queries
+from offpolicy.ranking.data import (
+    RankingLog,
+    ranks,
+    rows_of_impressions,
+    simulate_clicks,
+    weights_at,
+)
+from offpolicy.ranking.learning import PropensitySVMRank
+
+ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
+CLIPS = (1.0, 3.0, 10.0, 30.0, 100.0)
+BLENDS = (0.1, 0.3, 0.5, 0.7, 0.9)
+STRENGTHS = (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)
+"""C, in units of the default's."""
+TABLE = 1.0
+"""Sweeps of the table."""
+VALIDATED = 5.0
+QUANTILE = 0.9
+LOGGER = 0.01
+OURS = ("default", "default, with the judged documents")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One run of the experiment."""
+
+    data: str
+    relevant: int
+    run: int
+    sweeps: float = TABLE
+    logger: float = LOGGER
+
+
+class Counts(NamedTuple):
+    """A log of one logger, as counts for every document of the queries: the sum of its weights is
+    all that a ranking SVM sees of a document that is shown again and again."""
+
+    queries: Queries
+    p: Floats
+    shown: Floats
+    clicks: Floats
+
+    def weights(self, member: str, prediction: Floats) -> Floats:
+        """Σ over impressions of w^α·δ̂ + w^β·click/p."""
+        at = weights_at(parse(member), self.p)
+        return at.imputed * prediction * self.shown + at.observed * self.clicks
+
+    def clipped_rank(self, scores: Floats, quantile: float = QUANTILE) -> float:
+        """The average rank by cIPS, the weights of clicks clipped at their quantile."""
+        clicked = self.clicks > 0.0
+        inverse = 1.0 / self.p[clicked]
+        M = float(np.quantile(np.repeat(inverse, self.clicks[clicked].astype(int)), quantile))
+        weight = np.minimum(inverse, M) * self.clicks[clicked]
+        return float(weight @ ranks(scores, self.queries.offsets)[clicked] / weight.sum())
+
+
+def counted(queries: Queries, log: RankingLog) -> Counts:
+    """The impressions of a log, which is of these queries, added up."""
+    place = {int(qid): k for k, qid in enumerate(queries.qid)}
+    assert log.query is not None
+    rows = rows_of_impressions(queries.offsets, np.array([place[int(q)] for q in log.query]))
+    count = len(queries.relevance)
+    shown = np.bincount(rows, minlength=count).astype(np.float64)
+    clicks = np.bincount(rows, log.click, count).astype(np.float64)
+    p = np.ones(count)
+    assert log.propensity is not None
+    p[rows] = log.propensity
+    return Counts(queries, p, shown, clicks)
+
+
+class Setup(NamedTuple):
+    """Logs to learn from, what else is known, and the queries that test."""
+
+    train: Counts
+    validation: Counts
+    prediction: Floats
+    """δ̂ of the training documents."""
+    judged: Queries
+    test: Queries
+    logger: float
+    """The average rank of relevant results by the logger, on the test queries."""
+
+    def rank(self, scores: Floats) -> float:
+        """The average rank of the relevant results of the test queries."""
+        return average_rank(self.test, scores)
+
+
+def average_rank(queries: Queries, scores: Floats) -> float:
+    """Of the relevant documents."""
+    return float(ranks(scores, queries.offsets)[queries.relevance >= 1.0].mean())
+
+
+def set_up(condition: Condition) -> Setup:
+    """Split, train logger and model of relevance, and simulate clicks."""
+    parts, made = _made(condition.data, condition.relevant, condition.run, condition.logger)
+    rng = np.random.default_rng([condition.run, condition.relevant, *map(ord, condition.data)])
+
+    def logged(queries: Queries, sweeps: float) -> Counts:
+        scores = made.logger(queries.X)
+        return counted(
+            queries, simulate_clicks(queries, scores, sweeps=sweeps, features=False, rng=rng)
+        )
+
+    validation = logged(parts.validation, VALIDATED)
+    return Setup(
+        logged(made.rest, condition.sweeps),
+        validation,
+        made.model.predict(made.rest.X),
+        made.judged,
+        parts.test,
+        average_rank(parts.test, made.logger(parts.test.X)),
+    )
+
+
+@lru_cache(maxsize=1)
+def _made(data: str, relevant: int, run: int, logger: float) -> tuple[Parts, Trained]:
+    """What does not depend on the amount of clicks."""
+    parts = divided(data, relevant, run)
+    return parts, trained(parts.train, logger, run)
+
+
+# -- what is learned -----------------------------------------------------------------------------
+
+
+def members_of(estimator: str) -> list[str]:
+    """The estimator at each value of its parameter."""
+    if estimator == "SB":
+        return [f"SB(tau={value:g})" for value in BLENDS]
+    if estimator in ("CIPS", "SWITCH", "CAB"):
+        return [f"{estimator}(M={value:g})" for value in CLIPS]
+    return [estimator]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One ranker: what it was trained with, and its average ranks."""
+
+    member: str
+    strength: float
+    validation: float
+    """By clipped IPS on the validation clicks; of full information, in truth."""
+    test: float
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What one run gave."""
+
+    condition: Condition
+    logger: float
+    tried: dict[str, list[Tried]]
+    """By estimator; "full" is with all judgements of the training queries."""
+    ours: dict[str, float]
+
+    def chosen(self, estimator: str) -> Tried:
+        """The least clipped rank of the validation clicks."""
+        return min(self.tried[estimator], key=lambda one: one.validation)
+
+    def best(self, estimator: str) -> Tried:
+        """The best on the test queries, in hindsight."""
+        return min(self.tried[estimator], key=lambda one: one.test)
+
+    def rank(self, name: str) -> float:
+        """The test rank of an estimator, as it was chosen, of the logger, or of ours."""
+        if name == "logger":
+            return self.logger
+        return self.ours[name] if name in self.ours else self.chosen(name).test
+
+
+def learn(setup: Setup) -> tuple[dict[str, list[Tried]], dict[str, float]]:
+    """Every ranker of every estimator, and ours."""
+    train = setup.train
+    tried: dict[str, list[Tried]] = {}
+    for estimator in ESTIMATORS:
+        tried[estimator] = [
+            one
+            for member in members_of(estimator)
+            for one in _path(setup, train.queries, member, train.weights(member, setup.prediction))
+        ]
+    tried["full"] = _path(setup, train.queries, "full", train.queries.relevance)
+    ours = PropensitySVMRank()
+    weights = train.weights(str(ours.estimator), setup.prediction)
+    both = joined(train.queries, setup.judged)
+    # A judged query is worth an impression of a query like those that were shown.
+    often = float(train.shown.sum() / len(train.shown))
+    found = {
+        OURS[0]: ours.fit_weights(train.queries.X, train.queries.offsets, weights),
+        OURS[1]: PropensitySVMRank().fit_weights(
+            both.X, both.offsets, np.concatenate([weights, often * setup.judged.relevance])
+        ),
+    }
+    return tried, {
+        name: setup.rank(ranker.decision_function(setup.test.X)) for name, ranker in found.items()
+    }
+
+
+def _path(setup: Setup, queries: Queries, member: str, weights: Floats) -> list[Tried]:
+    """A ranker for every C."""
+    sizes = np.diff(queries.offsets)
+    pairs = float(np.add.reduceat(weights, queries.offsets[:-1]) @ (sizes - 1.0)) / len(sizes)
+    Cs = [strength * PropensitySVMRank.loss / pairs for strength in STRENGTHS]
+    path = PropensitySVMRank().path_weights(queries.X, queries.offsets, weights, Cs)
+    found = []
+    for strength, ranker in zip(STRENGTHS, path, strict=True):
+        scores = ranker.decision_function(setup.validation.queries.X)
+        seen = (
+            average_rank(setup.validation.queries, scores)
+            if member == "full"
+            else setup.validation.clipped_rank(scores)
+        )
+        test = setup.rank(ranker.decision_function(setup.test.X))
+        found.append(Tried(member, strength, seen, test))
+    return found
+
+
+# -- runs ----------------------------------------------------------------------------------------
+
+
+def conditions(
+    sets: Sequence[tuple[str, int]], runs: int, sweeps: Sequence[float], seed: int = 0
+) -> list[Condition]:
+    """All runs; ``sets`` are names and from which grade on a document is relevant."""
+    return [
+        Condition(data, relevant, run, sweep)
+        for data, relevant in sets
+        for run in range(seed, seed + runs)
+        for sweep in sweeps
+    ]
+
+
+def run(wanted: Sequence[Condition], folder: Path, *, jobs: int = 1) -> Iterator[Ranked]:
+    """In order; what ``folder`` holds of an earlier run is taken from there."""
+    cells = [(condition,) for condition in wanted]
+    made_from = stamps(dict.fromkeys(condition.data for condition in wanted))
+    done = each_cell(_cell, cells, folder=folder, jobs=jobs, made_from=made_from)
+    for condition, found in zip(wanted, done, strict=True):
+        tried = {name: [Tried(**one) for one in listed] for name, listed in found["tried"].items()}
+        yield Ranked(condition, found["logger"], tried, found["ours"])
+
+
+def _cell(condition: Condition) -> dict[str, Any]:
+    setup = set_up(condition)
+    tried, ours = learn(setup)
+    return {
+        "logger": setup.logger,
+        "tried": {name: [asdict(one) for one in listed] for name, listed in tried.items()},
+        "ours": ours,
+    }

@@ -1,0 +1,266 @@
+"""The set-up of the paper's ranking experiments: Appendix "LTR".
+
+A tenth of the training queries is judged: on it a model of relevance is trained. The ranker to be
+evaluated is a ranking SVM of the other nine tenths, on which clicks are simulated in the learning
+experiments; in the evaluation experiments clicks are on the test queries. The truth is known from
+the judgements. What trained the logger the paper does not say: here it is a ranking SVM of a given
+share of the training queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.types import Floats, Ints
+from offpolicy.datasets import catalogue, find, ranking, ranking_files
+from offpolicy.datasets.catalogue import Ranking
+from offpolicy.errors import DatasetError, ParameterError
+from offpolicy.logs.formats.letor import Queries
+from offpolicy.ranking.data import (
+    ClickModel,
+    Metric,
+    RankingLog,
+    RelevanceModel,
+    as_metric,
+    ranks,
+    rows_of_impressions,
+    simulate_clicks,
+)
+from offpolicy.ranking.learning import PropensitySVMRank
+
+TRAIN, VALIDATION = 0.6, 0.2
+JUDGED = 0.1
+_ALIASES = {"yahoo": "Yahoo-Set1", "mslr": "MSLR-WEB10K", "mslr10k": "MSLR-WEB10K",
+            "mslr30k": "MSLR-WEB30K"}  # fmt: skip
+_STANDS_FOR = {"MQ2007": "MQ2007_85pct"}
+"""What is taken where a set is not at hand: most of its rows."""
+
+
+# -- data ----------------------------------------------------------------------------------------
+
+
+def known_as(name: str) -> Ranking:
+    """The set that a name or its short form stands for, or what is at hand of it."""
+    entry = catalogue.entry(_ALIASES.get(name.casefold(), name))
+    if not isinstance(entry, Ranking):
+        raise DatasetError(f"{entry.name} is not a set for ranking.")
+    if find(entry) is None and entry.name in _STANDS_FOR:
+        part = catalogue.RANKING[_STANDS_FOR[entry.name]]
+        if find(part) is not None:
+            return part
+    ranking_files(entry)  # or an error that says where to put it
+    return entry
+
+
+def thresholds(entry: Ranking) -> tuple[int, ...]:
+    """From which grade on a document counts as relevant: the readings, the first for evaluation.
+
+    With five grades 3 and more, as in Joachims et al. (2017), whose set-up the paper follows.
+    """
+    return (1, 2) if entry.grades <= 3 else (3,)
+
+
+def stamps(names: Iterable[str]) -> dict[str, str]:
+    """Size and time of each set's files: by these one sees whether results are of the same data."""
+    return {name: " ".join(map(_stamp, ranking_files(known_as(name)))) for name in names}
+
+
+def _stamp(path: Path) -> str:
+    return f"{path.stat().st_size}/{path.stat().st_mtime_ns}"
+
+
+@lru_cache(maxsize=2)
+def load(name: str, relevant: int) -> Queries:
+    """All queries of a set, with 1 for grades from ``relevant`` on and 0 below."""
+    return _binary(ranking(name), relevant)
+
+
+@lru_cache(maxsize=3)
+def _official(name: str, split: str, relevant: int) -> Queries:
+    return _binary(ranking(name, split), relevant)
+
+
+def _binary(queries: Queries, relevant: int) -> Queries:
+    return queries._replace(relevance=(queries.relevance >= relevant).astype(np.float64))
+
+
+class Parts(NamedTuple):
+    """Queries that train, validate and test."""
+
+    train: Queries
+    validation: Queries
+    test: Queries
+
+
+def divided(name: str, relevant: int, seed: int) -> Parts:
+    """The official parts of a set that has one split; of any other, 60, 20 and 20 per cent."""
+    entry = catalogue.RANKING[name]
+    if entry.layouts[0] == "splits":
+        return Parts(*(_official(name, split, relevant) for split in ("train", "vali", "test")))
+    return shuffled(load(name, relevant), seed)
+
+
+def shuffled(queries: Queries, seed: int) -> Parts:
+    """60, 20 and 20 per cent of the queries, drawn by the seed."""
+    order = np.random.default_rng(np.random.SeedSequence(seed)).permutation(len(queries.qid))
+    ends = [round(TRAIN * len(order)), round((TRAIN + VALIDATION) * len(order))]
+    train, validation, test = np.split(order, ends)
+    return Parts(
+        subset(queries, train),
+        subset(queries, np.sort(validation)),
+        subset(queries, np.sort(test)),
+    )
+
+
+def joined(one: Queries, other: Queries) -> Queries:
+    """The queries of both."""
+    return Queries(
+        np.concatenate([one.X, other.X]),
+        np.concatenate([one.relevance, other.relevance]),
+        np.concatenate([one.offsets, one.offsets[-1] + other.offsets[1:]]),
+        np.concatenate([one.qid, other.qid]),
+        0,
+    )
+
+
+def subset(queries: Queries, which: Ints) -> Queries:
+    """Some of the queries, in this order."""
+    rows = rows_of_impressions(queries.offsets, which)
+    lengths = np.diff(queries.offsets)[which]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Queries(queries.X[rows], queries.relevance[rows], offsets, queries.qid[which], 0)
+
+
+# -- what is trained -----------------------------------------------------------------------------
+
+
+class Trained(NamedTuple):
+    """What is made of the training queries."""
+
+    judged: Queries
+    """The tenth whose judgements are known."""
+    rest: Queries
+    model: RelevanceModel
+    linear: RelevanceModel
+    """The same by a logistic regression."""
+    logger: Callable[[NDArray[Any]], Floats]
+
+
+def trained(train: Queries, logger_share: float, seed: int) -> Trained:
+    """The model of relevance from a tenth of the queries, the logger from its share of them."""
+    order = np.random.default_rng([seed, 1]).permutation(len(train.qid))
+    judged = max(round(JUDGED * len(order)), 2)
+    small = subset(train, order[:judged])
+    model, linear = (
+        RelevanceModel(classifier, seed=seed).fit(
+            small.X, small.relevance >= 1.0, decision_of_candidate(small.offsets)
+        )
+        for classifier in (None, _logistic())
+    )
+    logger = _logger(train, order, logger_share)
+    return Trained(small, subset(train, order[judged:]), model, linear, logger)
+
+
+def _logistic() -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
+
+
+def _logger(train: Queries, order: Ints, share: float) -> Callable[[NDArray[Any]], Floats]:
+    """From the first queries that say anything: a tenth of few queries may hold nothing relevant
+    at all."""
+    total = np.add.reduceat(train.relevance, train.offsets[:-1])
+    useful = (total > 0.0) & (total < np.diff(train.offsets))
+    count = max(round(share * len(order)), 2)
+    return svm_rank(subset(train, order[useful[order]][:count]))
+
+
+def svm_rank(queries: Queries) -> Callable[[NDArray[Any]], Floats]:
+    """A ranking SVM of judged queries, as a function of features."""
+    fitted = PropensitySVMRank().fit_weights(queries.X, queries.offsets, queries.relevance)
+    return fitted.decision_function
+
+
+# -- evaluation ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Test queries, and what is known about their documents."""
+
+    test: Queries
+    logger: Floats
+    """Scores of the logger."""
+    ranker: Floats
+    """Scores of the ranker to be evaluated."""
+    prediction: Floats
+    """δ̂."""
+    linear: Floats
+    """δ̂ by a logistic regression."""
+
+    def truth(self, metric: str | Metric) -> float:
+        """The ranker's value on the test queries."""
+        asked = as_metric(metric)
+        relevant = self.test.relevance >= 1.0
+        total = float(asked.weight(ranks(self.ranker, self.test.offsets))[relevant].sum())
+        return total / (float(relevant.sum()) if asked.is_ratio else len(self.test.qid))
+
+    def draw(
+        self, sweeps: float, rng: np.random.Generator | int, model: ClickModel | None = None
+    ) -> tuple[RankingLog, Floats]:
+        """A log of clicks, with predictions, and the ranker's scores of its documents."""
+        log, rows = self.draw_rows(sweeps, rng, model)
+        return log, self.ranker[rows]
+
+    def draw_rows(
+        self, sweeps: float, rng: np.random.Generator | int, model: ClickModel | None = None
+    ) -> tuple[RankingLog, Ints]:
+        """A log of clicks, with predictions, and which documents of the test queries it is of."""
+        log = simulate_clicks(self.test, self.logger, model, sweeps=sweeps, features=False, rng=rng)
+        place = {int(qid): k for k, qid in enumerate(self.test.qid)}
+        assert log.query is not None
+        which = np.array([place[int(qid)] for qid in log.query])
+        rows = rows_of_impressions(self.test.offsets, which)
+        return log.replace(prediction=self.prediction[rows]), rows
+
+
+def prepare(queries: Queries, logger_share: float, seed: int) -> Prepared:
+    """Split the queries, and train the logger, the ranker and the model of relevance.
+
+    Evaluation has nothing to validate, so those queries test too.
+    """
+    parts = shuffled(queries, seed)
+    return prepare_parts(parts.train, joined(parts.validation, parts.test), logger_share, seed)
+
+
+def prepare_parts(train: Queries, test: Queries, logger_share: float, seed: int) -> Prepared:
+    """The same from queries that are split already."""
+    if len(np.unique(test.qid)) < len(test.qid):
+        raise ParameterError("The test queries must have labels (qid) of their own.")
+    made = trained(train, logger_share, seed)
+    return Prepared(
+        test,
+        made.logger(test.X),
+        svm_rank(made.rest)(test.X),
+        made.model.predict(test.X),
+        made.linear.predict(test.X),
+    )
+
+
+def prepare_set(name: str, relevant: int, logger_share: float, seed: int) -> Prepared:
+    """The evaluation experiment on a set: its official test queries, if it has a split."""
+    if catalogue.RANKING[name].layouts[0] == "splits":
+        parts = divided(name, relevant, seed)
+        return prepare_parts(parts.train, parts.test, logger_share, seed)
+    return prepare(load(name, relevant), logger_share, seed)

@@ -1,0 +1,3 @@
+"""The paper's Figure 3, and the Open Bandit logs."""
+
+__all__ = []

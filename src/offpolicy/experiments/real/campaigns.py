@@ -1,0 +1,229 @@
+"""The logs of the Open Bandit Dataset with all items as candidates, and what they hold.
+
+Of the Thompson policy only the probability of the item shown is logged, and that one drifts. Its
+probabilities of all items are estimated, as the frequencies of the items in each position of its
+own log; the reward model is a click rate per item and position.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy._core.types import Floats, Ints
+from offpolicy._core.validation import where
+from offpolicy.errors import LogError
+from offpolicy.intervals import Interval, normal_quantile
+from offpolicy.logs import BanditLog, LogScan, RewardSummary
+
+ITEMS = {"all": 80, "men": 34, "women": 46}
+"""Campaigns, and how many items could be shown in each."""
+POSITIONS = 3
+FOLDS = 5
+_SHRINK = 100.0
+"""A position's frequencies start from those of all positions, with the weight of so many rows."""
+_SHRINK_RATE = 1000.0
+"""The same for click rates: an item's start from those of all items, and at each position from
+those of the item."""
+
+
+# -- logs --------------------------------------------------------------------------------------
+
+
+def position_of(log: BanditLog) -> Ints:
+    """Where each item was shown: 0, 1 or 2."""
+    position = np.asarray(log.named_column("position")).astype(np.int64) - 1
+    outside = (position < 0) | (position >= POSITIONS)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise LogError(
+            f"{where(log.source, 'position', row)}: {position[row] + 1}; it must be 1 to "
+            f"{POSITIONS}."
+        )
+    return position
+
+
+@dataclass(frozen=True, eq=False)
+class Completed:
+    """Makes the candidates known: all items of the campaign.
+
+    ``uniform``: every item had the same probability, which must be the one logged. With
+    ``logging`` (folds, positions, items) the probabilities are these, each row's from the other
+    folds. Otherwise the log keeps its propensities, of the items shown.
+    """
+
+    items: int
+    uniform: bool = False
+    logging: Floats | None = None
+
+    def __call__(self, log: BanditLog) -> BanditLog:
+        n, item = len(log), np.asarray(log.named_column("action")).astype(np.int64)
+        outside = (item < 0) | (item >= self.items)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise LogError(
+                f"{where(log.source, 'item_id', row)}: {item[row]}; this campaign has items 0 to "
+                f"{self.items - 1}."
+            )
+        logging = self._logging(log)
+        whole = replace(
+            log,
+            offsets=np.arange(n + 1, dtype=np.int64) * self.items,
+            chosen=item,
+            actions=tuple(range(self.items)),
+            candidate=None,
+            candidates_known=True,
+            context=None,
+            logging=logging,
+            propensity=log.propensity if logging is None else None,
+        )
+        whole.__dict__.update(group=log.group, bucket=log.bucket)
+        return whole
+
+    def _logging(self, log: BanditLog) -> Floats | None:
+        if self.logging is not None:
+            return self.logging[log.fold(FOLDS), position_of(log)].reshape(-1)
+        if not self.uniform:
+            return None
+        assert log.propensity is not None
+        other = np.abs(log.propensity * self.items - 1.0) > 1e-6
+        if other.any():
+            row = int(np.argmax(other))
+            raise LogError(
+                f"{where(log.source, 'propensity_score', row)}: {log.propensity[row]}; in the "
+                f"random policy's log it must be 1/{self.items}."
+            )
+        return np.full(len(log) * self.items, 1.0 / self.items)
+
+
+class CompletedScan(LogScan):
+    """A large log, completed piece by piece."""
+
+    def __init__(self, log: LogScan, complete: Completed) -> None:
+        self.log, self.complete = log, complete
+        self.source, self.columns = log.source, log.columns
+
+    def __len__(self) -> int:
+        return len(self.log)
+
+    @property
+    def rewards(self) -> RewardSummary:
+        return self.log.rewards
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        return self.log.find_reward_outside(low, high)
+
+    def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
+        return self.complete(self.log.read(ranges, [*extra, "position"]))
+
+    def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
+        def made(make: Callable[[], BanditLog]) -> BanditLog:
+            return self.complete(make())
+
+        pieces = self.log.walk([*extra, "position"], skip)
+        return (functools.partial(made, make) for make in pieces)
+
+    def fingerprint(self) -> str:
+        return self.log.fingerprint()
+
+
+def completed(log: BanditLog | LogScan, complete: Completed) -> BanditLog | LogScan:
+    return complete(log) if isinstance(log, BanditLog) else CompletedScan(log, complete)
+
+
+# -- what is in a log --------------------------------------------------------------------------
+
+
+class Survey(NamedTuple):
+    """How often each item was shown and clicked: (folds, positions, items)."""
+
+    shown: Floats
+    clicked: Floats
+
+    @property
+    def n(self) -> int:
+        return int(self.shown.sum())
+
+    @property
+    def clicks(self) -> int:
+        return int(self.clicked.sum())
+
+    @property
+    def rate(self) -> float:
+        return self.clicks / self.n
+
+    @property
+    def interval(self) -> Interval:
+        return wilson(self.clicks, self.n)
+
+
+def survey(log: BanditLog | LogScan, items: int) -> Survey:
+    """One walk over the log."""
+    shape = (FOLDS, POSITIONS, items)
+    shown, clicked = np.zeros(shape), np.zeros(shape)
+    pieces = [log] if isinstance(log, BanditLog) else (make() for make in log.walk(["position"]))
+    for piece in pieces:
+        at = (piece.fold(FOLDS), position_of(piece), Completed(items)(piece).chosen)
+        np.add.at(shown, at, 1.0)
+        np.add.at(clicked, at, piece.reward)
+    return Survey(shown, clicked)
+
+
+def frequencies(shown: Floats) -> Floats:
+    """Counts (…, positions, items) as probabilities of the items in each position, shrunken
+    towards those of all positions."""
+    overall = shown.sum(axis=-2, keepdims=True) + 1.0
+    overall /= overall.sum(axis=-1, keepdims=True)
+    raised = shown + _SHRINK * overall
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+
+
+def others(counts: Floats) -> Floats:
+    """For the rows of every fold, the counts of the other folds."""
+    return np.asarray(counts.sum(axis=0) - counts)
+
+
+def click_rates(shown: Floats, clicked: Floats) -> Floats:
+    """Shrunken, from counts (…, positions, items)."""
+    both = np.stack([clicked, shown])
+    total = both.sum(axis=(-2, -1), keepdims=True)
+    of_item = both.sum(axis=-2, keepdims=True)
+    item = (of_item[0] + _SHRINK_RATE * total[0] / total[1]) / (of_item[1] + _SHRINK_RATE)
+    return np.asarray((clicked + _SHRINK_RATE * item) / (shown + _SHRINK_RATE))
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """The reward model: (folds, positions, items), each row's from the other folds."""
+
+    table: Floats
+
+    @classmethod
+    def of(cls, found: Survey) -> Rates:
+        return cls(click_rates(others(found.shown), others(found.clicked)))
+
+    def predict(self, log: BanditLog) -> Floats:
+        return self.table[log.fold(FOLDS), position_of(log)].reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class ByPosition:
+    """A policy that depends on the position only: (positions, items)."""
+
+    table: Floats
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        return self.table[position_of(log)].reshape(-1)
+
+
+def wilson(count: int, n: int, level: float = 0.95) -> Interval:
+    """Wilson's interval of a rate: honest for rare events too, and never below 0."""
+    z = normal_quantile(level)
+    rate, extra = count / n, z * z / n
+    centre = (rate + extra / 2.0) / (1.0 + extra)
+    half = z * np.sqrt(rate * (1.0 - rate) / n + extra / (4.0 * n)) / (1.0 + extra)
+    return Interval(float(max(centre - half, 0.0)), float(min(centre + half, 1.0)))

@@ -1,0 +1,37 @@
+"""Confidence intervals from numbers or rows, whatever they are of."""
+
+from __future__ import annotations
+
+from offpolicy.intervals._closed_form import (
+    EVERYTHING,
+    Interval,
+    asymptotic_sequence,
+    bernstein,
+    check_level,
+    check_range,
+    empirical_bernstein,
+    hoeffding,
+    hull,
+    normal,
+    normal_quantile,
+    student_t,
+    t_quantile,
+)
+
+__all__ = [
+    "EVERYTHING",
+    "Interval",
+    "asymptotic_sequence",
+    "bernstein",
+    "betting",
+    "bootstrap",
+    "check_level",
+    "check_range",
+    "empirical_bernstein",
+    "hoeffding",
+    "hull",
+    "normal",
+    "normal_quantile",
+    "student_t",
+    "t_quantile",
+]

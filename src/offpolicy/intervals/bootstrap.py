@@ -1,0 +1,385 @@
+"""Intervals that give the rows other weights: the bootstrap, and empirical likelihood.
+
+All cover the mean of x (with row weights ω, the ratio Σωx/Σω) and need large n: with few rows, or
+a few that dominate, they are too narrow. `offpolicy.intervals.betting` is valid at every n.
+
+One row, or one group, says nothing about the spread: the interval is then infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral
+from statistics import NormalDist
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy._core import validation as check
+from offpolicy._core.types import Floats
+from offpolicy.errors import ParameterError, did_you_mean
+from offpolicy.intervals._closed_form import EVERYTHING, Interval, check_level, normal_quantile
+
+_BATCH = 2**18
+"""How many rows are drawn at a time; of n rows, at least n."""
+
+_TIES = 16
+"""With this many rows to a distinct value, counts of the values are drawn instead of rows."""
+
+
+def bootstrap(
+    x: ArrayLike,
+    level: float,
+    *,
+    kind: Literal["percentile", "bca"] = "percentile",
+    resamples: int = 2000,
+    seed: int = 0,
+    row_weight: ArrayLike | None = None,
+) -> Interval:
+    """Draw the rows anew, with replacement, ``resamples`` times; take quantiles of the means.
+
+    Covers the mean of x. Assumes independent rows. Needs large n; ``"bca"`` (Efron 1987)
+    corrects for skewness and bias, and needs less. At no time are more than max(n, 2¹⁸) draws in
+    memory; the work is n·resamples, or less where few values are distinct.
+
+    Parameters
+    ----------
+    x : (n,)
+    level : float
+    kind : "percentile" or "bca"
+    resamples : int
+    seed : int
+    row_weight : (n,), optional
+        How many decisions each row stands for.
+
+    Examples
+    --------
+    >>> interval = bootstrap([0.0, 1.0] * 500, 0.95)
+    >>> [round(end, 2) for end in interval]
+    [0.47, 0.53]
+    """
+    check_level(level)
+    _check_draws(resamples, seed)
+    if kind not in ("percentile", "bca"):
+        raise ParameterError(
+            f'kind is {kind!r}; it must be "percentile" or "bca".'
+            f"{did_you_mean(str(kind), ['percentile', 'bca'])}"
+        )
+    values, omega = _rows(x, row_weight)
+    if len(values) == 1:
+        return EVERYTHING
+    if values.min() == values.max():
+        return Interval(float(values[0]), float(values[0]))
+    centre, unit, y = _centred(values, omega)
+    means = _resampled(y, omega, resamples, np.random.default_rng(seed))
+    tail = (1.0 - level) / 2.0
+    shares = (tail, 1.0 - tail)
+    if kind == "bca":
+        shares = _corrected(means, y, omega, level)
+    low, high = np.quantile(means, shares)
+    return Interval(centre + unit * float(low), centre + unit * float(high))
+
+
+def bootstrap_groups(
+    group_weight: ArrayLike,
+    group_total: ArrayLike,
+    mean: float,
+    level: float,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """Draw whole groups anew; their sums are all that is needed, so this serves files of any size.
+
+    Covers the mean of x, a ratio of the groups' totals. Assumes independent groups, within which
+    rows may depend on each other. Needs many groups, none of which dominates.
+
+    Parameters
+    ----------
+    group_weight, group_total : (groups,)
+        Σω and Σω(x − mean) of every group, as in `_core.moments.Moments`. Groups of weight 0
+        were not used.
+    mean : float
+        The mean of all rows.
+    level : float
+    resamples, seed : int
+    """
+    check_level(level)
+    _check_draws(resamples, seed)
+    weight = check.as_sample(group_weight, "group_weight")
+    total = check.as_sample(group_total, "group_total")
+    if len(weight) != len(total):
+        raise ParameterError(
+            f"group_weight has {len(weight)} values and group_total {len(total)}: there must be "
+            f"one of each for every group."
+        )
+    if (weight < 0.0).any() or not weight.any():
+        raise ParameterError("group_weight must be 0 or more, and above 0 for some group.")
+    used = weight > 0.0
+    weight, total = weight[used], total[used]
+    groups = len(weight)
+    if groups == 1:
+        return EVERYTHING
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(groups, np.full(groups, 1.0 / groups), size=resamples)
+    means = (counts * total).sum(axis=1) / (counts * weight).sum(axis=1)
+    return _percentile(mean + means, level)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class PoissonBootstrap:
+    """Weighted means of ``rows`` rows under many random row counts; ``a + b`` joins the rows.
+
+    Every row counts k times, k Poisson of mean 1 and drawn independently for each replicate, so
+    that no row needs to know of the others: what `bootstrap` does, in one pass over any stream.
+    """
+
+    rows: int
+    weight: Floats
+    mean: Floats
+
+    @classmethod
+    def of(
+        cls,
+        x: ArrayLike,
+        row_weight: ArrayLike | None = None,
+        *,
+        block: int,
+        resamples: int = 1000,
+        seed: int = 0,
+    ) -> PoissonBootstrap:
+        """The replicates of one block of rows. Every block must have a number of its own."""
+        _check_draws(resamples, seed)
+        if not isinstance(block, Integral) or block < 0:
+            raise ParameterError(f"block is {block}; it must be a whole number, 0 or more.")
+        values, omega = _rows(x, row_weight)
+        centre, unit, y = _centred(values, omega)
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block,)))
+        distinct, times = _distinct(y, omega)
+        if times is not None:
+            counts = rng.poisson(times, size=(resamples, len(times)))
+            weight = counts.sum(axis=1).astype(np.float64)
+            total = (counts * distinct).sum(axis=1)
+        else:
+            weight, total = np.empty((2, resamples))
+            for r in range(resamples):
+                # Rows that count k times are k draws, and these are Poisson in number.
+                drawn = rng.integers(0, len(y), rng.poisson(len(y)))
+                taken = None if omega is None else omega[drawn]
+                weight[r] = len(drawn) if taken is None else taken.sum()
+                total[r] = y[drawn].sum() if taken is None else (taken * y[drawn]).sum()
+        mean = centre + unit * total / np.where(weight > 0.0, weight, 1.0)
+        return cls(len(values), weight, mean)
+
+    def __add__(self, other: PoissonBootstrap) -> PoissonBootstrap:
+        if len(self.weight) != len(other.weight):
+            raise ParameterError(
+                f"{len(self.weight)} replicates cannot be joined with {len(other.weight)}: use the "
+                f"same number of resamples for all blocks."
+            )
+        weight = self.weight + other.weight
+        share = other.weight / np.where(weight > 0.0, weight, 1.0)
+        mean = self.mean + (other.mean - self.mean) * share
+        return PoissonBootstrap(self.rows + other.rows, weight, mean)
+
+    def interval(self, level: float) -> Interval:
+        """Quantiles of the replicates' means."""
+        check_level(level)
+        means = self.mean[self.weight > 0.0]
+        if self.rows == 1 or not len(means):
+            return EVERYTHING
+        return _percentile(means, level)
+
+
+def poisson_bootstrap(
+    blocks: Iterable[Any], level: float, *, resamples: int = 1000, seed: int = 0
+) -> Interval:
+    """The bootstrap of a stream: blocks of rows, each seen once and forgotten.
+
+    Covers the mean of all rows. Assumes independent rows. Needs large n. The same blocks in the
+    same order give the same interval; memory is that of one block and of the replicates.
+
+    Parameters
+    ----------
+    blocks : iterable
+        Of x, (rows,), or of pairs (x, row_weight).
+    level : float
+    resamples, seed : int
+    """
+    check_level(level)
+    _check_draws(resamples, seed)
+    joined: PoissonBootstrap | None = None
+    for number, block in enumerate(blocks):
+        x, row_weight = block if isinstance(block, tuple) else (block, None)
+        if len(x):
+            part = PoissonBootstrap.of(x, row_weight, block=number, resamples=resamples, seed=seed)
+            joined = part if joined is None else joined + part
+    if joined is None:
+        raise ParameterError("x is empty: without any row there is no interval.")
+    return joined.interval(level)
+
+
+def empirical_likelihood(x: ArrayLike, level: float) -> Interval:
+    r"""Owen's interval: all means that the rows can have without becoming too unlikely.
+
+    .. math:: -2 \max_w \sum_i \ln(n w_i) \le z^2, \qquad
+              \textstyle\sum_i w_i = 1, \ \sum_i w_i x_i = m
+
+    Covers the mean of x. Assumes independent rows. Needs large n, though its shape follows the
+    skewness of the rows; never leaves their range.
+
+    Examples
+    --------
+    >>> interval = empirical_likelihood([0.0, 1.0] * 500, 0.95)
+    >>> [round(end, 3) for end in interval]
+    [0.469, 0.531]
+    """
+    goal = normal_quantile(level) ** 2
+    values, _ = _rows(x, None)
+    if len(values) == 1:
+        return EVERYTHING
+    if values.min() == values.max():
+        return Interval(float(values[0]), float(values[0]))
+    centre, unit, y = _centred(values, None)
+    return Interval(centre - unit * _unlikely(-y, goal), centre + unit * _unlikely(y, goal))
+
+
+# -- at the door --------------------------------------------------------------------------------
+
+
+def _rows(x: ArrayLike, row_weight: ArrayLike | None) -> tuple[Floats, Floats | None]:
+    values = check.as_sample(x, "x")
+    if row_weight is None:
+        return values, None
+    omega = check.as_sample(row_weight, "row_weight")
+    if len(omega) != len(values):
+        raise ParameterError(
+            f"row_weight has {len(omega):,} values and x {len(values):,}: there must be one of "
+            f"each for every row."
+        )
+    if not (omega > 0.0).all():
+        row = int(np.argmax(~(omega > 0.0)))
+        raise ParameterError(
+            f"row_weight, row {row}: {omega[row]}. It says how many decisions the row stands for: "
+            f"leave rows of weight 0 out."
+        )
+    return values, omega
+
+
+def _check_draws(resamples: int, seed: int) -> None:
+    if not isinstance(resamples, Integral) or resamples < 2:
+        raise ParameterError(f"resamples is {resamples}; it must be a whole number, 2 or more.")
+    if not isinstance(seed, Integral) or seed < 0:
+        raise ParameterError(f"seed is {seed}; it must be a whole number, 0 or more.")
+
+
+# -- pieces -------------------------------------------------------------------------------------
+
+
+def _centred(x: Floats, omega: Floats | None) -> tuple[float, float, Floats]:
+    """The mean, the largest distance from it, and the rows in these terms."""
+    half = 0.5 * x.min() + 0.5 * x.max()
+    reach = float(np.abs(x - half).max()) or 1.0
+    share = (x - half) / reach
+    middle = float(np.average(share, weights=omega))
+    return float(half + reach * middle), reach, share - middle
+
+
+def _distinct(y: Floats, omega: Floats | None) -> tuple[Floats, Floats | None]:
+    """The distinct values and how often each occurs, if that is the shorter way to draw."""
+    if omega is None:
+        values, times = np.unique(y, return_counts=True)
+        if len(values) * _TIES <= len(y):
+            return values, times.astype(np.float64)
+    return y, None
+
+
+def _resampled(y: Floats, omega: Floats | None, resamples: int, rng: np.random.Generator) -> Floats:
+    """The (weighted) means of the resamples."""
+    n = len(y)
+    values, times = _distinct(y, omega)
+    batch = max(_BATCH // len(values), 1)
+    means = np.empty(resamples)
+    for start in range(0, resamples, batch):
+        part = means[start : start + batch]
+        if times is not None:
+            counts = rng.multinomial(n, times / n, size=len(part))
+            part[:] = (counts * values).sum(axis=1) / n
+            continue
+        drawn = rng.integers(0, n, size=(len(part), n))
+        if omega is None:
+            part[:] = y[drawn].mean(axis=1)
+        else:
+            taken = omega[drawn]
+            part[:] = (taken * y[drawn]).sum(axis=1) / taken.sum(axis=1)
+    return means
+
+
+def _percentile(means: Floats, level: float) -> Interval:
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(means, [tail, 1.0 - tail])
+    return Interval(float(low), float(high))
+
+
+def _corrected(means: Floats, y: Floats, omega: Floats | None, level: float) -> tuple[float, float]:
+    """BCa: which quantiles to take, given the bias and the skewness. The estimate itself is 0."""
+    standard = NormalDist()
+    below = float(((means < 0.0).sum() + (means <= 0.0).sum()) / (2.0 * len(means)))
+    least = 0.5 / len(means)
+    bias = standard.inv_cdf(min(max(below, least), 1.0 - least))
+    # Without row i the ratio changes by −ω(y − ratio)/(Σω − ω): the jackknife in closed form.
+    push = y if omega is None else omega * y / (omega.sum() - omega)
+    push = push - push.mean()
+    push = push / np.abs(push).max()
+    acceleration = float((push**3).sum() / (6.0 * (push**2).sum() ** 1.5))
+
+    def share(z: float) -> float:
+        slack = 1.0 - acceleration * (bias + z)
+        if slack <= 0.0:
+            return 1.0 if z > 0.0 else 0.0
+        return standard.cdf(bias + (bias + z) / slack)
+
+    z = normal_quantile(level)
+    return share(-z), share(z)
+
+
+def _unlikely(y: Floats, goal: float) -> float:
+    """m in (0, max y) at which −2 log of the likelihood ratio is ``goal``; y has mean 0."""
+    bottom, top = 0.0, float(y.max())
+    m = min(math.sqrt(goal * float((y * y).mean()) / len(y)), 0.5 * top)
+    tilt = 0.0
+    for _ in range(100):
+        tilt, ratio = _likelihood_ratio(y - m, tilt)
+        if ratio < goal:
+            bottom = m
+        else:
+            top = m
+        # By the envelope theorem the slope of the ratio in m is 2·n·tilt.
+        step = (goal - ratio) / (2.0 * len(y) * tilt)
+        if abs(step) <= 1e-13 * m or top - bottom <= 1e-15 * top:
+            break
+        m = m + step if bottom < m + step < top else 0.5 * (bottom + top)
+    return m
+
+
+def _likelihood_ratio(d: Floats, guess: float) -> tuple[float, float]:
+    """The tilt κ at which Σ d/(1 − κd) = 0, and 2 Σ log(1 − κd), for d of negative sum."""
+    # No weight 1/(n(1 − κd)) exceeds 1, which bounds κ; the sum grows with κ.
+    bottom, top = 0.0, (1.0 - 1.0 / len(d)) / float(d.max())
+    tilt = guess if bottom < guess < top else 0.0
+    for _ in range(200):
+        part = d / (1.0 - tilt * d)
+        excess, slope = float(part.sum()), float((part * part).sum())
+        if excess < 0.0:
+            bottom = tilt
+        else:
+            top = tilt
+        step = -excess / slope
+        if abs(step) <= 1e-14 * tilt or top - bottom <= 1e-15 * top:
+            break
+        tilt = tilt + step if bottom < tilt + step < top else 0.5 * (bottom + top)
+    return tilt, 2.0 * float(np.log1p(-tilt * d).sum())

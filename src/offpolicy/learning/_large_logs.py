@@ -1,0 +1,300 @@
+"""Learning from a log that is larger than memory: a sample first, then all of it in small batches.
+
+The sample gives the features, the reward model and the weights to begin with, as a log in memory
+would. Then Adam goes through the whole log a few times. What is read together are eight stretches
+from anywhere in the log, and their decisions are shuffled. The weights are averaged over the last
+pass. Another pass compares them with those of the sample, and the better ones are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from offpolicy._core.parallel import each_block
+from offpolicy._core.types import Floats, Ints
+from offpolicy._core.validation import check_finite
+from offpolicy.errors import LogError, ParameterError, PredictionError
+from offpolicy.estimators import Estimator
+from offpolicy.evidence import sample_size, without_bad_rows
+from offpolicy.learning import _task_data as preparing
+from offpolicy.learning._task import Settings, Task
+from offpolicy.learning._task_data import Scale, Views
+from offpolicy.logs import (
+    BanditLog,
+    Distributed,
+    LogScan,
+    stretches,
+    together,
+    with_names,
+    with_names_of,
+)
+from offpolicy.policies import resolve_prediction
+from offpolicy.policies.learned import numeric
+
+BATCH = 2048
+"""Decisions a step."""
+TOGETHER = 8
+"""Stretches that are read, and shuffled, together."""
+STRETCH, CANDIDATES, NUMBERS = 16_384, 250_000, 2_500_000
+"""Decisions in one, and the candidates and features that they may have."""
+SAMPLE_NUMBERS = 40_000_000
+"""Features that the sample may have."""
+_RATE, _LEAST_RATE = 0.03, 0.01
+"""The first step, in root mean squares of the sample's weights, and what it is at least."""
+_DECAY = 0.9, 0.999
+
+
+class Learner(Settings, Protocol):
+    """What going through a log asks of a learner."""
+
+    passes: int
+
+
+class Improved(NamedTuple):
+    """Where the passes ended."""
+
+    w: Floats
+    loss: float
+    steps: int
+    message: str
+
+
+class Progress(Protocol):
+    def __call__(self, step: int, value: float, /) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A log to be gone through, and all that is known before."""
+
+    learner: Learner
+    member: Estimator
+    scan: LogScan
+    prediction: Any
+    sample: BanditLog
+    actions: tuple[Any, ...] | None
+    numbers: int
+    """Features of a decision."""
+
+    @classmethod
+    def of(cls, learner: Learner, member: Estimator, scan: LogScan, prediction: Any) -> Stream:
+        if isinstance(scan, Distributed):
+            raise ParameterError(
+                f"{scan.source} is on many machines, and learning is done on one: read Parquet "
+                f'files with engine="embedded", or learn from a part of them.'
+            )
+        if not (
+            prediction is None or isinstance(prediction, str) or hasattr(prediction, "predict")
+        ):
+            raise PredictionError(
+                "The log is larger than memory: give prediction as a column of it, or as a model "
+                "with predict(log)."
+            )
+        whole = without_bad_rows(scan, {}, prediction)
+        assert isinstance(whole, LogScan)
+        extra = [prediction] if isinstance(prediction, str) else []
+        first = whole.read([(0, 1)], extra)
+        preparing.need_candidates(first)
+        inputs = 1 if first.context is None else first.context.shape[1]
+        numbers = max(inputs, learner.centres if learner.features == "kernel" else 0) + 1
+        size = max(min(sample_size(whole.width), SAMPLE_NUMBERS // numbers), 1)
+        sample = with_names(whole.read(stretches(len(whole), size), extra))
+        actions = sample.actions
+        if len(sample) < len(whole) and sample.candidate is not None:
+            actions = together(each_block(_names, whole.walk(())))
+            sample = with_names_of(sample, actions)
+        return cls(learner, member, whole, prediction, sample, actions, numbers)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the sample is all there is."""
+        return len(self.sample) == len(self.scan)
+
+    def task(self) -> Task:
+        """What is to be solved on the sample, in the units of the whole log."""
+        low, high, _ = self.scan.rewards
+        if low == high:
+            raise preparing.nothing_to_learn(low)
+        fold = fold_of(self.sample, self.learner.folds)
+        scale = Scale(low, high - low)
+        return Task.of(
+            self.learner, self.member, self.sample, self.prediction, None, scale=scale, fold=fold
+        )
+
+    def improve(self, task: Task, w: Floats, progress: Progress | None) -> Improved:
+        """From the sample's weights on."""
+        learner, first = self.learner, w
+        rng = np.random.default_rng([learner.seed, 3])
+        adam, mean = Adam(w), Mean(w)
+        rate = max(_RATE * math.sqrt(float(w @ w) / len(w)), _LEAST_RATE)
+        total = (learner.passes + 1) * len(self.scan)
+        steps, per_pass = 0, -(-len(self.scan) // BATCH)
+        done = 0
+        for k in range(learner.passes):
+            for group in self._groups(task, rng.permutation(len(self._pieces))):
+                order = rng.permutation(len(group.log))
+                value = 0.0
+                for at in range(0, len(order), BATCH):
+                    rows = order[at : at + BATCH]
+                    loss, gradient = group.task(rows).loss(adam.w)
+                    value -= loss * len(rows) / len(order)
+                    left = max(1.0 - steps / (learner.passes * per_pass), 0.0)
+                    adam.step(gradient, rate * left)
+                    steps += 1
+                    if k == learner.passes - 1:
+                        mean.add(adam.w)
+                done += len(order)
+                self._tell(done, total)
+                if progress is not None:
+                    progress(steps, value * task.scale.span)
+        losses = np.zeros(2)
+        mass = 0.0
+        for group in self._groups(task, np.arange(len(self._pieces))):
+            own = group.task(np.arange(len(group.log)))
+            omega = group.log.row_weight
+            share = float(len(group.log) if omega is None else omega.sum())
+            losses += share * np.array([own.loss(first)[0], own.loss(mean.w)[0]])
+            mass += share
+            done += len(group.log)
+            self._tell(done, total)
+        losses /= mass
+        seen = f"{learner.passes} {'pass' if learner.passes == 1 else 'passes'} over all decisions"
+        if losses[0] < losses[1]:
+            message = f"{seen} did not improve on what {len(self.sample):,} of them taught"
+            return Improved(first, float(losses[0]), steps, message)
+        message = f"{seen}, from what {len(self.sample):,} of them taught"
+        return Improved(mean.w, float(losses[1]), steps, message)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    @property
+    def _pieces(self) -> list[tuple[int, int]]:
+        each = min(STRETCH, int(CANDIDATES / self.scan.width), NUMBERS // self.numbers)
+        n = len(self.scan)
+        return [(a, min(a + max(each, 1), n)) for a in range(0, n, max(each, 1))]
+
+    def _groups(self, task: Task, order: Ints) -> Iterator[Group]:
+        """The log in this order of its pieces; the next group is read while one is used."""
+        pieces = self._pieces
+        parts = [
+            [pieces[k] for k in order[at : at + TOGETHER]] for at in range(0, len(order), TOGETHER)
+        ]
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(self._group, task, parts[0])
+            for part in [*parts[1:], None]:
+                group = coming.result()
+                if part is not None:
+                    coming = pool.submit(self._group, task, part)
+                yield group
+
+    def _group(self, task: Task, ranges: Sequence[tuple[int, int]]) -> Group:
+        extra = [self.prediction] if isinstance(self.prediction, str) else []
+        log = self.scan.read(ranges, extra)
+        delta_hat = resolve_prediction(log, self.prediction)
+        if delta_hat is not None:
+            check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
+        if self.actions is not None:
+            log = with_names_of(log, self.actions)
+            if log.actions != self.actions:
+                raise LogError(
+                    f"{log.source}: the candidates have no names, and are not as many in every "
+                    f"decision. Name them in a column (candidates)."
+                )
+        bare = replace(log, table=None, trusted=True)
+        bare.__dict__.update(group=log.group, bucket=log.bucket)
+        views = task.views.on(bare)
+        if delta_hat is None and "prediction" in self.member.needs:
+            assert task.model is not None
+            fold = fold_of(bare, self.learner.folds)
+            delta_hat = task.model.on(bare, views, task.scale, fold)
+        if "prediction" not in self.member.needs:
+            delta_hat = None
+        return Group(self, task, bare, views, delta_hat)
+
+    def _tell(self, done: int, total: int) -> None:
+        if self.scan.progress is not None:
+            self.scan.progress(done, total)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Some stretches of the log, with what policy and model see of them."""
+
+    stream: Stream
+    whole: Task
+    log: BanditLog
+    views: Views
+    delta_hat: Floats | None
+
+    def task(self, rows: Ints) -> Task:
+        """The objective on some of the decisions. Its penalty is that of all: so many standard
+        errors of the whole log are fewer of a batch."""
+        learner, scale = self.stream.learner, self.whole.scale
+        candidates = self.log.candidates_of(rows)
+        part, views = self.log.take(rows), self.views.take(rows, candidates)
+        off, span = learner.baseline, scale.span
+        risk = preparing.risk_of(
+            self.stream.member,
+            replace(part, reward=(part.reward - off) / span, trusted=True),
+            views,
+            None if self.delta_hat is None else (self.delta_hat[candidates] - off) / span,
+            None,
+            penalty=learner.penalty * math.sqrt(len(rows) / len(self.stream.scan)),
+        )
+        scores = preparing.scores_of(part, views, None)
+        return Task(part, views, scores, risk, scale, self.whole.l2, self.whole.model_start)
+
+
+def _names(log: BanditLog) -> tuple[Any, ...]:
+    return log.actions or ()
+
+
+def fold_of(log: BanditLog, folds: int) -> Ints:
+    """A fold for every decision, by what it is alone: its cluster, or else its context."""
+    if log.group is not None:
+        return log.group % folds
+    if log.context is None:
+        return log.bucket % folds
+    rows = np.ascontiguousarray(numeric(log.context, "context") + 0.0).view(np.uint64)
+    found = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.T:
+        found ^= column
+        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+            found ^= found >> np.uint64(33)
+            found *= np.uint64(factor)
+        found ^= found >> np.uint64(33)
+    return (found % np.uint64(folds)).astype(np.int64)
+
+
+class Adam:
+    """Steps along the gradient, each weight's by how large its own gradients are."""
+
+    def __init__(self, w: Floats) -> None:
+        self.w = w.copy()
+        self.first, self.second = np.zeros_like(w), np.zeros_like(w)
+        self.steps = 0
+
+    def step(self, gradient: Floats, rate: float) -> None:
+        self.steps += 1
+        a, b = _DECAY
+        self.first += (1.0 - a) * (gradient - self.first)
+        self.second += (1.0 - b) * (gradient**2 - self.second)
+        size = np.sqrt(self.second / (1.0 - b**self.steps)) + 1e-12
+        self.w = self.w - rate * (self.first / (1.0 - a**self.steps)) / size
+
+
+class Mean:
+    """A running mean."""
+
+    def __init__(self, w: Floats) -> None:
+        self.w, self.count = w.copy(), 0
+
+    def add(self, w: Floats) -> None:
+        self.count += 1
+        self.w += (w - self.w) / self.count

@@ -1,0 +1,243 @@
+"""What a learner maximises: an estimator of the log, as a function of π in either layout.
+
+On a dense log π is (K, n + m), class-major: the last m columns are contexts for which the rewards
+of all actions are known. On a ragged log it is flat.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from offpolicy._core.ragged import row_sums
+from offpolicy._core.types import Floats, Ints, Singles
+from offpolicy.errors import EstimatorError
+from offpolicy.estimators import Estimator
+from offpolicy.estimators.weights import ratio
+from offpolicy.learning._objective import slopes
+from offpolicy.logs import BanditLog
+
+
+class Observed(NamedTuple):
+    """The decisions of a log, as far as their chosen candidates go."""
+
+    reward: Floats
+    propensity: Floats
+    delta_hat: Floats
+    """δ̂ of the chosen candidates; 0 without a model."""
+    share: Floats
+    """What each counts: row weights that sum to 1."""
+
+    @classmethod
+    def of(cls, log: BanditLog, delta_hat: Floats | None) -> Observed:
+        n = len(log)
+        omega = np.ones(n) if log.row_weight is None else log.row_weight
+        return cls(
+            log.reward,
+            np.ones(n) if log.propensity is None else log.propensity,
+            np.zeros(n) if delta_hat is None else delta_hat[log.chosen_index],
+            omega / omega.sum(),
+        )
+
+
+class Risk(ABC):
+    """Value and ∂value/∂π; ``penalty`` is POEM's: so many standard errors are taken off."""
+
+    def __init__(self, member: Estimator, observed: Observed, penalty: float = 0.0) -> None:
+        self.member, self.observed, self.penalty = member, observed, penalty
+
+    @abstractmethod
+    def _chosen(self, pi: Any) -> Floats:
+        """π of the chosen candidates."""
+
+    @abstractmethod
+    def _imputed(self, pi: Any) -> Floats:
+        """Σ imputed·δ̂ of every decision (and of every context with known rewards)."""
+
+    @abstractmethod
+    def _gradient(self, pi: Any, per_decision: Floats, per_chosen: Floats) -> Any:
+        """∂/∂π: imputed slopes times δ̂ times ``per_decision``, plus ``per_chosen``."""
+
+    def __call__(self, pi: Any) -> tuple[float, Any]:
+        reward, propensity, delta_hat, share = self.observed
+        n = len(reward)
+        p = self._chosen(pi)
+        c = ratio(p, propensity)
+        masses = self.member.masses(p, propensity, c)
+        slope = slopes(self.member, p, propensity, c)
+        imputed = self._imputed(pi)
+        if self.member.self_normalised:
+            return self._self_normalised(pi, imputed, c)
+        u = imputed[:n] + masses.observed * reward + masses.control * delta_hat
+        value, per_u = _penalised(u, share, self.penalty)
+        per_c = slope.observed * reward + slope.control * delta_hat
+        known = self._known(imputed[n:])
+        per_decision = np.concatenate([per_u, self._known_share(len(imputed) - n)])
+        return value + known, self._gradient(pi, per_decision, per_u * per_c / propensity)
+
+    def _self_normalised(self, pi: Any, imputed: Floats, c: Floats) -> tuple[float, Any]:
+        reward, propensity, delta_hat, share = self.observed
+        n = len(reward)
+        residual = reward - (delta_hat if self.member.imputes is not None else 0.0)
+        total = float(share @ c)
+        if total == 0.0:
+            raise EstimatorError(f"{self.member.name}: the policy never chooses what was logged.")
+        mean = float(share @ (c * residual)) / total
+        per_q = (residual - mean) / total
+        error = 0.0
+        if self.penalty > 0.0:
+            error, per_error = _ratio_error(share * c, residual - mean, total)
+            per_q = per_q - self.penalty * per_error
+        per_chosen = share * per_q / propensity
+        per_decision = np.concatenate([share, self._known_share(len(imputed) - n)])
+        value = mean - self.penalty * error + float(share @ imputed[:n]) + self._known(imputed[n:])
+        return value, self._gradient(pi, per_decision, per_chosen)
+
+    def _known_share(self, m: int) -> Floats:
+        """A context with known rewards counts as much as a logged decision."""
+        return np.full(m, 1.0 / len(self.observed.reward))
+
+    def _known(self, imputed: Floats) -> float:
+        return float(imputed.sum()) / len(self.observed.reward)
+
+
+def _ratio_error(q: Floats, off: Floats, total: float) -> tuple[float, Floats]:
+    """Standard error of a self-normalised mean, √Σ(q·off)²/Σq, ``off`` being the distance from it,
+    and its slope in every q, by which the mean moves too."""
+    spread = q * off
+    size = math.sqrt(float(spread @ spread))
+    if size == 0.0:
+        return 0.0, np.zeros_like(q)
+    slope = (spread * off - float(q @ spread) * off / total) / size
+    return size / total, slope / total - size / total**2
+
+
+def _penalised(u: Floats, share: Floats, penalty: float) -> tuple[float, Floats]:
+    """Σ share·u less ``penalty`` standard errors, and its slope in every u."""
+    value = float(share @ u)
+    if penalty == 0.0:
+        return value, share
+    off = share * (u - value)
+    error = math.sqrt(float(off @ off))
+    if error == 0.0:
+        return value, share
+    squares = share * off
+    slope = (squares - share * squares.sum()) / error
+    return value - penalty * error, share - penalty * slope
+
+
+class DenseRisk(Risk):
+    """Every decision has all K actions."""
+
+    def __init__(
+        self,
+        member: Estimator,
+        observed: Observed,
+        action: Ints,
+        delta_hat: Singles | None,
+        logging: Singles | None,
+        penalty: float = 0.0,
+    ) -> None:
+        """``delta_hat`` is (K, n + m), with known rewards in its last m columns; ``logging`` is
+        (K, n)."""
+        super().__init__(member, observed, penalty)
+        self.delta_hat = delta_hat
+        self.place = action, np.arange(len(action))
+        self.kept: Singles | None = None
+        share = member.imputes
+        if share is not None and share.kind == "clip":
+            assert logging is not None
+            assert delta_hat is not None
+            # Where rewards are known nothing is kept from the model.
+            self.kept = np.zeros_like(delta_hat)
+            M = np.float32(min(share.parameter, float(np.finfo(np.float32).max)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                kept = np.where(logging == 0.0, 0.0, M * logging)
+            self.kept[:, : len(action)] = kept
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether observed rewards count in proportion to min(c, M), or to c, and no more."""
+        plain = self.member.name in ("DM", "IPS", "CIPS", "DR", "SB", "CAB", "CAB-DR")
+        return plain and self.penalty == 0.0 and bool((self.observed.propensity > 0.0).all())
+
+    def _chosen(self, pi: Singles) -> Floats:
+        return np.asarray(pi[self.place], dtype=np.float64)
+
+    def _imputed(self, pi: Singles) -> Floats:
+        if self.delta_hat is None:
+            return np.zeros(len(self.observed.reward))
+        n = len(self.observed.reward)
+        if self.kept is not None:
+            left = np.maximum(pi - self.kept, np.float32(0.0))
+            return _summed(left, self.delta_hat)
+        found = _summed(pi, self.delta_hat)
+        found[:n] *= self.constant()
+        return found
+
+    def constant(self) -> float:
+        """The imputed share of π, where it is the same for all."""
+        share = self.member.imputes
+        if share is None:
+            return 0.0
+        return 1.0 - share.parameter if share.kind == "scaled" else 1.0
+
+    def _gradient(self, pi: Singles, per_decision: Floats, per_chosen: Floats) -> Singles:
+        if self.delta_hat is None:
+            gradient = np.zeros_like(pi)
+        elif self.kept is not None:
+            clipped = (pi > self.kept) | (self.kept == 0.0)
+            gradient = np.where(clipped, self.delta_hat, np.float32(0.0))
+            gradient *= per_decision.astype(np.float32)
+        else:
+            scale = per_decision.copy()
+            scale[: len(self.observed.reward)] *= self.constant()
+            gradient = self.delta_hat * scale.astype(np.float32)
+        gradient[self.place] += per_chosen
+        return gradient
+
+
+def _summed(pi: Singles, values: Singles) -> Floats:
+    return np.asarray(np.einsum("kn,kn->n", pi, values), dtype=np.float64)
+
+
+class RaggedRisk(Risk):
+    """Candidates differ between decisions."""
+
+    def __init__(
+        self,
+        member: Estimator,
+        observed: Observed,
+        log: BanditLog,
+        delta_hat: Floats | None,
+        penalty: float = 0.0,
+    ) -> None:
+        super().__init__(member, observed, penalty)
+        self.log, self.delta_hat = log, delta_hat
+        self.lengths = np.diff(log.offsets)
+        self.at = log.chosen_index
+
+    def _logging(self, pi: Floats) -> Floats:
+        return np.ones_like(pi) if self.log.logging is None else self.log.logging
+
+    def _chosen(self, pi: Floats) -> Floats:
+        return pi[self.at]
+
+    def _imputed(self, pi: Floats) -> Floats:
+        if self.delta_hat is None or self.member.imputes is None:
+            return np.zeros(len(self.log))
+        pi0 = self._logging(pi)
+        masses = self.member.masses(pi, pi0, ratio(pi, pi0))
+        return row_sums(masses.imputed * self.delta_hat, self.log.offsets)
+
+    def _gradient(self, pi: Floats, per_decision: Floats, per_chosen: Floats) -> Floats:
+        if self.delta_hat is None or self.member.imputes is None:
+            gradient = np.zeros_like(pi)
+        else:
+            slope = slopes(self.member, pi, self._logging(pi), np.empty(0)).imputed
+            gradient = slope * self.delta_hat * np.repeat(per_decision, self.lengths)
+        gradient[self.at] += per_chosen
+        return gradient

@@ -1,0 +1,152 @@
+"""The loss of a dense log in one walk over the scores, for the members of the paper.
+
+`scores.Dense` and `risks.DenseRisk` say the same in a chain of NumPy calls; here the columns go
+through softmax, objective and gradient a few hundred at a time, while they are in the cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from offpolicy._core import fastmath as elementary
+from offpolicy._core.kernels import COMMON
+from offpolicy._core.types import Floats, Ints, Singles
+from offpolicy.learning._risk import DenseRisk
+from offpolicy.policies.learned import LOWEST, Dense
+
+_COLUMNS = 512
+
+
+class Fused:
+    """Value of the objective, and its gradient in the weights of the policy."""
+
+    def __init__(self, scores: Dense, risk: DenseRisk) -> None:
+        reward, propensity, delta_hat, share = risk.observed
+        n, member = len(reward), risk.member
+        self.scores, self.action = scores, risk.place[0].astype(np.int64)
+        doubly_robust = member.imputes is not None and not member.for_ranking
+        residual = reward - delta_hat if doubly_robust else reward
+        scale, clip = _observed(member.name, member.parameter)
+        self.slope = scale * share * residual / propensity if clip > 0.0 else np.zeros(n)
+        with np.errstate(over="ignore"):
+            self.cap = (clip * propensity).astype(np.float32)
+        empty = np.zeros((0, 0), dtype=np.float32)
+        self.delta_hat = self.kept = empty
+        if risk.delta_hat is not None:
+            of_column = np.full(risk.delta_hat.shape[1], 1.0 / n)
+            of_column[:n] = share if risk.kept is not None else share * risk.constant()
+            self.delta_hat = (risk.delta_hat * of_column).astype(np.float32)
+            self.kept = empty if risk.kept is None else risk.kept
+        self.buffer = np.empty((scores.actions, len(scores.phi)), dtype=np.float32)
+
+    def __call__(self, w: Floats) -> tuple[float, Floats]:
+        scores, buffer = self.scores, self.buffer
+        W = w.reshape(scores.actions, -1).astype(np.float32)
+        np.matmul(W, scores.transposed, out=buffer)
+        value = _walk(buffer, self.action, self.slope, self.cap, self.delta_hat, self.kept)
+        return value, (buffer @ scores.phi).astype(np.float64).reshape(-1)
+
+
+def _observed(name: str, parameter: float | None) -> tuple[float, float]:
+    """The observed mass is a multiple of min(c, clip): the factor, and the clip."""
+    if name == "DM":
+        return 0.0, np.inf
+    if name == "SB":
+        return float(parameter or 0.0), np.inf
+    if name in ("CIPS", "CAB", "CAB-DR"):
+        assert parameter is not None
+        return 1.0, float(parameter)
+    return 1.0, np.inf
+
+
+_ONE, _NONE = np.float32(1.0), np.float32(0.0)
+
+
+@njit(**COMMON, fastmath={"contract", "nsz"})
+def _walk(
+    scores: Singles,
+    action: Ints,
+    slope: Floats,
+    cap: Singles,
+    delta_hat: Singles,
+    kept: Singles,
+) -> float:
+    """The value; ``scores`` becomes its gradient in the scores.
+
+    A chosen action adds slope·min(π, cap). ``delta_hat`` has the shares of the decisions in it;
+    it is empty if nothing is imputed, and ``kept`` is empty if nothing is kept from the model.
+    """
+    K, columns = scores.shape
+    n = len(action)
+    top = np.empty(_COLUMNS, dtype=np.float32)
+    total = np.empty(_COLUMNS, dtype=np.float32)
+    mean = np.empty(_COLUMNS, dtype=np.float32)
+    gained = np.empty(_COLUMNS, dtype=np.float32)
+    value = 0.0
+    for first in range(0, columns, _COLUMNS):
+        size = min(_COLUMNS, columns - first)
+        row = scores[0, first : first + size]
+        for j in range(size):
+            top[j] = row[j]
+            total[j] = mean[j] = gained[j] = _NONE
+        for k in range(1, K):
+            row = scores[k, first : first + size]
+            for j in range(size):
+                top[j] = max(top[j], row[j])
+        for k in range(K):
+            row = scores[k, first : first + size]
+            for j in range(size):
+                x = max(row[j] - top[j], LOWEST)
+                e = elementary.exp_single(x)
+                row[j] = e
+                total[j] += e
+        for j in range(size):
+            total[j] = _ONE / total[j]
+        for k in range(K):
+            row = scores[k, first : first + size]
+            if len(kept):
+                modelled = delta_hat[k, first : first + size]
+                floor = kept[k, first : first + size]
+                for j in range(size):
+                    pi = row[j] * total[j]
+                    row[j] = pi
+                    free = modelled[j] if pi > floor[j] or floor[j] == _NONE else _NONE
+                    mean[j] += pi * free
+                    gained[j] += (pi - floor[j]) * free
+            elif len(delta_hat):
+                modelled = delta_hat[k, first : first + size]
+                for j in range(size):
+                    pi = row[j] * total[j]
+                    row[j] = pi
+                    mean[j] += pi * modelled[j]
+            else:
+                for j in range(size):
+                    row[j] *= total[j]
+        for j in range(size):
+            value += gained[j] if len(kept) else mean[j]
+        for j in range(min(size, n - first)):
+            pi = scores[action[first + j], first + j]
+            below = min(pi, cap[first + j])
+            value += slope[first + j] * below
+            # top is free now: what the chosen action adds to its gradient.
+            top[j] = np.float32(slope[first + j]) * pi if pi == below else _NONE
+            mean[j] += top[j]
+        for k in range(K):
+            row = scores[k, first : first + size]
+            if len(kept):
+                modelled = delta_hat[k, first : first + size]
+                floor = kept[k, first : first + size]
+                for j in range(size):
+                    free = modelled[j] if row[j] > floor[j] or floor[j] == _NONE else _NONE
+                    row[j] *= free - mean[j]
+            elif len(delta_hat):
+                modelled = delta_hat[k, first : first + size]
+                for j in range(size):
+                    row[j] *= modelled[j] - mean[j]
+            else:
+                for j in range(size):
+                    row[j] *= -mean[j]
+        for j in range(min(size, n - first)):
+            scores[action[first + j], first + j] += top[j]
+    return value

@@ -1,0 +1,209 @@
+"""Choosing a learner's parameters by what logs that it has not seen say of its policies."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy._core.parameters import Parameters
+from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.types import Floats
+from offpolicy.errors import ParameterError
+from offpolicy.evaluation import evaluate
+from offpolicy.evidence import whole_block
+from offpolicy.learning import _task_data as preparing
+from offpolicy.learning._softmax_learner import SoftmaxLearner
+from offpolicy.learning._task import Task
+from offpolicy.logs import BanditLog, with_names
+from offpolicy.policies import need_log, resolve, resolve_prediction
+from offpolicy.policies.learned import LinearSoftmax
+
+_PREPARING = ("features", "centres", "gamma", "model_l2", "folds", "seed", "start")
+"""Parameters that features, reward model and start depend on; what differs in others only shares
+them."""
+
+
+class Candidate(NamedTuple):
+    """One combination of parameters, and what the validation log says of its policy."""
+
+    params: dict[str, Any]
+    score: float
+    steps: int
+
+
+def ips(log: BanditLog, policy: Any) -> float:
+    """The paper's rule for λ: inverse propensity scoring."""
+    c, share = _weights(log, policy)
+    return float(share @ (c * log.reward))
+
+
+def cips90(log: BanditLog, policy: Any) -> float:
+    """The paper's rule for M and τ: weights clipped at their 90% quantile."""
+    c, share = _weights(log, policy)
+    return float(share @ (np.minimum(c, np.quantile(c, 0.9)) * log.reward))
+
+
+def snips(log: BanditLog, policy: Any) -> float:
+    """Self-normalised, as BanditNet's search for its baseline needs it."""
+    c, share = _weights(log, policy)
+    total = float(share @ c)
+    return float(share @ (c * log.reward)) / total if total > 0.0 else float(log.reward.min())
+
+
+def headline(log: BanditLog, policy: Any) -> float:
+    """The estimate that `evaluate` puts first: CAB-DR around a recalibrated model."""
+    return evaluate(log, policy, estimators=["SNIPS"]).headline.value
+
+
+RULES: dict[str, Callable[[BanditLog, Any], float]] = {
+    "headline": headline,
+    "cips90": cips90,
+    "ips": ips,
+    "snips": snips,
+}
+
+
+def _weights(log: BanditLog, policy: Any) -> tuple[Floats, Floats]:
+    if log.propensity is None:
+        raise ParameterError("Choosing by weights needs a log with propensities.")
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    return whole_block(log, resolve(log, policy), None).c, omega / omega.sum()
+
+
+@final
+@dataclass(eq=False)
+class LearnerCV:
+    """Fits a learner for every combination of a grid, and keeps the best on held-out decisions.
+
+    Combinations that differ only in the objective, its penalties and the baseline share features,
+    reward model and start.
+
+    Parameters
+    ----------
+    learner : SoftmaxLearner
+        Whose parameters hold where the grid is silent.
+    grid : mapping of parameter to values
+    rule : "headline", "cips90", "ips" or "snips"
+        What is compared on the validation log. "cips90" and "ips" are the paper's.
+    holdout : float
+        The share of the log that validates, if there is no validation log; decisions of one
+        cluster, or with the same context, stay together.
+    refit : bool
+        Whether the best is fitted anew on the whole log, if there is no validation log.
+
+    Examples
+    --------
+    >>> search = LearnerCV(grid={"estimator": ["IPS", "CAB-DR(M=10)"], "l2": [1e-6, 1e-4]})
+    """
+
+    learner: SoftmaxLearner | None = None
+    grid: Mapping[str, Sequence[Any]] | None = None
+    _: KW_ONLY
+    rule: str = "headline"
+    holdout: float = 0.3
+    refit: bool = True
+
+    def fit(
+        self,
+        log: BanditLog,
+        *,
+        validation: BanditLog | None = None,
+        prediction: Any = None,
+        known: tuple[ArrayLike, ArrayLike] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Search; ``progress`` is told how many combinations of how many are done."""
+        need_log(log)
+        if log.candidate_features is None:
+            log = with_names(log)
+        learner = SoftmaxLearner() if self.learner is None else self.learner
+        combinations = checked_combinations(learner, self.grid, self.rule, RULES)
+        if not 0.0 < self.holdout < 1.0:
+            raise ParameterError(f"holdout is {self.holdout}; it must be between 0 and 1.")
+        train, own = log, resolve_prediction(log, prediction)
+        if validation is None:
+            held = self._held_out(log, learner.seed)
+            train, validation = log.take(np.flatnonzero(~held)), log.take(np.flatnonzero(held))
+            if own is not None:
+                own = own[~held[decision_of_candidate(log.offsets)]]
+        tasks: dict[tuple[Any, ...], Task] = {}
+        found: list[tuple[Candidate, SoftmaxLearner]] = []
+        for done, params in enumerate(combinations, 1):
+            one = learner.copy(**params)
+            one.fit_task(_task(tasks, one, train, own, known))
+            score = RULES[self.rule](validation, one)
+            found.append((Candidate(params, score, one.report_.steps), one))
+            if progress is not None:
+                progress(done, len(combinations))
+        self.candidates_ = [candidate for candidate, _ in found]
+        best, self.best_ = max(found, key=lambda pair: pair[0].score)
+        self.params_ = best.params
+        if self.refit and train is not log:
+            self.best_ = self.best_.copy().fit(log, prediction=prediction, known=known)
+        return self
+
+    @property
+    def policy_(self) -> LinearSoftmax:
+        """The best one's."""
+        return self.best_.policy_
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Of the best one."""
+        return self.best_.predict_proba(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Of the best one."""
+        return self.best_.predict(X)
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        """Of the best one."""
+        return self.best_.probabilities(log)
+
+    def _held_out(self, log: BanditLog, seed: int) -> NDArray[np.bool_]:
+        group = preparing.groups_of(log)
+        groups = int(group.max()) + 1
+        order = np.random.default_rng([seed, 3]).permutation(groups)
+        held = np.asarray(order < max(1, round(self.holdout * groups)))[group]
+        if held.all():
+            raise ParameterError(
+                "The log cannot be split: its decisions are too few, or all of one cluster. Give "
+                "validation=."
+            )
+        return held
+
+
+def checked_combinations(
+    learner: Parameters,
+    grid: Mapping[str, Sequence[Any]] | None,
+    rule: str,
+    rules: Collection[str],
+) -> list[dict[str, Any]]:
+    """All combinations of a grid, if the search makes sense."""
+    if rule not in rules:
+        raise ParameterError(f'rule is "{rule}"; it can be {", ".join(rules)}.')
+    values = dict(grid or {})
+    if any(isinstance(some, str) or not len(some) for some in values.values()):
+        raise ParameterError("grid must give a list of values, at least one, of each parameter.")
+    learner.copy(**{name: some[0] for name, some in values.items()})
+    return [dict(zip(values, some, strict=True)) for some in itertools.product(*values.values())]
+
+
+def _task(
+    tasks: dict[tuple[Any, ...], Task],
+    learner: SoftmaxLearner,
+    log: BanditLog,
+    prediction: Any,
+    known: tuple[ArrayLike, ArrayLike] | None,
+) -> Task:
+    """Its task, made from one that shares features and model if there is one."""
+    member = learner.check()
+    key = (*(getattr(learner, name) for name in _PREPARING), "prediction" in member.needs)
+    if key in tasks:
+        return tasks[key].changed(learner, member)
+    tasks[key] = Task.of(learner, member, log, prediction, known)
+    return tasks[key]

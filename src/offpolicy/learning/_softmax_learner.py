@@ -1,0 +1,245 @@
+r"""`SoftmaxLearner`: policies :math:`\pi_w(y|x) \propto \exp(w\cdot\phi(x, y))` from a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy._core.lbfgs import Minimum, minimise
+from offpolicy._core.parameters import Parameters
+from offpolicy._core.types import Floats
+from offpolicy.errors import ParameterError
+from offpolicy.estimators import Estimator
+from offpolicy.learning._objective import need_differentiable
+from offpolicy.learning._task import Task
+from offpolicy.learning._task_data import need_candidates
+from offpolicy.logs import BanditLog, LogScan, with_names
+from offpolicy.policies import need_log
+from offpolicy.results import json_safe
+
+STARTS = ("model", "logger", "zero", "random")
+Progress = Callable[[int, float], None]
+
+
+class Report(NamedTuple):
+    """How the search for the weights ended."""
+
+    value: float
+    """What the objective says of the learned policy, on the data it was learned from, less all
+    penalties."""
+    steps: int
+    converged: bool
+    """Whether the search ended because nothing more was to be gained: that on the sample, if the
+    log is larger than memory."""
+    message: str
+    start: str
+
+
+@final
+@dataclass(eq=False)
+class SoftmaxLearner(Parameters):
+    """Learns a softmax policy that maximises an estimator of its value.
+
+    Parameters
+    ----------
+    estimator : str or Estimator
+        The objective: any sub-differentiable member, with its parameter.
+    features : "linear", "kernel" or "raw"
+        Standardised contexts, a Nyström map of an RBF kernel on ``centres`` of them with the
+        width ``gamma``, or contexts as they are.
+    l2 : float, optional
+        The penalty on how far the weights are from those of the start at the model, squared, or
+        from 0 with any other start; in units of the features' mean square. Without it, a
+        fiftieth of the model's; 5e-8 with another start.
+    model_l2 : float, optional
+        The penalty on squared weights of the reward model, in the same units. Without it, the one
+        with which it best explains the rewards of folds that it has not seen.
+    penalty : float
+        POEM's: so many standard errors of the estimate are taken off it.
+    baseline : float
+        Taken off every reward in the objective (BanditNet's Lagrange multiplier). Doubly robust
+        objectives do not change with it.
+    start : "model", "logger", "zero" or "random"
+        Where the search begins: at the reward model's scores, three times as sharp, at a policy
+        like the logger's, at the uniform policy, or at random weights.
+    starts : int
+        How many random weights to try; the best end counts.
+    folds : int
+        The reward model of a decision is fitted without its fold. Decisions of one cluster, or
+        with the same context, share theirs.
+    passes : int
+        How often a log larger than memory is gone through, after what a sample of it taught; 0
+        leaves it at the sample.
+    """
+
+    estimator: str | Estimator = "CAB-DR(M=30)"
+    _: KW_ONLY
+    features: str = "linear"
+    centres: int = 1500
+    gamma: float = 2.0
+    l2: float | None = None
+    model_l2: float | None = None
+    penalty: float = 0.0
+    baseline: float = 0.0
+    start: str = "model"
+    starts: int = 1
+    folds: int = 3
+    max_iter: int = 300
+    tol: float = 1e-8
+    seed: int = 0
+    passes: int = 3
+
+    def fit(
+        self,
+        log: BanditLog | LogScan,
+        *,
+        prediction: Any = None,
+        known: tuple[ArrayLike, ArrayLike] | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from a log.
+
+        Parameters
+        ----------
+        log : BanditLog or LogScan
+            With context, or with candidate_features. Where candidates have no names but are as
+            many in every decision, their positions are their names.
+        prediction : optional
+            A reward model, as in `evaluate`; without one, one is fitted, cross-fitted.
+        known : (X, rewards), optional
+            Contexts for which the rewards of all actions are known, (m, d) and (m, K). They count
+            in the reward model, and in the objective as much as logged decisions do.
+        progress : callable, optional
+            Told each step and the value reached.
+        """
+        member = self.check()
+        if isinstance(log, LogScan):
+            return self._fit_scan(member, log, prediction, known, progress)
+        need_log(log)
+        if log.candidate_features is None:
+            log = with_names(log)
+        need_candidates(log)
+        return self.fit_task(Task.of(self, member, log, prediction, known), progress)
+
+    def fit_task(self, task: Task, progress: Progress | None = None) -> Self:
+        """Learn from what was prepared, which several learners may share."""
+        ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
+        name, end = min(ends, key=lambda one: one[1].loss)
+        self.policy_ = task.policy(end.w)
+        self.report_ = Report(
+            -end.loss * task.scale.span, end.steps, end.converged, end.message, name
+        )
+        actions = task.log.actions
+        self.classes_ = None if actions is None else np.array(actions)
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Probabilities of the actions (``classes_``) for each context: (n, K)."""
+        self._need_fitted()
+        return self.policy_.of_contexts(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The likeliest action for each context."""
+        assert self.classes_ is not None
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        """π of every candidate of ``log``, flat: the learner is a policy."""
+        self._need_fitted()
+        return self.policy_.probabilities(log)
+
+    def save(self, path: str | Path) -> None:
+        """Write the learned policy, parameters and report; `load_policy` reads the policy back."""
+        from offpolicy.policies.learned import save_policy
+
+        self._need_fitted()
+        learned = {
+            "learner": type(self).__name__,
+            "parameters": self.get_params() | {"estimator": str(self.estimator)},
+            "report": self.report_._asdict(),
+        }
+        save_policy(self.policy_, path, learned=json_safe(learned))
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _fit_scan(
+        self,
+        member: Estimator,
+        scan: LogScan,
+        prediction: Any,
+        known: object,
+        progress: Progress | None,
+    ) -> Self:
+        from threadpoolctl import threadpool_limits
+
+        from offpolicy.learning._large_logs import Stream
+
+        if known is not None:
+            raise ParameterError("known rewards need a log in memory, and this one is too large.")
+        # One thread adds in one order, so that the result does not depend on how many there are.
+        with threadpool_limits(1):
+            stream = Stream.of(self, member, scan, prediction)
+            if stream.is_whole:
+                return self.fit(stream.sample, prediction=prediction, progress=progress)
+            task = stream.task()
+            self.fit_task(task, progress)
+            report = self.report_
+            sampled = f"on a sample of {len(stream.sample):,} decisions: {report.message}"
+            self.report_ = report._replace(message=sampled)
+            if self.passes:
+                found = stream.improve(task, task.weights_of(self.policy_), progress)
+                self.policy_ = task.policy(found.w)
+                self.report_ = report._replace(
+                    value=-found.loss * task.scale.span,
+                    steps=report.steps + found.steps,
+                    message=found.message,
+                )
+            return self
+
+    def check(self) -> Estimator:
+        """Raise unless the parameters make sense; the objective."""
+        if self.start not in STARTS:
+            raise ParameterError(f'start is "{self.start}"; it can be {", ".join(STARTS)}.')
+        for name in ("l2", "model_l2", "penalty"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0.0:
+                raise ParameterError(f"{name} is {value}; it must be 0 or more.")
+        for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1), ("passes", 0)):
+            if not getattr(self, name) >= least:
+                raise ParameterError(
+                    f"{name} is {getattr(self, name)}; it must be {least} or more."
+                )
+        member = need_differentiable(self.estimator)
+        if member.name == "SNDR" and self.penalty > 0.0:
+            raise ParameterError("SNDR has no standard error to take off: leave penalty at 0.")
+        return member
+
+    def _need_fitted(self) -> None:
+        if not hasattr(self, "policy_"):
+            raise ParameterError("This SoftmaxLearner is not fitted yet: call fit(log) first.")
+
+    def _starting(self, task: Task) -> list[tuple[str, Floats]]:
+        rng = np.random.default_rng([self.seed, 2])
+        size = task.scores.size
+        if self.start == "random":
+            return [(f"random {k}", task.random_start(rng)) for k in range(self.starts)]
+        if self.start == "logger":
+            return [("logger", task.like_the_logger())]
+        if task.model_start is not None:
+            return [("model", task.model_start)]
+        return [("zero", np.zeros(size))]
+
+    def _search(self, task: Task, w: Floats, progress: Progress | None) -> Minimum:
+        told = None
+        if progress is not None:
+            span = task.scale.span
+
+            def told(step: int, loss: float) -> None:
+                progress(step, -loss * span)
+
+        return minimise(task.loss, w, most_steps=self.max_iter, tolerance=self.tol, each_step=told)

@@ -1,0 +1,146 @@
+"""`split`: decisions to learn from, and decisions to find out on what the policy is worth.
+
+Buckets of decisions (`BanditLog.bucket`) go to one side or the other: whole clusters, so that no
+user is on both.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import overload
+
+import numpy as np
+
+from offpolicy._core.checkpoint import digest
+from offpolicy._core.parallel import each_block
+from offpolicy._core.types import Ints
+from offpolicy.errors import ParameterError
+from offpolicy.evidence import without_bad_rows
+from offpolicy.logs import BLOCK, BanditLog, Distributed, LogScan, RewardSummary
+from offpolicy.logs.labels import GROUPS, hash_rows
+
+
+@overload
+def split(log: BanditLog, share: float = 0.2, *, seed: int = 0) -> tuple[BanditLog, BanditLog]: ...
+@overload
+def split(log: LogScan, share: float = 0.2, *, seed: int = 0) -> tuple[LogScan, LogScan]: ...
+def split(
+    log: BanditLog | LogScan,
+    share: float = 0.2,
+    *,
+    seed: int = 0,
+) -> tuple[BanditLog | LogScan, BanditLog | LogScan]:
+    """The log without about ``share`` of its decisions, and these.
+
+    Decisions of one cluster stay together. Of a log that is larger than memory, both parts are
+    read when they are used.
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays(action=[0, 1] * 50, reward=[1, 0] * 50, propensity=[0.5] * 100)
+    >>> [len(part) for part in split(log, 0.2)]
+    [80, 20]
+    """
+    if not 0.0 < share < 1.0:
+        raise ParameterError(f"The share to hold out is {share}; it must be between 0 and 1.")
+    if isinstance(log, LogScan):
+        whole = without_bad_rows(log, {}, None)
+        assert isinstance(whole, LogScan)
+        return _split_scan(whole, share, seed)
+    buckets = np.unique(log.bucket)
+    if log.cluster is None and len(log) < 4 * GROUPS:
+        # Too few for buckets to be of a size.
+        order = np.random.default_rng([seed, 4]).permutation(len(log))
+        held = np.zeros(len(log), dtype=bool)
+        held[order[: _count(len(log), share, "decision")]] = True
+    else:
+        held = np.isin(log.bucket, _held(buckets, share, seed))
+    return _taken(log, np.flatnonzero(~held)), _taken(log, np.flatnonzero(held))
+
+
+def _held(buckets: Ints, share: float, seed: int) -> Ints:
+    order = np.random.default_rng([seed, 4]).permutation(buckets)
+    return order[: _count(len(buckets), share, "cluster")]
+
+
+def _count(all_: int, share: float, what: str) -> int:
+    if all_ < 2:
+        raise ParameterError(f"There is one {what} only: nothing can be held out.")
+    return min(max(round(share * all_), 1), all_ - 1)
+
+
+def _split_scan(scan: LogScan, share: float, seed: int) -> tuple[LogScan, LogScan]:
+    if isinstance(scan, Distributed):
+        raise ParameterError(
+            f"{scan.source} is on many machines, where decisions cannot be held out: read Parquet "
+            f'files with engine="embedded".'
+        )
+    starts = range(0, len(scan), BLOCK)
+    if scan.read([(0, 1)], ()).cluster is None:
+        found = [hash_rows(a, min(BLOCK, len(scan) - a)) for a in starts]
+    else:
+        makers = [functools.partial(_bucket, scan, a) for a in starts]
+        found = list(each_block(lambda bucket: bucket, makers))
+    counts = np.stack([np.bincount(bucket, minlength=GROUPS) for bucket in found])
+    held = _held(np.flatnonzero(counts.sum(axis=0)), share, seed)
+    rest = np.setdiff1d(np.arange(GROUPS), held)
+    return Part(scan, rest, counts[:, rest]), Part(scan, held, counts[:, held])
+
+
+def _bucket(scan: LogScan, start: int) -> Ints:
+    return scan.read([(start, min(start + BLOCK, len(scan)))], ()).bucket.astype(np.int64)
+
+
+class Part(LogScan):
+    """The decisions of some buckets of a log that is larger than memory."""
+
+    def __init__(self, base: LogScan, buckets: Ints, counts: Ints) -> None:
+        self.base, self.buckets = base, buckets
+        self.source, self.columns = base.source, base.columns
+        self.progress, self.dropped = base.progress, base.dropped
+        self._starts = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
+        """Which of its decisions is the first in every block of the log."""
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @functools.cached_property
+    def rewards(self) -> RewardSummary:
+        return self.base.rewards
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        return self.base.find_reward_outside(low, high)
+
+    def fingerprint(self) -> str:
+        return digest(self.base.fingerprint(), np.sort(self.buckets))
+
+    def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
+        """By way of the blocks of the log that hold them."""
+        spans, wanted = [], []
+        read = 0
+        for start, stop in ranges:
+            first = int(np.searchsorted(self._starts, start, side="right")) - 1
+            last = int(np.searchsorted(self._starts, stop, side="left"))
+            a, b = first * BLOCK, min(last * BLOCK, len(self.base))
+            spans.append((a, b))
+            wanted.append((read, read + b - a, start - int(self._starts[first]), stop - start))
+            read += b - a
+        log = self.base.read(spans, extra)
+        kept = np.isin(log.bucket, self.buckets)
+        rows = [a + np.flatnonzero(kept[a:b])[skip : skip + count] for a, b, skip, count in wanted]
+        return _taken(log, np.concatenate(rows))
+
+    def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
+        """What there is of every block of the log, in order."""
+        bounds = np.unique(self._starts)
+        for start, stop in zip(bounds[skip:-1].tolist(), bounds[skip + 1 :].tolist(), strict=True):
+            yield functools.partial(self.read, [(start, stop)], extra)
+            if self.progress is not None:
+                self.progress(stop, len(self))
+
+
+def _taken(log: BanditLog, rows: Ints) -> BanditLog:
+    part = log.take(rows)
+    object.__setattr__(part, "columns", log.columns)
+    return part

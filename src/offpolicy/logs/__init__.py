@@ -1,0 +1,60 @@
+"""What a log is: decisions, candidates, columns, names, malformed rows."""
+
+from __future__ import annotations
+
+from offpolicy.logs._bad_rows import Dropped, keep, listed, located, refuse_many
+from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._columns import Columns, as_table, missing_column, read_named
+from offpolicy.logs._encoded import Encoded
+from offpolicy.logs._naming import context_columns, together, with_names, with_names_of
+from offpolicy.logs._scan import (
+    BLOCK,
+    STRETCHES,
+    Distributed,
+    LogScan,
+    RewardSummary,
+    Sums,
+    stretches,
+    width_of,
+)
+from offpolicy.logs._validation import (
+    SMALLEST_PROPENSITY,
+    check_chosen_probabilities,
+    check_probabilities,
+    tolerance_of,
+    widened,
+)
+
+__all__ = [
+    "BLOCK",
+    "SMALLEST_PROPENSITY",
+    "STRETCHES",
+    "BanditLog",
+    "Columns",
+    "Distributed",
+    "Dropped",
+    "Encoded",
+    "LogScan",
+    "RewardSummary",
+    "Sums",
+    "as_table",
+    "check_chosen_probabilities",
+    "check_probabilities",
+    "context_columns",
+    "files",
+    "formats",
+    "keep",
+    "labels",
+    "listed",
+    "located",
+    "missing_column",
+    "read_named",
+    "refuse_many",
+    "stretches",
+    "together",
+    "tolerance_of",
+    "widened",
+    "width_of",
+    "with_names",
+    "with_names_of",
+]

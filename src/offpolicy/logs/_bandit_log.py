@@ -1,0 +1,623 @@
+"""`BanditLog`: logged decisions in one ragged layout.
+
+Flat arrays and offsets, as in an Arrow list column: the candidates of decision i are
+``offsets[i] : offsets[i + 1]`` of every per-candidate array. A plain (n, K) array is the special
+case of equal lengths. All validation happens when a log is made, once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy._core import validation as check
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import LogError, OffpolicyError, PropensityError
+from offpolicy.logs import labels
+from offpolicy.logs._bad_rows import Dropped, check_choice, keep, located, refuse_many
+from offpolicy.logs._columns import Columns, as_table, read_columns, read_named
+from offpolicy.logs._long_format import widened
+from offpolicy.logs._validation import (
+    SMALLEST_PROPENSITY,
+    check_chosen_probabilities,
+    check_positive,
+    check_probabilities,
+    check_reward,
+    tolerance_of,
+    without_traces,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BanditLog:
+    """Logged decisions: candidates, the chosen one, its propensity, and the reward.
+
+    Make one with `from_arrays`, `from_ragged` or `from_frame`. Arrays of the right type are not
+    copied: do not change them afterwards.
+
+    Attributes
+    ----------
+    offsets : int64[n + 1]
+        Where each decision's candidates start.
+    chosen : int64[n]
+        Position of the chosen candidate inside its decision.
+    reward : float64[n]
+    propensity : float64[n] or None
+        π₀ of the chosen candidate.
+    logging : float64[N] or None
+        π₀ of every candidate.
+    actions : tuple or None
+        Names of the actions; ``candidate`` (int64[N]) says which one each candidate is.
+        If ``candidate`` is None every decision has all actions, in order.
+    cluster, time, row_weight, context, candidate_features
+        Optional companions: per decision, except the last (per candidate).
+    candidates_known : bool
+        False if the log lists only what was chosen, not what else could have been.
+    first_row : int
+        Position of the first decision in the log that this one is a part of.
+    columns : Columns or None
+        Which column of ``table``, the frame it was made from, plays which role.
+    dropped : Dropped or None
+        Malformed rows that were left out; None if they are errors.
+    """
+
+    offsets: Ints
+    chosen: Ints
+    reward: Floats
+    propensity: Floats | None = None
+    logging: Floats | None = None
+    actions: tuple[Hashable, ...] | None = None
+    candidate: Ints | None = None
+    cluster: NDArray[Any] | None = None
+    time: NDArray[Any] | None = None
+    row_weight: Floats | None = None
+    context: NDArray[Any] | None = None
+    candidate_features: Floats | None = None
+    candidates_known: bool = True
+    source: str = ""
+    first_row: int = 0
+    table: pa.Table | None = field(default=None, repr=False)
+    columns: Columns | None = None
+    dropped: Dropped | None = None
+    trusted: InitVar[bool] = False
+    tolerance: InitVar[float] = 1e-6
+
+    def __post_init__(self, trusted: bool, tolerance: float) -> None:
+        if not trusted:
+            _validate(self, tolerance)
+
+    # -- making one ------------------------------------------------------------------------
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        action: ArrayLike,
+        reward: ArrayLike,
+        logging: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
+        actions: Sequence[Hashable] | int | None = None,
+        context: ArrayLike | None = None,
+        candidate_features: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        row_weight: ArrayLike | None = None,
+        source: str = "",
+    ) -> BanditLog:
+        """A log in which every decision has the same K candidates.
+
+        Parameters
+        ----------
+        action : (n,)
+            What was chosen: column positions 0 … K − 1, or names if ``actions`` gives them.
+        reward : (n,)
+        logging : (n, K), optional
+            π₀ of every action. ``propensity`` then follows from it.
+        propensity : (n,), optional
+            π₀ of the chosen action, where that is all that was logged.
+        actions : names or number of the actions, optional
+            With ``propensity`` only, and without this, the log does not know its candidates:
+            estimators that need the policy on all of them are then out of reach.
+        context : (n, d), candidate_features : (n, K, d'), optional
+        cluster, time, row_weight : (n,), optional
+            Rows of one cluster (user, session) may be dependent; a row weight says how many
+            decisions the row stands for.
+
+        Examples
+        --------
+        >>> log = BanditLog.from_arrays(
+        ...     action=[0, 1, 1], reward=[1, 0, 1], logging=[[0.8, 0.2], [0.5, 0.5], [0.3, 0.7]]
+        ... )
+        >>> log.propensity.tolist()
+        [0.8, 0.5, 0.7]
+        """
+        rewards = check.as_vector(reward, "reward")
+        n = len(rewards)
+        if n == 0:
+            raise LogError(check.EMPTY)
+        probabilities = None
+        K: int | None = None
+        if logging is not None:
+            probabilities = check.as_floats(logging, "logging", PropensityError)
+            if probabilities.ndim != 2:
+                raise LogError(
+                    f"logging has shape {probabilities.shape}; it must be (n, K), one row per "
+                    f"decision. Use from_ragged where candidates differ, or propensity= where "
+                    f"only the chosen action's probability is known."
+                )
+            check.check_length(probabilities, n, "logging")
+            K = probabilities.shape[1]
+        names: tuple[Hashable, ...] | None = None
+        if isinstance(actions, (int, np.integer)):
+            names = labels.as_action_names(range(int(actions)))
+        elif actions is not None:
+            names = labels.as_action_names(actions)
+        if names is not None and K is not None and len(names) != K:
+            raise LogError(f"actions has {len(names)} names, but logging has {K} columns.")
+        if names is None and K is not None:
+            names = labels.as_action_names(range(K))
+        known = names is not None
+        codes = None
+        if names is None:
+            given = labels.as_names(action, "action")
+            check.check_length(given, n, "action")
+            names, codes = labels.encode(given, "action", source)
+            width, chosen = 1, np.zeros(n, dtype=np.int64)
+        else:
+            width = len(names)
+            chosen = labels.positions(action, names, n, source)
+        features = None
+        if candidate_features is not None:
+            features = check.as_floats(candidate_features, "candidate_features")
+            if features.ndim not in (2, 3) or features.shape[:2] != (n, width):
+                raise LogError(
+                    f"candidate_features has shape {features.shape}; it must be "
+                    f"({n:,}, {width}, d): d numbers for every candidate of every decision."
+                )
+            features = features.reshape(n * width, -1)
+        return cls(
+            offsets=np.arange(n + 1, dtype=np.int64) * width,
+            chosen=chosen,
+            reward=rewards,
+            propensity=_optional_vector(propensity, "propensity", PropensityError),
+            logging=None if probabilities is None else probabilities.reshape(-1),
+            actions=names,
+            candidate=codes,
+            cluster=_optional_names(cluster, "cluster"),
+            time=_optional_names(time, "time"),
+            row_weight=_optional_vector(row_weight, "row_weight"),
+            context=_optional_context(context),
+            candidate_features=features,
+            candidates_known=known,
+            source=source,
+            tolerance=tolerance_of(logging),
+        )
+
+    @classmethod
+    def from_ragged(
+        cls,
+        *,
+        offsets: ArrayLike,
+        reward: ArrayLike,
+        chosen: ArrayLike | None = None,
+        action: ArrayLike | None = None,
+        candidate: ArrayLike | None = None,
+        logging: ArrayLike | None = None,
+        propensity: ArrayLike | None = None,
+        context: ArrayLike | None = None,
+        candidate_features: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        row_weight: ArrayLike | None = None,
+        source: str = "",
+        table: pa.Table | None = None,
+    ) -> BanditLog:
+        """A log whose candidates differ between decisions.
+
+        Give ``chosen`` (positions inside each decision), or ``action`` and ``candidate`` (names
+        of what was chosen and of every candidate, flat). Other arguments as in `from_arrays`,
+        with ``logging`` and ``candidate_features`` flat: one row per candidate.
+        """
+        bounds = check.as_offsets(offsets, source)
+        rewards = check.as_vector(reward, "reward")
+        check.check_length(rewards, len(bounds) - 1, "reward")
+        names = codes = None
+        if candidate is not None:
+            listed = labels.as_names(candidate, "candidate")
+            check.check_length(listed, int(bounds[-1]), "candidate", "candidates")
+            names, codes = labels.encode(listed, "candidate", source, offsets=bounds)
+            labels.refuse_twice(codes, bounds, names, source)
+        if (chosen is None) == (action is None):
+            raise LogError("Give either chosen (positions) or action (names), and not both.")
+        if chosen is not None:
+            positions = check.as_integers(chosen, "chosen", source)
+        else:
+            if codes is None or names is None:
+                raise LogError(
+                    "action names what was chosen, but candidate, the names of the candidates, "
+                    "is missing. Give it, or give chosen as positions."
+                )
+            positions = labels.find_among(action, codes, names, bounds, source)
+        return cls(
+            offsets=bounds,
+            chosen=positions,
+            reward=rewards,
+            propensity=_optional_vector(propensity, "propensity", PropensityError),
+            logging=_optional_vector(logging, "logging", PropensityError),
+            actions=names,
+            candidate=codes,
+            cluster=_optional_names(cluster, "cluster"),
+            time=_optional_names(time, "time"),
+            row_weight=_optional_vector(row_weight, "row_weight"),
+            context=_optional_context(context),
+            candidate_features=None
+            if candidate_features is None
+            else check.as_floats(candidate_features, "candidate_features"),
+            source=source,
+            table=table,
+            tolerance=tolerance_of(logging),
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        columns: Columns | None = None,
+        source: str = "",
+        *,
+        on_bad_row: str = "error",
+    ) -> BanditLog:
+        """A log from any dataframe that speaks the Arrow PyCapsule interface.
+
+        pandas, polars, DuckDB relations, Arrow tables, …: one row per decision, probabilities of
+        all candidates in list columns; or one row per decision and candidate, if
+        ``columns.decision`` is given. ``columns`` says which column plays which role. A malformed
+        row is an error, or, with ``on_bad_row="drop"``, left out (see `read_log`).
+        """
+        columns = columns or Columns()
+        check_choice(on_bad_row)
+        if on_bad_row == "drop":
+            return _without_bad_rows(as_table(frame), columns, source)
+        if columns.decision:
+            frame, columns = widened(as_table(frame), columns, source)
+        table, roles = read_columns(frame, columns, source)
+        if not len(table):
+            raise LogError(check.empty(source))
+        offsets = roles.pop("offsets", None)
+        if offsets is None:
+            roles.pop("candidate", None)
+            log = cls.from_arrays(**roles, source=source)
+        else:
+            if roles.get("candidate") is None:
+                roles["chosen"] = _positions_in_lists(roles.pop("action"), source)
+            log = cls.from_ragged(offsets=offsets, **roles, source=source)
+        object.__setattr__(log, "table", table)
+        object.__setattr__(log, "columns", columns)
+        return log
+
+    # -- looking at it ---------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    def __repr__(self) -> str:
+        lengths = np.diff(self.offsets)
+        if not self.candidates_known:
+            candidates = "candidates unknown"
+        elif lengths.min() == lengths.max():
+            candidates = f"{lengths[0]} candidates each"
+        else:
+            candidates = f"{lengths.min()} to {lengths.max()} candidates each"
+        extras = [
+            name
+            for name in ("logging", "propensity", "cluster", "time", "row_weight", "context")
+            if getattr(self, name) is not None
+        ]
+        name = f"{self.source}: " if self.source else ""
+        return f"BanditLog({name}{', '.join([f'{len(self):,} decisions', candidates, *extras])})"
+
+    @cached_property
+    def chosen_index(self) -> Ints:
+        """Index of each decision's chosen candidate in the flat arrays."""
+        return self.offsets[:-1] + self.chosen
+
+    @cached_property
+    def group(self) -> Ints | None:
+        """Each decision's group, by a hash of its cluster; None without clusters."""
+        return None if self.cluster is None else labels.hash_groups(self.cluster)
+
+    @cached_property
+    def bucket(self) -> Ints:
+        """Each decision's bucket, 0 … 255: its `group`, or, without clusters, one by a hash of
+        its position. What must not be learned from a decision is learned without its bucket."""
+        if self.group is not None:
+            return self.group
+        return labels.hash_rows(self.first_row, len(self))
+
+    def fold(self, folds: int = 5) -> Ints:
+        """Each decision's fold, for cross-fitting: decisions of one cluster share theirs."""
+        return self.bucket % folds
+
+    @property
+    def has_equal_lengths(self) -> bool:
+        """Whether every decision has the same number of candidates."""
+        lengths = np.diff(self.offsets)
+        return bool(lengths.min() == lengths.max())
+
+    def candidate_codes(self) -> Ints:
+        """For each candidate, its position in ``actions``."""
+        if self.candidate is not None:
+            return self.candidate
+        width = int(self.offsets[1])
+        return np.tile(np.arange(width, dtype=np.int64), len(self))
+
+    def per_candidate(
+        self, values: ArrayLike, column: str, error: type[OffpolicyError] = LogError
+    ) -> Floats:
+        """``values`` as one flat number per candidate: from (N,) or (n, K)."""
+        array = check.as_floats(values, column, error)
+        total = int(self.offsets[-1])
+        if array.ndim == 2 and array.shape[0] == len(self) and array.size == total:
+            if self.has_equal_lengths:
+                return array.reshape(-1)
+        elif array.ndim == 1 and len(array) == total:
+            return array
+        expected = f"one value per candidate: shape ({total:,},)"
+        if self.has_equal_lengths and self.candidates_known:
+            expected += f" or ({len(self):,}, {self.offsets[1]:,})"
+        hint = (
+            ""
+            if self.candidates_known
+            else " This log does not say what else could have been chosen: give actions= (names "
+            "or number) when making it."
+        )
+        raise error(f"{column} has shape {array.shape}, but must have {expected}.{hint}")
+
+    def named_column(self, name: str) -> NDArray[Any]:
+        """A column of the frame the log was made from: flat if it holds lists."""
+        if self.table is None:
+            raise LogError(
+                f'"{name}" is a column name, but this log was not made from a frame or a file. '
+                f"Pass the values themselves."
+            )
+        return read_named(self.table, name, self.offsets, self.source)
+
+    def rows(self, start: int, stop: int) -> BanditLog:
+        """Decisions ``start : stop``, without copying."""
+        bounds = self.offsets[start : stop + 1]
+        flat = slice(int(bounds[0]), int(bounds[-1]))
+        row = slice(start, stop)
+        part = BanditLog(
+            offsets=bounds - bounds[0],
+            chosen=self.chosen[row],
+            reward=self.reward[row],
+            propensity=_slice(self.propensity, row),
+            logging=_slice(self.logging, flat),
+            actions=self.actions,
+            candidate=_slice(self.candidate, flat),
+            cluster=_slice(self.cluster, row),
+            time=_slice(self.time, row),
+            row_weight=_slice(self.row_weight, row),
+            context=_slice(self.context, row),
+            candidate_features=_slice(self.candidate_features, flat),
+            candidates_known=self.candidates_known,
+            source=self.source,
+            first_row=self.first_row + start,
+            table=None if self.table is None else self.table.slice(start, stop - start),
+            trusted=True,
+        )
+        # Groups are a matter of the whole log: found anew, a part's would not match the rest.
+        if self.group is not None:
+            part.__dict__["group"] = self.group[row]
+        if "bucket" in self.__dict__:
+            part.__dict__["bucket"] = self.bucket[row]
+        return part
+
+    def take(self, rows: Ints) -> BanditLog:
+        """These decisions, in this order; each keeps its bucket."""
+        flat = self.candidates_of(rows)
+        lengths = np.diff(self.offsets)[rows]
+        part = BanditLog(
+            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            chosen=self.chosen[rows],
+            reward=self.reward[rows],
+            propensity=_slice(self.propensity, rows),
+            logging=_slice(self.logging, flat),
+            actions=self.actions,
+            candidate=_slice(self.candidate, flat),
+            cluster=_slice(self.cluster, rows),
+            time=_slice(self.time, rows),
+            row_weight=_slice(self.row_weight, rows),
+            context=_slice(self.context, rows),
+            candidate_features=_slice(self.candidate_features, flat),
+            candidates_known=self.candidates_known,
+            source=self.source,
+            table=None if self.table is None else self.table.take(rows),
+            trusted=True,
+        )
+        part.__dict__["group"] = None if self.group is None else self.group[rows]
+        part.__dict__["bucket"] = self.bucket[rows]
+        return part
+
+    def candidates_of(self, rows: Ints) -> Ints:
+        """Indices, in the flat arrays, of all candidates of these decisions."""
+        lengths = np.diff(self.offsets)[rows]
+        starts = np.cumsum(lengths) - lengths
+        return np.repeat(self.offsets[rows] - starts, lengths) + np.arange(int(lengths.sum()))
+
+    def batches(self) -> Iterator[BanditLog]:
+        """The log in pieces that fit in memory: here, itself."""
+        yield self
+
+    def fingerprint(self) -> str:
+        """A hash of everything the log holds."""
+        digest = hashlib.sha256()
+        for name in (
+            "offsets", "chosen", "reward", "propensity", "logging", "candidate", "cluster",
+            "time", "row_weight", "context", "candidate_features",
+        ):  # fmt: skip
+            values = getattr(self, name)
+            digest.update(name.encode())
+            if values is not None:
+                array = np.ascontiguousarray(values)
+                raw = array.astype(str) if array.dtype == object else array
+                digest.update(f"{raw.dtype.str}{raw.shape}".encode())
+                digest.update(raw.tobytes())
+        digest.update(repr((self.actions, self.candidates_known)).encode())
+        return digest.hexdigest()
+
+
+def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditLog:
+    """The log of those rows that are well-formed."""
+    reasons: Counter[str] = Counter()
+    long = bool(columns.decision)
+    if long:
+        wide = keep(table, lambda part: widened(part, columns, source), _decisions(columns))
+        reasons += wide.reasons
+        refuse_many(reasons, len(wide.rows), source)
+        assert wide.made is not None
+        table, columns = wide.made
+    kept = keep(table, lambda part: BanditLog.from_frame(part, columns, source))
+    reasons += columns.by_role(kept.reasons)
+    refuse_many(reasons, len(kept.rows), source)
+    if kept.made is None:
+        raise LogError(check.empty(source))
+    log = kept.made
+    object.__setattr__(log, "dropped", Dropped(len(log) + reasons.total(), dict(reasons)))
+    if reasons and not long:
+        object.__setattr__(log, "source", located(kept.rows, source))
+    return log
+
+
+def _decisions(columns: Columns) -> Callable[[pa.Table, Ints], int]:
+    """How many decisions some rows of the long format are of."""
+
+    def count(table: pa.Table, rows: Ints) -> int:
+        import pyarrow.compute as pc
+
+        ids = table.column(columns.decision).take(rows)
+        return int(pc.count_distinct(ids, mode="only_valid").as_py()) + int(ids.null_count)
+
+    return count
+
+
+def _validate(log: BanditLog, tolerance: float) -> None:
+    n, source = len(log), log.source
+    if n == 0:
+        raise LogError(check.EMPTY)
+    total = int(log.offsets[-1])
+    check.check_length(log.chosen, n, "chosen")
+    for name in ("propensity", "cluster", "time", "row_weight", "context"):
+        values = getattr(log, name)
+        if values is not None:
+            check.check_length(values, n, name)
+    for name in ("logging", "candidate", "candidate_features"):
+        values = getattr(log, name)
+        if values is not None:
+            check.check_length(values, total, name, "candidates")
+    check_reward(log.reward, source)
+    outside = (log.chosen < 0) | (log.chosen >= np.diff(log.offsets))
+    if outside.any():
+        row = int(np.argmax(outside))
+        count = int(log.offsets[row + 1] - log.offsets[row])
+        raise LogError(
+            f"{check.where(source, 'chosen', row)}: position {log.chosen[row]}, but the decision "
+            f"has {count} candidates ({check.count_of(int(outside.sum()), n)} are like this). "
+            f"Positions run from 0 to the number of candidates less one."
+        ).at(np.flatnonzero(outside), "action")
+    if log.logging is not None:
+        check_probabilities(log.logging, log.offsets, "logging", source, PropensityError, tolerance)
+        traced = log.logging
+        if traced[log.chosen_index].min() >= SMALLEST_PROPENSITY:
+            object.__setattr__(log, "logging", without_traces(traced))
+    if log.propensity is not None:
+        check_chosen_probabilities(
+            log.propensity, "propensity", source, PropensityError,
+            positive=True, tolerance=tolerance,
+        )  # fmt: skip
+    if log.logging is not None:
+        _agree_on_propensity(log, tolerance)
+    if log.row_weight is not None:
+        check_positive(log.row_weight, "row_weight", source)
+    if log.candidate_features is not None:
+        check.check_finite(
+            log.candidate_features, "candidate_features", source, offsets=log.offsets
+        )
+    if log.context is not None:
+        if np.issubdtype(log.context.dtype, np.floating):
+            check.check_finite(log.context, "context", source)
+        labels.refuse_missing(log.context, "context", source)
+    for name in ("time", "cluster"):
+        values = getattr(log, name)
+        if values is not None:
+            if name == "time" and np.issubdtype(values.dtype, np.floating):
+                check.check_finite(values, name, source)
+            labels.refuse_missing(values, name, source)
+
+
+def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
+    """``propensity`` is what ``logging`` says of the chosen candidate; given, it must agree."""
+    assert log.logging is not None
+    implied = log.logging[log.chosen_index]
+    if log.propensity is not None:
+        apart = np.abs(implied - log.propensity) > tolerance * np.maximum(implied, log.propensity)
+        if apart.any():
+            row = int(np.argmax(apart))
+            raise PropensityError(
+                f"{check.where(log.source, 'propensity', row)}: {log.propensity[row]}, but logging "
+                f"gives the chosen candidate {implied[row]} "
+                f"({check.count_of(int(apart.sum()), len(log))} disagree). "
+                f"Check that the chosen action and the order of the candidates match."
+            ).at(np.flatnonzero(apart), "propensity")
+    check_chosen_probabilities(
+        implied, "propensity", log.source, PropensityError,
+        positive=True, tolerance=tolerance,
+    )  # fmt: skip
+    object.__setattr__(log, "propensity", implied)
+
+
+def _optional_vector(
+    values: ArrayLike | None, column: str, error: type[OffpolicyError] = LogError
+) -> Floats | None:
+    return None if values is None else check.as_vector(values, column, error)
+
+
+def _optional_names(values: Any, column: str) -> NDArray[Any] | None:
+    return None if values is None else np.asarray(labels.as_names(values, column))
+
+
+def _optional_context(values: Any) -> NDArray[Any] | None:
+    if values is None:
+        return None
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise LogError("context must have as many numbers in every row.") from None
+    if array.ndim not in (1, 2):
+        raise LogError(f"context has shape {array.shape}; it must be (n, d).")
+    return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
+    """Actions of a frame whose lists have no names: they must be positions."""
+    action = np.asarray(action)
+    if not np.issubdtype(action.dtype, np.number):
+        raise LogError(
+            f"action holds {action[0]!r}, a name, but nothing says which candidate that is. Give "
+            f"candidates, a column with the list of their names, or action as positions."
+        )
+    return check.as_integers(action, "action", source)
+
+
+def _slice(values: Any, part: slice | Ints) -> Any:
+    return None if values is None else values[part]

@@ -1,0 +1,315 @@
+"""Which column of a frame plays which role, and reading frames through the Arrow interface."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.types import Ints
+from offpolicy._core.validation import count_of, place_of, rows_of, where
+from offpolicy.errors import LogError, did_you_mean
+from offpolicy.logs._encoded import Encoded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names of the columns. One left out is looked for under the name of its role; one that is
+    "" is not used even if it is there.
+
+    ``logging`` and ``candidates`` hold lists (one entry per candidate); ``context`` names any
+    number of columns, ``user_*`` all that begin so and play no other role. Without
+    ``candidates``, ``action`` is a position in ``logging``; without both, it is a name and the log
+    knows only what was chosen.
+    """
+
+    action: str | None = None
+    reward: str | None = None
+    propensity: str | None = None
+    logging: str | None = None
+    candidates: str | None = None
+    cluster: str | None = None
+    time: str | None = None
+    row_weight: str | None = None
+    context: Sequence[str] = ()
+    decision: str | None = None
+    """In the long format, one row per decision and candidate: which decision the row is of."""
+    chosen: str | None = None
+    """There: 1 in the row of the chosen candidate, else 0; without it, ``action`` names the
+    chosen candidate and ``candidates`` the one of every row."""
+
+    def by_role(self, counts: Mapping[str, int]) -> Counter[str]:
+        """Counts by column as counts by the role that a column was given, if it was."""
+        role = {getattr(self, role): role for role in _ROLES}
+        found: Counter[str] = Counter()
+        for name, count in counts.items():
+            found[role.get(name, name)] += count
+        return found
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Columns:
+        """From a file with lines such as ``action = "item"`` and ``context = ["age", "city"]``."""
+        import tomllib
+
+        try:
+            with open(path, "rb") as stream:
+                given = tomllib.load(stream)
+        except (OSError, tomllib.TOMLDecodeError) as problem:
+            raise LogError(f"{path}: not a readable TOML file ({problem}).") from None
+        roles = [field.name for field in fields(cls)]
+        for role, name in given.items():
+            if role not in roles:
+                raise LogError(
+                    f'{path}: there is no role "{role}".{did_you_mean(role, roles)} The roles are '
+                    f"{', '.join(roles)}."
+                )
+            names = name if role == "context" else [name]
+            if not (isinstance(names, list) and all(isinstance(one, str) for one in names)):
+                kind = "a list of names" if role == "context" else "the name of a column"
+                raise LogError(f"{path}, {role}: {name!r} is not {kind}.")
+        return cls(**given)
+
+    def context_in(self, names: Sequence[str]) -> list[str]:
+        """The columns of the context among these; a pattern stands for those it matches."""
+        if isinstance(self.context, str):
+            raise LogError("context must be a list of column names, even if there is only one.")
+        taken = {getattr(self, role) or role for role in _ROLES}
+        found: list[str] = []
+        for name in self.context:
+            free = sorted(one for one in names if one not in taken and fnmatchcase(one, name))
+            found += [name] if name in names or not free else free
+        return list(dict.fromkeys(found))
+
+
+_ROLES = (
+    "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
+)  # fmt: skip
+
+
+def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, dict[str, Any]]:
+    """The frame as an Arrow table, and the arrays by role (``offsets`` if there are lists)."""
+    table = as_table(frame)
+    roles: dict[str, Any] = {}
+    for role in _ROLES:
+        given = getattr(columns, role)
+        if given == "" and role not in ("action", "reward"):
+            continue
+        if given is None and role not in table.column_names:
+            if role in ("action", "reward"):
+                _missing(table, role, role, source)
+            continue
+        name = role if given is None else given
+        if name not in table.column_names:
+            _missing(table, name, role, source)
+        if role in ("logging", "candidates"):
+            offsets, values = _lists(table, name, source, names=role == "candidates")
+            known = roles.setdefault("offsets", offsets)
+            _same_lengths(known, offsets, name, source)
+            roles["candidate" if role == "candidates" else role] = values
+        else:
+            roles[role] = _plain(table, name, role, source, names=role == "action")
+    if columns.context:
+        context = columns.context_in(table.column_names)
+        for name in context:
+            if name not in table.column_names:
+                _missing(table, name, "context", source)
+        roles["context"] = np.stack(
+            [_plain(table, name, "context", source) for name in context], axis=1
+        )
+    return table, roles
+
+
+def as_table(frame: Any) -> pa.Table:
+    """Any frame with ``__arrow_c_stream__`` as an Arrow table."""
+    import pyarrow as pa
+
+    table = frame
+    if not isinstance(frame, pa.Table):
+        if not (hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")):
+            lazy = " Collect it first." if hasattr(frame, "collect") else ""
+            raise LogError(
+                f"A {type(frame).__name__} is not a dataframe that speaks the Arrow PyCapsule "
+                f"interface.{lazy} Recent pandas, polars, DuckDB and pyarrow do; for arrays use "
+                f"BanditLog.from_arrays."
+            )
+        try:
+            table = pa.table(frame)
+        except (pa.ArrowException, TypeError, ValueError) as problem:
+            raise LogError(
+                f"This {type(frame).__name__} is not a dataframe that Arrow can read: {problem}."
+            ) from None
+    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+    if twice:
+        raise LogError(f'There are two columns named "{min(twice)}"; every name must be different.')
+    return table
+
+
+def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArray[Any]:
+    """One column: flat if it holds lists (as long as the log's candidates), else one a row."""
+    import pyarrow as pa
+
+    if name not in table.column_names:
+        _missing(table, name, "", source)
+    kind = table.schema.field(name).type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        own, values = _lists(table, name, source)
+        _same_lengths(offsets, own, name, source)
+        return np.asarray(values)
+    return np.asarray(_scalars(table, name, source))
+
+
+def _lists(
+    table: pa.Table, name: str, source: str, *, names: bool = False
+) -> tuple[Ints, NDArray[Any] | Encoded]:
+    """Where each list starts, and all entries; ``names`` may be encoded."""
+    import pyarrow as pa
+
+    column = table.column(name)
+    kind = column.type
+    if not (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        raise LogError(
+            f'Column "{name}" holds {kind}, but must hold lists: one entry for every candidate.'
+        )
+    if column.null_count:
+        missing = column.is_null().to_numpy()
+        row = int(np.argmax(missing))
+        raise LogError(
+            f"{where(source, name, row)}: the list is missing ({column.null_count:,} of "
+            f"{len(column):,} rows). Fill it in or leave these rows out."
+        ).at(np.flatnonzero(missing), name)
+    parts = [_flattened(chunk) for chunk in column.chunks if len(chunk)]
+    offsets = _joined_offsets([bounds for bounds, _ in parts])
+    values = pa.chunked_array([flat for _, flat in parts], kind.value_type)
+    if values.null_count:
+        missing = values.is_null().to_numpy()
+        place, _ = place_of(int(np.argmax(missing)), name, source, offsets)
+        raise LogError(
+            f"{place}: the value is missing ({values.null_count:,} of {len(values):,} values). "
+            f"Fill it in or leave these rows out."
+        ).at(rows_of(missing, offsets), name)
+    coded = Encoded.of(values) if names else None
+    return offsets, _as_numpy(values, name, source, offsets) if coded is None else coded
+
+
+def _flattened(lists: pa.Array) -> tuple[Ints, pa.Array]:
+    """Where each list starts, from 0 on, and all their entries, without copying these."""
+    import pyarrow as pa
+
+    if pa.types.is_fixed_size_list(lists.type):
+        return np.arange(len(lists) + 1, dtype=np.int64) * lists.type.list_size, lists.flatten()
+    bounds = np.from_dlpack(lists.offsets).astype(np.int64)
+    first, last = int(bounds[0]), int(bounds[-1])
+    if first:
+        bounds -= first
+    return bounds, lists.values.slice(first, last - first)
+
+
+def _joined_offsets(parts: Sequence[Ints]) -> Ints:
+    if len(parts) == 1:
+        return parts[0]
+    lengths = [np.diff(bounds) for bounds in parts]
+    return np.concatenate([[0], np.cumsum(np.concatenate([*lengths, np.empty(0, np.int64)]))])
+
+
+def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
+    if np.array_equal(known, offsets):
+        return
+    apart = np.diff(known) != np.diff(offsets)
+    row = int(np.argmax(apart))
+    raise LogError(
+        f"{where(source, name, row)}: the list has {np.diff(offsets)[row]} entries, but the "
+        f"decision has {np.diff(known)[row]} candidates ({count_of(int(apart.sum()), len(apart))} "
+        f"are like this). Lists of one row must be equally long."
+    ).at(np.flatnonzero(apart), name)
+
+
+def _plain(
+    table: pa.Table, name: str, role: str, source: str, *, names: bool = False
+) -> NDArray[Any] | Encoded:
+    """A column with one plain value in every row."""
+    import pyarrow as pa
+
+    kind = table.schema.field(name).type
+    if pa.types.is_nested(kind):
+        raise LogError(
+            f'{source + ": " if source else ""}column "{name}" holds {kind}, but {role} must be '
+            f"a single value in every row."
+        )
+    return _scalars(table, name, source, names=names)
+
+
+def _scalars(
+    table: pa.Table, name: str, source: str, *, names: bool = False
+) -> NDArray[Any] | Encoded:
+    column = table.column(name)
+    if column.null_count:
+        missing = column.is_null().to_numpy()
+        row = int(np.argmax(missing))
+        raise LogError(
+            f"{where(source, name, row)}: the value is missing ({column.null_count:,} of "
+            f"{len(column):,} rows). Fill these values in or leave these rows out."
+        ).at(np.flatnonzero(missing), name)
+    coded = Encoded.of(column) if names else None
+    return _as_numpy(column, name, source) if coded is None else coded
+
+
+def _as_numpy(
+    values: pa.ChunkedArray, name: str, source: str, offsets: Ints | None = None
+) -> NDArray[Any]:
+    """As NumPy; text that is not UTF-8, as damaged files hold it, is an error."""
+    import pyarrow as pa
+
+    kind = values.type
+    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and len(values):
+        # Not by Arrow's own `to_numpy`, which loads pandas, where it is installed.
+        parts = [np.from_dlpack(chunk) for chunk in values.chunks if len(chunk)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    try:
+        return np.asarray(values.to_numpy())
+    except (pa.ArrowException, UnicodeDecodeError):
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            raise
+        raw = values.cast(pa.large_binary()).to_pylist()
+        bad = np.array([_is_garbled(text) for text in raw])
+        at = int(np.argmax(bad))
+        place, unit = place_of(at, name, source, offsets)
+        raise LogError(
+            f"{place}: {raw[at]!r} is not UTF-8 ({int(bad.sum()):,} of {len(bad):,} {unit}). The "
+            f"file may be damaged: fetch it again, or leave these rows out."
+        ).at(rows_of(bad, offsets), name) from None
+
+
+def _is_garbled(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _missing(table: pa.Table, name: str, role: str, source: str) -> None:
+    raise missing_column(table.column_names, name, role, source)
+
+
+def missing_column(there: Sequence[str], name: str, role: str, source: str) -> LogError:
+    """The error for a column that is not among those that are ``there``."""
+    place = f"{source}: there" if source else "There"
+    hint = ""
+    if len(there) == 1 and ";" in there[0]:
+        hint = " Are the fields separated by something other than commas?"
+    what = f" (for {role})" if role and role != name else ""
+    return LogError(
+        f'{place} is no column "{name}"{what}.{did_you_mean(name, there)} '
+        f"The columns are {', '.join(there)}.{hint}"
+    )

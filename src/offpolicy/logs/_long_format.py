@@ -1,0 +1,127 @@
+"""The long format: one row per decision and candidate, turned into one row per decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.types import Ints
+from offpolicy._core.validation import where
+from offpolicy.errors import LogError
+from offpolicy.logs._columns import Columns, missing_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PER_DECISION = ("reward", "propensity", "cluster", "time", "row_weight")
+
+
+def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, Columns]:
+    """One row per decision, in order of first appearance, and the roles in that table.
+
+    What belongs to the decision (reward, propensity, cluster, time, row weight, context) is taken
+    from the row of the chosen candidate; every other column becomes a list over the candidates.
+    """
+    import pyarrow as pa
+
+    decision = columns.decision
+    assert decision is not None
+    for name in (decision, columns.chosen, columns.action):
+        if name and name not in table.column_names:
+            raise missing_column(table.column_names, name, "", source)
+    ids = table.column(decision).combine_chunks()
+    if ids.null_count:
+        missing = ids.is_null().to_numpy(zero_copy_only=False)
+        row = int(np.argmax(missing))
+        raise LogError(f"{where(source, decision, row)}: the decision's id is missing.").at(
+            np.flatnonzero(missing), decision
+        )
+    codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
+    order = np.argsort(codes, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))]).astype(np.int64)
+    at = _chosen_rows(table, columns, source, codes, ids)
+    own = {getattr(columns, role) or role for role in _PER_DECISION} | set(
+        columns.context_in(table.column_names)
+    )
+    wide: dict[str, Any] = {}
+    for name in table.column_names:
+        if name in (decision, columns.chosen):
+            continue
+        column = table.column(name)
+        if name in own or name == columns.action:
+            wide[name] = column.take(pa.array(at))
+        else:
+            values = column.take(pa.array(order)).combine_chunks()
+            wide[name] = pa.LargeListArray.from_arrays(pa.array(offsets), values)
+    wide[decision] = ids.take(pa.array(at))
+    roles = replace(columns, decision=None, chosen=None)
+    names = columns.candidates or ("candidates" if "candidates" in wide else "")
+    if columns.chosen:
+        # What was chosen is known by its row: as a name if candidates have names, else a place.
+        position = np.empty(len(order), dtype=np.int64)
+        position[order] = np.arange(len(order)) - np.repeat(offsets[:-1], np.diff(offsets))
+        key = "action" if "action" not in wide else "the chosen candidate"
+        wide[key] = (
+            table.column(names).take(pa.array(at)) if names else pa.array(position[at], pa.int64())
+        )
+        roles = replace(roles, action=key)
+    return pa.table(wide), roles
+
+
+def _chosen_rows(
+    table: pa.Table, columns: Columns, source: str, codes: Ints, ids: pa.Array
+) -> Ints:
+    """The row of the chosen candidate of every decision."""
+    if columns.chosen:
+        flag = _flags(table, columns.chosen, source, codes)
+        how = f'"{columns.chosen}" marks'
+    else:
+        action, names = columns.action or "action", columns.candidates or "candidates"
+        for name in (action, names):
+            if name not in table.column_names:
+                raise LogError(
+                    f'{source + ": " if source else ""}there is no column "{name}". In the long '
+                    f"format either chosen marks the row of what was chosen, or action names it "
+                    f"and candidates names the candidate of every row."
+                )
+        flag = np.asarray(table.column(action).to_numpy() == table.column(names).to_numpy())
+        how = f'"{names}" equals "{action}" in'
+    count = np.bincount(codes, flag, int(codes.max()) + 1 if len(codes) else 0)
+    odd = np.flatnonzero(count != 1)
+    if len(odd):
+        row = int(np.argmax(codes == odd[0]))
+        raise LogError(
+            f"{where(source, str(columns.decision), row)}: {how} {int(count[odd[0]])} of the rows "
+            f"of decision {ids[row].as_py()!r} ({len(odd):,} of {len(count):,} decisions are like "
+            f"this). It must be one: that of the candidate which was chosen."
+        ).at(np.flatnonzero(np.isin(codes, odd)), columns.chosen or "action")
+    found = np.empty(len(count), dtype=np.int64)
+    rows = np.flatnonzero(flag)
+    found[codes[rows]] = rows
+    return found
+
+
+def _flags(table: pa.Table, name: str, source: str, codes: Ints) -> NDArray[Any]:
+    column = table.column(name)
+    if column.null_count:
+        missing = column.is_null().to_numpy()
+        row = int(np.argmax(missing))
+        raise LogError(f"{where(source, name, row)}: the value is missing; write 0 or 1.").at(
+            _of_same_decisions(missing, codes), name
+        )
+    values = column.to_numpy()
+    odd = ~((values == 0) | (values == 1))
+    if odd.any():
+        row = int(np.argmax(odd))
+        raise LogError(
+            f"{where(source, name, row)}: {column[row].as_py()!r} is neither 0 nor 1."
+        ).at(_of_same_decisions(odd, codes), name)
+    return np.asarray(values == 1)
+
+
+def _of_same_decisions(bad: NDArray[Any], codes: Ints) -> Ints:
+    """All rows of the decisions of which one row is bad."""
+    return np.flatnonzero(np.isin(codes, codes[bad]))

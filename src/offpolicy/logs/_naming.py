@@ -1,0 +1,54 @@
+"""Which action each candidate is, where a log has no names, or only those of its own part."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from offpolicy.logs._bandit_log import BanditLog
+
+
+def with_names(log: BanditLog) -> BanditLog:
+    """Candidates without names that are as many in every decision are named by their positions."""
+    if log.actions is not None or not log.candidates_known or not log.has_equal_lengths:
+        return log
+    return _copy(log, actions=tuple(range(int(log.offsets[1]))))
+
+
+def with_names_of(log: BanditLog, actions: tuple[Hashable, ...]) -> BanditLog:
+    """A part of a log, with the names of all of it, which are ``actions``; as it is, if positions
+    are the names, and not as many."""
+    named = with_names(log)
+    if named.actions == actions:
+        return named
+    if log.actions is None:
+        return log
+    place = {name: k for k, name in enumerate(actions)}
+    own = np.array([place[name] for name in log.actions], dtype=np.int64)
+    return _copy(log, actions=actions, candidate=own[log.candidate_codes()])
+
+
+def together(parts: Iterable[tuple[Hashable, ...]]) -> tuple[Hashable, ...]:
+    """All names, sorted if they can be."""
+    names = list(dict.fromkeys(name for part in parts for name in part))
+    try:
+        return tuple(sorted(names))  # type: ignore[type-var]
+    except TypeError:
+        return tuple(names)
+
+
+def context_columns(log: BanditLog) -> tuple[str, ...] | None:
+    """The columns that the context is made of, in order, if the log knows."""
+    if log.context is None or log.columns is None or log.table is None:
+        return None
+    return tuple(log.columns.context_in(log.table.column_names))
+
+
+def _copy(log: BanditLog, **changes: Any) -> BanditLog:
+    """Groups and buckets are a matter of the whole log, so that a part keeps its own."""
+    copy = replace(log, **changes, trusted=True)
+    copy.__dict__.update({k: log.__dict__[k] for k in ("group", "bucket") if k in log.__dict__})
+    return copy

@@ -1,0 +1,136 @@
+"""Logs that are read while they are walked over: files, or tables too large to hold."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import ParameterError
+from offpolicy.logs._bad_rows import Dropped
+from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._columns import Columns
+from offpolicy.logs.labels import hash_rows
+
+BLOCK = 16_384
+"""Decisions a block."""
+STRETCHES = 8
+"""In how many places a log is sampled."""
+
+
+_FIRST = 1024
+"""Decisions from which the number of candidates is judged."""
+
+
+Sums = TypeVar("Sums")
+ColumnCheck = Callable[[BanditLog, Mapping[str, str], str | None], None]
+"""Raises, naming the rows, unless columns hold probabilities and predictions."""
+
+
+class RewardSummary(NamedTuple):
+    """What is known of all rewards before any is used."""
+
+    low: float
+    high: float
+    binary: bool
+    """Whether all are 0 or 1."""
+
+    @classmethod
+    def of(cls, reward: Floats) -> RewardSummary:
+        low, high = float(reward.min()), float(reward.max())
+        inside = low >= 0.0 and high <= 1.0
+        return cls(low, high, inside and bool(((reward == 0.0) | (reward == 1.0)).all()))
+
+
+class LogScan(ABC):
+    """A log that is read while it is walked over: files, or tables too large to hold.
+
+    Made by `offpolicy.read_log`. Policies and the reward model are columns of it, or objects
+    that answer for any part of a log.
+    """
+
+    source: str
+    columns: Columns
+    progress: Callable[[int, int], None] | None = None
+    """Called while the log is walked over, with the decisions read so far and in all."""
+    dropped: Dropped | None = None
+    """Malformed rows that were left out; None if they are errors, or were not looked for yet."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of decisions."""
+
+    @functools.cached_property
+    def width(self) -> float:
+        """Candidates a decision, about."""
+        return width_of(self.read([(0, min(len(self), _FIRST))], ()).offsets)
+
+    @property
+    @abstractmethod
+    def rewards(self) -> RewardSummary: ...
+
+    @abstractmethod
+    def find_reward_outside(self, low: float, high: float) -> str:
+        """A sentence about the first reward that is not within these."""
+
+    @abstractmethod
+    def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
+        """Some stretches of the log as one, with these columns besides its own."""
+
+    @abstractmethod
+    def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
+        """All decisions in order, `offpolicy.logs.BLOCK` at a time, yet to be made; without the
+        first ``skip`` of these blocks."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A hash that changes when the log does."""
+
+    def rows_by_file(self) -> dict[str, int]:
+        """How many rows are from which file; none where that is not known."""
+        return {}
+
+    def without_bad_rows(
+        self, policies: Mapping[str, str], prediction: str | None, check: ColumnCheck
+    ) -> LogScan:
+        """The log without its malformed rows, if they are to be dropped; ``check`` raises for rows
+        that are malformed in these columns."""
+        return self
+
+
+class Distributed(LogScan):
+    """A log on many machines, which is not walked over but added up where it lies."""
+
+    @abstractmethod
+    def reduce(
+        self,
+        function: Callable[[BanditLog], Sums],
+        add: Callable[[Sums, Sums], Sums],
+        extra: Sequence[str],
+    ) -> Sums:
+        """``function`` of all pieces, with these columns besides the log's own, added up."""
+
+    def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
+        raise ParameterError(f"{self.source} is not in one place: its rows cannot be walked over.")
+
+
+def stretches(n: int, size: int) -> list[tuple[int, int]]:
+    """Where to look at about ``size`` of ``n`` rows: all, or one stretch in each eighth."""
+    if n <= size:
+        return [(0, n)]
+    parts = min(STRETCHES, size)
+    each, found = size // parts, []
+    for part in range(parts):
+        first, last = part * n // parts, (part + 1) * n // parts
+        room = max(last - first - each, 0) + 1
+        start = first + int(hash_rows(part, 1, salt=1, buckets=2**32)[0]) * room // 2**32
+        found.append((start, min(start + each, last)))
+    return found
+
+
+def width_of(offsets: Ints) -> float:
+    """Candidates a decision, judged from the first ones alone."""
+    few = min(len(offsets) - 1, _FIRST)
+    return int(offsets[few] - offsets[0]) / few

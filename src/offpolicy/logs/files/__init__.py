@@ -1,0 +1,9 @@
+"""Logs in files: Parquet, text and Spark, small and large."""
+
+from __future__ import annotations
+
+from offpolicy.logs.files._read import files_of, read_log
+from offpolicy.logs.files._small import read_table
+from offpolicy.logs.files._text import kind_of
+
+__all__ = ["files_of", "kind_of", "read_log", "read_table"]

@@ -1,0 +1,189 @@
+"""The well-formed rows of a scan: malformed ones are found by a pass of their own, then left out.
+
+Only the numbers of the malformed rows are kept. What is left is read, sampled and counted as if
+there had been no others, so that the answers are those of the same files without them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from offpolicy._core.parallel import each_block
+from offpolicy._core.types import Ints
+from offpolicy._core.validation import where
+from offpolicy.logs import labels
+from offpolicy.logs._bad_rows import Dropped, Kept, keep, refuse_many, runs
+from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._scan import BLOCK, ColumnCheck, RewardSummary
+from offpolicy.logs.files._parquet import ParquetScan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class _Sifted(NamedTuple):
+    """What was found in a block: the rows that are malformed, and what is to be known of the
+    others."""
+
+    bad: Ints
+    reasons: Counter[str]
+    rewards: RewardSummary | None
+    clusters: tuple[Hashable, ...]
+
+    @classmethod
+    def of(cls, kept: Kept[BanditLog], row: int, n: int) -> _Sifted:
+        """Of ``n`` rows of a file, from ``row`` on."""
+        bad = np.setdiff1d(np.arange(n), kept.rows, assume_unique=True) + row
+        log = kept.made
+        if log is None:
+            return cls(bad, kept.reasons, None, ())
+        clusters = () if log.cluster is None else labels.encode(log.cluster, "cluster", "")[0]
+        return cls(bad, kept.reasons, RewardSummary.of(log.reward), clusters)
+
+
+class WellFormed(ParquetScan):
+    """The rows of a scan that are not malformed, as if there were no others."""
+
+    def __init__(
+        self,
+        scan: ParquetScan,
+        policies: Mapping[str, str],
+        prediction: str | None,
+        check: ColumnCheck,
+    ) -> None:
+        self.__dict__.update(scan.__dict__)
+        self._scan = scan
+        for name in ("_counts", "_clusters", "rewards", "width"):
+            self.__dict__.pop(name, None)
+        self._drops = False
+        self._fingerprint = repr((scan.fingerprint(), sorted(policies.values()), prediction))
+        self._all = scan._counts
+        bad: list[list[Ints]] = [[] for _ in self.files]
+        reasons: Counter[str] = Counter()
+        summaries, clusters = [], set[Hashable]()
+        for k, found in _sifted(scan, policies, prediction, check):
+            bad[k].append(found.bad)
+            reasons += self.columns.by_role(found.reasons)
+            refuse_many(reasons, 1, self.source)
+            if found.rewards is not None:
+                summaries.append(found.rewards)
+            if len(clusters) <= labels.GROUPS:
+                clusters.update(found.clusters)
+        self._bad = [np.concatenate([np.empty(0, np.int64), *parts]) for parts in bad]
+        self.dropped = Dropped(len(scan), dict(reasons))
+        refuse_many(reasons, len(self), self.source)
+        self.__dict__["rewards"] = RewardSummary(
+            min(one.low for one in summaries),
+            max(one.high for one in summaries),
+            all(one.binary for one in summaries),
+        )
+        self.__dict__["_clusters"] = self._known(clusters)
+
+    def _known(self, clusters: set[Hashable]) -> tuple[Hashable, ...] | None:
+        if self._roles.of("cluster") is None:
+            return None
+        if len(clusters) > labels.GROUPS:
+            return ()
+        return labels.encode(labels.as_names(list(clusters), "cluster"), "cluster", "")[0]
+
+    @functools.cached_property
+    def _counts(self) -> list[int]:
+        return [rows - len(bad) for rows, bad in zip(self._all, self._bad, strict=True)]
+
+    def _before(self, k: int, row: int) -> int:
+        """Where the ``row``-th of the well-formed rows of the k-th file is among all."""
+        bad = self._bad[k]
+        return row + int(np.searchsorted(bad - np.arange(len(bad)), row, side="right"))
+
+    def _kept(self, k: int, start: int, stop: int) -> Ints:
+        """Which of the rows ``start`` to ``stop`` of the k-th file are well-formed."""
+        low, high = np.searchsorted(self._bad[k], [start, stop])
+        return np.delete(np.arange(start, stop), self._bad[k][low:high] - start)
+
+    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
+        begun = before = 0
+        for k, rows in enumerate(self._counts):
+            low, high = max(start - begun, 0), min(stop - begun, rows)
+            if low < high:
+                first, last = before + self._before(k, low), before + self._before(k, high - 1)
+                for table, _, row in super()._stretch(first, last + 1, selected):
+                    kept = self._kept(k, row, row + len(table))
+                    yield table.take(kept - row), k, low
+                    low += len(kept)
+            begun, before = begun + rows, before + self._all[k]
+
+    def _blocks(self, file: str, selected: str, row: int = 0) -> Iterator[pa.Table]:
+        import pyarrow as pa
+
+        k = self.files.index(file)
+        row = self._before(k, row) if row else 0
+        held: pa.Table | None = None
+        for table in super()._blocks(file, selected, row):
+            kept = self._kept(k, row, row + len(table))
+            row += len(table)
+            part = table if len(kept) == len(table) else table.take(kept - row + len(table))
+            held = part if held is None else pa.concat_tables([held, part])
+            if len(held) >= BLOCK:
+                yield held.slice(0, BLOCK)
+                held = held.slice(BLOCK)
+        if held is not None and len(held):
+            yield held
+
+    def _label(self, file: int) -> str:
+        return self._scan._label(file)
+
+    def _place(self, file: int, column: str, row: int) -> str:
+        return self._scan._place(file, column, row)
+
+    def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
+        first, last = self._before(k, row), self._before(k, row + len(table) - 1)
+        return [(at, row, self._label(k)) for at, row in runs(self._kept(k, first, last + 1))]
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        for make in self.walk(()):
+            log = make()
+            outside = (log.reward < low) | (log.reward > high)
+            if outside.any():
+                row = int(np.argmax(outside))
+                return (
+                    f"{where(log.source, 'reward', row)}: {log.reward[row]} is outside the "
+                    f"declared range [{low:g}, {high:g}]."
+                )
+        return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self._fingerprint.encode()).hexdigest()
+
+
+def _sifted(
+    scan: ParquetScan, policies: Mapping[str, str], prediction: str | None, check: ColumnCheck
+) -> Iterator[tuple[int, _Sifted]]:
+    """What is malformed in every block, and the file it is of."""
+    extra = [*policies.values(), *([] if prediction is None else [prediction])]
+    selected = scan._selected(extra)
+
+    def sift(k: int, table: pa.Table, row: int) -> tuple[int, _Sifted]:
+        def make(part: pa.Table) -> BanditLog:
+            log = BanditLog.from_frame(part, scan.columns, scan._label(k))
+            check(log, policies, prediction)
+            return log
+
+        return k, _Sifted.of(keep(table, make), row, len(table))
+
+    def makers() -> Iterator[Callable[[], tuple[int, _Sifted]]]:
+        position = 0
+        for k, file in enumerate(scan.files):
+            row = 0
+            for table in scan._blocks(file, selected):
+                yield functools.partial(sift, k, table, row)
+                row, position = row + len(table), position + len(table)
+                if scan.progress is not None:
+                    scan.progress(position, len(scan))
+
+    return each_block(lambda found: found, makers())

@@ -1,0 +1,473 @@
+"""Parquet files of any size, scanned by DuckDB in this process.
+
+DuckDB reads, filters and decodes; it never adds: sums of floating-point numbers are ours, in the
+order of the rows, so that they are the same bytes whatever the threads and the batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from offpolicy._core.types import Ints
+from offpolicy._core.validation import Stretch, empty
+from offpolicy.errors import LogError, ParameterError
+from offpolicy.logs import labels
+from offpolicy.logs._bad_rows import check_choice
+from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._columns import Columns
+from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan, RewardSummary
+from offpolicy.logs.files._roles import Roles, few_clusters, log_of
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+CHUNK = 65_536
+"""Rows of a file that are counted together where a condition picks some of them."""
+_BATCH = BLOCK
+"""Rows that DuckDB hands over at a time: larger ones take fresh memory every time."""
+FILE, PLACE = "offpolicy: file", "offpolicy: place"
+"""Columns of a copy: which file a row is from, and where in it."""
+
+
+class Chunk(NamedTuple):
+    """Rows ``start`` to ``stop`` of a file, of which ``rows`` meet the condition."""
+
+    file: int
+    start: int
+    stop: int
+    rows: int
+
+
+class ParquetScan(LogScan):
+    """A log in Parquet files, one row per decision. See `offpolicy.read_log`."""
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        columns: Columns | None = None,
+        *,
+        where: str | None = None,
+        memory: str | None = None,
+        threads: int | None = None,
+        names: Sequence[str] | None = None,
+        on_bad_row: str = "error",
+        verify: bool = False,
+    ) -> None:
+        check_choice(on_bad_row)
+        self._drops = on_bad_row == "drop"
+        self._without: dict[Hashable, LogScan] = {}
+        self.files = [str(file) for file in files]
+        self.names = self.files if names is None else list(names)
+        self.columns, self.where = columns or Columns(), where
+        self.source = self.names[0] if len(self.names) == 1 else f"{len(self.names)} files"
+        self._memory, self._threads = memory, threads
+        self._same_columns()
+        _ = self._roles
+        if verify:
+            self._verify()
+        if not len(self):
+            raise LogError(empty(self.source))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
+
+    # -- what is known before reading ------------------------------------------------------
+
+    @functools.cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        settings: dict[str, Any] = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "preserve_insertion_order": True,
+        }
+        if self._memory is not None:
+            settings["memory_limit"] = self._memory
+        if self._threads is not None:
+            settings["threads"] = self._threads
+        try:
+            connection = duckdb.connect(":memory:", config=settings)
+        except duckdb.Error as problem:
+            raise ParameterError(f"memory or threads: {_first_line(problem)}") from None
+        connection.execute("SET lock_configuration = true")
+        return connection
+
+    def _sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """A query, its errors as ours."""
+        with _errors_as_ours(self.source):
+            return self._connection.cursor().sql(query)
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        with _errors_as_ours(self.source):
+            return self._sql(query).fetchall()
+
+    def _table(self, query: str, source: str) -> pa.Table:
+        with _errors_as_ours(source):
+            return self._sql(query).to_arrow_table()
+
+    def _of_all(self, query: Callable[[str], str]) -> pa.Table:
+        """A query about the scan of all files; if one of them cannot be read, it is named."""
+        try:
+            return self._table(query(_scan(self.files)), self.source)
+        except LogError:
+            for file in self.files if len(self.files) > 1 else ():
+                self._table(query(_scan([file])), file)
+            raise
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        """All columns of the files."""
+        found = self._rows(f"DESCRIBE SELECT * FROM {_scan(self.files)}")
+        return [row[0] for row in found if row[0] not in (FILE, PLACE)]
+
+    def _same_columns(self) -> None:
+        """Raise unless all files have the columns of the first, of the same types."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        first: dict[str, Any] = {}
+        for file in self.files:
+            try:
+                schema = pq.read_schema(file)
+            except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+                raise unreadable(problem, file) from None
+            own = {field.name: str(field.type) for field in schema}
+            first = first or own
+            for name in dict.fromkeys([*first, *own]):
+                if first.get(name) != own.get(name):
+                    raise LogError(
+                        f'{file}: column "{name}" holds {own.get(name, "nothing")}, but in '
+                        f"{self.files[0]} it holds {first.get(name, 'nothing')}. Files of one log "
+                        f"must have the same columns."
+                    )
+
+    def _verify(self) -> None:
+        """Raise if a page is not what its checksum says; DuckDB does not look at them."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for file in self.files:
+            try:
+                with pq.ParquetFile(file, page_checksum_verification=True) as whole:
+                    for _ in whole.iter_batches(BLOCK):
+                        pass
+            except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+                raise unreadable(problem, file) from None
+
+    @functools.cached_property
+    def _roles(self) -> Roles:
+        return Roles(self.columns, self._names, self.source)
+
+    @functools.cached_property
+    def _chunks(self) -> list[Chunk]:
+        """All rows, chunk by chunk."""
+        if self.where is None:
+            counts = self._rows(
+                f"SELECT file_name, num_rows FROM parquet_file_metadata({_listed(self.files)})"
+            )
+            rows = {str(file): int(count) for file, count in counts}
+            return [Chunk(k, 0, rows[file], rows[file]) for k, file in enumerate(self.files)]
+        found = []
+        for k, file in enumerate(self.files):
+            counts = self._rows(
+                f"SELECT file_row_number // {CHUNK} AS chunk, count(*) FROM "
+                f"{_scan([file], numbered=True)} WHERE ({self.where}) GROUP BY chunk ORDER BY chunk"
+            )
+            found += [
+                Chunk(k, int(at) * CHUNK, (int(at) + 1) * CHUNK, int(rows)) for at, rows in counts
+            ]
+        return found
+
+    @functools.cached_property
+    def _starts(self) -> Ints:
+        """Position in the log of the first row of every chunk, and the number of rows."""
+        return np.concatenate([[0], np.cumsum([chunk.rows for chunk in self._chunks])]).astype(
+            np.int64
+        )
+
+    @functools.cached_property
+    def _counts(self) -> list[int]:
+        """The number of rows in every file."""
+        counts = [0] * len(self.files)
+        for chunk in self._chunks:
+            counts[chunk.file] += chunk.rows
+        return counts
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    def rows_by_file(self) -> dict[str, int]:
+        return dict(zip(self.names, self._counts, strict=True))
+
+    @functools.cached_property
+    def rewards(self) -> RewardSummary:
+        reward = f"CAST({_quoted(self._roles.reward)} AS DOUBLE)"
+        summary = self._of_all(
+            lambda scan: (
+                f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
+                f"FROM {scan}{self._condition}"
+            )
+        )
+        low, high, binary = (column[0].as_py() for column in summary.columns)
+        if low is None:
+            raise LogError(f"{self.source}, reward: there is not one value.")
+        return RewardSummary(float(low), float(high), bool(binary))
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        reward = _quoted(self._roles.reward)
+        for k, file in enumerate(self.files):
+            found = self._rows(
+                f"SELECT file_row_number, {reward} FROM {_scan([file], numbered=True)} WHERE "
+                f"({self.where or 'true'}) AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
+            )
+            if found:
+                row, value = found[0]
+                return (
+                    f"{self._place(k, 'reward', row)}: {value} is outside the declared range "
+                    f"[{low:g}, {high:g}]."
+                )
+        return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
+
+    @functools.cached_property
+    def _clusters(self) -> tuple[Hashable, ...] | None:
+        """All clusters if they are few, none of them if they are many; None if there are none."""
+        name = self._roles.of("cluster")
+        if name is None:
+            return None
+        some = self._of_all(
+            lambda scan: (
+                f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {scan}{self._condition} "
+                f"LIMIT {labels.GROUPS + 1}"
+            )
+        )
+        with _errors_as_ours(self.source):
+            return few_clusters(some, self.source)
+
+    @property
+    def _condition(self) -> str:
+        return "" if self.where is None else f" WHERE ({self.where})"
+
+    def fingerprint(self) -> str:
+        """Of paths, sizes, times of change and footers, columns and condition."""
+        digest = hashlib.sha256(repr((self.columns, self.where)).encode())
+        for file in self.names:
+            path = Path(file)
+            stat = path.stat()
+            digest.update(repr((file, stat.st_size, stat.st_mtime_ns)).encode())
+            with path.open("rb") as stream:
+                stream.seek(max(stat.st_size - 65_536, 0))
+                digest.update(stream.read())
+        return digest.hexdigest()
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _selected(self, extra: Sequence[str]) -> str:
+        return ", ".join(map(_quoted, self._roles.with_extra(extra)))
+
+    def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
+        import pyarrow as pa
+
+        selected = self._selected(extra)
+        tables: list[pa.Table] = []
+        parts: list[tuple[int, int, str]] = []
+        places: list[Ints] = []
+        have = 0
+        for (start, stop), own in zip(ranges, self._stretches(ranges, selected), strict=True):
+            for table, k, row in own:
+                parts += [
+                    (have + at, first, file) for at, first, file in self._parts(k, row, table)
+                ]
+                tables.append(table)
+                have += len(table)
+            places.append(np.arange(start, stop, dtype=np.int64))
+        log = self._log(pa.concat_tables(tables), Stretch.of(parts))
+        if "group" not in log.__dict__:
+            bucket = [labels.hash_rows(int(place[0]), len(place)) for place in places]
+            log.__dict__["bucket"] = np.concatenate(bucket)
+        return log
+
+    def _stretches(
+        self, ranges: Sequence[tuple[int, int]], selected: str
+    ) -> Iterator[list[tuple[pa.Table, int, int]]]:
+        """`_stretch` of every range, several at a time: one alone keeps few cores busy."""
+        _ = self._starts, self._connection
+
+        def read(span: tuple[int, int]) -> list[tuple[pa.Table, int, int]]:
+            return list(self._stretch(*span, selected))
+
+        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
+            yield from pool.map(read, ranges)
+
+    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
+        """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
+        first = int(np.searchsorted(self._starts, start, side="right")) - 1
+        for k in range(first, len(self._chunks)):
+            chunk, begun = self._chunks[k], int(self._starts[k])
+            if begun >= stop:
+                return
+            low, high = max(start - begun, 0), min(stop - begun, chunk.rows)
+            if low >= high:
+                continue
+            whole = self.where is None
+            a, b = (chunk.start + low, chunk.start + high) if whole else (chunk.start, chunk.stop)
+            file = self.files[chunk.file]
+            table = self._table(
+                f"SELECT {selected} FROM {_scan([file], numbered=True)} WHERE "
+                f"file_row_number >= {a} AND file_row_number < {b}"
+                f"{'' if whole else f' AND ({self.where})'}",
+                file,
+            )
+            of_file = next(j for j, other in enumerate(self._chunks) if other.file == chunk.file)
+            row = begun + low - int(self._starts[of_file])
+            yield (table if whole else table.slice(low, high - low)), chunk.file, row
+
+    def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
+        """Where rows of the k-th file, from ``row`` on, are, for messages; see `Stretch`."""
+        return [(0, row, self._label(k))]
+
+    def _label(self, file: int) -> str:
+        """A file's name in messages: with a condition, rows are counted among those meeting it."""
+        name = self.names[file]
+        return name if self.where is None else f"{name} (of the rows where {self.where})"
+
+    def _place(self, file: int, column: str, row: int) -> str:
+        """'clicks.parquet, reward, row 412', the row as counted in the file itself."""
+        return f"{self.names[file]}, {column}, row {row}"
+
+    def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
+        """Blocks of `BLOCK` rows, counted anew in every file."""
+        selected = self._selected(extra)
+        position = 0
+        for k, rows in enumerate(self._counts):
+            skipped = min(skip, -(-rows // BLOCK))
+            skip -= skipped
+            row = min(skipped * BLOCK, rows)
+            position += row
+            if row == rows:
+                continue
+            for table in self._blocks(self.files[k], selected, row):
+                source = Stretch.of(self._parts(k, row, table))
+                yield functools.partial(self._log, table, source, position)
+                row, position = row + len(table), position + len(table)
+                if self.progress is not None:
+                    self.progress(position, len(self))
+            if row != rows:
+                raise LogError(
+                    f"{self.files[k]}: {row:,} rows were read where {rows:,} were counted. Was the "
+                    f"file changed meanwhile?"
+                )
+
+    def _blocks(self, file: str, selected: str, row: int = 0) -> Iterator[pa.Table]:
+        """A file's blocks, from its ``row``-th row on that meets the condition."""
+        import pyarrow as pa
+
+        start, drop = self._start_of(self.files.index(file), row) if row else (0, 0)
+        query = f"SELECT {selected} FROM {_scan([file], numbered=start > 0)}{self._condition}"
+        if start > 0:
+            also = "WHERE" if self.where is None else "AND"
+            query += f" {also} file_row_number >= {start}"
+        held: list[pa.RecordBatch] = []
+        have = 0
+        with _errors_as_ours(file):
+            for batch in self._sql(query).to_arrow_reader(_BATCH):
+                rest = batch.slice(min(drop, len(batch)))
+                drop -= len(batch) - len(rest)
+                while have + len(rest) >= BLOCK:
+                    need = BLOCK - have
+                    yield pa.Table.from_batches([*held, rest.slice(0, need)])
+                    rest, held, have = rest.slice(need), [], 0
+                if len(rest):
+                    held.append(rest)
+                    have += len(rest)
+        if held:
+            yield pa.Table.from_batches(held)
+
+    def _log(self, table: pa.Table, source: Stretch, first_row: int = 0) -> BanditLog:
+        return log_of(table, self.columns, source, first_row, self._clusters)
+
+    def _start_of(self, k: int, row: int) -> tuple[int, int]:
+        """Where the ``row``-th row of the k-th file is: the number of a row there, and how many of
+        those from that one on that meet the condition come before it."""
+        for chunk in self._chunks:
+            if chunk.file != k:
+                continue
+            if row < chunk.rows:
+                whole = chunk.rows == chunk.stop - chunk.start
+                return (chunk.start + row, 0) if whole else (chunk.start, row)
+            row -= chunk.rows
+        raise IndexError(row)
+
+    # -- without malformed rows ------------------------------------------------------------
+
+    def without_bad_rows(
+        self, policies: Mapping[str, str], prediction: str | None, check: ColumnCheck
+    ) -> LogScan:
+        if not self._drops:
+            return self
+        wanted = (tuple(policies.items()), prediction)
+        if wanted not in self._without:
+            from offpolicy.logs.files._bad_rows import WellFormed
+
+            self._without[wanted] = WellFormed(self, policies, prediction, check)
+        found = self._without[wanted]
+        found.progress = self.progress
+        return found
+
+
+def _scan(files: Sequence[str], *, numbered: bool = False) -> str:
+    return f"read_parquet({_listed(files)}{', file_row_number = true' if numbered else ''})"
+
+
+def _listed(files: Sequence[str]) -> str:
+    return "[" + ", ".join("'" + file.replace("'", "''") + "'" for file in files) + "]"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextlib.contextmanager
+def _errors_as_ours(source: str) -> Iterator[None]:
+    """What DuckDB says of a query or of a file, as an error of the log."""
+    import duckdb
+    import pyarrow as pa
+
+    about_queries = (
+        duckdb.BinderException, duckdb.CatalogException, duckdb.DataError,
+        duckdb.OutOfMemoryException, duckdb.ParserException, duckdb.SyntaxException,
+    )  # fmt: skip
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except about_queries as problem:
+        raise LogError(f"{source}: {_first_line(problem)}") from None
+    except (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise unreadable(problem, source) from None
+    except RuntimeError as problem:
+        if str(problem) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
+
+
+def unreadable(problem: Exception, file: str) -> LogError:
+    """The error for a file that is not what it should be."""
+    return LogError(
+        f"{file}: not a readable Parquet file ({_first_line(problem)}). Was it written or copied "
+        f"only in part?"
+    )
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__

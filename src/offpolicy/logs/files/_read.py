@@ -1,0 +1,235 @@
+"""`read_log`: from whatever a log is in to something that can be evaluated."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.errors import LogError, ParameterError
+from offpolicy.logs._bad_rows import Dropped, check_choice, refuse_many
+from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._columns import Columns
+from offpolicy.logs._scan import LogScan
+from offpolicy.logs.files import _small as held
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SMALL = 32 * 2**20
+"""Bytes of Parquet that are read into memory at once; more are scanned."""
+ENGINES = ("embedded", "spark")
+_PARQUET = (".parquet", ".pq")
+
+
+def read_log(
+    source: Any,
+    columns: Columns | None = None,
+    *,
+    where: str | None = None,
+    memory: str | None = None,
+    threads: int | None = None,
+    engine: str = "embedded",
+    master: str | None = None,
+    on_bad_row: str = "error",
+    verify: bool = False,
+) -> BanditLog | LogScan:
+    """A log from files, or from a dataframe.
+
+    Parameters
+    ----------
+    source : path, glob, folder, several of these, or a dataframe
+        Parquet files (all with the same columns), or CSV, TSV and JSON lines, also compressed
+        (.gz, .bz2, .zst). Lists are written as JSON in CSV: ``"[0.2, 0.8]"``. VW's dsjson and the
+        Open Bandit Dataset are known when seen.
+    columns : Columns, optional
+        Which column plays which role.
+    where : str, optional
+        A condition in SQL: ``"country = 'de' AND day >= 10"``; rows that do not meet it are left
+        out.
+    memory, threads : optional
+        What DuckDB may use for large files: ``"4GB"``, 2.
+    engine : {"embedded", "spark"}
+        Who reads files: DuckDB in this process, or Spark, on as many machines as it has; then
+        Parquet only, wherever Spark finds it (``"s3a://bucket/logs"``). A Spark DataFrame always
+        stays with Spark.
+    master : str, optional
+        Of a Spark session that is begun here: ``"local[4]"``, ``"yarn"``, ``"spark://host:7077"``.
+    on_bad_row : {"error", "drop"}
+        A row that is malformed by itself (a missing reward, probabilities that do not sum to 1)
+        is an error; or it is left out, and counted in `Result.dropped`. So are rows of columns
+        that are evaluated as policies or predictions. What is wrong with a whole column, or
+        with more than 100,000 rows, stays an error.
+    verify : bool
+        Read large Parquet once more, against its page checksums, if it was written with them
+        (``write_page_checksum=True`` in pyarrow). Small files are always compared with theirs.
+
+    Returns
+    -------
+    BanditLog
+        If it is small, held in memory.
+    LogScan
+        If it is large: read piece by piece whenever it is used. Text and the long format are
+        copied once, to temporary Parquet files in a folder of ``TMPDIR``.
+    """
+    check_choice(on_bad_row)
+    if engine not in ENGINES:
+        raise ParameterError(f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.')
+    if type(source).__module__.startswith("pyspark.") or engine == "spark":
+        if on_bad_row == "drop" or verify:
+            raise ParameterError("on_bad_row and verify are for files read by this process.")
+        return _on_spark(source, columns, where, master)
+    if not isinstance(source, (str, Path)) and (
+        hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
+    ):
+        if where is not None:
+            raise ParameterError("where is for files; filter a dataframe before it is read.")
+        return BanditLog.from_frame(source, columns, on_bad_row=on_bad_row)
+    files = files_of([source] if isinstance(source, (str, Path)) else list(source))
+    kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
+    if len(kinds) > 1:
+        raise LogError("Some files are Parquet and some are not; a log is of one kind.")
+    columns = columns or Columns()
+    foreign = None
+    if kinds == {"Parquet"}:
+        large = sum(file.stat().st_size for file in files) > SMALL
+        large = large or len(files) > 1 or where is not None
+        if large and not columns.decision:
+            from offpolicy.logs.files._parquet import ParquetScan
+
+            return ParquetScan(
+                files, columns, where=where, memory=memory, threads=threads,
+                on_bad_row=on_bad_row, verify=verify,
+            )  # fmt: skip
+    else:
+        foreign = _format_of(files[0])
+        if foreign is not None and columns != Columns():
+            raise ParameterError(
+                f"{files[0]} is in a format with columns of its own: leave out columns, or convert "
+                f"it first."
+            )
+        large = held.is_large(files)
+        large = large or (foreign is not None and (len(files) > 1 or where is not None))
+    if large:
+        from offpolicy.logs.files._convert import convert
+
+        return convert(
+            files, columns, where=where, memory=memory, threads=threads, on_bad_row=on_bad_row,
+            foreign=foreign,
+        )  # fmt: skip
+    if foreign is None:
+        return _in_memory(files, columns, where, on_bad_row)
+    if foreign.__name__.endswith("dsjson"):
+        return _dsjson(files[0], on_bad_row)
+    found: BanditLog = foreign.read(files[0])
+    return found
+
+
+def _on_spark(
+    source: Any, columns: Columns | None, where: str | None, master: str | None
+) -> LogScan:
+    from offpolicy.logs.files._spark import SparkScan, read_parquet
+
+    if type(source).__module__.startswith("pyspark."):
+        return SparkScan(source, columns, where=where)
+    given = [source] if isinstance(source, (str, Path)) else list(source)
+    return read_parquet([str(one) for one in given], columns, where=where, master=master)
+
+
+def is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in _PARQUET
+
+
+def files_of(sources: Iterable[str | Path]) -> list[Path]:
+    """All files that are meant, in order: those of a glob and of a folder by name."""
+    found: list[Path] = []
+    for source in sources:
+        path = Path(source)
+        if path.is_dir():
+            inside = sorted(
+                file
+                for file in path.rglob("*")
+                if file.is_file() and not file.name.startswith((".", "_"))
+            )
+            if not inside:
+                raise LogError(f"{path}: the folder is empty.")
+            found += inside
+        elif path.exists() or not glob.has_magic(str(source)):
+            if not path.exists():
+                raise LogError(f"{path}: there is no such file.")
+            found.append(path)
+        else:
+            matching = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
+            if not matching:
+                raise LogError(f"{source}: no file matches this.")
+            found += [file for file in matching if file.is_file()]
+    if not found:
+        raise LogError("There is no file to read.")
+    return found
+
+
+def _in_memory(
+    files: list[Path], columns: Columns, where: str | None, on_bad_row: str
+) -> BanditLog:
+    if len(files) == 1 and where is None:
+        return held.read_log(files[0], columns, on_bad_row)
+    tables = [held.read_table(file, on_bad_row) for file in files]
+    source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+    table = _filtered(_together(files, tables), where, source)
+    return BanditLog.from_frame(table, columns, source, on_bad_row=on_bad_row)
+
+
+def _format_of(path: Path) -> Any:
+    """The module of `offpolicy.formats` that reads this file; None if it is in our columns."""
+    from offpolicy.logs.formats import _lines as lines
+    from offpolicy.logs.formats import dsjson, obd
+
+    name = path.name.lower()
+    if ".json" in name or ".dsjson" in name or ".ndjson" in name:
+        first = [
+            line.decode(errors="replace") for _, line in itertools.islice(lines.numbered(path), 5)
+        ]
+        return dsjson if dsjson.sniff(first) else None
+    if ".csv" in name:
+        header = next((line for _, line in lines.numbered(path)), b"")
+        return obd if obd.sniff(header.decode(errors="replace")) else None
+    return None
+
+
+def _dsjson(path: Path, on_bad_row: str) -> BanditLog:
+    from offpolicy.logs.formats import dsjson
+
+    counts = dsjson.Skipped()
+    log = dsjson.read(path, on_bad_row=on_bad_row, counts=counts)
+    if on_bad_row == "drop":
+        bad = Counter({"malformed line": counts[dsjson.BAD]} if counts[dsjson.BAD] else {})
+        refuse_many(bad, len(log), str(path))
+        object.__setattr__(log, "dropped", Dropped(len(log) + bad.total(), dict(bad)))
+    return log
+
+
+def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    held.check_same_columns(files, [table.schema for table in tables])
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as problem:
+        raise held.do_not_fit(files, problem) from None
+
+
+def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
+    if where is None:
+        return table
+    import duckdb
+
+    try:
+        connection = duckdb.connect(":memory:", config={"enable_external_access": False})
+        connection.register("log", table)
+        kept = connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
+    except duckdb.Error as problem:
+        raise LogError(f"{source}, where: {str(problem).splitlines()[0]}") from None
+    return kept

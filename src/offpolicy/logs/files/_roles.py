@@ -1,0 +1,92 @@
+"""Which columns of a table a log is made of, and a log from some of the table's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from offpolicy.errors import LogError, ParameterError
+from offpolicy.logs import labels
+from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._columns import Columns, missing_column
+
+_ROLES = (
+    "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a table that is too large to be held."""
+
+    columns: Columns
+    names: Sequence[str]
+    """All that there are."""
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.columns.decision:
+            raise ParameterError("The long format is not scanned as it is: use read_log.")
+
+    def of(self, role: str) -> str | None:
+        """The column that plays a role, if there is one."""
+        given: str | None = getattr(self.columns, role)
+        if given == "":
+            return None
+        name = given or role
+        if name in self.names:
+            return name
+        if given is None and role not in ("action", "reward"):
+            return None
+        raise self.missing(name, role)
+
+    def missing(self, name: str, role: str = "") -> LogError:
+        return missing_column(list(self.names), name, role, self.source)
+
+    @cached_property
+    def reward(self) -> str:
+        name = self.of("reward")
+        assert name is not None
+        return name
+
+    @cached_property
+    def own(self) -> list[str]:
+        """The columns that the log itself is made of."""
+        found = [self.of(role) for role in _ROLES]
+        context = self.columns.context_in(self.names)
+        for name in context:
+            if name not in self.names:
+                raise self.missing(name, "context")
+        return list(dict.fromkeys([*(name for name in found if name), *context]))
+
+    def with_extra(self, extra: Sequence[str]) -> list[str]:
+        """The log's own columns and these."""
+        for name in extra:
+            if name not in self.names:
+                raise self.missing(name)
+        return list(dict.fromkeys([*self.own, *extra]))
+
+
+def few_clusters(distinct: Any, source: str) -> tuple[Hashable, ...]:
+    """All clusters if they are few, none of them if they are many; ``distinct`` is an Arrow table
+    of all, or of `labels.GROUPS` and one more."""
+    if len(distinct) > labels.GROUPS:
+        return ()
+    return labels.encode(distinct.column(0).to_numpy(), "cluster", source)[0]
+
+
+def log_of(
+    table: Any,
+    columns: Columns,
+    source: str,
+    first_row: int,
+    clusters: tuple[Hashable, ...] | None,
+) -> BanditLog:
+    """Some rows of a log, ``clusters`` being those of all of it."""
+    log = BanditLog.from_frame(table, columns, source=source)
+    object.__setattr__(log, "first_row", first_row)
+    if clusters is not None and log.cluster is not None:
+        log.__dict__["group"] = labels.hash_groups(log.cluster, clusters)
+    return log

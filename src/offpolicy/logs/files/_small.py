@@ -1,0 +1,119 @@
+"""Small files, read whole: CSV, JSON lines and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offpolicy.errors import LogError
+from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._columns import Columns
+from offpolicy.logs.files import _text as text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST = 2**28
+"""Bytes of text. Files are held in memory, several times over; larger ones are converted."""
+_UNPACKED = 5
+"""How many times its size a compressed file is, about."""
+
+
+def is_large(files: Sequence[Path]) -> bool:
+    """Whether these files of text are too large to be held."""
+    total = sum(
+        file.stat().st_size * (_UNPACKED if file.suffix.lower() in text.COMPRESSED else 1)
+        for file in files
+    )
+    return total > LARGEST
+
+
+def read_log(
+    path: str | Path, columns: Columns | None = None, on_bad_row: str = "error"
+) -> BanditLog:
+    """A log from one file. In CSV, lists are written as JSON: ``"[0.2, 0.8]"``."""
+    table = read_table(Path(path), on_bad_row)
+    return BanditLog.from_frame(table, columns, source=str(path), on_bad_row=on_bad_row)
+
+
+def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
+    """The file as an Arrow table; where rows are to be dropped, what is no list is missing."""
+    if path.is_dir():
+        raise LogError(f"{path}: this is a folder; give a file.")
+    if not path.is_file():
+        raise LogError(f"{path}: there is no such file.")
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return _read_parquet(path)
+    lenient = on_bad_row == "drop"
+    return _read_csv(path, lenient) if known_kind(path) == "csv" else _read_json(path)
+
+
+def known_kind(path: Path) -> str:
+    """ "csv" or "json"; any other kind of file is an error."""
+    kind = text.kind_of(path)
+    if not kind:
+        raise LogError(
+            f'{path}: "{path.suffix.lower()}" is not a kind of file this version reads (.csv, '
+            f".jsonl, .parquet)."
+        )
+    return kind
+
+
+def check_same_columns(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> None:
+    """Raise unless all files have columns of the same names."""
+    for file, schema in zip(files, schemas, strict=True):
+        other = sorted(set(schema.names) ^ set(schemas[0].names))
+        if other:
+            raise LogError(
+                f'{file}: column "{other[0]}" is not in this file and {files[0]} alike. Files of '
+                f"one log must have the same columns."
+            )
+
+
+def do_not_fit(files: Sequence[Path], problem: Exception) -> LogError:
+    return LogError(f"{files[0]} and others do not fit together: {text.first_line(problem)}.")
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+        raise LogError(
+            f"{path}: not a readable Parquet file ({text.first_line(problem)}). Was it written or "
+            f"copied only in part?"
+        ) from None
+
+
+def _read_csv(path: Path, lenient: bool) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    try:
+        table = csv.read_csv(path, **text.csv_options(path))
+    except (pa.ArrowException, OSError) as problem:
+        raise text.csv_error(path, problem) from None
+    if text.has_line_ends(table):
+        text.check_quotes(path)
+    for position, name in enumerate(table.column_names):
+        column = table.column(position)
+        if pa.types.is_binary(column.type):
+            raise text.not_utf8(path, name)
+        if text.is_list_column(column):
+            lists = text.list_array(column, name, path, pa.null(), lenient=lenient)
+            table = table.set_column(position, name, lists)
+    return table
+
+
+def _read_json(path: Path) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import json as reader
+
+    try:
+        with pa.input_stream(str(path)) as stream:
+            return reader.read_json(stream, reader.ReadOptions(block_size=text.BLOCK_BYTES))
+    except (pa.ArrowException, OSError) as problem:
+        raise text.json_error(path, problem) from None

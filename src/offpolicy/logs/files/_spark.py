@@ -1,0 +1,479 @@
+"""Logs on a Spark cluster: executors run the kernel on their own rows and send back sums.
+
+A log has an order, a Spark DataFrame has not. Rows that come from files are ordered by file and
+row there, others by partition and row in it. One job counts the rows of every piece, a piece being
+neighbouring rows of one partition, so that each row's position in the log is known wherever it is
+worked on. With it come the same sample, the same folds and hence the same numbers as anywhere else.
+Besides the plan's sample, at most 200,000 decisions, no row leaves the executors.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+
+from offpolicy import errors
+from offpolicy._core.checkpoint import decode, encode
+from offpolicy._core.types import Ints
+from offpolicy._core.validation import EMPTY, Stretch
+from offpolicy.errors import LogError, OffpolicyError, ParameterError
+from offpolicy.logs import labels
+from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._columns import Columns
+from offpolicy.logs._scan import BLOCK, Distributed, RewardSummary, Sums
+from offpolicy.logs.files._roles import Roles, few_clusters, log_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+CHUNK = 4096
+"""Rows of a file whose neighbours are in one piece at most."""
+_FILE, _ROW = "__offpolicy_file", "__offpolicy_row"
+
+
+class Piece(NamedTuple):
+    """Neighbouring rows of one partition: of which file, from which row to which, and how many."""
+
+    file: str
+    first: int
+    last: int
+    rows: int
+
+
+def session(master: str | None = None) -> SparkSession:
+    """The session there is, or one of our own, in which executors run this Python."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise ParameterError(
+            "Spark is not installed. pip install 'offpolicy[spark]' (it needs Java 17 or later)."
+        ) from None
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("offpolicy")
+    found: SparkSession = (builder if master is None else builder.master(master)).getOrCreate()
+    return found
+
+
+def read_parquet(
+    sources: Sequence[str],
+    columns: Columns | None = None,
+    *,
+    where: str | None = None,
+    master: str | None = None,
+) -> SparkScan:
+    """Parquet files, globs or folders, wherever Spark finds them."""
+    from pyspark.errors import PySparkException
+
+    spark = session(master)
+    try:
+        frames = [spark.read.parquet(source) for source in sources]
+        order = [file for frame in frames for file in sorted(_paths(frame), key=_parts)]
+        frame = frames[0] if len(frames) == 1 else spark.read.parquet(*sources)
+    except PySparkException as problem:
+        raise LogError(f"{', '.join(sources)}: {_first_line(problem)}") from None
+    name = order[0] if len(order) == 1 else f"{len(order)} files"
+    return SparkScan(frame, columns, where=where, order=order, source=name)
+
+
+class SparkScan(Distributed):
+    """A Spark DataFrame, one row per decision. See `offpolicy.read_log`."""
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        columns: Columns | None = None,
+        *,
+        where: str | None = None,
+        order: Sequence[str] | None = None,
+        source: str = "",
+    ) -> None:
+        from pyspark.errors import PySparkException
+
+        self.columns, self.where = columns or Columns(), where
+        self.source = source or "a Spark DataFrame"
+        self._roles = Roles(self.columns, frame.columns, self.source)
+        try:
+            self._frame = _numbered(frame if where is None else frame.where(where))
+        except PySparkException as problem:
+            raise LogError(f"{self.source}, where: {_first_line(problem)}") from None
+        self._order = list(order) if order is not None else sorted(_paths(frame), key=_parts)
+        if not len(self):
+            raise LogError(EMPTY)
+
+    def __repr__(self) -> str:
+        return f"SparkScan({self.source}: {len(self):,} decisions)"
+
+    # -- what is known before reading ------------------------------------------------------
+
+    @functools.cached_property
+    def _pieces(self) -> list[Piece]:
+        """All pieces, in the order of the log."""
+        counted = self._run(self._frame.select(_FILE, _ROW).mapInArrow(_count, _PIECE))
+        place = {file: k for k, file in enumerate(self._order)}
+        pieces = sorted(
+            (Piece(**row) for row in counted.to_pylist()),
+            key=lambda piece: (place.get(_path(piece.file), -1), piece.file, piece.first),
+        )
+        for one, other in itertools.pairwise(pieces):
+            if one.file == other.file and one.last >= other.first:
+                raise LogError(
+                    f"{self.source}: rows {one.first} to {one.last} of {one.file} are spread over "
+                    f"several partitions. Write the files anew, with larger row groups."
+                )
+        return pieces
+
+    @functools.cached_property
+    def _starts(self) -> Ints:
+        """Position in the log of the first row of every piece, and the number of rows."""
+        return np.cumsum([0, *(piece.rows for piece in self._pieces)])
+
+    @functools.cached_property
+    def _places(self) -> _Places:
+        starts = {
+            (piece.file, piece.first): int(start)
+            for piece, start in zip(self._pieces, self._starts[:-1], strict=True)
+        }
+        files: dict[str, int] = {}
+        for piece in self._pieces:
+            files.setdefault(piece.file, starts[piece.file, piece.first])
+        return _Places(starts, files, self.where)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @functools.cached_property
+    def rewards(self) -> RewardSummary:
+        from pyspark.sql import functions as f
+
+        reward = f.col(_quoted(self._roles.reward)).cast("double")
+        low, high, binary = self._rows(
+            self._frame.agg(f.min(reward), f.max(reward), f.bool_and(reward.isin(0.0, 1.0)))
+        )[0]
+        if low is None:
+            raise LogError(f"{self.source}, reward: there is not one value.")
+        return RewardSummary(float(low), float(high), bool(binary))
+
+    def find_reward_outside(self, low: float, high: float) -> str:
+        from pyspark.sql import functions as f
+
+        reward = f.col(_quoted(self._roles.reward))
+        outside = self._frame.where(~reward.between(low, high)).select(_FILE, _ROW, reward).limit(1)
+        for file, row, value in self._rows(outside):
+            return (
+                f"{_path(file) or self.source}, reward, row {row}: {value} is outside the declared "
+                f"range [{low:g}, {high:g}]."
+            )
+        return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
+
+    @functools.cached_property
+    def _clusters(self) -> tuple[Hashable, ...] | None:
+        name = self._roles.of("cluster")
+        if name is None:
+            return None
+        some = self._frame.select(_quoted(name)).distinct().limit(labels.GROUPS + 1)
+        return few_clusters(self._run(some), self.source)
+
+    def fingerprint(self) -> str:
+        """Of the pieces and the plan by which they are made."""
+        plan = self._frame._jdf.queryExecution().analyzed().toString()
+        return hashlib.sha256(repr((self.columns, plan, self._pieces)).encode()).hexdigest()
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
+        held = sorted({k for start, stop in ranges for k in self._between(start, stop)})
+        table = self._whole_pieces(held, extra)
+        positions = np.concatenate([np.arange(self._starts[k], self._starts[k + 1]) for k in held])
+        wanted = np.concatenate([np.arange(start, stop) for start, stop in ranges])
+        parts = []
+        for begun, (start, stop) in zip(_begins(ranges), ranges, strict=True):
+            for k in self._between(start, stop):
+                first = max(start, int(self._starts[k]))
+                file, row = self._places.label(self._pieces[k].file, first)
+                parts.append((begun + first - start, row, file))
+        log = log_of(
+            table.take(np.searchsorted(positions, wanted)),
+            self.columns,
+            Stretch.of(parts),
+            0,
+            self._clusters,
+        )
+        if "group" not in log.__dict__:
+            buckets = [labels.hash_rows(start, stop - start) for start, stop in ranges]
+            log.__dict__["bucket"] = np.concatenate(buckets)
+        return log
+
+    def _between(self, start: int, stop: int) -> range:
+        """The pieces that hold these positions."""
+        first = int(np.searchsorted(self._starts, start, side="right")) - 1
+        return range(first, int(np.searchsorted(self._starts, stop, side="left")))
+
+    def _whole_pieces(self, held: Sequence[int], extra: Sequence[str]) -> pa.Table:
+        """All rows of these pieces, in order."""
+        pieces = [self._pieces[k] for k in held]
+        spans: list[Piece] = []
+        before = -1
+        for k, piece in zip(held, pieces, strict=True):
+            if spans and k - 1 == before and spans[-1].file == piece.file:
+                spans[-1] = spans[-1]._replace(last=piece.last)
+            else:
+                spans.append(piece)
+            before = k
+        from pyspark.sql import functions as f
+
+        condition = f.lit(False)
+        for span in spans:
+            condition |= (f.col(_FILE) == span.file) & f.col(_ROW).between(span.first, span.last)
+        found = self._run(self._selected(extra).where(condition))
+        order = {file: k for k, file in enumerate(dict.fromkeys(piece.file for piece in pieces))}
+        files = np.array([order.get(file, -1) for file in found.column(_FILE).to_pylist()])
+        rows = found.column(_ROW).to_numpy()
+        sort = np.lexsort((rows, files))
+        expected = np.cumsum([0, *(piece.rows for piece in pieces)])
+        firsts = np.array([piece.first for piece in pieces])
+        if len(found) != expected[-1] or (rows[sort][expected[:-1]] != firsts).any():
+            raise _unsteady(self.source)
+        return found.take(sort).drop_columns([_FILE, _ROW])
+
+    def _selected(self, extra: Sequence[str]) -> DataFrame:
+        return self._frame.select(*map(_quoted, [*self._roles.with_extra(extra), _FILE, _ROW]))
+
+    def reduce(
+        self,
+        function: Callable[[BanditLog], Sums],
+        add: Callable[[Sums, Sums], Sums],
+        extra: Sequence[str],
+    ) -> Sums:
+        task = _Task(function, add, self._places, self.columns, self._clusters, self.source)
+        found = self._run(self._selected(extra).mapInArrow(task, _PARTIAL)).to_pylist()
+        for row in found:
+            if row["error"] is not None:
+                raise getattr(errors, row["error"])(row["text"])
+        if sum(row["rows"] for row in found) != len(self):
+            raise _unsteady(self.source)
+        found.sort(key=lambda row: row["start"])
+        partial: Iterator[Sums] = (decode(row["sums"]) for row in found)
+        return functools.reduce(add, partial)
+
+    # -- running ---------------------------------------------------------------------------
+
+    def _run(self, frame: DataFrame) -> pa.Table:
+        from pyspark.errors import PySparkException
+
+        try:
+            return frame.toArrow()
+        except PySparkException as problem:
+            raise LogError(f"{self.source}: {_first_line(problem)}") from None
+
+    def _rows(self, frame: DataFrame) -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for row in self._run(frame).to_pylist()]
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where in the log pieces begin, and files."""
+
+    pieces: dict[tuple[str, int], int]
+    files: dict[str, int]
+    where: str | None
+
+    def label(self, file: str, position: int) -> tuple[str, int]:
+        """How a row is named in messages: with a condition, it is counted among those meeting
+        it."""
+        name = _path(file) or "a Spark DataFrame"
+        if self.where is not None:
+            name += f" (of the rows where {self.where})"
+        return name, position - self.files[file]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What an executor does with the rows of one partition."""
+
+    function: Callable[[BanditLog], Any]
+    add: Callable[[Any, Any], Any]
+    places: _Places
+    columns: Columns
+    clusters: tuple[Hashable, ...] | None
+    source: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        start, rows, sums = -1, 0, None
+        try:
+            for table, file, position in self._blocks(batches):
+                name, row = self.places.label(file, position)
+                source = Stretch.of([(0, row, name)])
+                log = log_of(table, self.columns, source, position, self.clusters)
+                part = self.function(log)
+                start, sums = (position, part) if rows == 0 else (start, self.add(sums, part))
+                rows += len(table)
+        except OffpolicyError as problem:
+            yield _partial(error=type(problem).__name__, text=str(problem))
+            return
+        if rows:
+            yield _partial(start=start, rows=rows, sums=encode(sums))
+
+    def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Table, str, int]]:
+        """Tables of neighbouring rows, at most `BLOCK` of them, with their file and position."""
+        import pyarrow as pa
+
+        held: list[pa.RecordBatch] = []
+        have, begun, file = 0, 0, ""
+        for own, piece, offset in _pieces_of(batches):
+            at = self._position(piece, offset)
+            rest = own
+            while len(rest):
+                if have and (have == BLOCK or piece.file != file or begun + have != at):
+                    yield pa.Table.from_batches(held), file, begun
+                    held, have = [], 0
+                if not have:
+                    file, begun = piece.file, at
+                taken = rest.slice(0, BLOCK - have)
+                held.append(taken)
+                have, at, rest = have + len(taken), at + len(taken), rest.slice(len(taken))
+        if have:
+            yield pa.Table.from_batches(held), file, begun
+
+    def _position(self, piece: Piece, offset: int) -> int:
+        start = self.places.pieces.get((piece.file, piece.first))
+        if start is None:
+            raise _unsteady(self.source)
+        return start + offset
+
+
+def _numbered(frame: DataFrame) -> DataFrame:
+    """With every row's file and its row there; or with none and a number that grows."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as f
+
+    try:
+        named = frame.select(
+            "*", f.col("_metadata.file_path").alias(_FILE), f.col("_metadata.row_index").alias(_ROW)
+        )
+        _ = named.schema
+    except AnalysisException:
+        return frame.select(
+            "*", f.lit("").alias(_FILE), f.monotonically_increasing_id().alias(_ROW)
+        )
+    return named
+
+
+def _pieces_of(
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[tuple[pa.RecordBatch, Piece, int]]:
+    """The rows of a partition, piece by piece or part of a piece by part: without the columns that
+    number them, with the piece so far, and how many of its rows came before."""
+    last = Piece("", 0, -1, 0)
+    for batch in batches:
+        rows = batch.column(_ROW).to_numpy()
+        files = batch.column(_FILE).dictionary_encode()
+        codes = files.indices.to_numpy()
+        plain = batch.drop_columns([_FILE, _ROW])
+        chunk = rows // CHUNK
+        breaks = (np.diff(codes) != 0) | (np.diff(chunk) != 0) | (np.diff(rows) <= 0)
+        ends = [*(np.flatnonzero(breaks) + 1).tolist(), len(rows)]
+        begin = 0
+        for end in ends:
+            if end == begin:
+                continue
+            file = files.dictionary[int(codes[begin])].as_py()
+            first = int(rows[begin])
+            goes_on = (
+                begin == 0
+                and last.rows > 0
+                and last.file == file
+                and last.last < first
+                and last.last // CHUNK == first // CHUNK
+            )
+            before = last.rows if goes_on else 0
+            last = Piece(
+                file, last.first if goes_on else first, int(rows[end - 1]), before + end - begin
+            )
+            yield plain.slice(begin, end - begin), last, before
+            begin = end
+
+
+def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The pieces of one partition."""
+    import pyarrow as pa
+
+    found: dict[tuple[str, int], Piece] = {}
+    for _, piece, _ in _pieces_of(batches):
+        found[piece.file, piece.first] = piece
+    if found:
+        rows = [piece._asdict() for piece in found.values()]
+        yield pa.RecordBatch.from_pylist(
+            rows,
+            schema=pa.schema(
+                [("file", pa.string()), ("first", pa.int64()), ("last", pa.int64()),
+                 ("rows", pa.int64())]
+            ),
+        )  # fmt: skip
+
+
+_PIECE = "file string, first long, last long, rows long"
+_PARTIAL = "start long, rows long, sums binary, error string, text string"
+
+
+def _partial(
+    *,
+    start: int = 0,
+    rows: int = 0,
+    sums: bytes = b"",
+    error: str | None = None,
+    text: str | None = None,
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict(
+        {
+            "start": pa.array([start], pa.int64()),
+            "rows": pa.array([rows], pa.int64()),
+            "sums": pa.array([sums], pa.binary()),
+            "error": pa.array([error], pa.string()),
+            "text": pa.array([text], pa.string()),
+        }
+    )
+
+
+def _begins(ranges: Sequence[tuple[int, int]]) -> list[int]:
+    """Where every range begins if they are put one after the other."""
+    return [0, *np.cumsum([stop - start for start, stop in ranges])[:-1].tolist()]
+
+
+def _paths(frame: DataFrame) -> list[str]:
+    return [_path(file) for file in frame.inputFiles()]
+
+
+def _path(file: str) -> str:
+    """A file on this machine without its scheme; others as they are."""
+    parsed = urlparse(file)
+    return unquote(parsed.path) if parsed.scheme == "file" else file
+
+
+def _parts(path: str) -> list[str]:
+    return path.split("/")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _unsteady(source: str) -> LogError:
+    return LogError(
+        f"{source} gave other rows when it was read again. Write it to Parquet first, or cache it."
+    )
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__

@@ -1,0 +1,390 @@
+"""Decision Service logs as VW reads them (dsjson): one JSON object per line.
+
+Candidates are named by their place in ``c._multi``, from 0 on, and listed in that order. Files
+number the actions in ``a`` from 1 or from 0 and put the chosen one first or not; each line says
+so itself, and ``_label_probability`` must agree with what it says. The probabilities were written
+as float32: they may be off from 1 by 1e-3, and are divided by their sum.
+
+A line with ``_outcomes`` (conditional contextual bandit) is one decision per slot. ``reward`` is
+−``_label_cost``, and ``row_weight`` is 1/(1 − ``pdrop``).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from offpolicy.errors import LogError, ParameterError, PropensityError
+from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._columns import Columns
+from offpolicy.logs._validation import LARGEST_REWARD, SMALLEST_PROPENSITY
+from offpolicy.logs.formats._lines import existing, numbered
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BLANK, DANGLING, NOT_LEARNT, BAD = "blank", "dangling reward", "_skipLearn", "bad"
+"""Why a line was left out."""
+
+ROUNDING = 1e-3
+"""How far the sum of probabilities may be from 1."""
+
+_OF_A_DECISION = ("p", "a", "c", "_label_cost", "_outcomes")
+
+
+class Skipped(Counter[str]):
+    """How many lines were left out, by reason.
+
+    Examples
+    --------
+    >>> print(Skipped({"blank": 2, "_skipLearn": 1}))
+    3 lines left out (1 _skipLearn, 2 blank)
+    """
+
+    def __str__(self) -> str:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.items()))
+        lines = "line" if self.total() == 1 else "lines"
+        return f"{self.total():,} {lines} left out" + (f" ({reasons})" if reasons else "")
+
+
+class Decision(NamedTuple):
+    """One row: the fields are the columns of a batch."""
+
+    action: int
+    reward: float
+    propensity: float
+    logging: list[float]
+    candidates: list[int]
+    row_weight: float
+    time: str | None
+    event: str
+    slot: int
+
+
+def read(
+    path: str | Path, *, on_bad_row: str = "error", counts: Skipped | None = None
+) -> BanditLog:
+    """The log in a dsjson file.
+
+    ``counts``, if given, is told which lines were left out. A log with several slots to an event
+    has the events as clusters; a column that says nothing (weights that are all 1, times that are
+    partly missing) is left out.
+    """
+    import pyarrow as pa
+
+    counts = Skipped() if counts is None else counts
+    table = pa.Table.from_batches(batches(path, counts, on_bad_row=on_bad_row), schema())
+    if not len(table):
+        raise LogError(f"{path}: there is not one decision in this file; {counts}.")
+    facts = Facts()
+    facts.add(table)
+    return BanditLog.from_frame(table, facts.columns(), source=str(path))
+
+
+@dataclass
+class Facts:
+    """What is known of all decisions, and so which columns say something."""
+
+    slots: bool = False
+    times_missing: bool = False
+    weighted: bool = False
+
+    def add(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Look at some of the decisions."""
+        self.slots |= bool(rows.column("slot").to_numpy().any())
+        self.times_missing |= bool(rows.column("time").null_count)
+        self.weighted |= bool((rows.column("row_weight").to_numpy() != 1.0).any())
+
+    def columns(self) -> Columns:
+        return Columns(
+            cluster="event" if self.slots else "",
+            time="" if self.times_missing else "time",
+            row_weight="row_weight" if self.weighted else "",
+        )
+
+
+def batches(
+    path: str | Path, counts: Skipped, *, on_bad_row: str = "error", batch_rows: int = 16_384
+) -> Iterator[pa.RecordBatch]:
+    """The decisions of a dsjson file, all batches with the columns of `schema`.
+
+    Lines that are no decision (blank, a reward without its decision, ``_skipLearn``) are left out
+    and counted. So are malformed ones if ``on_bad_row`` is "drop"; with "error" the first raises.
+    A batch ends after the event that makes it ``batch_rows`` long.
+    """
+    if on_bad_row not in ("error", "drop"):
+        raise ParameterError(f'on_bad_row is {on_bad_row!r}; it must be "error" or "drop".')
+    if batch_rows < 1:
+        raise ParameterError(f"batch_rows is {batch_rows}; it must be at least 1.")
+    found = _batches(existing(path), counts, on_bad_row == "drop", batch_rows)
+    return (batch for batch, _ in found)
+
+
+def numbered_batches(
+    path: str | Path, counts: Skipped, *, batch_rows: int = 16_384, prefix: str = ""
+) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+    """`batches`, each with the line that every decision is from.
+
+    ``prefix`` is put before the names of events that have none of their own.
+    """
+    return _batches(existing(path), counts, False, batch_rows, prefix)
+
+
+def schema() -> pa.Schema:
+    """The columns of every batch. Only ``time`` may be missing, where there is no Timestamp."""
+    import pyarrow as pa
+
+    return pa.schema(
+        {
+            "action": pa.int64(),
+            "reward": pa.float64(),
+            "propensity": pa.float64(),
+            "logging": pa.list_(pa.float64()),
+            "candidates": pa.list_(pa.int64()),
+            "row_weight": pa.float64(),
+            "time": pa.string(),
+            "event": pa.string(),
+            "slot": pa.int64(),
+        }
+    )
+
+
+def sniff(first_lines: Iterable[str]) -> bool:
+    """Whether these are lines of a dsjson file: one is a decision or a dangling reward."""
+    for line in first_lines:
+        try:
+            record = _object(line.encode())
+        except LogError:
+            continue
+        labelled = {"_label_cost", "_label_probability", "p", "a"} <= record.keys()
+        if labelled or "_outcomes" in record or {"RewardValue", "EventId"} <= record.keys():
+            return True
+    return False
+
+
+def _batches(
+    path: Path, counts: Skipped, drop: bool, batch_rows: int, prefix: str = ""
+) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+    rows: list[Decision] = []
+    lines: list[int] = []
+    for number, line in numbered(path):
+        try:
+            found = _read_line(line, f"{prefix}line {number}")
+        except LogError as problem:
+            if not drop:
+                raise type(problem)(
+                    f"{path}, line {number}: {problem} Correct it, or leave such lines out with "
+                    f'on_bad_row="drop".'
+                ) from None
+            found = BAD
+        if isinstance(found, str):
+            counts[found] += 1
+            continue
+        rows += found
+        lines += [number] * len(found)
+        if len(rows) >= batch_rows:
+            yield _batch(rows), lines
+            rows, lines = [], []
+    if rows:
+        yield _batch(rows), lines
+
+
+def _batch(rows: list[Decision]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, schema().types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema())
+
+
+def _read_line(line: bytes, name: str) -> list[Decision] | str:
+    """The decisions of a line, or why it holds none. Errors do not say where: the caller does."""
+    if not line.strip():
+        return BLANK
+    record = _object(line)
+    if record.get("_skipLearn"):
+        return NOT_LEARNT
+    if "EventId" in record and record.keys().isdisjoint(_OF_A_DECISION):
+        return DANGLING
+    pdrop = _number(record, "pdrop") if record.get("pdrop") is not None else 0.0
+    if not 0.0 <= pdrop < 1.0:
+        raise LogError(f"pdrop is {pdrop}; it must be from 0 to less than 1.")
+    time, event = record.get("Timestamp"), record.get("EventId")
+    known = {
+        "row_weight": 1.0 / (1.0 - pdrop),
+        "time": None if time is None else str(time),
+        "event": name if event is None else str(event),
+    }
+    if "_outcomes" in record:
+        return _slots(record, known)
+    return [_single(record, known)]
+
+
+def _single(record: dict[str, Any], known: dict[str, Any]) -> Decision:
+    """A line with one choice among all candidates."""
+    listed, p = _ids(record, "a"), _probabilities(record, "p")
+    features = _features(record)
+    K = len(p) if features is None else len(features)
+    first = 0 if 0 in listed else 1
+    if len(p) != len(listed) or sorted(listed) != list(range(first, first + K)):
+        raise LogError(
+            f"a and p must list each of the {K} candidates once; a is {_glimpse(listed)} and p "
+            f"has {len(p)} entries."
+        )
+    logging = [0.0] * K
+    for name, probability in zip(listed, p, strict=True):
+        logging[name - first] = probability
+    action = _labelled(record, logging)
+    return _decision(record, action, logging, list(range(K)), known, slot=0)
+
+
+def _labelled(record: dict[str, Any], logging: list[float]) -> int:
+    """The candidate that ``_labelIndex`` (from 0) and ``_label_Action`` (from 1) speak of.
+
+    Should they disagree, ``_label_probability`` decides.
+    """
+    stated = _number(record, "_label_probability")
+    given = {name: record[name] for name in ("_labelIndex", "_label_Action") if name in record}
+    if not given:
+        raise LogError("there is neither _labelIndex nor _label_Action: what was chosen?")
+    places = set()
+    for name, value in given.items():
+        place = _integer(value, name) - (name == "_label_Action")
+        if 0 <= place < len(logging):
+            places.add(place)
+    matching = [k for k in places if math.isclose(logging[k], stated, rel_tol=ROUNDING)]
+    if len(matching) == 1:
+        return matching[0]
+    what = " and ".join(f"{name} {value}" for name, value in given.items())
+    found = " or ".join(f"{logging[k]:.9g}" for k in sorted(places)) or "nothing"
+    raise PropensityError(
+        f"_label_probability is {stated:.9g}, but p has {found} for the chosen action ({what})."
+    )
+
+
+def _slots(record: dict[str, Any], known: dict[str, Any]) -> list[Decision]:
+    """A line with a choice for each slot, the chosen action first in ``_a``, ids from 0 on."""
+    outcomes = record["_outcomes"]
+    if not isinstance(outcomes, list) or not outcomes:
+        raise LogError(f"_outcomes must list the slots; found {_glimpse(outcomes)}.")
+    features = _features(record)
+    decisions = []
+    for slot, outcome in enumerate(outcomes):
+        if not isinstance(outcome, dict) or "_label_cost" not in outcome:
+            raise LogError(
+                f"slot {slot} has no _label_cost of its own. A reward for all slots together "
+                f"(slates) is not the reward of one decision, and cannot be read."
+            )
+        try:
+            ids, p = _ids(outcome, "_a"), _probabilities(outcome, "_p")
+            K = max(ids) + 1 if features is None else len(features)
+            if len(p) != len(ids) or len(set(ids)) != len(ids) or not 0 <= min(ids) <= max(ids) < K:
+                raise LogError(
+                    f"_a and _p must list candidates 0 to {K - 1}, none twice; _a is "
+                    f"{_glimpse(ids)} and _p has {len(p)} entries."
+                )
+            by_id = dict(sorted(zip(ids, p, strict=True)))
+            decisions.append(
+                _decision(outcome, ids[0], list(by_id.values()), list(by_id), known, slot)
+            )
+        except LogError as problem:
+            raise type(problem)(f"slot {slot}: {problem}") from None
+    return decisions
+
+
+def _decision(
+    labelled: dict[str, Any],
+    action: int,
+    logging: list[float],
+    candidates: list[int],
+    known: dict[str, Any],
+    slot: int,
+) -> Decision:
+    cost = _number(labelled, "_label_cost")
+    if abs(cost) > LARGEST_REWARD:
+        raise LogError(f"_label_cost is {cost}: beyond ±{LARGEST_REWARD:g}, squares overflow.")
+    propensity = logging[candidates.index(action)]
+    if propensity < SMALLEST_PROPENSITY:
+        raise PropensityError(f"the chosen action, {action}, has probability {propensity}.")
+    return Decision(
+        action=action,
+        reward=0.0 - cost,  # and not −cost, which may be −0.0
+        propensity=propensity,
+        logging=logging,
+        candidates=candidates,
+        slot=slot,
+        **known,
+    )
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise LogError(f"not JSON ({problem}).") from None
+    if not isinstance(record, dict):
+        raise LogError(f"{_glimpse(record)} is not a JSON object.")
+    return record
+
+
+def _features(record: dict[str, Any]) -> list[Any] | None:
+    """``c._multi``, the candidates' features, if they are there."""
+    context = record.get("c")
+    multi = context.get("_multi") if isinstance(context, dict) else None
+    return multi if isinstance(multi, list) else None
+
+
+def _ids(record: dict[str, Any], name: str) -> list[int]:
+    return [_integer(value, f"every entry of {name}") for value in _list(record, name)]
+
+
+def _probabilities(record: dict[str, Any], name: str) -> list[float]:
+    """Probabilities, divided by their sum, which is 1 but for rounding."""
+    values = [_as_number(value, f"every entry of {name}") for value in _list(record, name)]
+    if min(values) < 0.0:
+        raise PropensityError(f"{name} holds {min(values)}; probabilities are not negative.")
+    total = math.fsum(values)
+    if abs(total - 1.0) > ROUNDING:
+        raise PropensityError(f"{name} sums to {total:.9g}, not 1.")
+    return [value / total for value in values]
+
+
+def _list(record: dict[str, Any], name: str) -> list[Any]:
+    value = record.get(name)
+    if not isinstance(value, list) or not value:
+        found = f"; found {_glimpse(value)}" if name in record else ", but is not there"
+        raise LogError(f"{name} must list one value for every candidate{found}.")
+    return value
+
+
+def _number(record: dict[str, Any], name: str) -> float:
+    if name not in record:
+        raise LogError(f"there is no {name}.")
+    return _as_number(record[name], name)
+
+
+def _as_number(value: Any, name: str) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise LogError(f"{name} must be a finite number; found {_glimpse(value)}.")
+
+
+def _integer(value: Any, name: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise LogError(f"{name} must be a whole number; found {_glimpse(value)}.")
+
+
+def _glimpse(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

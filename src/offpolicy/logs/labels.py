@@ -1,0 +1,252 @@
+"""Names of actions, candidates and clusters: from any hashable to positions and back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.types import Ints
+from offpolicy._core.validation import check_length, count_of, place_of, rows_of, where
+from offpolicy.errors import LogError, OffpolicyError, did_you_mean
+from offpolicy.logs._encoded import Encoded
+
+GROUPS = 256
+"""Clusters are hashed into this many groups, whose totals the moments keep."""
+
+
+def as_names(
+    values: Any, column: str, error: type[OffpolicyError] = LogError
+) -> NDArray[Any] | Encoded:
+    """One name per row. Tuples and mixed types stay what they are."""
+    if isinstance(values, Encoded):
+        return values
+    if np.ma.is_masked(values):
+        raise error(f"{column} has masked values. Fill them in or leave these rows out.")
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+        raise error(f"{column} is the single value {values!r}; there must be one for every row.")
+    if isinstance(values, (list, tuple)):
+        kinds = {type(value) for value in values}
+        if len(kinds) > 1 or not kinds <= {int, float, str, bytes, bool}:
+            array = np.empty(len(values), dtype=object)
+            for k, value in enumerate(values):
+                array[k] = value.item() if isinstance(value, np.generic) else value
+        else:
+            array = np.array(values)
+    else:
+        array = np.asarray(values)
+    if array.ndim == 1 and array.dtype == object and all(type(v) is list for v in array):
+        raise error(f"{column} holds lists; there must be a single name in every row.")
+    if array.ndim != 1:
+        raise error(f"{column} has shape {array.shape}; it must have one dimension.")
+    return array
+
+
+def as_action_names(actions: Iterable[Any]) -> tuple[Hashable, ...]:
+    """The names of all actions: plain Python values, each different and hashable."""
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in actions)
+    try:
+        different = len(set(names)) == len(names)
+    except TypeError:
+        raise LogError("actions must hold hashable names (strings, numbers, tuples).") from None
+    if not different:
+        raise LogError("actions names one action twice; every name must be different.")
+    if not names:
+        raise LogError("There are no actions: at least one must be named.")
+    return names
+
+
+def encode(
+    names: NDArray[Any] | Encoded,
+    column: str,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+) -> tuple[tuple[Hashable, ...], Ints]:
+    """The different names, sorted if they can be, and each value's position among them."""
+    if isinstance(names, Encoded):
+        return names.names, names.codes
+    refuse_missing(names, column, source, error, offsets)
+    if names.dtype != object:
+        unique, inverse = np.unique(names, return_inverse=True)
+        return tuple(unique.tolist()), inverse.reshape(-1).astype(np.int64)
+    first_seen: dict[Hashable, int] = {}
+    try:
+        codes = np.fromiter(
+            (first_seen.setdefault(name, len(first_seen)) for name in names), np.int64
+        )
+    except TypeError:
+        raise error(
+            f"{column} must hold hashable names (strings, numbers, tuples), all of one kind."
+        ) from None
+    try:
+        ordered = sorted(first_seen)  # type: ignore[type-var]
+    except TypeError:
+        return tuple(first_seen), codes
+    rank = {name: k for k, name in enumerate(ordered)}
+    return tuple(ordered), np.array([rank[name] for name in first_seen], dtype=np.int64)[codes]
+
+
+def positions(
+    action: Any,
+    names: tuple[Hashable, ...],
+    n: int,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+) -> Ints:
+    """Position of each action among ``names``."""
+    given = as_names(action, "action", error)
+    check_length(given, n, "action", error=error)
+    if (
+        not isinstance(given, Encoded)
+        and names == tuple(range(len(names)))
+        and np.issubdtype(given.dtype, np.integer)
+    ):
+        bad = (given < 0) | (given >= len(names))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise error(
+                f"{where(source, 'action', row)}: {given[row]}, but there are {len(names)} "
+                f"actions, 0 to {len(names) - 1} ({count_of(int(bad.sum()), n)} are outside). "
+                f"If these are names rather than positions, list them in actions=."
+            ).at(np.flatnonzero(bad), "action")
+        return np.ascontiguousarray(given, dtype=np.int64)
+    unique, codes = encode(given, "action", source, error)
+    place = {name: k for k, name in enumerate(names)}
+    missing = [name for name in unique if name not in place]
+    if missing:
+        bad = np.isin(codes, [unique.index(name) for name in missing])
+        row = int(np.argmax(bad))
+        name = unique[codes[row]]
+        raise error(
+            f"{where(source, 'action', row)}: {name!r} is not among the {len(names)} actions."
+            f"{_suggestion(name, names)} Every chosen action must be listed in actions=."
+        ).at(np.flatnonzero(bad), "action")
+    return np.array([place[name] for name in unique], dtype=np.int64)[codes]
+
+
+def find_among(
+    action: Any,
+    codes: Ints,
+    names: tuple[Hashable, ...],
+    offsets: Ints,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+) -> Ints:
+    """Position of each action among its own decision's candidates."""
+    n = len(offsets) - 1
+    given = as_names(action, "action", error)
+    check_length(given, n, "action", error=error)
+    unique, inverse = encode(given, "action", source, error)
+    place = {name: k for k, name in enumerate(names)}
+    wanted = np.array([place.get(name, -1) for name in unique], dtype=np.int64)[inverse]
+    hits = np.flatnonzero(codes == np.repeat(wanted, np.diff(offsets)))
+    rows = decision_of_candidate(offsets)[hits]
+    if len(rows) < n:
+        absent = np.setdiff1d(np.arange(n), rows)
+        row = int(absent[0])
+        name = unique[inverse[row]]
+        listed = [names[code] for code in codes[offsets[row] : offsets[row + 1]]]
+        raise error(
+            f"{where(source, 'action', row)}: {name!r} is not among the decision's "
+            f"candidates ({count_of(n - len(rows), n)} are like this)."
+            f"{_suggestion(name, listed)} The chosen action must be one of them."
+        ).at(absent, "action")
+    return hits - offsets[:-1]
+
+
+def refuse_twice(codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source: str) -> None:
+    """No decision may list one candidate twice."""
+    rows = decision_of_candidate(offsets)
+    if (np.diff(np.sort(rows * len(names) + codes)) > 0).all():
+        return
+    order = np.lexsort((codes, rows))
+    twice = (np.diff(codes[order]) == 0) & (np.diff(rows[order]) == 0)
+    if twice.any():
+        at = order[int(np.argmax(twice))]
+        raise LogError(
+            f"{where(source, 'candidate', int(rows[at]))}: {names[codes[at]]!r} is listed twice. "
+            f"Merge the two entries and add up their probabilities."
+        ).at(np.unique(rows[order[:-1][twice]]), "candidates")
+
+
+def refuse_missing(
+    values: NDArray[Any],
+    column: str,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+) -> None:
+    """No None, NaN or NaT among names or times."""
+    if values.dtype == object:
+        flat = values.reshape(len(values), -1)
+        missing = np.array([any(_is_missing(v) for v in row) for row in flat])
+    elif np.issubdtype(values.dtype, np.floating):
+        missing = np.isnan(values)
+    elif values.dtype.kind in "mM":
+        missing = np.isnat(values)
+    else:
+        return
+    missing = np.asarray(missing.reshape(len(values), -1).any(axis=1))
+    if missing.any():
+        place, unit = place_of(int(np.argmax(missing)), column, source, offsets)
+        raise error(
+            f"{place}: the value is missing ({int(missing.sum()):,} of {len(values):,} {unit}). "
+            f"Fill it in or leave these rows out."
+        ).at(rows_of(missing, offsets), "candidates" if column == "candidate" else column)
+
+
+def hash_groups(cluster: NDArray[Any], known: Sequence[Hashable] | None = None) -> Ints:
+    """Each row's group, 0 … 255: its cluster's own, or, if there are more clusters than groups,
+    one by a hash that is the same on every machine.
+
+    ``known`` are the clusters of the whole log, if this is a part of it; none, if there are many.
+    """
+    unique, codes = encode(cluster, "cluster", "")
+    if known is None and len(unique) <= GROUPS:
+        return codes
+    if known:
+        place = {name: k for k, name in enumerate(known)}
+        return np.array([place[name] for name in unique], dtype=np.int64)[codes]
+    group = [
+        hashlib.blake2b(str(name).encode(), digest_size=1, person=b"cluster").digest()[0]
+        for name in unique
+    ]
+    return np.array(group, dtype=np.int64)[codes]
+
+
+def hash_rows(first: int, n: int, salt: int = 0, buckets: int = GROUPS) -> Ints:
+    """A bucket for each of the rows from ``first`` on, by a hash of its position.
+
+    The last step of MurmurHash3 for 64 bits: neighbours land in unrelated buckets.
+    """
+    x = np.arange(first, first + n, dtype=np.uint64)
+    x += np.uint64(0x9E3779B97F4A7C15 * (salt + 1) % 2**64)
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        x *= np.uint64(factor)
+        x ^= x >> np.uint64(33)
+    if buckets & (buckets - 1) == 0:
+        x &= np.uint64(buckets - 1)  # The same remainder, without a division.
+    else:
+        x %= np.uint64(buckets)
+    return x.view(np.int64)
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT, and pandas' NA, whose comparison has no truth value."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"
+
+
+def _suggestion(name: Hashable, names: Iterable[Hashable]) -> str:
+    """Only text has near misses; 1 and "1" are different names, and no slip of the pen."""
+    texts = [other for other in names if isinstance(other, str)]
+    return did_you_mean(name, texts) if isinstance(name, str) else ""

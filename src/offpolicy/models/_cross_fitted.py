@@ -1,0 +1,502 @@
+"""Reward models δ̂ and estimated logging policies π̂₀, from any scikit-learn estimator, cross-fitted.
+
+Every decision has a fold (`BanditLog.fold`) and is predicted by a model that was fitted without
+that fold, so nothing is ever predicted from its own reward or its own choice. Slices of a log keep
+their folds; a log that was never fitted on has folds too, and uses the models in the same way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from typing import Any, Literal, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core import validation as check
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import (
+    LogError,
+    ParameterError,
+    PredictionError,
+    PropensityError,
+    did_you_mean,
+)
+from offpolicy.logs import SMALLEST_PROPENSITY, BanditLog
+from offpolicy.logs.labels import GROUPS
+from offpolicy.models._fits import (
+    LEAST_ROWS,
+    Chooser,
+    Examples,
+    OneForAll,
+    PerAction,
+    Recipe,
+    Training,
+    Weighting,
+    fit_weights,
+    is_a_classifier,
+    need_estimator,
+    need_probabilities,
+)
+from offpolicy.models._inputs import (
+    Inputs,
+    Mode,
+    by_action,
+    chosen_codes,
+    feature_width,
+    known_of,
+    need_names,
+    need_width,
+    offsets_of,
+)
+from offpolicy.models._probabilities import floored, mapped, monotone, normalised, sigmoid
+from offpolicy.policies import need_log, remember, resolve_prediction
+
+ENOUGH_ROWS = 50
+"""Mode "auto" gives every action a model of its own if each was chosen at least this often."""
+
+MOST_CLASSES = 20
+"""A classifier takes rewards of at most this many different values."""
+
+Calibration = Literal["sigmoid", "isotonic"]
+
+
+@dataclass(eq=False)
+class _CrossFitted(ABC):
+    """What the two models share: their parameters, as scikit-learn has them, and the folds."""
+
+    model: Any = None
+    _: KW_ONLY
+    folds: int = 5
+    seed: int = 0
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; if ``deep``, those of ``model`` too, as ``model__name``."""
+        params = {item.name: getattr(self, item.name) for item in fields(self) if item.init}
+        if deep and hasattr(self.model, "get_params") and not isinstance(self.model, type):
+            inner = self.model.get_params(deep=True)
+            params |= {f"model__{name}": value for name, value in inner.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters by name; those of ``model`` as ``model__name``."""
+        known = [item.name for item in fields(self) if item.init]
+        inner = {name[7:]: value for name, value in params.items() if name.startswith("model__")}
+        for name, value in params.items():
+            if name.startswith("model__"):
+                continue
+            if name not in known:
+                raise ParameterError(
+                    f'{type(self).__name__} has no parameter "{name}".{did_you_mean(name, known)} '
+                    f"The parameters are {', '.join(known)}."
+                )
+            setattr(self, name, value)
+        if inner:
+            self.model.set_params(**inner)
+        return self
+
+    @abstractmethod
+    def predict(self, log: BanditLog) -> Floats:
+        """One number for every candidate of ``log``, flat."""
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def _check_folds(self, nested: bool, why: str) -> None:
+        least, reason = (3, f" with {why}") if nested else (2, "")
+        if not _is_whole(self.folds) or not least <= self.folds <= GROUPS:
+            raise ParameterError(
+                f"folds is {self.folds}; it must be a whole number from {least} to "
+                f"{GROUPS}{reason}."
+            )
+        if not _is_whole(self.seed) or self.seed < 0:
+            raise ParameterError(f"seed is {self.seed}; it must be a whole number, 0 or more.")
+
+    def _need_fitted(self) -> None:
+        if not hasattr(self, "models_"):
+            raise ParameterError(f"This {self._name} is not fitted yet: call fit(log) first.")
+
+
+@final
+@dataclass(eq=False)
+class RewardModel(_CrossFitted):
+    """A reward model δ̂, fitted on the log itself and cross-fitted.
+
+    Parameters
+    ----------
+    model : scikit-learn regressor or classifier
+        Cloned for every fit, never changed. A classifier takes the different rewards (at most
+        20) as classes and predicts Σ class · probability. ``random_state``, where there is one
+        and it is None, is set from ``seed``.
+    folds : int
+        A decision is predicted without its own fold's data.
+    mode : "auto", "per-action", "shared" or "recalibrate"
+        "per-action": one model per action, on the context. An action chosen fewer than 10 times
+        outside the fold (or, for a classifier, with one reward only) gets its shrunken mean
+        (Σ r + 10 m)/(rows + 10) instead, m being the mean of all rows.
+        "shared": one model for all, on context and ``candidate_features``; without these, on
+        context and one column per action (1 where the candidate is that action).
+        "recalibrate": no model; a monotone map of the predictions given to `fit`.
+        "auto": "shared" if the log has ``candidate_features`` or an action chosen fewer than 50
+        times, else "per-action".
+    weighting : "none", "ips" or "mrdr"
+        Rows weigh 1, c = π/π₀, or π²(1 − π₀)/π₀² (π and π₀ of the chosen candidate), times their
+        ``row_weight``. The latter two need ``policy`` in `fit`, and are clipped at the 99%
+        quantile of those above 0. With "mrdr", DR is the estimator MRDR.
+    recalibrate : bool
+        Also learn a monotone map from predictions to rewards, from decisions that neither the
+        map nor its model is used for. Takes folds·(folds − 1)/2 more fits.
+    seed : int
+
+    Notes
+    -----
+    DR's variance depends on the model's error e = δ − δ̂ through
+
+    .. math::
+        E_x \\Big[ \\sum_a \\frac{\\pi_a^2 (1 - \\pi_{0a})}{\\pi_{0a}} e_a^2
+        - \\sum_{a \\ne b} \\pi_a \\pi_b e_a e_b \\Big] .
+
+    "mrdr" minimises the first sum; dividing by π₀ once more makes up for how often the action is
+    in the log. The second sum needs two rewards of one decision, and is left out. It is 0 for a
+    deterministic policy, for which this is the estimator of Farajtabar, Chow and Ghavamzadeh
+    (2018); for others it is an approximation.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> rng = np.random.default_rng(0)
+    >>> log = BanditLog.from_arrays(
+    ...     action=rng.integers(0, 2, 500), actions=2, reward=rng.random(500),
+    ...     context=rng.random((500, 3)), propensity=np.full(500, 0.5),
+    ... )
+    >>> RewardModel(Ridge()).fit(log).predict(log).shape
+    (1000,)
+    """
+
+    mode: Mode = "auto"
+    weighting: Weighting = "none"
+    recalibrate: bool = False
+    mode_: Mode = field(init=False, repr=False)
+    models_: list[PerAction | OneForAll | None] = field(init=False, repr=False)
+    maps_: list[Any] = field(init=False, repr=False)
+    actions_: tuple[Hashable, ...] | None = field(init=False, repr=False)
+    context_width_: int | None = field(init=False, repr=False)
+    feature_width_: int | None = field(init=False, repr=False)
+    prediction_: Any = field(init=False, repr=False)
+
+    def fit(self, log: BanditLog, policy: Any = None, prediction: Any = None) -> Self:
+        """Fit one model per fold, each without that fold's decisions; returns itself.
+
+        Parameters
+        ----------
+        log : BanditLog
+        policy : optional
+            The target policy, for ``weighting``: anything that `evaluate` takes as one.
+        prediction : optional
+            For mode "recalibrate": an array of predictions for every candidate, a column name,
+            or an object with ``predict(log)``.
+        """
+        need_log(log)
+        mode = self._checked_mode(log, prediction)
+        weight = fit_weights(log, self.weighting, policy)
+        fold = log.fold(self.folds)
+        training = Training(log, fold, self.folds, weight)
+        chosen = log.chosen_index
+        models: list[PerAction | OneForAll | None] = [None] * self.folds
+        remembered = scores = None
+        if mode == "recalibrate":
+            remembered = remember(log, prediction)
+            score = _predictions(log, remembered)[chosen]
+            scores = np.broadcast_to(score, (self.folds, len(log)))
+        else:
+            inputs = Inputs.of(log, self._name, mode, log.actions)
+            learn = self._learner(log, training, inputs, mode)
+            models = [learn((f,)) for f in range(self.folds)]
+            if self.recalibrate:
+                scores = training.out_of_fold(
+                    learn, lambda model, rows: model.predict(inputs, chosen[rows])
+                )
+        maps: list[Any] = [None] * self.folds
+        if scores is not None:
+            for f in range(self.folds):
+                rows = training.rows(f)
+                maps[f] = monotone(scores[f][rows], log.reward[rows], training.weight(rows))
+        self.mode_, self.models_, self.maps_ = mode, models, maps
+        self.actions_, self.prediction_ = log.actions, remembered
+        self.context_width_ = None if log.context is None else log.context.shape[1]
+        self.feature_width_ = feature_width(log)
+        return self
+
+    def predict(self, log: BanditLog, prediction: Any = None) -> Floats:
+        """δ̂ of every candidate of ``log``, flat, each by the model fitted without its fold.
+
+        ``prediction`` is for mode "recalibrate" only: what to recalibrate, if not what was given
+        to `fit`. (An array given to `fit` serves that log and its slices.)
+        """
+        self._need_fitted()
+        need_log(log)
+        if self.mode_ == "recalibrate":
+            given = self.prediction_ if prediction is None else prediction
+            flat = _predictions(log, given).copy()
+        else:
+            _refuse_prediction(prediction)
+            inputs = self._inputs(log)
+            flat = np.empty(int(log.offsets[-1]))
+        fold, lengths = log.fold(len(self.models_)), np.diff(log.offsets)
+        for f, (model, map_) in enumerate(zip(self.models_, self.maps_, strict=True)):
+            at = np.flatnonzero(np.repeat(fold == f, lengths))
+            if not len(at):
+                continue
+            if model is not None:
+                flat[at] = model.predict(inputs, at)
+            if map_ is not None:
+                flat[at] = map_.predict(flat[at])
+        return flat
+
+    def _checked_mode(self, log: BanditLog, prediction: Any) -> Mode:
+        _need_option(self.mode, "mode", ("auto", "per-action", "shared", "recalibrate"))
+        _need_option(self.weighting, "weighting", ("none", "ips", "mrdr"))
+        if self.mode == "recalibrate":
+            self._check_folds(False, "")
+            if prediction is None:
+                raise ParameterError(
+                    'mode="recalibrate" needs prediction=, the predictions to recalibrate.'
+                )
+            return "recalibrate"
+        self._check_folds(self.recalibrate, "recalibrate=True")
+        _refuse_prediction(prediction)
+        need_estimator(self.model)
+        if self.mode != "auto":
+            return self.mode
+        if log.candidate_features is not None:
+            return "shared"
+        need_names(log, self._name)
+        counts = np.bincount(chosen_codes(log), minlength=len(log.actions or ()))
+        return "per-action" if counts.min() >= ENOUGH_ROWS else "shared"
+
+    def _learner(
+        self, log: BanditLog, training: Training, inputs: Inputs, mode: Mode
+    ) -> Callable[[tuple[int, ...]], PerAction | OneForAll]:
+        """A function that fits the model on everything outside the given folds."""
+        values = y = None
+        if is_a_classifier(self.model):
+            need_probabilities(self.model)
+            values, y = np.unique(log.reward, return_inverse=True)
+            if len(values) > MOST_CLASSES:
+                raise ParameterError(
+                    f"{type(self.model).__name__} is a classifier, but the rewards have "
+                    f"{len(values):,} different values; at most {MOST_CLASSES} can be classes. "
+                    f"Use a regressor."
+                )
+        kind = PerAction if mode == "per-action" else OneForAll
+        recipe = Recipe(self.model, int(self.seed), values)
+        labels = log.reward if y is None else y.reshape(-1)
+
+        def learn(without: tuple[int, ...]) -> PerAction | OneForAll:
+            rows = training.rows(*without)
+            examples = Examples(
+                log.chosen_index[rows], labels[rows], log.reward[rows], training.weight(rows)
+            )
+            return kind.learned(recipe, inputs, examples, (without[0], without[-1]))
+
+        return learn
+
+    def _inputs(self, log: BanditLog) -> Inputs:
+        inputs = Inputs.of(log, self._name, self.mode_, self.actions_)
+        width = None if log.context is None else log.context.shape[1]
+        need_width(width, self.context_width_, "context")
+        if self.mode_ == "shared":
+            need_width(feature_width(log), self.feature_width_, "candidate_features")
+        return inputs
+
+
+@final
+@dataclass(eq=False)
+class PropensityModel(_CrossFitted):
+    """An estimate π̂₀ of the logging policy: which action is chosen, given the context.
+
+    Parameters
+    ----------
+    model : scikit-learn classifier
+        Of the chosen action, on the context. Cloned for every fit, never changed.
+        ``random_state``, where there is one and it is None, is set from ``seed``.
+    folds : int
+        A decision is predicted without its own fold's data.
+    calibration : "sigmoid", "isotonic" or None
+        Each action's probability is mapped to how often it was chosen at such a probability, by
+        a logistic curve of the log-odds or by a monotone step function. The map is learned from
+        decisions that neither it nor its model is used for, which takes folds·(folds − 1)/2 more
+        fits. Actions chosen fewer than 10 times (or all but fewer) outside a fold stay as they
+        are.
+    floor : float
+        The least π̂₀ of a candidate whose action was ever chosen (in any fold); what is missing
+        is taken from the others in proportion. Candidates whose action was never chosen get 0.
+        A floor of 0 may leave a chosen candidate with π̂₀ = 0, which no log can hold: `apply`
+        then raises.
+    seed : int
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> log = BanditLog.from_arrays(
+    ...     action=rng.integers(0, 2, 500), actions=2, reward=rng.random(500),
+    ...     context=rng.random((500, 3)),
+    ... )
+    >>> PropensityModel(LogisticRegression()).fit(log).apply(log)
+    BanditLog(500 decisions, 2 candidates each, logging, propensity, context)
+    """
+
+    calibration: Calibration | None = "sigmoid"
+    floor: float = 1e-6
+    models_: list[Chooser] = field(init=False, repr=False)
+    maps_: list[dict[int, Any]] = field(init=False, repr=False)
+    actions_: tuple[Hashable, ...] = field(init=False, repr=False)
+    was_chosen_: NDArray[np.bool_] = field(init=False, repr=False)
+    context_width_: int = field(init=False, repr=False)
+
+    def fit(self, log: BanditLog) -> Self:
+        """Fit one classifier per fold, each without that fold's decisions; returns itself."""
+        need_log(log)
+        self._check_parameters()
+        inputs = self._checked_inputs(log, log.actions)
+        assert inputs.context is not None
+        training = Training(log, log.fold(self.folds), self.folds, log.row_weight)
+        y = inputs.code[log.chosen_index]
+        was_chosen = np.bincount(y, minlength=inputs.actions) > 0
+        context = inputs.context
+
+        def learn(without: tuple[int, ...]) -> Chooser:
+            rows = training.rows(*without)
+            recipe = Recipe(self.model, int(self.seed), None)
+            key = (without[0], without[-1], 0)
+            return Chooser.learned(recipe, context[rows], y[rows], training.weight(rows), key)
+
+        def flat(model: Chooser, rows: Ints) -> Floats:
+            return model.probabilities(inputs, rows, was_chosen)
+
+        models = [learn((f,)) for f in range(self.folds)]
+        maps: list[dict[int, Any]] = [{} for _ in models]
+        if self.calibration is not None:
+            scores = training.out_of_fold(learn, flat, inputs.offsets)
+            for f in range(self.folds):
+                maps[f] = self._calibration(training, f, inputs, log.chosen_index, scores[f])
+        self.models_, self.maps_, self.was_chosen_ = models, maps, was_chosen
+        self.actions_, self.context_width_ = log.actions or (), context.shape[1]
+        return self
+
+    def predict(self, log: BanditLog) -> Floats:
+        """π̂₀ of every candidate of ``log``, flat; each decision sums to 1."""
+        self._need_fitted()
+        need_log(log)
+        inputs = self._checked_inputs(log, self.actions_)
+        assert inputs.context is not None
+        need_width(inputs.context.shape[1], self.context_width_, "context")
+        open_ = known_of(inputs.code, self.was_chosen_)
+        hopeless = ~np.logical_or.reduceat(open_, log.offsets[:-1])
+        if hopeless.any():
+            row = int(np.argmax(hopeless))
+            raise PropensityError(
+                f"{check.where(log.source, 'candidate', row)}: none of the decision's candidates "
+                f"was ever chosen in the log that the model was fitted on "
+                f"({check.count_of(int(hopeless.sum()), len(log))} are like this)."
+            )
+        estimate = np.empty(int(log.offsets[-1]))
+        fold, lengths = log.fold(len(self.models_)), np.diff(log.offsets)
+        for f, (model, maps) in enumerate(zip(self.models_, self.maps_, strict=True)):
+            rows = np.flatnonzero(fold == f)
+            if not len(rows):
+                continue
+            at, offsets = np.flatnonzero(np.repeat(fold == f, lengths)), offsets_of(lengths[rows])
+            p = model.probabilities(inputs, rows, self.was_chosen_)
+            if maps:
+                p = normalised(mapped(p, inputs.code[at], maps), offsets, open_[at])
+            estimate[at] = floored(p, offsets, open_[at], self.floor)
+        return estimate
+
+    def apply(self, log: BanditLog) -> BanditLog:
+        """A copy of ``log`` with the estimate as ``logging``, and as ``propensity``."""
+        estimate = self.predict(log)
+        bad = estimate[log.chosen_index] < SMALLEST_PROPENSITY
+        if bad.any():
+            row = int(np.argmax(bad))
+            assert log.actions is not None
+            action = log.actions[int(chosen_codes(log)[row])]
+            raise PropensityError(
+                f"{check.where(log.source, 'propensity', row)}: the estimate for the chosen action "
+                f"{action!r} is 0 ({check.count_of(int(bad.sum()), len(log))} are like this). "
+                f"Set floor above 0, and fit on a log in which every such action was chosen."
+            )
+        copy = replace(log, logging=estimate, propensity=None)
+        # What a slice was given by the whole log: found anew, the folds would change.
+        copy.__dict__.update(group=log.group, bucket=log.bucket)
+        return copy
+
+    def _check_parameters(self) -> None:
+        if self.calibration is not None:
+            _need_option(self.calibration, "calibration", ("sigmoid", "isotonic"))
+        self._check_folds(self.calibration is not None, f'calibration="{self.calibration}"')
+        if not 0.0 <= self.floor < 1.0:
+            raise ParameterError(f"floor is {self.floor}; it must be from 0 to below 1.")
+        need_estimator(self.model)
+        need_probabilities(self.model)
+
+    def _checked_inputs(self, log: BanditLog, actions: tuple[Hashable, ...] | None) -> Inputs:
+        if not log.candidates_known:
+            raise LogError(
+                f"{self._name} needs to know the candidates of every decision, and this log lists "
+                f"only what was chosen. Give actions= (names or number) when making the log."
+            )
+        return Inputs.of(log, self._name, "per-action", actions)
+
+    def _calibration(
+        self, training: Training, f: int, inputs: Inputs, chosen_index: Ints, score: Floats
+    ) -> dict[int, Any]:
+        """For each action, how often it was chosen where a model gave it such a probability."""
+        rows = training.rows(f)
+        member = np.zeros(len(inputs.offsets) - 1, dtype=bool)
+        member[rows] = True
+        at = np.flatnonzero(np.repeat(member, np.diff(inputs.offsets)))
+        taken = np.zeros(len(score), dtype=bool)
+        taken[chosen_index] = True
+        weight = training.weight_of_each
+        maps = {}
+        for action, mine in by_action(inputs.code[at], inputs.actions):
+            here = at[mine]
+            hits = int(taken[here].sum())
+            if min(hits, len(here) - hits) >= LEAST_ROWS:
+                w = None if weight is None else weight[inputs.decision[here]]
+                fit = sigmoid if self.calibration == "sigmoid" else monotone
+                maps[action] = fit(score[here], taken[here].astype(np.float64), w)
+        return maps
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def _predictions(log: BanditLog, prediction: Any) -> Floats:
+    """Of every candidate, flat and finite."""
+    flat = resolve_prediction(log, prediction)
+    assert flat is not None
+    check.check_finite(flat, "prediction", log.source, PredictionError, log.offsets)
+    return flat
+
+
+def _need_option(value: Any, name: str, options: tuple[str, ...]) -> None:
+    if value not in options:
+        listed = ", ".join(f'"{option}"' for option in options)
+        raise ParameterError(
+            f'{name} is "{value}"; it must be one of {listed}.{did_you_mean(str(value), options)}'
+        )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _refuse_prediction(prediction: Any) -> None:
+    if prediction is not None:
+        raise ParameterError('prediction= is only for mode="recalibrate".')

@@ -1,0 +1,397 @@
+"""Fits without a fold: which rows a model may learn from, their weights, and the fitted models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core import validation as check
+from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import LogError, MissingColumnError, ParameterError, PredictionError
+from offpolicy.estimators import weights
+from offpolicy.logs import BanditLog
+from offpolicy.models._inputs import Inputs, by_action, known_of, offsets_of, parts
+from offpolicy.models._probabilities import normalised
+from offpolicy.policies import resolve
+
+LEAST_ROWS = 10
+"""No model and no calibration is fitted to fewer rows than this."""
+
+PRIOR_ROWS = 10.0
+"""An action's mean is taken as if this many rows more had been seen, at the overall mean."""
+
+CLIP_QUANTILE = 0.99
+"""The weights of ``weighting=`` are clipped at this quantile of those above 0."""
+
+MANY_ACTIONS = 50
+"""From here on the columns that say which action it is are kept sparse, if the model allows."""
+
+Weighting = Literal["none", "ips", "mrdr"]
+
+
+# -- the rows ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """Which rows a model may learn from."""
+
+    log: BanditLog
+    fold: Ints
+    folds: int
+    weight_of_each: Floats | None
+
+    def rows(self, *without: int) -> Ints:
+        """All rows outside these folds whose weight is above 0; an error if they are too few."""
+        usable = ~np.isin(self.fold, without)
+        if self.weight_of_each is not None:
+            usable &= self.weight_of_each > 0.0
+        rows = np.flatnonzero(usable)
+        if len(rows) < LEAST_ROWS:
+            out = " and ".join(map(str, without))
+            weighty = "" if self.weight_of_each is None else " with weight above 0"
+            kept = "" if self.log.cluster is None else " (a cluster is never split)"
+            raise LogError(
+                f"There are {len(rows)} decisions{weighty} to learn from outside "
+                f"fold{'s' * (len(without) > 1)} {out} of {self.folds}{kept}; at least "
+                f"{LEAST_ROWS} are needed. Use fewer folds, or a longer log."
+            )
+        return rows
+
+    def weight(self, rows: Ints) -> Floats | None:
+        """The rows' weights, of mean 1; None if all are equal by construction."""
+        if self.weight_of_each is None:
+            return None
+        weight = self.weight_of_each[rows]
+        return np.asarray(weight / weight.mean())
+
+    def out_of_fold(
+        self,
+        learn: Callable[[tuple[int, ...]], Any],
+        score: Callable[[Any, Ints], Floats],
+        offsets: Ints | None = None,
+    ) -> Floats:
+        """For each fold f, scores of all rows outside f by models that saw neither f nor theirs.
+
+        One model per pair of folds serves both. With ``offsets``, scores are per candidate.
+        """
+        lengths = np.ones(len(self.log), dtype=np.int64) if offsets is None else np.diff(offsets)
+        scores = np.full((self.folds, int(lengths.sum())), np.nan)
+        members = [np.flatnonzero(self.fold == f) for f in range(self.folds)]
+        for f in range(self.folds):
+            for g in range(f):
+                if not len(members[f]) + len(members[g]):
+                    continue
+                model = learn((g, f))
+                for one, other in ((f, g), (g, f)):
+                    if len(members[other]):
+                        at = np.flatnonzero(np.repeat(self.fold == other, lengths))
+                        scores[one, at] = score(model, members[other])
+        return scores
+
+
+def fit_weights(log: BanditLog, weighting: Weighting, policy: Any) -> Floats | None:
+    """What each row weighs in the fit; None if all weigh alike."""
+    if weighting == "none":
+        return log.row_weight
+    if policy is None:
+        raise ParameterError(f'weighting="{weighting}" needs the policy: fit(log, policy).')
+    if log.propensity is None:
+        raise MissingColumnError(
+            f'weighting="{weighting}" needs the propensity of the chosen action. Without it, use '
+            f'weighting="none", or estimate it first: PropensityModel(…).fit(log).apply(log).'
+        )
+    target = resolve(log, policy)
+    target.check(log)
+    pi = target.chosen if target.flat is None else target.flat[log.chosen_index]
+    assert pi is not None
+    weight = weights.ratio(pi, log.propensity)
+    if weighting == "mrdr":
+        # Larger ones are clipped below in any case, and must not overflow here.
+        weight = np.minimum(weight, 1e150) ** 2 * np.maximum(1.0 - log.propensity, 0.0)
+    if (weight > 0.0).any():
+        cap = np.quantile(weight[weight > 0.0], CLIP_QUANTILE, method="higher")
+        weight = np.minimum(weight, cap) / cap
+    return weight if log.row_weight is None else weight * log.row_weight
+
+
+# -- fitted models -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """What one model is fitted to: candidates, labels, rewards, weights."""
+
+    at: Ints
+    label: NDArray[Any]
+    reward: Floats
+    weight: Floats | None
+
+    def only(self, rows: Ints) -> Examples:
+        weight = None if self.weight is None else self.weight[rows]
+        return Examples(self.at[rows], self.label[rows], self.reward[rows], weight)
+
+    @property
+    def weights(self) -> Floats:
+        return np.ones(len(self.at)) if self.weight is None else self.weight
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """How to make a fitted model: the user's, its seed, and for a classifier what classes mean."""
+
+    model: Any
+    seed: int
+    values: Floats | None
+
+    def reward_model(
+        self, X: NDArray[Any], y: NDArray[Any], weight: Floats | None, key: tuple[int, ...]
+    ) -> _Fitted:
+        model = self.fitted(X, y, weight, key)
+        return _Fitted(model, None if self.values is None else self.values[np.unique(y)])
+
+    def fitted(
+        self, X: NDArray[Any], y: NDArray[Any], weight: Floats | None, key: tuple[int, ...]
+    ) -> Any:
+        """A clone of the model, fitted; its random states depend on ``seed`` and ``key`` alone."""
+        from sklearn.base import clone
+
+        model = clone(self.model)
+        unset = sorted(
+            name
+            for name, value in model.get_params().items()
+            if value is None and name.split("__")[-1] == "random_state"
+        )
+        states = np.random.SeedSequence([self.seed, *key]).generate_state(len(unset) + 1)
+        model.set_params(**dict(zip(unset, map(int, states), strict=False)))
+        extra = {} if weight is None else {_weight_argument(model): weight / weight.mean()}
+        try:
+            return model.fit(X, y, **extra)
+        except (TypeError, ValueError) as problem:
+            if X.dtype.kind in "biuf":
+                raise
+            reason = str(problem).strip().splitlines()[0].rstrip(".")
+            raise LogError(
+                f"The context is of dtype {X.dtype}, and {type(model).__name__} could not be "
+                f"fitted to it: {reason}. Make it numbers, or give a pipeline that does."
+            ) from problem
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fitted:
+    """A fitted regressor or classifier of rewards."""
+
+    model: Any
+    values: Floats | None
+    """For a classifier, the reward that each of its classes stands for."""
+
+    def predict(self, X: NDArray[Any]) -> Floats:
+        if self.values is not None:
+            return np.asarray(_class_probabilities(self.model, X, len(self.values)) @ self.values)
+        name = type(self.model).__name__
+        predicted = check.as_floats(self.model.predict(X), name, PredictionError)
+        if predicted.size != X.shape[0]:
+            raise PredictionError(
+                f"{name} predicted an array of shape {predicted.shape} for {X.shape[0]:,} rows; "
+                f"there must be one number for each."
+            )
+        if not np.isfinite(predicted).all():
+            raise PredictionError(
+                f"{name} predicted {predicted[~np.isfinite(predicted)][0]} for a reward; "
+                f"predictions must be finite."
+            )
+        return predicted.reshape(-1)
+
+
+def _class_probabilities(model: Any, X: NDArray[Any], classes: int) -> Floats:
+    name = f"{type(model).__name__}.predict_proba"
+    table = check.as_floats(model.predict_proba(X), name, PredictionError)
+    if table.shape != (X.shape[0], classes) or not ((table >= 0.0) & (table < np.inf)).all():
+        raise PredictionError(
+            f"{name} must give each of the {classes} classes a probability, an array of shape "
+            f"({X.shape[0]:,}, {classes}); it gave shape {table.shape}, least value {table.min()}."
+        )
+    return table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneForAll:
+    """One fold's model in mode "shared"; ``constant`` if all its rewards were of one class."""
+
+    fitted: _Fitted | None
+    constant: float
+    sparse: bool = False
+
+    @classmethod
+    def learned(
+        cls, recipe: Recipe, inputs: Inputs, rows: Examples, key: tuple[int, int]
+    ) -> OneForAll:
+        if recipe.values is not None and (rows.label == rows.label[0]).all():
+            return cls(None, float(rows.reward[0]))
+        X = inputs.shared(rows.at)
+        fitted = recipe.reward_model(X, rows.label, rows.weight, (*key, 0))
+        return cls(fitted, 0.0, _takes_sparse(fitted, inputs, rows.at[:20]))
+
+    def predict(self, inputs: Inputs, at: Ints) -> Floats:
+        out = np.full(len(at), self.constant)
+        if self.fitted is not None:
+            width = inputs.width - inputs.actions + 1 if self.sparse else inputs.width
+            for part in parts(len(at), width):
+                X = inputs.sparse(at[part]) if self.sparse else inputs.shared(at[part])
+                out[part] = self.fitted.predict(X)
+        return out
+
+
+def _takes_sparse(fitted: _Fitted, inputs: Inputs, at: Ints) -> bool:
+    """Whether the model says the same of a sparse matrix.
+
+    Then asking about every candidate is linear in their number, instead of quadratic.
+    """
+    context = inputs.context
+    if inputs.features is not None or inputs.actions < MANY_ACTIONS or context is None:
+        return False
+    if context.dtype.kind not in "biuf":
+        return False
+    dense = fitted.predict(inputs.shared(at))
+    try:
+        apart = np.abs(fitted.predict(inputs.sparse(at)) - dense).max()
+    except Exception:  # whatever a model may say to what it cannot take
+        return False
+    return bool(apart <= 1e-9 * np.abs(dense).max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PerAction:
+    """One fold's models in mode "per-action", and the means that stand in for missing ones."""
+
+    fitted: dict[int, _Fitted]
+    means: Floats
+    """Of every action, shrunken; last, for actions never seen, of all."""
+
+    @classmethod
+    def learned(
+        cls, recipe: Recipe, inputs: Inputs, rows: Examples, key: tuple[int, int]
+    ) -> PerAction:
+        assert inputs.context is not None
+        overall = float(np.average(rows.reward, weights=rows.weights))
+        means = np.full(inputs.actions + 1, overall)
+        fitted = {}
+        for action, mine in by_action(inputs.code[rows.at], inputs.actions):
+            own = rows.only(mine)
+            total = PRIOR_ROWS + own.weights.sum()
+            means[action] = (PRIOR_ROWS * overall + (own.weights * own.reward).sum()) / total
+            one_class = recipe.values is not None and (own.label == own.label[0]).all()
+            if len(mine) >= LEAST_ROWS and not one_class:
+                X = inputs.context[inputs.decision[own.at]]
+                fitted[action] = recipe.reward_model(X, own.label, own.weight, (*key, action))
+        return cls(fitted, means)
+
+    def predict(self, inputs: Inputs, at: Ints) -> Floats:
+        assert inputs.context is not None
+        code = inputs.code[at]
+        out = self.means[code]
+        for action, mine in by_action(code, inputs.actions):
+            if action in self.fitted:
+                for part in parts(len(mine), inputs.context.shape[1]):
+                    X = inputs.context[inputs.decision[at[mine[part]]]]
+                    out[mine[part]] = self.fitted[action].predict(X)
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chooser:
+    """One fold's classifier of the chosen action; no model if only one action was chosen."""
+
+    model: Any
+    classes: Ints
+
+    @classmethod
+    def learned(
+        cls,
+        recipe: Recipe,
+        X: NDArray[Any],
+        y: Ints,
+        weight: Floats | None,
+        key: tuple[int, int, int],
+    ) -> Chooser:
+        classes = np.unique(y)
+        if len(classes) == 1:
+            return cls(None, classes)
+        return cls(recipe.fitted(X, y, weight, key), classes)
+
+    def probabilities(self, inputs: Inputs, rows: Ints, was_chosen: NDArray[np.bool_]) -> Floats:
+        """Of the candidates of the given rows, flat, each decision's summing to 1."""
+        lengths = np.diff(inputs.offsets)[rows]
+        offsets = offsets_of(lengths)
+        code = inputs.code[np.repeat(inputs.offsets[rows] - offsets[:-1], lengths)
+                           + np.arange(offsets[-1])]  # fmt: skip
+        column = np.full(inputs.actions + 1, -1)
+        column[self.classes] = np.arange(len(self.classes))
+        out = np.empty(len(code))
+        for part in parts(len(rows), len(self.classes)):
+            own = slice(offsets[part.start], offsets[part.stop])
+            table = self._table(inputs, rows[part])
+            row = decision_of_candidate(offsets[part.start : part.stop + 1])
+            out[own] = table[row, column[code[own]]] * (column[code[own]] >= 0)
+        return normalised(out, offsets, known_of(code, was_chosen))
+
+    def _table(self, inputs: Inputs, rows: Ints) -> Floats:
+        assert inputs.context is not None
+        if self.model is None:
+            return np.ones((len(rows), 1))
+        return _class_probabilities(self.model, inputs.context[rows], len(self.classes))
+
+
+# -- what the user's estimator can do ------------------------------------------------------------
+
+
+def need_estimator(model: Any) -> None:
+    """Raise unless this is an instance that can be fitted, cloned and asked."""
+    name = getattr(model, "__name__", type(model).__name__)
+    if isinstance(model, type):
+        raise ParameterError(f"{name} is a class; give an instance: {name}(…).")
+    missing = [method for method in ("fit", "predict", "get_params") if not hasattr(model, method)]
+    if missing:
+        raise ParameterError(
+            f"model is a {name}, which has no {missing[0]}; it must be a scikit-learn regressor "
+            f"or classifier."
+        )
+
+
+def need_probabilities(model: Any) -> None:
+    """Raise unless the model gives probabilities."""
+    if not hasattr(model, "predict_proba"):
+        raise ParameterError(
+            f"{type(model).__name__} has no predict_proba. Use a classifier that gives "
+            f"probabilities, or wrap it in scikit-learn's CalibratedClassifierCV."
+        )
+
+
+def is_a_classifier(model: Any) -> bool:
+    """As the model says; if it does not, whether it gives probabilities."""
+    from sklearn.base import is_classifier
+
+    try:
+        return bool(is_classifier(model))
+    except (AttributeError, TypeError):  # an estimator that does not say what it is
+        return hasattr(model, "predict_proba")
+
+
+def _weight_argument(model: Any) -> str:
+    """What the model's fit calls the weights of the rows; a pipeline's last step takes them."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    if has_fit_parameter(model, "sample_weight"):
+        return "sample_weight"
+    if getattr(model, "steps", None):
+        name, last = model.steps[-1]
+        return f"{name}__{_weight_argument(last)}"
+    raise ParameterError(
+        f"{type(model).__name__} cannot weigh its rows (its fit takes no sample_weight), which "
+        f"row weights and weighting= need. Use another model."
+    )

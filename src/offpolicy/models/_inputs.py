@@ -1,0 +1,151 @@
+"""What a cross-fitted model sees of a log: context and features, candidate by candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import LogError
+from offpolicy.logs import BanditLog
+
+MOST_ROWS = 200_000
+MOST_CELLS = 20_000_000
+"""A model is asked about at most so many rows, and numbers, at a time."""
+
+Mode = Literal["auto", "per-action", "shared", "recalibrate"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """The candidates of a log as a model sees them."""
+
+    offsets: Ints
+    decision: Ints
+    code: Ints
+    """For each candidate, the position of its action among those fitted on; −1 if unknown."""
+    actions: int
+    context: NDArray[Any] | None
+    features: Floats | None
+
+    @classmethod
+    def of(
+        cls, log: BanditLog, who: str, mode: Mode, actions: tuple[Hashable, ...] | None
+    ) -> Inputs:
+        """Check that the log has what the mode needs, and name its actions as ``actions`` does."""
+        features = None
+        if mode == "shared" and log.candidate_features is not None:
+            features = log.candidate_features.reshape(int(log.offsets[-1]), -1)
+        if log.context is None and features is None:
+            option = ", or candidate_features=," if mode == "shared" else ""
+            raise LogError(
+                f"{who} needs a log with context, which is what was known before each decision. "
+                f"Give context={option} when making the log."
+            )
+        if features is None:
+            need_names(log, who)
+            place = {name: k for k, name in enumerate(actions or ())}
+            own = np.array([place.get(name, -1) for name in log.actions or ()], dtype=np.int64)
+            code = own[log.candidate_codes()]
+        else:
+            code = np.empty(0, dtype=np.int64)
+        decision = decision_of_candidate(log.offsets)
+        return cls(log.offsets, decision, code, len(actions or ()), log.context, features)
+
+    @property
+    def width(self) -> int:
+        """How many numbers `shared` gives a candidate."""
+        own = self.actions if self.features is None else self.features.shape[1]
+        return own + (0 if self.context is None else self.context.shape[1])
+
+    def shared(self, at: Ints) -> NDArray[Any]:
+        """Context and features (or one column per action) of the given candidates."""
+        if self.features is not None:
+            own = self.features[at]
+        else:
+            own = np.zeros((len(at), self.actions))
+            known = np.flatnonzero(self.code[at] >= 0)
+            own[known, self.code[at[known]]] = 1.0
+        if self.context is None:
+            return own
+        dtype = np.float64 if self.context.dtype.kind in "biuf" else object
+        return np.hstack([self.context[self.decision[at]], own], dtype=dtype)
+
+    def sparse(self, at: Ints) -> Any:
+        """The same as a sparse matrix; for a numeric context and one column per action."""
+        from scipy.sparse import csr_matrix
+
+        assert self.context is not None
+        d, known = self.context.shape[1], self.code[at] >= 0
+        values = np.hstack([self.context[self.decision[at]], known[:, None]], dtype=np.float64)
+        columns = np.tile(np.arange(d + 1), (len(at), 1))
+        columns[:, d] += np.where(known, self.code[at], 0)
+        starts = np.arange(len(at) + 1) * (d + 1)
+        shape = (len(at), d + self.actions)
+        return csr_matrix((values.reshape(-1), columns.reshape(-1), starts), shape=shape)
+
+
+# -- small parts ---------------------------------------------------------------------------------
+
+
+def known_of(code: Ints, table: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The table's entry for each code; False for the unknown code −1."""
+    return np.append(table, False)[code]
+
+
+def by_action(code: Ints, actions: int) -> Iterator[tuple[int, Ints]]:
+    """Each action that occurs, with its positions in ``code``."""
+    order = np.argsort(code, kind="stable")
+    bounds = np.searchsorted(code[order], np.arange(actions + 1))
+    for action in np.flatnonzero(np.diff(bounds)):
+        yield int(action), order[bounds[action] : bounds[action + 1]]
+
+
+def parts(rows: int, width: int) -> Iterator[slice]:
+    """The rows in pieces small enough for a model to be asked about at once."""
+    step = max(1, min(MOST_ROWS, MOST_CELLS // max(width, 1)))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def offsets_of(lengths: Ints) -> Ints:
+    """Where each decision starts, and last where all end."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def chosen_codes(log: BanditLog) -> Ints:
+    """For each decision, the position of the chosen action among the log's."""
+    return log.candidate_codes()[log.chosen_index]
+
+
+def feature_width(log: BanditLog) -> int | None:
+    """How many numbers describe a candidate; None if none do."""
+    if log.candidate_features is None:
+        return None
+    return log.candidate_features.size // int(log.offsets[-1])
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def need_names(log: BanditLog, who: str) -> None:
+    """Raise unless the log says which action each candidate is."""
+    if log.actions is None:
+        raise LogError(
+            f"{who} needs to know which action each candidate is: give candidate= (names) when "
+            f"making the log."
+        )
+
+
+def need_width(found: int | None, expected: int | None, column: str) -> None:
+    """Raise unless there are as many columns as the model was fitted with."""
+    if found != expected:
+        raise LogError(
+            f"{column} has {found or 'no'} columns, but the model was fitted with "
+            f"{expected or 'none'}."
+        )

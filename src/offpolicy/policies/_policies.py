@@ -1,0 +1,493 @@
+"""Target policies: anything that gives every candidate of every decision a probability.
+
+A policy is an object with ``probabilities(log)``, a flat array with one value per candidate.
+Wherever a policy is asked for, plain arrays, column names and fitted classifiers do as well;
+`resolve` turns each of them into probabilities.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy._core import validation as check
+from offpolicy._core.ragged import argmax, decision_of_candidate, row_sums, softmax
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import ParameterError, PolicyError
+from offpolicy.logs import (
+    BanditLog,
+    check_chosen_probabilities,
+    check_probabilities,
+    tolerance_of,
+    widened,
+)
+from offpolicy.logs.labels import find_among, positions
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """What every policy can do."""
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        """π of every candidate of ``log``, flat."""
+        ...
+
+
+Scores = ArrayLike | Callable[[BanditLog], ArrayLike]
+"""One score per candidate, as an array or as a function of the log."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Every candidate is equally likely."""
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        _need_candidates(log, "Uniform")
+        lengths = np.diff(log.offsets)
+        return np.repeat(1.0 / lengths, lengths)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tabular:
+    """Probabilities from a table.
+
+    Parameters
+    ----------
+    table : mapping of action name to probability, or (K,) or (S, K) array
+        An array has one column per action of the log. With S rows, ``state`` says which row
+        applies to a decision.
+    state : int, optional
+        The column of ``log.context`` that holds the row of the table.
+    renormalise : bool
+        Where a decision lacks some actions, scale the others up to sum to 1.
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays(
+    ...     action=["a", "b"], actions=["a", "b"], reward=[1, 0], propensity=[0.5, 0.5]
+    ... )
+    >>> Tabular({"a": 0.9, "b": 0.1}).probabilities(log).tolist()
+    [0.9, 0.1, 0.9, 0.1]
+    """
+
+    table: Mapping[Hashable, float] | ArrayLike
+    state: int | None = None
+    renormalise: bool = False
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        _need_candidates(log, "Tabular")
+        if log.actions is None:
+            raise PolicyError(
+                "Tabular needs to know which action each candidate is: give candidate= (names) "
+                "when making the log."
+            )
+        table = np.atleast_2d(self._rows(log.actions))
+        codes = log.candidate_codes()
+        lengths = np.diff(log.offsets)
+        rows = np.zeros(len(log), dtype=np.int64)
+        if self.state is not None:
+            rows = self._states(log, len(table))
+        elif len(table) != 1:
+            raise PolicyError(
+                f"Tabular has {len(table)} rows; state= must name the context column that "
+                f"says which one applies."
+            )
+        mass = table[np.repeat(rows, lengths), codes]
+        if self.renormalise:
+            total = np.add.reduceat(mass, log.offsets[:-1])
+            if (total <= 0.0).any():
+                row = int(np.argmax(total <= 0.0))
+                raise PolicyError(f"Tabular gives no candidate of row {row} any probability.")
+            mass = mass / np.repeat(total, lengths)
+        return np.asarray(mass)
+
+    def _rows(self, actions: tuple[Hashable, ...]) -> Floats:
+        if isinstance(self.table, Mapping):
+            missing = [name for name in actions if name not in self.table]
+            if missing:
+                raise PolicyError(
+                    f"Tabular has no probability for action {missing[0]!r} "
+                    f"({len(missing)} of {len(actions)} actions are missing). Give 0 if it never "
+                    f"chooses them."
+                )
+            return np.array([_number(self.table[name], name) for name in actions])
+        table = check.as_floats(self.table, "Tabular", PolicyError)
+        if table.ndim not in (1, 2):
+            raise PolicyError(f"Tabular has shape {table.shape}; it must be (K,) or (S, K).")
+        if table.shape[-1] != len(actions):
+            raise PolicyError(
+                f"Tabular has {table.shape[-1]} columns, but the log has {len(actions)} actions."
+            )
+        return table
+
+    def _states(self, log: BanditLog, rows: int) -> Ints:
+        if log.context is None:
+            raise PolicyError("Tabular with state= needs a log with context.")
+        if not -log.context.shape[1] <= (self.state or 0) < log.context.shape[1]:
+            raise PolicyError(
+                f"Tabular: there is no context column {self.state}; there are "
+                f"{log.context.shape[1]}."
+            )
+        given = log.context[:, self.state]
+        state = check.as_floats(given, f"Tabular: context column {self.state}", PolicyError)
+        bad = ~((state >= 0) & (state < rows) & (state == np.floor(state)))
+        index = np.where(bad, 0.0, state).astype(np.int64)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise PolicyError(
+                f"Tabular: context column {self.state}, row {row}: {given[row]} is not a row of "
+                f"the table (0 to {rows - 1})."
+            )
+        return index
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Softmax:
+    """π ∝ exp(score / temperature). Temperature 0 is uniform among the best."""
+
+    scores: Scores
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.temperature < np.inf:
+            raise ParameterError(
+                f"temperature is {self.temperature}; it must be 0 or more, and finite."
+            )
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        return softmax(_scores(self.scores, log, "Softmax"), log.offsets, self.temperature)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class EpsilonGreedy:
+    """The best score with probability 1 − ε, otherwise any candidate alike."""
+
+    scores: Scores
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.epsilon <= 1.0:
+            raise ParameterError(f"epsilon is {self.epsilon}; it must be from 0 to 1.")
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        best = argmax(_scores(self.scores, log, "EpsilonGreedy"), log.offsets)
+        lengths = np.diff(log.offsets)
+        mass = np.repeat(self.epsilon / lengths, lengths)
+        mass[log.offsets[:-1] + best] += 1.0 - self.epsilon
+        return mass
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Deterministic:
+    """Always one candidate: ``action``, or the one with the best score.
+
+    ``action`` is a name, or one name for every decision, or a function of the log that gives
+    these; in a log whose candidates have no names, positions inside each decision.
+    """
+
+    action: ArrayLike | Callable[[BanditLog], ArrayLike] | None = None
+    scores: Scores | None = None
+
+    def __post_init__(self) -> None:
+        if (self.action is None) == (self.scores is None):
+            raise ParameterError("Deterministic takes either action or scores, and not both.")
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        _need_candidates(log, "Deterministic")
+        if self.scores is not None:
+            best = argmax(_scores(self.scores, log, "Deterministic"), log.offsets)
+        else:
+            best = self._chosen(log)
+        mass = np.zeros(int(log.offsets[-1]))
+        mass[log.offsets[:-1] + best] = 1.0
+        return mass
+
+    def _chosen(self, log: BanditLog) -> Ints:
+        given: Any = self.action(log) if callable(self.action) else self.action
+        if isinstance(given, (str, bytes)) or np.ndim(given) == 0:
+            given = [given] * len(log)
+        if log.actions is None:
+            return _checked_positions(given, log, "Deterministic: action must hold")
+        if log.candidate is None:
+            return positions(given, log.actions, len(log), "Deterministic", PolicyError)
+        source = "Deterministic"
+        return find_among(given, log.candidate, log.actions, log.offsets, source, PolicyError)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """One of several policies, drawn anew for every decision with the given weights."""
+
+    policies: Sequence[Any]
+    weights: Sequence[float]
+
+    def __post_init__(self) -> None:
+        weights = check.as_floats(self.weights, "Mixture weights", ParameterError)
+        if len(self.policies) != len(weights) or not len(weights):
+            raise ParameterError("Mixture needs one weight for every policy.")
+        if not (weights >= 0.0).all() or abs(weights.sum() - 1.0) > 1e-6:
+            raise ParameterError(
+                f"Mixture weights are {list(self.weights)}; they must be 0 or more and sum to 1."
+            )
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        flat = _mixed(log, self, "Mixture").flat
+        assert flat is not None
+        return flat
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Classifier:
+    """A fitted model with ``predict_proba``, asked about ``log.context``.
+
+    Its ``classes_``, if it has them, are matched to the log's action names; actions it does not
+    know get probability 0.
+    """
+
+    model: Any
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        _need_candidates(log, "Classifier")
+        if log.context is None:
+            raise PolicyError("A classifier as policy needs a log with context.")
+        if log.actions is None:
+            raise PolicyError(
+                "A classifier as policy needs to know which action each candidate is: give "
+                "candidate= (names) when making the log."
+            )
+        raw = self.model.predict_proba(log.context)
+        predicted = check.as_floats(raw, "predict_proba", PolicyError)
+        classes = getattr(self.model, "classes_", None)
+        width = len(log.actions) if classes is None else len(classes)
+        if predicted.shape != (len(log), width):
+            raise PolicyError(
+                f"predict_proba has shape {predicted.shape}; it must be ({len(log):,}, {width}): "
+                f"a probability of every class for every decision."
+            )
+        predicted = widened(predicted, tolerance_of(raw))
+        if classes is None:
+            return _of_candidates(predicted, log)
+        place = {name: k for k, name in enumerate(log.actions)}
+        names = np.asarray(classes).tolist()
+        unknown = [name for name in names if name not in place]
+        if unknown:
+            raise PolicyError(
+                f"The classifier's class {unknown[0]!r} is not among the log's actions "
+                f"{list(log.actions)[:10]}. Give the log the classes as actions=."
+            )
+        full = np.zeros((len(log), len(log.actions)))
+        full[:, [place[name] for name in names]] = predicted
+        return _of_candidates(full, log)
+
+
+Draw = Callable[[BanditLog, np.random.Generator], ArrayLike]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class MonteCarlo:
+    """A policy known only through its draws (Thompson sampling, say).
+
+    Its probabilities are estimated as frequencies over ``draws`` draws, as the paper did for
+    Amazon Music. What that costs in accuracy is reported as `Estimate.policy_stderr`, and made
+    part of the interval; where every decision has draws of its own, the rows' spread holds it
+    already, so that the interval is then wider than it need be.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(log, rng)`` returns one position (inside its decision) for every decision.
+    draws : int
+        How often to call it; at least `replicates`.
+    seed : int
+
+    Examples
+    --------
+    >>> log = BanditLog.from_arrays(action=[0, 1], reward=[1, 0], logging=[[0.5, 0.5]] * 2)
+    >>> coin = MonteCarlo(lambda log, rng: rng.integers(0, 2, len(log)), draws=1000, seed=1)
+    >>> coin.probabilities(log).round(1).tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    """
+
+    draw: Draw
+    draws: int = 1000
+    seed: int = 0
+    replicates: int = field(default=10, init=False)
+
+    def __post_init__(self) -> None:
+        if int(self.draws) != self.draws or self.draws < self.replicates:
+            raise ParameterError(
+                f"draws is {self.draws}; it must be a whole number, at least {self.replicates}."
+            )
+        if self.seed < 0:
+            raise ParameterError(f"seed is {self.seed}; it must be 0 or more.")
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        return np.asarray(self.counts(log).sum(axis=0) / self.draws)
+
+    def counts(self, log: BanditLog) -> NDArray[np.int64]:
+        """How often each candidate was drawn, in each of the replicates: (replicates, N)."""
+        _need_candidates(log, "MonteCarlo")
+        streams = np.random.SeedSequence(self.seed).spawn(self.replicates)
+        counts = np.zeros((self.replicates, int(log.offsets[-1])), dtype=np.int64)
+        for replicate, stream in enumerate(streams):
+            rng = np.random.default_rng(stream)
+            share = (self.draws + replicate) // self.replicates
+            for _ in range(share):
+                position = _checked_positions(
+                    self.draw(log, rng), log, "MonteCarlo: draw(log, rng) must return"
+                )
+                counts[replicate, log.offsets[:-1] + position] += 1
+        return counts
+
+
+class Target(NamedTuple):
+    """A policy's probabilities on one log: of every candidate, or of the chosen ones only."""
+
+    name: str
+    flat: Floats | None
+    chosen: Floats | None = None
+    tolerance: float = 1e-6
+    leave_one_out: tuple[Callable[[], Floats], ...] | None = None
+    """For a policy known by draws: its probabilities without each replicate in turn."""
+
+    def check(self, log: BanditLog) -> None:
+        """Raise unless every decision's probabilities are probabilities."""
+        if self.flat is not None:
+            check_probabilities(
+                self.flat, log.offsets, self.name, log.source, PolicyError, self.tolerance
+            )
+
+
+def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
+    """The probabilities of anything that can stand for a policy.
+
+    A policy object, an array ((n, K), flat, or (n,) for the chosen candidates only), the name
+    of a column, or a fitted classifier. Those of all candidates are yet to be checked
+    (`Target.check`): a scan can do that on the way.
+    """
+    if isinstance(policy, type):
+        raise PolicyError(f"{policy.__name__} is a class; give an instance: {policy.__name__}(…).")
+    if isinstance(policy, MonteCarlo):
+        return _by_draws(log, policy, name)
+    if isinstance(policy, Mixture):
+        return _mixed(log, policy, name)
+    if isinstance(policy, str):
+        policy = log.named_column(policy)
+    if hasattr(policy, "probabilities"):
+        values: Any = policy.probabilities(log)
+    elif hasattr(policy, "predict_proba"):
+        values = Classifier(policy).probabilities(log)
+    else:
+        values = policy
+    tolerance = tolerance_of(values)
+    array = check.as_floats(values, name, PolicyError)
+    chosen_only = array.shape == (len(log),) and (
+        not log.candidates_known or int(log.offsets[-1]) != len(log)
+    )
+    if chosen_only:
+        check_chosen_probabilities(array, name, log.source, PolicyError, positive=False)
+        return Target(name, None, array)
+    flat = log.per_candidate(array, name, PolicyError)
+    if not log.candidates_known:
+        raise PolicyError(
+            f"{name} must hold one probability per decision, of the chosen action: this log does "
+            f"not say what else could have been chosen. Or give actions= when making the log."
+        )
+    return Target(name, flat, tolerance=tolerance)
+
+
+def _number(value: Any, name: Hashable) -> float:
+    number = check.as_floats(value, f"Tabular, action {name!r},", PolicyError)
+    if number.size != 1 or not np.isfinite(number).all():
+        raise PolicyError(f"Tabular, action {name!r}: {value!r} is not a probability.")
+    return float(number.reshape(-1)[0])
+
+
+def _checked_positions(given: Any, log: BanditLog, what: str) -> Ints:
+    """One position inside its decision for every decision."""
+    array = np.asarray(given)
+    lengths = np.diff(log.offsets)
+    if array.shape == (len(log),) and np.issubdtype(array.dtype, np.number):
+        inside = (array >= 0) & (array < lengths) & (array == np.floor(array))
+        if inside.all():
+            return array.astype(np.int64)
+    raise PolicyError(
+        f"{what}, for every decision, a position from 0 to its number of candidates less one."
+    )
+
+
+def _of_candidates(table: Floats, log: BanditLog) -> Floats:
+    """The entries of an (n, actions) table that belong to the log's candidates, flat."""
+    if log.candidate is None:
+        return table.reshape(-1)
+    return table[decision_of_candidate(log.offsets), log.candidate]
+
+
+def _by_draws(log: BanditLog, policy: MonteCarlo, name: str) -> Target:
+    counts = policy.counts(log)
+    total = counts.sum(axis=0)
+
+    def without(replicate: int) -> Floats:
+        left = policy.draws - int(counts[replicate].sum()) // len(log)
+        return np.asarray((total - counts[replicate]) / left)
+
+    others = tuple(functools.partial(without, k) for k in range(len(counts)))
+    return Target(name, np.asarray(total / policy.draws), leave_one_out=others)
+
+
+def _mixed(log: BanditLog, policy: Mixture, name: str) -> Target:
+    targets = [resolve(log, part, name) for part in policy.policies]
+    parts = [_all_candidates(log, target, name) for target in targets]
+
+    def mix(probabilities: Sequence[Floats]) -> Floats:
+        return np.asarray(sum(w * p for w, p in zip(policy.weights, probabilities, strict=True)))
+
+    def without(part: int, replicate: Callable[[], Floats]) -> Floats:
+        return mix([*parts[:part], replicate(), *parts[part + 1 :]])
+
+    others = tuple(
+        functools.partial(without, k, replicate)
+        for k, target in enumerate(targets)
+        for replicate in target.leave_one_out or ()
+    )
+    return Target(name, mix(parts), leave_one_out=others or None)
+
+
+def _all_candidates(log: BanditLog, target: Target, name: str) -> Floats:
+    target.check(log)
+    if target.flat is None:
+        raise PolicyError(f"{name} needs the policy's probability of every candidate.")
+    rounded = target.tolerance > 1e-6
+    if not rounded:
+        return target.flat
+    return target.flat / np.repeat(row_sums(target.flat, log.offsets), np.diff(log.offsets))
+
+
+def _scores(scores: Scores, log: BanditLog, name: str) -> Floats:
+    _need_candidates(log, name)
+    values = log.per_candidate(
+        scores(log) if callable(scores) else scores, f"{name} scores", PolicyError
+    )
+    check.check_finite(values, f"{name} scores", log.source, PolicyError, log.offsets)
+    return values
+
+
+def _need_candidates(log: BanditLog, name: str) -> None:
+    if not log.candidates_known:
+        raise PolicyError(
+            f"{name} needs to know the candidates of every decision, and this log lists only what "
+            f"was chosen. Give actions= (names or number) when making the log."
+        )

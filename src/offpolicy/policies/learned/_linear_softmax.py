@@ -1,0 +1,114 @@
+"""The policy that was learned: features and weights, and nothing of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import PolicyError
+from offpolicy.logs import BanditLog, context_columns, with_names
+from offpolicy.policies.learned._features import FeatureMap, numeric
+from offpolicy.policies.learned._scores import Dense, Ragged
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSoftmax:
+    """π(y|x) ∝ exp(W[y]·φ(x) + v·f(x, y)); either part may be absent."""
+
+    actions: tuple[Hashable, ...] | None
+    map: FeatureMap | None
+    weights: Floats | None
+    """(K, d)."""
+    candidate_map: FeatureMap | None = None
+    candidate_weights: Floats | None = None
+    columns: tuple[str, ...] | None = None
+    """What the context was made of, if that is known: in another order it would be another."""
+
+    def of_contexts(self, X: ArrayLike) -> Floats:
+        """Where every action is a candidate: (n, K)."""
+        if self.map is None or self.weights is None or self.candidate_weights is not None:
+            raise PolicyError(
+                "This policy looks at features of the candidates; ask for probabilities(log)."
+            )
+        context = self._contexts(X)
+        dense = Dense(self.map(context), len(self.weights))
+        pi = dense.probabilities(self.weights.reshape(-1)).T.astype(np.float64)
+        return np.asarray(pi / pi.sum(axis=1, keepdims=True))
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        """π of every candidate, flat."""
+        phi = code = features = None
+        parts = []
+        if self.map is not None:
+            assert self.weights is not None
+            phi, code = self.map(self._contexts(self._context_of(log))), self._codes(log)
+            parts.append(self.weights.reshape(-1))
+        if self.candidate_map is not None:
+            assert self.candidate_weights is not None
+            if log.candidate_features is None:
+                raise PolicyError("The learned policy needs a log with candidate_features.")
+            flat = log.candidate_features.reshape(int(log.offsets[-1]), -1)
+            own = numeric(flat, "candidate_features")
+            _need_width(own.shape[1], self.candidate_map.inputs, "candidate_features")
+            features = self.candidate_map(own)[:, :-1]
+            parts.append(self.candidate_weights)
+        scores = Ragged(
+            log.offsets, phi=phi, code=code, actions=len(self.actions or ()), features=features
+        )
+        return scores.probabilities(np.concatenate(parts))
+
+    def _context_of(self, log: BanditLog) -> NDArray[Any]:
+        wanted = f" ({_listed(self.columns)})" if self.columns else ""
+        if log.context is None:
+            raise PolicyError(
+                f"The learned policy needs a log with context{wanted}: name its columns in "
+                f"Columns(context=…), or on the command line with --context."
+            )
+        found = context_columns(log)
+        if self.columns is not None and found is not None and found != self.columns:
+            raise PolicyError(
+                f"The context is {_listed(found)}, but the policy was learned with "
+                f"{_listed(self.columns)}. Name the same columns, in the same order."
+            )
+        return log.context
+
+    def _contexts(self, X: ArrayLike) -> Floats:
+        assert self.map is not None
+        context = numeric(X, "context")
+        _need_width(context.shape[1], self.map.inputs, "context")
+        return context
+
+    def _codes(self, log: BanditLog) -> Ints:
+        """For each candidate, the row of the weights."""
+        log = with_names(log)
+        if log.actions is None:
+            raise PolicyError(
+                "The learned policy needs to know which action each candidate is: give candidate= "
+                "(names) when making the log."
+            )
+        assert self.actions is not None
+        place = {name: k for k, name in enumerate(self.actions)}
+        own = np.array([place.get(name, -1) for name in log.actions], dtype=np.int64)
+        if (own < 0).any():
+            name = log.actions[int(np.argmax(own < 0))]
+            raise PolicyError(
+                f"The learned policy does not know action {name!r}: it was not in the log that it "
+                f"was learned from. Its actions are {list(self.actions)[:10]}."
+            )
+        return own[log.candidate_codes()]
+
+
+def _need_width(found: int, expected: int, column: str) -> None:
+    if found != expected:
+        raise PolicyError(
+            f"{column} has {found} columns, but the policy was learned with {expected}."
+        )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names if len(names) <= 6 else [*names[:3], "…", names[-1]])

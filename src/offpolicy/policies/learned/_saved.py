@@ -1,0 +1,150 @@
+"""Learned policies in files: a JSON that says what they are, and a NumPy file of their numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+from offpolicy._core.saved import checked_name, damage_named, read_body, read_numbers, write_both
+from offpolicy._core.types import Floats
+from offpolicy.errors import PolicyError
+from offpolicy.logs.labels import as_action_names
+from offpolicy.policies.learned._features import FeatureMap
+from offpolicy.policies.learned._linear_softmax import LinearSoftmax
+
+SCHEMA = "offpolicy.policy/1"
+WHAT = "policy"
+_MAPS = {"context": "map", "candidate": "candidate_map"}
+_WEIGHTS = {"context": "weights", "candidate": "candidate_weights"}
+
+
+def save_policy(
+    policy: LinearSoftmax, path: str | Path, *, learned: Mapping[str, Any] | None = None
+) -> None:
+    """Write a policy to ``path``, which ends in .json, and its numbers to a file beside it.
+
+    ``learned`` is kept as it is: how the policy came about. A policy that was there is replaced,
+    numbers and all, or, if anything goes wrong, left as it was.
+    """
+    from offpolicy import __version__
+
+    path = checked_name(path, WHAT)
+    body = {
+        "schema": SCHEMA,
+        "offpolicy": __version__,
+        "actions": None if policy.actions is None else [_plain(name) for name in policy.actions],
+        "context_columns": policy.columns,
+        "gamma": {
+            part: one.gamma for part, one in _maps(policy).items() if one.centres is not None
+        },
+    }
+    write_both(path, body, _arrays(policy), {"learned": dict(learned or {})}, WHAT)
+
+
+def load_policy(path: str | Path) -> LinearSoftmax:
+    """The policy that `save_policy` wrote, to the last bit; a damaged file is a `PolicyError`."""
+    path = checked_name(path, WHAT)
+    body = read_body(path, SCHEMA, WHAT)
+    with damage_named(path, WHAT):
+        return _built(path, body)
+
+
+def how_learned(path: str | Path) -> dict[str, Any]:
+    """What is kept of how a policy came about: its learner's parameters and report."""
+    path = checked_name(path, WHAT)
+    found = read_body(path, SCHEMA, WHAT).get("learned")
+    if not isinstance(found, dict):
+        raise PolicyError(f"{path}: the policy is damaged (it does not say how it was learned).")
+    return found
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def _maps(policy: LinearSoftmax) -> dict[str, FeatureMap]:
+    found = {part: getattr(policy, name) for part, name in _MAPS.items()}
+    return {part: one for part, one in found.items() if one is not None}
+
+
+def _arrays(policy: LinearSoftmax) -> dict[str, Floats]:
+    found: dict[str, Floats] = {}
+    for part, one in _maps(policy).items():
+        own = {"shift": one.shift, "scale": one.scale, "centres": one.centres, "root": one.root}
+        own["weights"] = getattr(policy, _WEIGHTS[part])
+        found |= {f"{part} {name}": array for name, array in own.items() if array is not None}
+    return found
+
+
+def _plain(name: Hashable) -> Hashable:
+    """JSON keeps these types apart by itself."""
+    if name is None or type(name) in (str, int, bool):
+        return name
+    if type(name) is float and math.isfinite(name):
+        return name
+    raise PolicyError(
+        f"Action {name!r} cannot be kept: a policy's file holds names that are text, whole or "
+        f"finite numbers, True, False or None."
+    )
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def _built(path: Path, body: dict[str, Any]) -> LinearSoftmax:
+    arrays = read_numbers(path, body["numbers"], WHAT)
+    actions = body["actions"]
+    if actions is not None:
+        if not isinstance(actions, list):
+            raise TypeError("actions is not a list")
+        actions = as_action_names(_plain(name) for name in actions)
+    columns = body["context_columns"]
+    if columns is not None:
+        if not (isinstance(columns, list) and all(isinstance(one, str) for one in columns)):
+            raise TypeError("context_columns is not a list of names")
+        columns = tuple(columns)
+    maps = {part: _map(part, arrays, body["gamma"]) for part in _MAPS}
+    weights = {part: arrays.pop(f"{part} weights", None) for part in _MAPS}
+    if arrays:
+        raise ValueError(f"nothing is known of {min(arrays)!r}")
+    if maps["context"] is None and maps["candidate"] is None:
+        raise ValueError("it has no weights")
+    expected = {
+        "context": (len(actions or ()), maps["context"].width) if maps["context"] else None,
+        "candidate": (maps["candidate"].width - 1,) if maps["candidate"] else None,
+    }
+    for part, shape in expected.items():
+        own = weights[part]
+        if (None if own is None else own.shape) != shape:
+            raise ValueError(f"{part} weights do not have the shape {shape}")
+    if columns is not None and (maps["context"] is None or len(columns) != maps["context"].inputs):
+        raise ValueError("context_columns are not as many as the context has")
+    return LinearSoftmax(
+        actions, maps["context"], weights["context"],
+        maps["candidate"], weights["candidate"], columns,
+    )  # fmt: skip
+
+
+def _map(part: str, arrays: dict[str, Floats], gammas: dict[str, Any]) -> FeatureMap | None:
+    shift, scale, centres, root = (
+        arrays.pop(f"{part} {name}", None) for name in ("shift", "scale", "centres", "root")
+    )
+    if shift is None or scale is None:
+        if not (shift is scale is centres is root is None):
+            raise ValueError(f"{part} lacks its shift or scale")
+        return None
+    if shift.ndim != 1 or shift.shape != scale.shape or not len(shift) or not (scale > 0.0).all():
+        raise ValueError(f"{part} shift and scale do not fit together")
+    if centres is None or root is None:
+        if centres is not root:
+            raise ValueError(f"{part} lacks its centres or their root")
+        return FeatureMap(shift, scale)
+    gamma = gammas[part]
+    if (
+        centres.ndim != 2 or root.ndim != 2 or centres.shape[1] != len(shift)
+        or root.shape[0] != len(centres) or not root.size
+        or type(gamma) not in (int, float) or not 0.0 < gamma < math.inf
+    ):  # fmt: skip
+        raise ValueError(f"{part} centres, their root and gamma do not fit together")
+    return FeatureMap(shift, scale, centres, root, float(gamma))

@@ -1,0 +1,225 @@
+r"""Models of relevance: δ̂ of every document, from judgements or from clicks.
+
+As in the paper, gradient-boosted trees calibrated by a sigmoid. From clicks, relevance is hidden:
+a document that was not clicked may be relevant, only not examined, with probability
+:math:`(1-p)\delta/(1-p\delta)`. So trees are fitted to these expectations, and the expectations
+are taken again (expectation-maximisation), a few times over; clicks are corrected for position
+without ever being divided by a small propensity. On the way a few trees are added at a time, so
+that they do not learn the first expectations by heart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy._core import validation as check
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import LogError, MissingColumnError, ParameterError
+from offpolicy.logs.labels import encode
+from offpolicy.ranking.data._log import RankingLog, as_features
+
+_MANY = 200_000
+_CLASSES = 255
+_LEAVES, _TREES = 8, 10
+"""Of a tree, and trees that a step of expectation-maximisation adds."""
+
+
+class RelevanceModel:
+    """Predicts the probability of relevance from features.
+
+    Parameters
+    ----------
+    classifier : scikit-learn classifier, optional
+        By default `HistGradientBoostingClassifier` with trees of 8 leaves: judged documents are
+        few, and larger trees learn them by heart.
+    folds : int
+        For the calibration, and for cross-fitting on clicks; queries are never divided.
+    steps : int
+        Of expectation-maximisation, for clicks.
+    seed : int
+    """
+
+    def __init__(
+        self, classifier: Any = None, *, folds: int = 3, steps: int = 16, seed: int = 0
+    ) -> None:
+        self.classifier = classifier
+        self.folds = folds
+        self.steps = steps
+        self.seed = seed
+
+    def fit(self, X: ArrayLike, relevance: ArrayLike, query: ArrayLike | None = None) -> Self:
+        """On judged documents: relevance 0 or 1, and which query each is of."""
+        features = as_features(X)
+        y = check.as_vector(relevance, "relevance")
+        check.check_length(y, len(features), "relevance", "documents")
+        if not ((y == 0.0) | (y == 1.0)).all():
+            raise ParameterError(
+                "relevance must be 0 or 1. Turn grades into these first, say relevance >= 1."
+            )
+        groups = self._groups(query, len(y))
+        self.model_ = self._calibrated(features, y.astype(np.int64), groups)
+        return self
+
+    def fit_clicks(self, log: RankingLog) -> Self:
+        """On the clicks of a log, which must have features and propensities."""
+        X, p = _needed(log)
+        self.model_ = self._from_clicks(X, p, log.click, log.cluster[log.impression])
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """The probability of relevance of every document."""
+        if not hasattr(self, "model_"):
+            raise ParameterError("The model is not fitted: call fit, or fit_clicks, first.")
+        return _probability(self.model_, as_features(X))
+
+    def cross_fit(self, log: RankingLog) -> RankingLog:
+        """The log with predictions learnt from its own clicks, of each query from the others'."""
+        X, p = _needed(log)
+        fold = log.fold(self._checked_folds())[log.impression]
+        query = log.cluster[log.impression]
+        prediction = np.empty(log.documents)
+        for k in np.unique(fold):
+            own, rest = fold == k, fold != k
+            if not rest.any():
+                raise LogError("Cross-fitting needs at least two queries, in different folds.")
+            model = self._from_clicks(X[rest], p[rest], log.click[rest], query[rest])
+            prediction[own] = _probability(model, X[own])
+        return log.replace(prediction=prediction)
+
+    # -- parts -----------------------------------------------------------------------------
+
+    def _checked_folds(self) -> int:
+        if self.folds < 2:
+            raise ParameterError(f"folds is {self.folds}; there must be at least 2.")
+        return self.folds
+
+    def _groups(self, query: ArrayLike | None, count: int) -> Ints:
+        if query is None:
+            return np.arange(count)
+        labels = np.asarray(query)
+        check.check_length(labels, count, "query", "documents")
+        return encode(labels, "query", "")[1]
+
+    def _base(self) -> Any:
+        from sklearn.base import clone
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        if self.classifier is None:
+            return HistGradientBoostingClassifier(max_leaf_nodes=_LEAVES, random_state=self.seed)
+        return clone(self.classifier)
+
+    def _step(self, model: Any, X: NDArray[Any], y: Ints, weight: Floats) -> Any:
+        """The model with some more trees, or another one of these weights."""
+        if self.classifier is None:
+            if model is None:
+                model = self._base().set_params(warm_start=True, early_stopping=False, max_iter=0)
+            model.set_params(max_iter=model.max_iter + _TREES)
+        else:
+            model = self._base()
+        with _threads(len(X)):
+            return model.fit(X, y, sample_weight=weight)
+
+    def _calibrated(
+        self, X: NDArray[Any], y: Ints, groups: Ints, weight: Floats | None = None
+    ) -> Any:
+        from sklearn.calibration import CalibratedClassifierCV
+        from sklearn.model_selection import StratifiedGroupKFold
+
+        if len(np.unique(y)) < 2:
+            raise LogError(
+                f"All {len(y):,} documents are of relevance {y[0]}: there is nothing to tell apart."
+            )
+        folds = min(self._checked_folds(), len(np.unique(groups)))
+        if folds < 2:
+            raise LogError("Calibration needs the documents of at least two queries.")
+        split = StratifiedGroupKFold(folds, shuffle=True, random_state=self.seed)
+        places = [
+            (train, test)
+            for train, test in split.split(X, y, groups)
+            if len(np.unique(y[train])) == 2 and len(np.unique(y[test])) == 2
+        ]
+        if not places:
+            raise LogError(
+                "There are too few relevant documents, in too few queries, to calibrate a model."
+            )
+        model = CalibratedClassifierCV(self._base(), method="sigmoid", cv=places)
+        with _threads(len(X)):
+            return model.fit(X, y, sample_weight=weight)
+
+    def _from_clicks(self, X: NDArray[Any], p: Floats, click: Floats, query: Ints) -> Any:
+        shown = p > 0.0
+        X, p, click, query = X[shown], p[shown], click[shown], query[shown]
+        if not click.any():
+            raise LogError("There is not one click to learn from.")
+        delta = np.full(len(p), min(float(click.sum() / p.sum()), 0.5))
+        edges = _edges(X) if self.classifier is None else None
+        X = X if edges is None else _classes(X, edges)
+        both = np.concatenate([X, X])
+        y = np.repeat([1, 0], len(p))
+        groups = np.concatenate([query, query])
+        model = None
+        last = max(self.steps, 1) - 1
+        for step in range(last + 1):
+            chance = np.where(
+                click > 0.0, 1.0, (1.0 - p) * delta / np.maximum(1.0 - p * delta, 1e-9)
+            )
+            weight = np.concatenate([chance, 1.0 - chance])
+            if step < last:
+                model = self._step(model, both, y, weight)
+                delta = _probability(model, X)
+        used = weight > 1e-6
+        found = self._calibrated(both[used], y[used], groups[used], weight[used])
+        return found if edges is None else _OfClasses(edges, found)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfClasses:
+    """A model that sees of each feature only in which of its classes it lies."""
+
+    edges: list[Floats]
+    model: Any
+
+    def predict_proba(self, X: NDArray[Any]) -> Any:
+        return self.model.predict_proba(_classes(X, self.edges))
+
+
+def _edges(X: NDArray[Any]) -> list[Floats]:
+    """Of the classes of each feature, as many documents in each. Boosted trees make classes
+    themselves, but of weighted documents so slowly that it takes most of their time."""
+    shares = np.linspace(0.0, 1.0, _CLASSES + 1)[1:-1]
+    return [np.unique(np.quantile(X[:, j], shares)) for j in range(X.shape[1])]
+
+
+def _classes(X: NDArray[Any], edges: list[Floats]) -> NDArray[Any]:
+    found = np.empty(X.shape, dtype=np.float32)
+    for j, own in enumerate(edges):
+        found[:, j] = np.searchsorted(own, X[:, j], side="right")
+    return found
+
+
+def _probability(model: Any, X: NDArray[Any]) -> Floats:
+    with _threads(len(X)):
+        chance = model.predict_proba(X)[:, 1]
+    return np.clip(np.asarray(chance, dtype=np.float64), 0.0, 1.0)
+
+
+@contextmanager
+def _threads(rows: int) -> Iterator[None]:
+    """One thread for few rows: several wait for each other longer than they work."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1 if rows < _MANY else None):
+        yield
+
+
+def _needed(log: RankingLog) -> tuple[NDArray[Any], Floats]:
+    if log.X is None or log.propensity is None:
+        missing = "features (X)" if log.X is None else "propensities"
+        raise MissingColumnError(f"To learn relevance from clicks the log needs {missing}.")
+    return log.X, log.propensity

@@ -1,0 +1,332 @@
+"""`evaluate`: how good would another ranker have been? `sweep`: for every M."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy import intervals
+from offpolicy._core.ragged import row_sums
+from offpolicy._core.types import Floats
+from offpolicy._core.validation import as_floats
+from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError, SupportError
+from offpolicy.estimators import CAB, ICE, Estimator
+from offpolicy.intervals import Interval
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._metrics import Metric, as_metric
+from offpolicy.ranking.data._ranks import ranks_of
+from offpolicy.ranking.data._weights import blended, for_rankings, weights_at
+from offpolicy.ranking.evaluation._findings import caveats
+from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._recalibration import recalibrated
+from offpolicy.ranking.evaluation._result import Choice, RankingEstimate, RankingResult
+from offpolicy.ranking.evaluation._sums import Value, clustered, value_of
+from offpolicy.ranking.evaluation._tuning import choose, expected
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DEFAULT_ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
+"""What is computed unless asked otherwise, as far as the columns allow."""
+OF_THE_VALUE = "the ranker's value: noise and the thinkable bias"
+OF_THE_MEAN = "the estimator's own mean, not its bias"
+_SWEPT = ("CAB", "CIPS", "SWITCH", "SB", "SGIPS")
+
+
+def evaluate(
+    log: RankingLog,
+    ranker: Any,
+    estimators: Sequence[str | Estimator] | None = None,
+    metric: str | Metric = "average rank",
+    *,
+    level: float = 0.95,
+    independent_clicks: bool = True,
+) -> RankingResult:
+    """Estimate a metric of a ranker from the clicks on another's rankings.
+
+    Parameters
+    ----------
+    log : RankingLog
+        With propensities; without them only DM can be had.
+    ranker
+        Scores (N,), a callable X → scores, or a fitted model; higher is better. Documents of equal
+        score stand in the order of the log.
+    estimators : names or objects, optional
+        Of the family without w^γ; default `DEFAULT_ESTIMATORS`. A parameter that is left out is
+        chosen from the log (`offpolicy.ranking.evaluation._tuning`).
+    metric : str
+        "average rank", "sum of ranks", "dcg", "dcg@10", "precision@5", "recall@5",
+        "reciprocal rank".
+    level : float
+        Coverage of the intervals.
+    independent_clicks : bool
+        Whether clicks of one impression are independent given its documents, as in the
+        position-based model. If not, variances are those observed over queries.
+
+    Examples
+    --------
+    >>> log = RankingLog.from_arrays(
+    ...     offsets=[0, 2, 4], rank=[1, 2, 1, 2], click=[0, 1, 1, 0], propensity=[1, 0.5, 1, 0.5]
+    ... )
+    >>> evaluate(log, [0.0, 1.0, 1.0, 0.0], ["IPS"], "sum of ranks")["IPS"].value
+    1.5
+    """
+    asked = as_metric(metric)
+    intervals.normal_quantile(level)
+    if not isinstance(log, RankingLog):
+        raise ParameterError(
+            f"A {type(log).__name__} is not a ranking log. Make one with RankingLog.read, "
+            f"from_frame or from_arrays."
+        )
+    judge = _Judge(log, ranks_of(ranker, log), asked, level, independent_clicks)
+    members = _members(log, estimators, asked)
+    choices: list[Choice] = []
+    rows = []
+    for member in members:
+        reason = None
+        if not member.resolved:
+            choice = judge.choose(member, log.prediction)
+            choices.append(choice)
+            member, reason = for_rankings(choice.estimator), choice.reason
+        rows.append(judge.estimate(member, log.prediction, reason=reason))
+    headline = rows[0]
+    if log.propensity is not None and log.click.any():
+        choice = judge.choose(CAB(), judge.delta)
+        choices.insert(0, choice)
+        member = for_rankings(choice.estimator)
+        headline = judge.estimate(member, judge.delta, reason=choice.reason, recalibrated=True)
+    return RankingResult(
+        metric=str(asked),
+        impressions=len(log),
+        queries=int(log.cluster.max()) + 1,
+        clicks=int(log.click.sum()),
+        estimates=tuple(rows),
+        headline=headline,
+        choices=tuple(choices),
+        warnings=tuple(caveats(log, headline)),
+    )
+
+
+def true_value(log: RankingLog, ranker: Any, metric: str | Metric = "average rank") -> float:
+    """The metric by the log's relevance, which is known in experiments."""
+    if log.relevance is None:
+        raise MissingColumnError("The true value needs relevance, and the log has none.")
+    asked = as_metric(metric)
+    lam = asked.weight(ranks_of(ranker, log))
+    return value_of(log, asked, lam, log.relevance).value
+
+
+def sweep(
+    log: RankingLog,
+    ranker: Any,
+    estimator: str | Estimator = "CAB",
+    metric: str | Metric = "average rank",
+    *,
+    level: float = 0.95,
+) -> RankingCurve:
+    """The curve of an estimator over its parameter, exact everywhere.
+
+    Between two of its ``breakpoints``, which are the values of 1/p, what every document counts is
+    linear in M for CAB and CIPS, and constant for SWITCH.
+    """
+    asked = as_metric(metric)
+    intervals.normal_quantile(level)
+    kind = for_rankings(estimator)
+    if kind.name not in _SWEPT:
+        raise EstimatorError(f"{kind.name} has no curve; these have: {', '.join(_SWEPT)}.")
+    blended(log, type(kind)(0.0), log.prediction)  # type: ignore[call-arg]
+    lam = asked.weight(ranks_of(ranker, log))
+
+    def at(parameter: float) -> Value:
+        member = type(kind)(parameter)  # type: ignore[call-arg]
+        return value_of(log, asked, lam, blended(log, member, log.prediction))
+
+    assert log.propensity is not None
+    if kind.parameter_name == "M":
+        p = log.propensity[log.propensity > 0.0]
+        breakpoints = np.concatenate([[0.0], np.unique(1.0 / p), [np.inf]])
+    else:
+        breakpoints = np.array([0.0, 1.0])
+    assert kind.parameter_name is not None
+    return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, at)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class RankingCurve:
+    """An estimator's value and standard error at every value of its parameter."""
+
+    estimator: str
+    metric: str
+    parameter: str
+    breakpoints: Floats
+    level: float
+    found: Callable[[float], Value] = field(repr=False)
+    """Evaluates the estimator."""
+
+    def at(self, parameter: ArrayLike) -> Floats:
+        """The estimate at each value of the parameter."""
+        return self._each(parameter, lambda found: found.value)
+
+    def stderr_at(self, parameter: ArrayLike) -> Floats:
+        """Its standard error over queries."""
+        return self._each(parameter, lambda found: found.stderr)
+
+    def interval_at(self, parameter: float) -> Interval:
+        """The normal interval of the estimator's own mean."""
+        found = self.found(float(parameter))
+        return intervals.normal(found.value, found.stderr, self.level)
+
+    def to_frame(self, points: int = 101) -> pa.Table:
+        """Parameter, value, stderr, low and high as an Arrow table, at the breakpoints, or at that
+        many of them; for SB at equal steps of τ."""
+        import pyarrow as pa
+
+        if points < 2:
+            raise ParameterError(f"points is {points}; there must be at least 2.")
+        x = self.breakpoints
+        if self.parameter == "M":
+            count = min(points, len(x))
+            x = x[np.linspace(0, len(x) - 1, count).astype(np.int64)]
+        else:
+            x = np.linspace(x[0], x[-1], points)
+        found = [self.found(float(one)) for one in x]
+        value = np.array([one.value for one in found])
+        stderr = np.array([one.stderr for one in found])
+        half = intervals.normal_quantile(self.level) * stderr
+        columns = {"value": value, "stderr": stderr, "low": value - half, "high": value + half}
+        return pa.table({self.parameter: x} | columns)
+
+    def _each(self, parameter: ArrayLike, part: Callable[[Value], float]) -> Floats:
+        x = as_floats(parameter, self.parameter, ParameterError).reshape(np.shape(parameter))
+        return np.array([part(self.found(float(one))) for one in x.ravel()]).reshape(x.shape)
+
+
+# -- parts -----------------------------------------------------------------------------------
+
+
+class _Judge:
+    """One ranker on one log."""
+
+    def __init__(
+        self, log: RankingLog, target: Any, metric: Metric, level: float, independent: bool
+    ) -> None:
+        self.log, self.metric, self.level, self.independent = log, metric, level, independent
+        self.lam = metric.weight(target)
+        self.delta: Floats | None = None
+        if log.propensity is not None:
+            self.delta = recalibrated(log, target)
+            base = value_of(log, metric, self.lam, self.delta)
+            self.thinkable = Thinkable.of(log, base, self.delta)
+
+    def choose(self, member: Estimator, prediction: Floats | None) -> Choice:
+        if self.delta is None:
+            blended(self.log, type(member)(0.0), prediction)  # type: ignore[call-arg]
+        assert self.delta is not None
+        return choose(
+            self.log, member, self.metric, self.lam, prediction, self.delta, self.thinkable,
+            independent=self.independent,
+        )  # fmt: skip
+
+    def estimate(
+        self,
+        member: Estimator,
+        prediction: Floats | None,
+        *,
+        reason: str | None = None,
+        recalibrated: bool = False,
+    ) -> RankingEstimate:
+        log = self.log
+        c = blended(log, member, prediction)
+        found = value_of(log, self.metric, self.lam, c)
+        if not math.isfinite(found.value):
+            raise SupportError(
+                f"{member}: not one document counts as relevant, so {self.metric} has no value. "
+                f"The log has {int(log.click.sum()):,} clicks."
+            )
+        p = np.ones(log.documents) if log.propensity is None else log.propensity
+        observed = weights_at(member, p).observed * log.click
+        counted = np.abs(found.weight) * observed
+        squares = float((counted * counted).sum())
+        rests_on_clicks = bool(weights_at(member, p).observed.any())
+        effective = float(counted.sum()) ** 2 / squares if squares > 0.0 else 0.0
+        total = float(c.sum())
+        degrees = max(int(log.cluster.max()), 1)
+        bias, bias_stderr, stderr, covers = 0.0, 0.0, found.stderr, OF_THE_MEAN
+        if log.propensity is not None:
+            bias, bias_stderr, stderr = self.bias(member, prediction)
+            covers = OF_THE_VALUE
+        return RankingEstimate(
+            estimator=str(member),
+            value=found.value,
+            stderr=found.stderr,
+            interval=intervals.student_t(found.value - bias, stderr, self.level, degrees),
+            level=self.level,
+            covers=covers,
+            bias=bias,
+            bias_stderr=bias_stderr,
+            imputed=1.0 - float(observed.sum()) / total if total > 0.0 else 0.0,
+            clicks=effective if rests_on_clicks else None,
+            largest_weight=float(observed.max()),
+            recalibrated=recalibrated,
+            reason=reason,
+        )
+
+    def bias(self, member: Estimator, prediction: Floats | None) -> tuple[float, float, float]:
+        """The thinkable bias and its uncertainty, and the standard error of the value without it,
+        whose spread includes that of the correction."""
+        log = self.log
+        assert log.propensity is not None
+        assert self.delta is not None
+        p, shown, base = log.propensity, log.propensity > 0.0, self.thinkable.base
+        at = weights_at(member, p)
+        model = np.zeros_like(p) if prediction is None else prediction
+        mean, share = expected(log, self.metric, self.lam, at, model, self.delta, base)
+        left = self.thinkable.left(share)
+        further, rest = self.thinkable.corrected(left)
+        inverse = np.where(shown, p, np.inf) ** -1.0
+        seen = further * (inverse * log.click - np.where(shown, self.delta, 0.0))
+        # What is observed about its mean, and what the correction adds.
+        noise = mean.weight * at.observed * (log.click - p * self.delta)
+        moved = noise + base.weight * (self.delta + seen)
+        bias = mean.value - base.value - float((base.weight * seen).sum()) / len(log)
+        spread = clustered(row_sums(moved, log.offsets), log.cluster)
+        uncertain = math.sqrt(self.thinkable.bias(left)[1])
+        return bias, uncertain, math.hypot(spread, math.sqrt(rest))
+
+
+def _members(
+    log: RankingLog, asked: Sequence[str | Estimator] | None, metric: Metric
+) -> list[Estimator]:
+    if isinstance(asked, (str, Estimator)):
+        asked = [asked]
+    if asked is not None:
+        if not asked:
+            raise EstimatorError("estimators is empty: name at least one.")
+        members = [for_rankings(one) for one in asked]
+        for member in members:
+            if isinstance(member, ICE):
+                raise EstimatorError("An ICE has no name to be found by; use document_weights.")
+            blended(log, member if member.resolved else type(member)(0.0), log.prediction)  # type: ignore[call-arg]
+        return members
+    members = [for_rankings(one) for one in DEFAULT_ESTIMATORS]
+    have = {name for name in ("propensity", "prediction") if getattr(log, name) is not None}
+    usable = [
+        member
+        for member in members
+        if (member.name == "DM" or "propensity" in have)
+        and (member.imputed_share is None or "prediction" in have)
+        # Without a click, a ratio by clicks alone is 0/0.
+        and (member.imputed_share is not None or not metric.is_ratio or log.click.any())
+    ]
+    if not usable:
+        raise MissingColumnError(
+            "The log has neither a prediction nor clicks with propensities, so nothing can be "
+            "estimated. Estimate the propensities, or train a model of relevance."
+        )
+    return usable

@@ -1,0 +1,99 @@
+r"""Recalibration: what the log's own clicks say about the relevance model.
+
+A click has probability :math:`p\,\delta`, so with known propensities clicks have a likelihood, and
+no weights are needed. The model is moved by a regression on what is known of every document,
+
+.. math:: \tilde\delta = \sigma\big(\mathrm{logit}\,\hat\delta + \beta_f^\top \phi\big),
+
+where :math:`\phi` holds a constant and the logarithms of the rank that the document would get (a
+good ranker knows what is relevant) and of the number of candidates. The rank that it had is left
+out on purpose: with it the regression follows the logger where it should follow the clicks. A
+normal prior around 0 keeps the model as it was given until clicks speak against it. The numbers
+:math:`\beta_f` of a fold come from the other folds, so no query's clicks have a part in its own
+:math:`\tilde\delta`. Without a model it starts from one constant.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from offpolicy._core.types import Floats, Ints
+from offpolicy.ranking.data._log import RankingLog
+
+FOLDS = 5
+_PRIOR = np.array([0.5, 0.2, 0.2])
+"""How far each coefficient is thought to be from 0: a level of e^0.5, and slopes of 0.2."""
+_UNKNOWN = np.array([3.0, 0.5, 0.5])
+"""The same where there is no model to start from."""
+_LEAST = 1e-4
+_STEPS = 30
+LARGEST = 400_000
+"""Documents to fit on; of a larger log some impressions are enough for three numbers."""
+
+
+def recalibrated(log: RankingLog, target: Ints) -> Floats:
+    """δ̃ of every document, for a ranker that gives the ranks ``target``."""
+    assert log.propensity is not None
+    known = log.prediction is not None
+    start = np.full(log.documents, 0.1) if log.prediction is None else log.prediction
+    share = np.clip(start, _LEAST, 1.0 - _LEAST)
+    offset = np.log(share / (1.0 - share))
+    columns = _columns(log, target)
+    fold = log.fold(FOLDS)[log.impression]
+    step = -(-log.documents // LARGEST)
+    used = (log.propensity > 0.0) & (log.impression % step == 0)
+    prior = _PRIOR if known else _UNKNOWN
+    score = np.empty(log.documents)
+    for k in range(FOLDS):
+        own = fold == k
+        rest = used & ~own
+        beta = fitted(columns[:, rest], offset[rest], log.propensity[rest], log.click[rest], prior)
+        score[own] = offset[own] + (beta[:, None] * columns[:, own]).sum(axis=0)
+    return sigmoid(score)
+
+
+def fitted(X: Floats, offset: Floats, p: Floats, click: Floats, prior: Floats) -> Floats:
+    """The most probable coefficients (columns are rows of ``X``), by Fisher scoring."""
+    precision = prior**-2.0
+    beta = np.zeros(len(X))
+    loss = _loss(beta, X, offset, p, click, precision)
+    for _ in range(_STEPS):
+        delta = sigmoid(offset + (beta[:, None] * X).sum(axis=0))
+        mean = p * delta
+        # Where p and δ are both 1 there is nothing to learn; elsewhere 1 − pδ > 0.
+        slope = (1.0 - delta) / np.maximum(1.0 - mean, 1e-12)
+        gradient = (X * ((click - mean) * slope)).sum(axis=1) - precision * beta
+        curvature = mean * (1.0 - delta) * slope
+        hessian = np.einsum("ir,jr->ij", X * curvature, X, optimize=False) + np.diag(precision)
+        move = np.linalg.solve(hessian, gradient)
+        for _ in range(20):
+            now = _loss(beta + move, X, offset, p, click, precision)
+            if now <= loss:
+                break
+            move = 0.5 * move
+        else:
+            break
+        beta, gained, loss = beta + move, loss - now, now
+        if gained < 1e-9 * (1.0 + abs(loss)):
+            break
+    return beta
+
+
+def sigmoid(score: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(score, -40.0, 40.0))))
+
+
+def _loss(
+    beta: Floats, X: Floats, offset: Floats, p: Floats, click: Floats, precision: Floats
+) -> float:
+    mean = p * sigmoid(offset + (beta[:, None] * X).sum(axis=0))
+    chance = np.where(click > 0.0, mean, 1.0 - mean)
+    return float(-np.log(np.maximum(chance, 1e-300)).sum() + 0.5 * (precision * beta**2).sum())
+
+
+def _columns(log: RankingLog, target: Ints) -> Floats:
+    """(3, N); all but the first with mean 0."""
+    size = log.sizes[log.impression]
+    columns = np.stack([np.ones(log.documents), np.log(target), np.log(size)])
+    columns[1:] -= columns[1:].mean(axis=1, keepdims=True)
+    return columns

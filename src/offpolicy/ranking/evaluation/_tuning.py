@@ -1,0 +1,219 @@
+r"""Choosing M or τ from the log: the least estimated mean squared error.
+
+With the recalibrated model :math:`\tilde\delta` in the place of the truth, an estimator with the
+weights a on the model and b on a click has, by the paper's theory,
+
+.. math::
+    \text{bias} = \frac1n\sum_{ij} \lambda_j\big(a_j\hat\delta_j - (1 - b_jp_j)\,\delta_j\big),
+    \qquad \text{variance} = \frac1n V_x\Big[\sum_j \lambda_j(a_j\hat\delta_j + b_jp_j\delta_j)\Big]
+    + \frac1{n^2}\sum_{ij} \lambda_j^2 b_j^2\, p_j\delta_j(1 - p_j\delta_j),
+
+the latter if clicks are independent given the query, else the variance observed over queries. What
+:math:`\tilde\delta` may itself be off is added by `_model_error`. Both are sums over
+all documents, so that the rare clicks far down, which the log did not happen to draw, count too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy._core.types import Floats, Ints
+from offpolicy.estimators import Estimator
+from offpolicy.evidence import least_error
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._metrics import Metric
+from offpolicy.ranking.data._weights import FamilyWeights, weights_at
+from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._result import Choice
+from offpolicy.ranking.evaluation._sums import NOTHING, Value, value_of
+
+
+def parameter_grid(member: Estimator, p: Floats) -> Floats:
+    """From all model to all weights: M up to the largest 1/p, or τ from 0 to 1."""
+    if member.parameter_name == "M":
+        largest = max(float(1.0 / p[p > 0.0].min()) if (p > 0.0).any() else 1.0, 1.0)
+        return np.concatenate([[0.0], np.geomspace(0.1, largest, 48), [np.inf]])
+    if member.parameter_name == "tau":
+        return np.linspace(0.0, 1.0, 51)
+    return np.concatenate([np.geomspace(1e-4, 1.0, 48)[::-1], [0.0]])
+
+
+class Expected(NamedTuple):
+    """What an estimator would say on average, were δ̃ true."""
+
+    value: Value
+    left: Floats
+    """The share of each document that is left to the model."""
+
+
+def expected(
+    log: RankingLog,
+    metric: Metric,
+    lam: Floats,
+    at: FamilyWeights,
+    model: Floats,
+    delta: Floats,
+    base: Value,
+) -> Expected:
+    """For the weights ``at`` of an estimator around ``model``."""
+    assert log.propensity is not None
+    seen = at.observed * log.propensity
+    value = value_of(log, metric, lam, at.imputed * model + seen * delta)
+    # A ratio grows by what its denominator lacks.
+    return Expected(value, 1.0 - seen * (base.scale / value.scale))
+
+
+class _Sum(NamedTuple):
+    """A metric's estimate; of a ratio also the mean number of relevant documents."""
+
+    value: float
+    stderr: float
+    scale: float = 1.0
+
+
+class _Parts(NamedTuple):
+    """Sums over what has the same weights and counts in the same query.
+
+    All that depends on M or τ is the weights, and these on p alone: where queries are shown again
+    and again, by the same ranker, there is much less to go through than there are documents.
+    """
+
+    impressions: int
+    queries: int
+    shown: Floats
+    """How often each query was shown."""
+    query: Ints
+    """Of every part."""
+    p: Floats
+    band: Ints
+    model: Floats
+    """(2, parts): Σ λδ̂ and Σ δ̂."""
+    click: Floats
+    delta: Floats
+    noise: Floats
+    """(3, parts): Σ of pδ̃(1 − pδ̃) times λ², λ and 1."""
+    unit: Floats
+
+    @classmethod
+    def of(
+        cls, log: RankingLog, lam: Floats, model: Floats, delta: Floats, thinkable: Thinkable
+    ) -> _Parts:
+        assert log.propensity is not None
+        levels, level = np.unique(log.propensity, return_inverse=True)
+        keys, inverse = np.unique(
+            log.cluster[log.impression] * len(levels) + level.reshape(-1), return_inverse=True
+        )
+        part = inverse.reshape(-1)
+        one_of = np.empty(len(keys), dtype=np.int64)
+        one_of[part] = np.arange(log.documents)
+
+        def summed(x: Floats) -> Floats:
+            return np.bincount(part, x, len(keys)).astype(np.float64)
+
+        def twice(x: Floats) -> Floats:
+            return np.stack([summed(lam * x), summed(x)])
+
+        chance = log.propensity * delta
+        noise = chance * (1.0 - chance)
+        queries = int(log.cluster.max()) + 1
+        return cls(
+            len(log),
+            queries,
+            np.bincount(log.cluster, minlength=queries).astype(np.float64),
+            keys // len(levels),
+            levels[keys % len(levels)],
+            thinkable.band[one_of],
+            twice(model),
+            twice(log.click),
+            twice(delta),
+            np.stack([summed(lam * lam * noise), summed(lam * noise), summed(noise)]),
+            summed(thinkable.unit),
+        )
+
+    def value(self, metric: Metric, c: Floats) -> _Sum:
+        """As `value_of`, from Σ λc and Σ c of every part."""
+        top, bottom = float(c[0].sum()) / self.impressions, float(c[1].sum()) / self.impressions
+        if not metric.is_ratio:
+            return _Sum(top, self._stderr(c[0]))
+        if not bottom > NOTHING:
+            return _Sum(math.nan, math.inf)
+        value = top / bottom
+        return _Sum(value, self._stderr((c[0] - value * c[1]) / bottom), bottom)
+
+    def _stderr(self, x: Floats) -> float:
+        mean = float(x.sum()) / self.impressions
+        total = np.bincount(self.query, x, self.queries).astype(np.float64) - mean * self.shown
+        if self.queries < 2:
+            return math.inf
+        factor = self.queries / (self.queries - 1)
+        return math.sqrt(factor * float((total * total).sum())) / self.impressions
+
+    def noise_of(self, metric: Metric, mean: _Sum, observed: Floats) -> float:
+        """Of clicks that are independent, given what is shown."""
+        squares, singles, ones = self.noise
+        if metric.is_ratio:
+            squares = squares - 2.0 * mean.value * singles + mean.value**2 * ones
+        total = float((observed**2 * squares).sum()) / mean.scale**2
+        return max(total, 0.0) / self.impressions**2
+
+    def left(self, thinkable: Thinkable, share: Floats) -> Floats:
+        """The share of each band that is left to the model."""
+        scale = thinkable.scale
+        total = np.bincount(self.band, self.unit * share, len(scale))
+        return np.where(scale > 0.0, total / np.where(scale > 0.0, scale, 1.0), 0.0)
+
+
+def choose(
+    log: RankingLog,
+    member: Estimator,
+    metric: Metric,
+    lam: Floats,
+    prediction: Floats | None,
+    delta: Floats,
+    thinkable: Thinkable,
+    *,
+    independent: bool = True,
+    grid: Floats | None = None,
+) -> Choice:
+    """Choose the parameter of ``member``, whose model is ``prediction``; ``delta`` is δ̃."""
+    assert log.propensity is not None
+    assert member.parameter_name is not None
+    base = thinkable.base
+    grid = parameter_grid(member, log.propensity) if grid is None else grid
+    model = np.zeros_like(lam) if prediction is None else prediction
+    parts = _Parts.of(log, lam, model, delta, thinkable)
+    single = parts.queries == 1  # One query says nothing about others.
+    value, bias, stderr, variance = np.full((4, len(grid)), np.inf)
+    for j, parameter in enumerate(grid):
+        at = weights_at(type(member)(float(parameter)), parts.p)  # type: ignore[call-arg]
+        seen = at.observed * parts.p
+        found = parts.value(metric, at.imputed * parts.model + at.observed * parts.click)
+        mean = parts.value(metric, at.imputed * parts.model + seen * parts.delta)
+        if not (math.isfinite(found.value) and math.isfinite(mean.value)):
+            continue
+        # A ratio grows by what its denominator lacks.
+        left = parts.left(thinkable, 1.0 - seen * (base.scale / mean.scale))
+        error, spread = thinkable.bias(left)
+        value[j], bias[j] = found.value, mean.value - base.value + error
+        stderr[j] = math.sqrt(spread)
+        inner = parts.noise_of(metric, mean, at.observed)
+        if independent or single:
+            variance[j] = inner if single else mean.stderr**2 + inner
+        else:
+            variance[j] = found.stderr**2
+    mse = bias**2 + stderr**2 + variance
+    best = int(np.argmin(np.where(np.isfinite(mse), mse, np.inf)))
+    return Choice(
+        estimator=str(type(member)(float(grid[best]))),  # type: ignore[call-arg]
+        parameter=member.parameter_name,
+        chosen=float(grid[best]),
+        reason=least_error(math.sqrt(variance[best]), math.hypot(bias[best], stderr[best])),
+        grid=grid,
+        value=value,
+        bias=bias,
+        bias_stderr=stderr,
+        variance=variance,
+    )

@@ -1,0 +1,303 @@
+"""The numba loops of the ranking hinge: Σ_j c_j Σ_{k≠j} h(1 − s_j + s_k), O(m log m) an impression.
+
+With the scores of an impression in ascending order, the k that j has a loss with are those from
+some place a(j) on, which moves up with j: sums over them are differences of running sums, and what
+they give to each k is laid down at a(j) and summed once. h is the hinge max(0, u), or Huber's,
+
+    h(u) = 0 for u ≤ 0,   u²/2ε for 0 < u < ε,   u − ε/2 for u ≥ ε,      0 < ε ≤ 1.
+
+The pairs with 0 < u < ε are *in the band*: a second place b(j) ends them. Every document is
+compared with itself as if it were another (u = 1, never in the band), and this is taken off again.
+"""
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from offpolicy._core.kernels import COMMON, SUMS
+
+_RUN = 24
+"""Runs of this length are sorted by insertion, then merged."""
+
+
+@njit(**COMMON)
+def _sort(key, item, spare_key, spare_item):
+    """Ascending and stable, ``item`` along with ``key``: nearly no work if nearly sorted."""
+    m = len(key)
+    for start in range(0, m, _RUN):
+        for i in range(start + 1, min(start + _RUN, m)):
+            one, its = key[i], item[i]
+            k = i
+            while k > start and key[k - 1] > one:
+                key[k], item[k] = key[k - 1], item[k - 1]
+                k -= 1
+            key[k], item[k] = one, its
+    width = _RUN
+    while width < m:
+        for start in range(0, m - width, 2 * width):
+            middle = start + width
+            stop = min(middle + width, m)
+            if key[middle - 1] <= key[middle]:
+                continue
+            for i in range(width):
+                spare_key[i], spare_item[i] = key[start + i], item[start + i]
+            left, right = 0, middle
+            for to in range(start, stop):
+                if right >= stop or (left < width and spare_key[left] <= key[right]):
+                    if left == width:
+                        break
+                    key[to], item[to] = spare_key[left], spare_item[left]
+                    left += 1
+                else:
+                    key[to], item[to] = key[right], item[right]
+                    right += 1
+        width *= 2
+
+
+@njit(**COMMON)
+def _arrange(s, c, order, key, weight, spare_key, spare_item):
+    """The scores in ascending order, and their weights; ``order`` is where the last one ended."""
+    m = len(s)
+    for k in range(m):
+        key[k] = s[order[k]]
+    _sort(key[:m], order, spare_key, spare_item)
+    for k in range(m):
+        weight[k] = c[order[k]]
+
+
+@njit(**COMMON)
+def _losses(key, weight, eps, up, up2, full, flat, steep, g):
+    """Hinge, Huber's hinge, Σα, Σαu and the band's pairs, in order; fills the slopes ``g``.
+
+    α_jk = c_j h′(u_jk), so that g = Σ_jk α_jk (e_k − e_j).
+    """
+    m = len(key)
+    up[m], up2[m] = 0.0, 0.0
+    for k in range(m - 1, -1, -1):
+        up[k] = up[k + 1] + key[k]
+        up2[k] = up2[k + 1] + key[k] * key[k]
+        full[k], flat[k], steep[k] = 0.0, 0.0, 0.0
+    inverse = 1.0 / eps if eps > 0.0 else 0.0
+    hinge, huber, alphas, products, pairs = 0.0, 0.0, 0.0, 0.0, 0.0
+    a, b = 0, 0
+    for j in range(m):
+        c = weight[j]
+        g[j] = 0.0
+        if c == 0.0:
+            continue
+        r = 1.0 - key[j]
+        while a < j and r + key[a] <= 0.0:
+            a += 1
+        b = max(a, b)
+        while b < j and r + key[b] < eps:
+            b += 1
+        beyond = (m - b) * r + up[b] - 1.0
+        hinge += c * beyond
+        huber += c * (beyond - 0.5 * eps * (m - b - 1))
+        alphas += c * (m - b - 1)
+        products += c * beyond
+        g[j] = -c * (m - b)
+        full[b] += c
+        if b > a:
+            pairs += b - a
+            within = up[a] - up[b]
+            u = (b - a) * r + within
+            u2 = max((b - a) * r * r + 2.0 * r * within + (up2[a] - up2[b]), 0.0) * inverse
+            hinge += c * u
+            huber += 0.5 * c * u2
+            alphas += c * u * inverse
+            products += c * u2
+            g[j] -= c * u * inverse
+            flat[a] += c * r * inverse
+            steep[a] += c * inverse
+            flat[b] -= c * r * inverse
+            steep[b] -= c * inverse
+    of_full, of_flat, of_steep = 0.0, 0.0, 0.0
+    for k in range(m):
+        of_full += full[k]
+        of_flat += flat[k]
+        of_steep += steep[k]
+        g[k] += of_full + of_flat + of_steep * key[k]
+    return hinge, huber, alphas, products, pairs
+
+
+@njit(**COMMON)
+def _longest(offsets):
+    m = 0
+    for i in range(len(offsets) - 1):
+        m = max(m, offsets[i + 1] - offsets[i])
+    return m
+
+
+@njit(**SUMS)
+def _dot(x, w):
+    total = 0.0
+    for f in range(len(w)):
+        total += x[f] * w[f]
+    return total
+
+
+@njit(**SUMS)
+def _add(x, times, total):
+    for f in range(len(total)):
+        total[f] += times * x[f]
+
+
+@njit(**COMMON)
+def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
+    """Hinge, Huber's hinge, Σα, Σαu and the band's pairs, summed; ε = 0 is the hinge.
+
+    With features, ``s`` is filled with X·w, and Xᵀg is added to ``gradient``, in one pass: each
+    impression's rows are still near when they are needed again. With X of no columns, ``s`` is
+    taken as it is. Fills ``g``, the slopes in the scores. ``order`` holds each impression's
+    documents in some order, and afterwards in that of their scores.
+    """
+    m = _longest(offsets)
+    room = np.empty((9, m + 1))
+    spare_item = np.empty(m + 1, np.int64)
+    hinge, huber, alphas, products, pairs = 0.0, 0.0, 0.0, 0.0, 0.0
+    with_features = X.shape[1] > 0
+    for i in range(len(offsets) - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        m = stop - start
+        if with_features:
+            for row in range(start, stop):
+                s[row] = _dot(X[row], w)
+        own = order[start:stop]
+        key, weight, slopes = room[0, :m], room[1, :m], room[2, :m]
+        _arrange(s[start:stop], c[start:stop], own, key, weight, room[3], spare_item)
+        found = _losses(key, weight, eps, room[4], room[5], room[6], room[7], room[8], slopes)
+        hinge += found[0]
+        huber += found[1]
+        alphas += found[2]
+        products += found[3]
+        pairs += found[4]
+        for k in range(m):
+            g[start + own[k]] = slopes[k]
+        if with_features:
+            for row in range(start, stop):
+                if g[row] != 0.0:
+                    _add(X[row], g[row], gradient)
+    return hinge, huber, alphas, products, pairs
+
+
+@njit(**COMMON)
+def band_product(offsets, c, eps, s, order, t, product):
+    """L·t, where L is the second derivative of Huber's hinge in the scores.
+
+    L = 1/ε Σ c_j (e_j − e_k)(e_j − e_k)ᵀ over the pairs in the band. ``order`` must be that of
+    ``s``, as `pair_losses` left it.
+    """
+    m = _longest(offsets)
+    room = np.empty((3, m + 1))
+    inverse = 1.0 / eps
+    for i in range(len(offsets) - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        m = stop - start
+        own = order[start:stop]
+        up, count, sums = room[0], room[1], room[2]
+        up[m] = 0.0
+        for k in range(m - 1, -1, -1):
+            up[k] = up[k + 1] + t[start + own[k]]
+            count[k], sums[k] = 0.0, 0.0
+        a, b = 0, 0
+        for j in range(m):
+            row = start + own[j]
+            product[row] = 0.0
+            if c[row] == 0.0:
+                continue
+            r = 1.0 - s[row]
+            while a < j and r + s[start + own[a]] <= 0.0:
+                a += 1
+            b = max(a, b)
+            while b < j and r + s[start + own[b]] < eps:
+                b += 1
+            if b > a:
+                by = c[row] * inverse
+                product[row] = by * ((b - a) * t[row] - (up[a] - up[b]))
+                count[a] += by
+                count[b] -= by
+                sums[a] += by * t[row]
+                sums[b] -= by * t[row]
+        of_count, of_sums = 0.0, 0.0
+        for k in range(m):
+            row = start + own[k]
+            of_count += count[k]
+            of_sums += sums[k]
+            product[row] += of_count * t[row] - of_sums
+
+
+@njit(**COMMON)
+def band_rows(first, X, offsets, c, eps, s, order, rows, half):
+    """Fills ``rows`` and ``half`` so that XᵀLX = rowsᵀhalf + halfᵀrows, for some impressions.
+
+    Those from ``first`` on for which there is room: returns the one after the last, and how many
+    rows were filled. Documents in no pair of the band are left out. ``half`` holds, of each such
+    document j, ½L_jj x_j − c_j/ε Σ x_k, the sum being over the k of its band: it is carried from
+    one j to the next.
+    """
+    m = _longest(offsets)
+    room = np.empty((2, m + 1))
+    ends = np.empty((2, m), np.int64)
+    carried = np.empty(X.shape[1])
+    inverse = 1.0 / eps
+    filled = 0
+    i = first
+    while i < len(offsets) - 1:
+        start, stop = offsets[i], offsets[i + 1]
+        m = stop - start
+        if filled + m > len(rows):
+            break
+        own = order[start:stop]
+        size, more = room[0], room[1]
+        for k in range(m):
+            more[k] = 0.0
+        a, b = 0, 0
+        for j in range(m):
+            row = start + own[j]
+            size[j] = 0.0
+            ends[0, j], ends[1, j] = a, a
+            if c[row] == 0.0:
+                continue
+            r = 1.0 - s[row]
+            while a < j and r + s[start + own[a]] <= 0.0:
+                a += 1
+            b = max(a, b)
+            while b < j and r + s[start + own[b]] < eps:
+                b += 1
+            ends[0, j], ends[1, j] = a, b
+            if b > a:
+                size[j] = c[row] * inverse
+                more[a] += size[j]
+                more[b] -= size[j]
+        for f in range(X.shape[1]):
+            carried[f] = 0.0
+        low, high, pairs = 0, 0, 0.0
+        for j in range(m):
+            row = start + own[j]
+            pairs += more[j]
+            a, b = ends[0, j], ends[1, j]
+            diagonal = pairs + size[j] * (b - a)
+            if not diagonal > 0.0:
+                continue
+            x, y = rows[filled], half[filled]
+            filled += 1
+            for f in range(X.shape[1]):
+                x[f] = X[row, f]
+                y[f] = 0.5 * diagonal * x[f]
+            if b > a:
+                if a >= high:
+                    for f in range(X.shape[1]):
+                        carried[f] = 0.0
+                    low, high = a, a
+                while high < b:
+                    _add(X[start + own[high]], 1.0, carried)
+                    high += 1
+                while low < a:
+                    _add(X[start + own[low]], -1.0, carried)
+                    low += 1
+                _add(carried, -size[j], y)
+        i += 1
+    return i, filled

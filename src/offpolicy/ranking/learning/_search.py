@@ -1,0 +1,228 @@
+"""Choosing M, τ and C of a learned ranker by clicks on rankings that it has not seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import LogError, MissingColumnError, ParameterError, SupportError
+from offpolicy.estimators import CAB, CIPS
+from offpolicy.learning import Candidate, checked_combinations
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._metrics import Metric, as_metric
+from offpolicy.ranking.data._ranks import ranks_of, scores_of
+from offpolicy.ranking.data._weights import blended, document_weights, for_rankings
+from offpolicy.ranking.evaluation._evaluate import evaluate
+from offpolicy.ranking.evaluation._sums import value_of
+from offpolicy.ranking.evaluation._tuning import parameter_grid
+from offpolicy.ranking.learning._svmrank import PropensitySVMRank, fit_in_turn
+
+LOSSES = (1.0, 10.0, 100.0, 1000.0)
+"""Of the search without a grid: C in the learner's own units."""
+MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+
+
+def cab90(log: RankingLog, ranker: Any, metric: Metric) -> float:
+    """`cips90` with what its clipping loses given back by the log's model: CAB with the same M.
+
+    All candidates are judged by the same weights, so that what these are off by is much the same
+    for all, and so is the noise. Without a model it is `cips90`.
+    """
+    M = _M90(log)
+    member = CIPS(M) if log.prediction is None else CAB(M)
+    return _value(log, ranker, metric, blended(log, member, log.prediction))
+
+
+def cips90(log: RankingLog, ranker: Any, metric: Metric) -> float:
+    """The paper's rule: CIPS, M being the 90% quantile of 1/p over clicks. No model has a say.
+
+    Sum and average of ranks put candidates in the same order, since all have the same weights.
+    """
+    return _value(log, ranker, metric, blended(log, CIPS(_M90(log)), None))
+
+
+def headline(log: RankingLog, ranker: Any, metric: Metric) -> float:
+    """The estimate that `evaluate` puts first: M, and the model, are then each candidate's own."""
+    _clicked(log)
+    return evaluate(log, ranker, ["IPS"], metric).headline.value
+
+
+RULES: dict[str, Callable[[RankingLog, Any, Metric], float]] = {
+    "cab90": cab90,
+    "cips90": cips90,
+    "headline": headline,
+}
+
+
+def _value(log: RankingLog, ranker: Any, metric: Metric, c: Floats) -> float:
+    return value_of(log, metric, metric.weight(ranks_of(ranker, log)), c).value
+
+
+def _M90(log: RankingLog) -> float:
+    return float(np.quantile(1.0 / _propensities(log)[_clicked(log)], 0.9))
+
+
+def _clicked(log: RankingLog) -> NDArray[np.bool_]:
+    _propensities(log)
+    if not log.click.any():
+        raise SupportError("The validation log has no clicks: it cannot tell which is best.")
+    return log.click > 0.0
+
+
+@final
+@dataclass(eq=False)
+class RankerCV:
+    """Fits a ranker for every combination of a grid, and keeps the best on held-out queries.
+
+    What differs only in C, or in ``loss``, is fitted in one go, each search starting where that of
+    the next smaller C ended.
+
+    Parameters
+    ----------
+    learner : PropensitySVMRank, optional
+        Whose parameters hold where the grid is silent. Without one its estimator is CAB.
+    grid : mapping of parameter to values, optional
+        Without it, `default_grid`: M, or τ, if the learner's estimator leaves it out, and C, if
+        the learner has none.
+    rule : "cab90", "cips90" or "headline"
+        What is compared on the validation log. "cips90" is the paper's: CIPS with M the 90%
+        quantile of 1/p over clicks. "cab90" is CAB with the same M, if the log has a prediction.
+        "headline" is what `evaluate` puts first.
+    metric : str or Metric
+        Of `evaluate`.
+    folds : int
+        Without a validation log each query is scored by a ranker that was fitted without its fold,
+        and all clicks validate.
+
+    Attributes
+    ----------
+    best_ : PropensitySVMRank, fitted on the whole log
+    params_ : dict, what was chosen
+    candidates_ : list of `offpolicy.learning._search.Candidate`, in the order of the grid
+
+    Examples
+    --------
+    >>> search = RankerCV(grid={"estimator": ["IPS", "CAB(M=5)"], "C": [0.1, 1]}, rule="cips90")
+    """
+
+    learner: PropensitySVMRank | None = None
+    grid: Mapping[str, Sequence[Any]] | None = None
+    _: KW_ONLY
+    rule: str = "cab90"
+    metric: str | Metric = "average rank"
+    folds: int = 3
+
+    def fit(
+        self,
+        log: RankingLog,
+        *,
+        validation: RankingLog | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Search; ``progress`` is told how many combinations of how many are done."""
+        learner = PropensitySVMRank(estimator="CAB") if self.learner is None else self.learner
+        metric = as_metric(self.metric)
+        grid = default_grid(learner, log) if self.grid is None else self.grid
+        combinations = checked_combinations(learner, grid, self.rule, RULES)
+        if log.X is None:
+            raise LogError("The log has no features (X): there is nothing to score documents by.")
+        judged = log if validation is None else validation
+        learners = [learner.copy(**params) for params in combinations]
+        self.candidates_ = [Candidate(params, math.nan, 0) for params in combinations]
+        done = 0
+        for alike in _differing_in_C(learners):
+            some = [learners[i] for i in alike]
+            scores, steps = self._unseen(some, log, validation)
+            for i, own, count in zip(alike, scores, steps, strict=True):
+                value = RULES[self.rule](judged, own, metric)
+                self.candidates_[i] = Candidate(combinations[i], value, count)
+                done += 1
+                if progress is not None:
+                    progress(done, len(learners))
+        pick = max if metric.higher_is_better else min
+        best = pick(range(len(learners)), key=lambda i: self.candidates_[i].score)
+        self.params_, self.best_ = combinations[best], learners[best]
+        if validation is None:
+            self.best_.fit(log)
+        return self
+
+    def _unseen(
+        self, learners: list[PropensitySVMRank], log: RankingLog, validation: RankingLog | None
+    ) -> tuple[list[Floats], list[int]]:
+        """What rankers that differ in C only say of documents they were not fitted on."""
+        if validation is not None:
+            _fit(learners, log)
+            scores = [scores_of(one, validation) for one in learners]
+            return scores, [one.n_iter_ for one in learners]
+        if self.folds < 2:
+            raise ParameterError(f"folds is {self.folds}; there must be at least 2.")
+        fold = log.fold(self.folds)
+        if (fold == fold[0]).all():
+            raise ParameterError(
+                f"The log cannot be split into folds: its {len(log):,} impressions are of too few "
+                f"queries. Give validation=."
+            )
+        assert log.X is not None
+        scores = [np.empty(log.documents) for _ in learners]
+        steps = [0] * len(learners)
+        for k in np.unique(fold):
+            own = (fold == k)[log.impression]
+            some = [one.copy() for one in learners]
+            _fit(some, log.take(fold != k))
+            for j, one in enumerate(some):
+                scores[j][own] = one.decision_function(log.X[own])
+                steps[j] += one.n_iter_
+        return scores, steps
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Of the best one."""
+        return self.best_.decision_function(X)
+
+    def rank(self, X: ArrayLike, offsets: ArrayLike) -> Ints:
+        """Of the best one."""
+        return self.best_.rank(X, offsets)
+
+
+def default_grid(learner: PropensitySVMRank, log: RankingLog) -> dict[str, list[Any]]:
+    """What the learner leaves open: its estimator's parameter, up to the largest 1/p, and C."""
+    grid: dict[str, list[Any]] = {}
+    member = for_rankings(learner.estimator)
+    if not member.resolved:
+        largest = 1.0 / _propensities(log)[log.shown].min(initial=1.0)
+        values: Sequence[float] = [*(one for one in MS if one < largest), math.inf]
+        if member.parameter_name != "M":
+            values = parameter_grid(member, _propensities(log))[5:-5:8].tolist()
+        grid["estimator"] = [str(type(member)(value)) for value in values]  # type: ignore[call-arg]
+    if learner.C is None:
+        grid["loss"] = list(LOSSES)
+    return grid
+
+
+def _fit(learners: list[PropensitySVMRank], log: RankingLog) -> None:
+    assert log.X is not None
+    weights = document_weights(log, learners[0].estimator)
+    fit_in_turn(learners, log.X, log.offsets, weights)
+
+
+def _differing_in_C(learners: Sequence[PropensitySVMRank]) -> list[list[int]]:
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for i, learner in enumerate(learners):
+        params = learner.get_params() | {"estimator": str(learner.estimator)}
+        key = tuple(value for name, value in params.items() if name not in ("C", "loss"))
+        groups.setdefault(key, []).append(i)
+    return list(groups.values())
+
+
+def _propensities(log: RankingLog) -> Floats:
+    if log.propensity is None:
+        raise MissingColumnError(
+            "Choosing by clicks needs propensity, the probability with which each document was "
+            "examined, and the log has none. Estimate it (estimate_propensities), or give it."
+        )
+    return log.propensity

@@ -1,0 +1,248 @@
+"""Minimising the ranking hinge to a certified gap: L-BFGS on the hinge, then Newton on Huber's.
+
+L-BFGS comes near the optimum in few passes but seldom knows it. Newton's steps on Huber's hinge
+lead to a point whose slopes prove it: the gap there is `Evaluation.slack` + ½‖gradient‖². The
+first decides on ε, the second ends the steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from offpolicy._core.types import Floats
+from offpolicy.ranking.learning._objective import Evaluation, Objective
+
+DENSE = 100
+"""Up to so many features, Newton's equations are solved by a factor of the dense Hessian."""
+LARGE = 3000
+"""With more features, only by conjugate gradients, which need no matrix."""
+_SHARE = 0.5
+"""Of the gap that is allowed, what the band may take; the rest is for the gradient."""
+_WIDEST, _NARROWEST = 0.5, 1e-12
+_PAIRS = 10
+"""Pairs for each feature that the first band holds at least."""
+_LINE = 20
+"""Most slopes that are looked at along a line: none needs the features."""
+
+
+class Solution(NamedTuple):
+    """The best w that was seen, and how far from the optimum it can be."""
+
+    w: Floats
+    objective: float
+    bound: float
+    """No w has a smaller objective."""
+    passes: float
+    steps: int
+
+    @property
+    def gap(self) -> float:
+        """(objective − bound)/objective: the optimum is at most this share below."""
+        return max(0.0, 1.0 - self.bound / self.objective) if self.objective > 0.0 else 0.0
+
+
+class Best:
+    """The least objective and the greatest bound so far; they may come from different points."""
+
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance = tolerance
+        self.w: Floats = np.empty(0)
+        self.objective, self.bound = np.inf, 0.0
+
+    def see(self, w: Floats, found: Evaluation) -> bool:
+        """Whether the gap is small enough."""
+        self.bound = max(self.bound, found.bound)
+        if found.value < self.objective:
+            self.w, self.objective = w.copy(), found.value
+        return self.objective - self.bound <= self.tolerance * self.objective
+
+
+Direction = Callable[[Objective, Floats, float, float], Floats]
+"""Newton's, from objective, gradient, ε, and the length of residual that is small enough."""
+
+
+def solve(
+    objective: Objective,
+    *,
+    tolerance: float = 1e-3,
+    start: Floats | None = None,
+    most_steps: int = 500,
+    direction: Direction | None = None,
+) -> Solution:
+    """Down from ``start`` (0 without one) to a relative gap of at most ``tolerance``.
+
+    After ``most_steps`` steps of Newton's it ends with the gap it has.
+    """
+    from threadpoolctl import threadpool_limits
+
+    d = objective.X.shape[1]
+    direction = direction or (dense if d <= DENSE else conjugate if d > LARGE else Either())
+    before = objective.passes
+    best = Best(tolerance)
+    # One thread adds in one order, so that the result does not depend on how many there are; and
+    # matrices this small are multiplied no faster by more.
+    with threadpool_limits(1, user_api="blas"):
+        steps, certain = _descend(objective, best, np.zeros(d) if start is None else start)
+        if not certain:
+            steps += _certify(objective, best, most_steps, direction)
+    return Solution(best.w, best.objective, best.bound, objective.passes - before, steps)
+
+
+def _descend(objective: Objective, best: Best, start: Floats) -> tuple[int, bool]:
+    """L-BFGS on the hinge, until it gains little: how many steps, and whether that was all."""
+    from scipy.optimize import minimize
+
+    first = objective.at(start)
+    if best.see(start, first):
+        return 0, True
+    unit = first.value
+    certain = False
+    known: list[tuple[Floats, Evaluation]] = [(start, first)]
+
+    def loss(w: Floats) -> tuple[float, Floats]:
+        nonlocal certain
+        found = known.pop()[1] if known and (known[0][0] == w).all() else objective.at(w)
+        certain = best.see(w, found)
+        return found.value / unit, found.gradient / unit
+
+    def told(_: Floats) -> None:
+        if certain:
+            raise StopIteration
+
+    options = {"maxiter": 40, "maxfun": 80, "maxcor": 10, "ftol": 1e-3, "gtol": 0.0}
+    found: Any = minimize(loss, start, jac=True, method="L-BFGS-B", callback=told, options=options)
+    return int(found.nit), certain
+
+
+def _certify(objective: Objective, best: Best, most_steps: int, direction: Direction) -> int:
+    """Newton's steps on Huber's hinge from the best point, ε never growing."""
+    w = best.w
+    scores = objective.forward(w)
+    allowed = _SHARE * best.tolerance * best.objective
+    eps = _first(objective, scores, allowed)
+    for step in range(most_steps):
+        found = objective.again(w, scores, eps)
+        if best.see(w, found):
+            return step
+        allowed = _SHARE * best.tolerance * best.objective
+        if found.slack > allowed and 0.5 * found.gradient @ found.gradient <= found.slack:
+            eps = _narrower(eps, found.slack, allowed)
+            found = objective.again(w, scores, eps)
+        way = direction(objective, found.gradient, eps, math.sqrt(0.2 * allowed))
+        along = objective.forward(way)
+        t = _search(objective, w, scores, way, along, float(found.gradient @ way), eps)
+        w, scores = w + t * way, scores + t * along
+        if step % 20 == 19:
+            scores = objective.forward(w)
+    best.see(w, objective.again(w, scores, eps))
+    return most_steps
+
+
+def _first(objective: Objective, scores: Floats, allowed: float) -> float:
+    """The ε to begin with: its band costs no more than is allowed, and is not nearly empty.
+
+    Without enough pairs in the band, Newton's steps would be those of steepest descent.
+    """
+    eps = _WIDEST
+    slack, _ = objective.band(scores, eps)
+    while slack > 1.1 * allowed:
+        smaller = _narrower(eps, slack, allowed)
+        slack, pairs = objective.band(scores, smaller)
+        if pairs < _PAIRS * objective.X.shape[1]:
+            break
+        eps = smaller
+    return eps
+
+
+def _narrower(eps: float, slack: float, allowed: float) -> float:
+    """The cost of a band is nearly quadratic in ε."""
+    return max(_NARROWEST, eps * min(max(math.sqrt(allowed / slack), 0.1), 0.9))
+
+
+def _search(
+    objective: Objective, w: Floats, scores: Floats, way: Floats, along: Floats, slope: float,
+    eps: float,
+) -> float:  # fmt: skip
+    """How far to go: where the slope is at most a third of the first, by regula falsi."""
+    low, at_low = 0.0, slope
+    high, at_high = np.inf, np.inf
+    t = 1.0
+    for _ in range(_LINE):
+        here = objective.slope(w, scores, way, along, t, eps)
+        if abs(here) <= 0.3 * abs(slope):
+            break
+        if here > 0.0:
+            high, at_high = t, here
+        else:
+            low, at_low = t, here
+        if np.isinf(high):
+            t *= 2.0
+        else:
+            t = low + (high - low) * min(max(at_low / (at_low - at_high), 0.1), 0.9)
+    return t
+
+
+def dense(objective: Objective, gradient: Floats, eps: float, _: float) -> Floats:
+    """Newton's direction by a Cholesky factor."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    hessian = objective.hessian(eps)
+    extra = 0.0
+    while True:
+        try:
+            factor = cho_factor(hessian, lower=True, check_finite=False)
+        except LinAlgError:  # by rounding: it has no eigenvalue below 1
+            more = max(10.0 * extra, 1e-14 * float(np.trace(hessian)))
+            hessian[np.diag_indices_from(hessian)] += more - extra
+            extra = more
+            continue
+        return np.asarray(-cho_solve(factor, gradient, check_finite=False))
+
+
+def conjugate(objective: Objective, gradient: Floats, eps: float, enough: float) -> Floats:
+    """Newton's direction by conjugate gradients, no more exactly than it helps."""
+    return _conjugate(objective, gradient, eps, enough, 2 * len(gradient))[0]
+
+
+class Either:
+    """Conjugate gradients until, once, they have cost as much as the dense Hessian would have.
+
+    So it is never much worse than the better of the two, whichever that is: small C favours the
+    first, large C the second.
+    """
+
+    def __init__(self) -> None:
+        self.dense = False
+
+    def __call__(self, objective: Objective, gradient: Floats, eps: float, enough: float) -> Floats:
+        if not self.dense:
+            most = 1 + len(gradient) // 16
+            way, done = _conjugate(objective, gradient, eps, enough, most)
+            if done:
+                return way
+            self.dense = True
+        return dense(objective, gradient, eps, enough)
+
+
+def _conjugate(
+    objective: Objective, gradient: Floats, eps: float, enough: float, most: int
+) -> tuple[Floats, bool]:
+    way = np.zeros_like(gradient)
+    residual = -gradient
+    across = residual.copy()
+    size = float(residual @ residual)
+    target = max(enough * enough, 1e-2 * size)
+    for _ in range(most):
+        product = objective.hessian_product(across, eps)
+        by = size / float(across @ product)
+        way += by * across
+        residual -= by * product
+        before, size = size, float(residual @ residual)
+        if size <= target:
+            return way, True
+        across = residual + (size / before) * across
+    return way, False

@@ -1,0 +1,8 @@
+"""How likely is each rank examined?"""
+
+from __future__ import annotations
+
+from offpolicy.ranking.propensities._curve import SCHEMA, Propensities
+from offpolicy.ranking.propensities._estimate import estimate_propensities
+
+__all__ = ["SCHEMA", "Propensities", "estimate_propensities"]

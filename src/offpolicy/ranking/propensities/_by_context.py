@@ -1,0 +1,196 @@
+r"""Examination that depends on the context: the contextual position-based model (Fang et al. 2019).
+
+.. math:: \log p_k(x) = a_k + b_k^\top z(x), \qquad p_1(x) = 1,
+
+with z the standardised features of a query or its user. As in harvesting, clicks on the same
+document at ranks k and k′ are compared, now within one context. Of their (weighted) sum C + C′ the
+share at k is on average :math:`p_k(x)/(p_k(x) + p_{k'}(x))`, whatever the relevance, so that
+
+.. math:: \ell = \sum_x \sum_{k<k'} C \log\sigma(\Delta) + C' \log(1 - \sigma(\Delta)),
+          \qquad \Delta = \log p_k(x) - \log p_{k'}(x)
+
+is concave and needs no model of relevance, where the paper fits one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import LogError
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.propensities import _strata as strata
+from offpolicy.ranking.propensities._curve import ContextModel
+from offpolicy.ranking.propensities._pair_likelihood import PairCounts, effective_degrees, estimable
+
+GROUPS = 2**16
+"""Clusters are put together into this many at most; sums of independent scores stay so."""
+_STEPS = 100
+
+
+class ContextPairs(NamedTuple):
+    """Clicks above and below, per context and pair of ranks that has any."""
+
+    design: Floats
+    """(segments, 1 + d): of every query, or of each of its contexts."""
+    cluster: Ints
+    """(segments,)."""
+    segment: Ints
+    first: Ints
+    second: Ints
+    above: Floats
+    below: Floats
+    top: int
+    total: PairCounts
+    centre: Floats
+    spread: Floats
+
+
+class ContextFit(NamedTuple):
+    model: ContextModel
+    degrees: Floats
+    clusters: int
+
+
+def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> ContextPairs:
+    """The pairs of every context: strata are of one query, document and context."""
+    from offpolicy.ranking.propensities import _kernels as tallies
+
+    centre, spread = context.mean(axis=0), context.std(axis=0)
+    if not (spread > 1e-12 * np.maximum(np.abs(centre), 1.0)).all():
+        column = int(np.argmin(spread))
+        raise LogError(
+            f"context, column {column}: every impression has the same value, so nothing can "
+            f'depend on it. Leave it out, or use method="pairs".'
+        )
+    keyed = np.concatenate([log.cluster[:, None].astype(np.float64), context], axis=1)
+    first, segment_of = _distinct(keyed)
+    packed = strata.packed(
+        log, segment_of, strata.document_codes(log), strata.within_top(log, top), top
+    )
+    total = PairCounts(*np.zeros((2, top, top)))
+    arguments = (packed.rows, packed.per_owner, top, overlap)
+    ints, floats = np.empty(0, np.int64), np.empty(0)
+    room = tallies.pairs_of_segments(*arguments, ints, ints, floats, floats, *total)
+    # One entry at least: without any the loop would only count again.
+    segment, pair = np.zeros((2, max(room, 1)), np.int64)
+    above, below = np.zeros((2, max(room, 1)))
+    tallies.pairs_of_segments(*arguments, segment, pair, above, below, *total)
+    design = np.concatenate([np.ones((len(first), 1)), (context[first] - centre) / spread], axis=1)
+    return ContextPairs(
+        design, log.cluster[first], segment[:room], pair[:room] // top, pair[:room] % top,
+        above[:room], below[:room], top, total, centre, spread,
+    )  # fmt: skip
+
+
+def _distinct(rows: Floats) -> tuple[Ints, Ints]:
+    """The first of each different row, and for each row which of them it equals; in the order of
+    their values, the first column before the others."""
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    new = np.ones(len(rows), bool)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    which = np.empty(len(rows), np.int64)
+    which[order] = np.cumsum(new) - 1
+    return order[new], which
+
+
+def value_and_derivatives(
+    theta: Floats, data: ContextPairs, ridge: float
+) -> tuple[float, Floats, Floats]:
+    """Penalised log-likelihood at ``theta`` (top, 1 + d), its gradient, and minus its Hessian
+    (top (1 + d), top (1 + d))."""
+    top, width = theta.shape
+    value, slope = 0.0, np.zeros((top, width))
+    hessian = np.zeros((top, top, width, width))
+    scores = data.design @ theta.T
+    for j, k, rows in _by_pair(data):
+        Z = data.design[data.segment[rows]]
+        apart = scores[data.segment[rows], j] - scores[data.segment[rows], k]
+        share = 1.0 / (1.0 + np.exp(-apart))
+        both = data.above[rows] + data.below[rows]
+        value += float((data.above[rows] * apart - both * np.logaddexp(0.0, apart)).sum())
+        part = Z.T @ (data.above[rows] - both * share)
+        slope[j] += part
+        slope[k] -= part
+        block = (Z * (both * share * (1.0 - share))[:, None]).T @ Z
+        hessian[j, j] += block
+        hessian[k, k] += block
+        hessian[j, k] -= block
+        hessian[k, j] -= block
+    penalty = np.full(width, ridge)
+    penalty[0] = 0.0
+    value -= 0.5 * float((penalty * theta**2).sum())
+    slope -= penalty * theta
+    flat = hessian.transpose(0, 2, 1, 3).reshape(top * width, top * width)
+    return value, slope, flat + np.diag(np.tile(penalty, top))
+
+
+def maximised(data: ContextPairs, ridge: float) -> ContextFit:
+    """Newton's method; ranks that are not linked to rank 1 are NaN."""
+    top, width = data.top, data.design.shape[1]
+    known = estimable(data.total)
+    used = known[data.first] & known[data.second]
+    data = data._replace(**{name: getattr(data, name)[used] for name in _ROWS})
+    free = np.repeat(known & (np.arange(top) > 0), width)
+    theta = np.zeros((top, width))
+    value, slope, hessian = value_and_derivatives(theta, data, ridge)
+    total = max(float(data.above.sum() + data.below.sum()), 1e-300)
+    for _ in range(_STEPS if free.any() else 0):
+        direction = np.zeros(top * width)
+        direction[free] = np.linalg.solve(hessian[np.ix_(free, free)], slope.ravel()[free])
+        length = min(1.0, 3.0 / max(float(np.abs(direction).max()), 1e-300))
+        while True:
+            trial = theta + length * direction.reshape(top, width)
+            new = value_and_derivatives(trial, data, ridge)
+            if new[0] >= value - 1e-13 * abs(value) or length < 1e-10:
+                break
+            length /= 2.0
+        theta, (value, slope, hessian) = trial, new
+        if float(np.abs(slope.ravel()[free]).max()) < 1e-10 * total or length < 1e-10:
+            break
+    scores, clusters = _scores(theta, data)
+    moved = np.zeros((top * width, scores.shape[1]))
+    moved[free] = np.linalg.solve(hessian[np.ix_(free, free)], scores[free])
+    covariance = moved @ moved.T * (clusters / max(clusters - 1, 1))
+    unknown = np.repeat(~known, width)
+    covariance[unknown] = covariance[:, unknown] = np.nan
+    theta[~known] = np.nan
+    model = ContextModel(theta, covariance, data.centre, data.spread)
+    own = moved[::width]
+    return ContextFit(
+        model, effective_degrees((own**2).sum(axis=1), (own**4).sum(axis=1)), clusters
+    )
+
+
+_ROWS = ("segment", "first", "second", "above", "below")
+
+
+def _by_pair(data: ContextPairs) -> list[tuple[int, int, Ints]]:
+    """The rows of every pair of ranks that has any."""
+    pair = data.first * data.top + data.second
+    order = np.argsort(pair, kind="stable")
+    starts = np.flatnonzero(np.diff(pair[order], prepend=-1))
+    parts = np.split(order, starts[1:]) if len(order) else []
+    return [(int(data.first[rows[0]]), int(data.second[rows[0]]), rows) for rows in parts]
+
+
+def _scores(theta: Floats, data: ContextPairs) -> tuple[Floats, int]:
+    """The likelihood's score of every cluster, (top (1 + d), clusters), and their number."""
+    top, width = theta.shape
+    clusters = np.unique(data.cluster[data.segment])
+    group = np.searchsorted(clusters, data.cluster) % GROUPS
+    size = min(len(clusters), GROUPS)
+    scores = np.zeros((top, width, size))
+    logs = data.design @ theta.T
+    for j, k, rows in _by_pair(data):
+        at = data.segment[rows]
+        share = 1.0 / (1.0 + np.exp(logs[at, k] - logs[at, j]))
+        left = data.above[rows] - (data.above[rows] + data.below[rows]) * share
+        for i in range(width):
+            part = np.bincount(group[at], left * data.design[at, i], minlength=size)
+            scores[j, i] += part
+            scores[k, i] -= part
+    return scores.reshape(top * width, size), len(clusters)

@@ -1,0 +1,343 @@
+"""`Propensities`: how likely each rank is examined, relative to the first, and how sure that is."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy._core import validation as check
+from offpolicy._core.files import write_whole
+from offpolicy._core.types import Floats
+from offpolicy.errors import ParameterError, ResultError, SupportError
+from offpolicy.intervals import t_quantile
+from offpolicy.ranking.data._log import RankingLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA = "offpolicy.propensities/1"
+
+
+class Convergence(NamedTuple):
+    """How regression-EM ended."""
+
+    em_steps: int
+    scoring_steps: int
+    """Fisher scoring on all rows, from where EM ended."""
+    log_likelihood: float
+    distance: float
+    """From the maximum, in standard errors of the parameters."""
+    converged: bool
+
+
+class ContextModel(NamedTuple):
+    """log p_k(x) = a_k + b_k · (x − centre)/spread; rank 1 has a = b = 0."""
+
+    coefficients: Floats
+    """(top, 1 + d): a, then b."""
+    covariance: Floats
+    """Of the coefficients, rank by rank, (top (1 + d), top (1 + d))."""
+    centre: Floats
+    spread: Floats
+
+    def design(self, context: Floats) -> Floats:
+        """[1, (x − centre)/spread] of every row."""
+        scaled = (context - self.centre) / self.spread
+        return np.concatenate([np.ones((len(context), 1)), scaled], axis=1)
+
+    def log_covariance(self, row: Floats) -> Floats:
+        """Of log p_k(x) over ranks, (top, top), for one row of the design."""
+        top, width = self.coefficients.shape
+        blocks = self.covariance.reshape(top, width, top, width)
+        if np.isinf(blocks).any():
+            return blocks[:, 0, :, 0]
+        return np.asarray(np.einsum("aibj,i,j->ab", blocks, row, row))
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Propensities:
+    """Examination by rank, relative to rank 1.
+
+    Attributes
+    ----------
+    method : str
+        How it was estimated.
+    propensity : float64[top]
+        p_k/p_1; NaN where the log cannot tell, and ``notes`` says why.
+    log_covariance : float64[top, top]
+        Of log propensity; queries are independent, impressions of one query need not be.
+    degrees : float64[top]
+        Degrees of freedom of each variance: about the number of queries it rests on, less one.
+    shown, clicks : float64[top]
+        Documents shown at each rank, and clicks on them, in the log.
+    notes : tuple of str
+        What to know before use.
+    convergence : Convergence or None
+        Of ``method="em"``.
+    context : ContextModel or None
+        Of ``method="contextual"``; ``propensity`` is then the curve at the mean context.
+    """
+
+    method: str
+    propensity: Floats
+    log_covariance: Floats
+    degrees: Floats
+    shown: Floats
+    clicks: Floats
+    notes: tuple[str, ...] = ()
+    convergence: Convergence | None = None
+    context: ContextModel | None = None
+
+    @classmethod
+    def known(cls, curve: ArrayLike) -> Propensities:
+        """A curve that is known from elsewhere, rank by rank, as if there were no doubt of it."""
+        p = check.as_vector(curve, "propensity", ParameterError)
+        bad = ~(np.isnan(p) | ((p > 0.0) & (p <= 1.0)))
+        if bad.any():
+            rank = int(np.argmax(bad)) + 1
+            raise ParameterError(
+                f"The propensity of rank {rank} is {p[rank - 1]}; it must be above 0 and at most 1."
+            )
+        top = len(p)
+        nothing = np.zeros(top)
+        notes = ("The curve has no number for them.",) if np.isnan(p).any() else ()
+        unsure = np.zeros((top, top))
+        return cls("known", p, unsure, np.full(top, np.inf), nothing, nothing, notes)
+
+    @classmethod
+    def power(cls, eta: float, top: int) -> Propensities:
+        """(1/rank)^η for the first ``top`` ranks: the curve that most simulations assume."""
+        if not 0.0 <= eta < math.inf:
+            raise ParameterError(f"eta is {eta}; it must be 0 or more.")
+        return cls.known(np.arange(1.0, top + 1.0) ** -eta)
+
+    def __len__(self) -> int:
+        """How many ranks there are."""
+        return len(self.propensity)
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Low and high of every rank, (top, 2): symmetric on the logarithmic scale."""
+        half = self.log_stderr * [t_quantile(level, degrees) for degrees in self.degrees]
+        with np.errstate(over="ignore"):
+            return np.stack(
+                [self.propensity * np.exp(-half), self.propensity * np.exp(half)], axis=1
+            )
+
+    @property
+    def log_stderr(self) -> Floats:
+        """Standard error of log propensity: about the relative error; 0 at rank 1."""
+        return np.sqrt(np.diagonal(self.log_covariance))
+
+    def at(self, context: ArrayLike) -> Propensities:
+        """The curve of one context, (d,)."""
+        model = self._model()
+        row = model.design(self._checked(np.atleast_2d(check.as_floats(context, "context")), 1))[0]
+        return Propensities(
+            self.method,
+            np.exp(model.coefficients @ row),
+            model.log_covariance(row),
+            self.degrees,
+            self.shown,
+            self.clicks,
+            self.notes,
+        )
+
+    def of(self, log: RankingLog, context: ArrayLike | None = None) -> Floats:
+        """The propensity of every document of a log; 0 for those not shown.
+
+        No more than 1: that noise puts a lower rank above the first is not believed. ``context``
+        (n, d), one row per impression, is for the contextual method.
+        """
+        top = len(self)
+        lowest = int(log.rank.max(initial=0))
+        if lowest > top:
+            row = int(np.argmax(log.rank > top))
+            raise ParameterError(
+                f"{log.place(row, 'rank')}: rank {log.rank[row]}, but propensities are known for "
+                f"the first {top} ranks only. Estimate with top={lowest}, or leave out documents "
+                f"below rank {top}."
+            )
+        place = np.maximum(log.rank - 1, 0)
+        if self.context is None:
+            if context is not None:
+                raise ParameterError(
+                    f'context was given, but these propensities are by method="{self.method}", '
+                    f"the same in every context."
+                )
+            curve = self.propensity[place]
+        else:
+            if context is None:
+                raise ParameterError(
+                    f"These propensities depend on the context: give context=, a row of "
+                    f"{len(self.context.centre)} numbers for each impression."
+                )
+            rows = self._checked(check.as_floats(context, "context"), len(log))
+            design = self.context.design(rows)[log.impression]
+            curve = np.exp((self.context.coefficients[place] * design).sum(axis=1))
+        unknown = np.isnan(curve) & (log.rank > 0)
+        if unknown.any():
+            ranks = listed(sorted(set(log.rank[unknown].tolist())))
+            raise SupportError(
+                f"The log has documents at {ranks}, whose propensity could not be estimated: "
+                f"{' '.join(self.notes)}"
+            )
+        return np.where(log.rank > 0, np.minimum(curve, 1.0), 0.0)
+
+    def filled(self, log: RankingLog, context: ArrayLike | None = None) -> RankingLog:
+        """The log with these propensities."""
+        return log.replace(propensity=self.of(log, context))
+
+    def _model(self) -> ContextModel:
+        if self.context is None:
+            raise ParameterError(
+                f'These propensities are by method="{self.method}", the same in every context; '
+                f'at() is for method="contextual".'
+            )
+        return self.context
+
+    def _checked(self, context: Floats, rows: int) -> Floats:
+        width = len(self._model().centre)
+        if context.shape != (rows, width):
+            raise ParameterError(
+                f"context has shape {context.shape}; it must be {rows:,} rows of {width} numbers, "
+                f"as when the propensities were estimated."
+            )
+        if not np.isfinite(context).all():
+            raise ParameterError("context holds values that are not finite numbers.")
+        return context
+
+    # -- as data ---------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and strings; NaN becomes None, infinity "inf"."""
+        return {
+            "schema": SCHEMA,
+            "method": self.method,
+            "propensity": _plain(self.propensity),
+            "log_covariance": _plain(self.log_covariance),
+            "degrees": _plain(self.degrees),
+            "shown": _plain(self.shown),
+            "clicks": _plain(self.clicks),
+            "notes": list(self.notes),
+            "convergence": None if self.convergence is None else self.convergence._asdict(),
+            "context": None
+            if self.context is None
+            else {name: _plain(value) for name, value in self.context._asdict().items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Propensities:
+        """The inverse of `to_dict`."""
+        if data.get("schema") != SCHEMA:
+            raise ResultError(f"These are not propensities: the schema must be {SCHEMA!r}.")
+        try:
+            end, context = data["convergence"], data["context"]
+            made = cls(
+                str(data["method"]),
+                _array(data["propensity"]),
+                _array(data["log_covariance"]),
+                _array(data["degrees"]),
+                _array(data["shown"]),
+                _array(data["clicks"]),
+                tuple(map(str, data["notes"])),
+                None if end is None else Convergence(**end),
+                None
+                if context is None
+                else ContextModel(**{name: _array(value) for name, value in context.items()}),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ResultError(f"The stored propensities are damaged: {error}.") from None
+        top = len(made)
+        lengths = {len(x) for x in (made.log_covariance, made.degrees, made.shown, made.clicks)}
+        if lengths != {top} or made.log_covariance.shape != (top, top):
+            raise ResultError("The stored propensities are damaged: their lengths differ.")
+        return made
+
+    def to_frame(self, level: float = 0.95) -> pa.Table:
+        """One row per rank, as an Arrow table."""
+        import pyarrow as pa
+
+        low, high = self.interval(level).T
+        columns = {"propensity": self.propensity, "low": low, "high": high}
+        counts = {"shown": self.shown, "clicks": self.clicks}
+        return pa.table({"rank": np.arange(1, len(self) + 1)} | columns | counts)
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON, whole or not at all."""
+        write_whole(Path(path), json.dumps(self.to_dict(), allow_nan=False) + "\n")
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The curve as a page: one HTML file that needs nothing else. Written to ``path`` whole or
+        not at all."""
+        from offpolicy.report.ranking_document import PropensityDocument
+
+        return PropensityDocument(self).to_html(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Propensities:
+        """Read what `save` wrote."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ResultError(f"{path}: cannot be read as JSON: {error}.") from None
+        if not isinstance(data, dict):
+            raise ResultError(f"{path}: this is not a file of propensities.")
+        try:
+            return cls.from_dict(data)
+        except ResultError as error:
+            raise ResultError(f"{path}: {error}") from None
+
+    # -- as text ---------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"Propensities({self.method}, {len(self)} ranks)"
+
+    def __str__(self) -> str:
+        rows = [["rank", "propensity", "95% low", "high", "shown", "clicks"]]
+        for k, (p, (low, high)) in enumerate(zip(self.propensity, self.interval(), strict=True)):
+            numbers = ["–" if math.isnan(x) else f"{x:.4f}" for x in (p, low, high)]
+            rows.append([str(k + 1), *numbers, f"{self.shown[k]:,.0f}", f"{self.clicks[k]:,.0f}"])
+        lines = aligned(rows)
+        if self.convergence is not None:
+            end = self.convergence
+            lines.append(
+                f"{'Converged' if end.converged else 'Not converged'} after {end.em_steps} steps "
+                f"of EM and {end.scoring_steps} of scoring."
+            )
+        return "\n".join([*lines, *self.notes])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of text, each to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+
+
+def listed(ranks: Sequence[int]) -> str:
+    """'rank 4', 'ranks 4, 5 and 9'."""
+    words = list(map(str, ranks))
+    if len(words) == 1:
+        return f"rank {words[0]}"
+    return f"ranks {', '.join(words[:-1])} and {words[-1]}"
+
+
+def _plain(values: Floats) -> Any:
+    kept = np.where(np.isfinite(values), values, 0.0).astype(object)
+    kept[np.isnan(values)] = None
+    kept[np.isinf(values)] = "inf"
+    return kept.tolist()
+
+
+def _array(values: Any) -> Floats:
+    return np.asarray(values, dtype=np.float64)

@@ -1,0 +1,307 @@
+r"""Regression-EM (Wang et al. 2018): examination and a model of relevance, fitted together.
+
+.. math:: P(\text{click}) = p_k\,\sigma(\beta^\top x), \qquad p_1 = 1.
+
+A document may have kept its rank throughout: what is not seen at other ranks is answered by the
+regression, which must therefore be right. EM treats examination and relevance as hidden: of a
+document without a click, the expected share that was examined is :math:`p(1 - r)/(1 - pr)`, and
+that is relevant :math:`r(1 - p)/(1 - pr)`. The regression is fitted to these expectations, not to
+labels drawn from them, so that equal logs give equal numbers. EM climbs surely but slowly; its last
+steps are left to Fisher scoring on the same likelihood.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import MissingColumnError
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.propensities import _strata as strata
+from offpolicy.ranking.propensities._curve import Convergence
+from offpolicy.ranking.propensities._pair_likelihood import effective_degrees
+
+_BLOCK = 2**12
+"""Rows at a time: few enough to stay in the cache."""
+_SAMPLE = 20_000
+"""EM runs on this many rows at most; scoring on all."""
+_START = 200_000
+"""Scoring on many more rows than these begins with these."""
+_LEAST = -12.0
+"""Of log p, during EM: where the sample has no click, p would go to 0."""
+_EM_STEPS = 300
+_SCORING_STEPS = 100
+_NEAR = 1e-3
+"""Standard errors from the maximum at which scoring ends."""
+GROUPS = 2**14
+"""Clusters are put together into this many at most; sums of independent scores stay so."""
+
+
+class Rows(NamedTuple):
+    """Documents that were shown; features are standardised block by block."""
+
+    X: NDArray[Any]
+    at: Ints | None
+    """Which rows of X; None for all."""
+    place: Ints
+    """Rank − 1."""
+    click: Floats
+    group: Ints
+    top: int
+    centre: Floats
+    spread: Floats
+
+    def blocks(self) -> Any:
+        """(design, place, click, group), block by block."""
+        for start in range(0, len(self.place), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            X = self.X[part] if self.at is None else self.X[self.at[part]]
+            Z = np.empty((len(X), X.shape[1] + 1))
+            Z[:, 0] = 1.0
+            np.subtract(X, self.centre, out=Z[:, 1:])
+            Z[:, 1:] /= self.spread
+            yield Z, self.place[part], self.click[part], self.group[part]
+
+    def take(self, which: Ints) -> Rows:
+        """These rows."""
+        return self._replace(
+            at=which if self.at is None else self.at[which],
+            place=self.place[which],
+            click=self.click[which],
+            group=self.group[which],
+        )
+
+
+class Parameters(NamedTuple):
+    log_p: Floats
+    """(top,); 0 at rank 1."""
+    beta: Floats
+    """(1 + d,), the intercept first, of standardised features."""
+
+
+class EMFit(NamedTuple):
+    log_p: Floats
+    covariance: Floats
+    degrees: Floats
+    clusters: int
+    convergence: Convergence
+
+
+def rows_of(log: RankingLog, top: int) -> Rows:
+    """What regression-EM looks at."""
+    if log.X is None:
+        raise MissingColumnError(
+            'The log has no features, and method="em" needs them to tell relevance from '
+            "examination. Name them (X=), or use another method."
+        )
+    kept = strata.within_top(log, top)
+    at = None if kept.all() else np.flatnonzero(kept)
+    every = slice(None) if at is None else at
+    impression = log.impression[every]
+    clusters = np.unique(log.cluster[impression])
+    size = min(len(clusters), GROUPS)
+    group = (np.searchsorted(clusters, log.cluster) % size)[impression]
+    width = log.X.shape[1]
+    rows = Rows(
+        log.X, at, log.rank[every] - 1, log.click[every], group, top, np.zeros(width),
+        np.ones(width),
+    )  # fmt: skip
+    total, square = np.zeros(width), np.zeros(width)
+    for Z, *_ in rows.blocks():
+        total += Z[:, 1:].sum(axis=0)
+    centre = total / len(rows.place)
+    for Z, *_ in rows._replace(centre=centre).blocks():
+        square += (Z[:, 1:] ** 2).sum(axis=0)
+    spread = np.sqrt(square / len(rows.place))
+    floor = 1e-9 * np.maximum(np.abs(centre), 1.0)
+    return rows._replace(centre=centre, spread=np.where(spread > floor, spread, np.inf))
+
+
+class Derivatives(NamedTuple):
+    """Of the log-likelihood by (log p_2 …, β), ridge included."""
+
+    value: float
+    gradient: Floats
+    curvature: Floats
+    """Fisher's information, or minus the Hessian."""
+
+
+def derivatives(at: Parameters, rows: Rows, ridge: float, *, expected: bool = True) -> Derivatives:
+    """One pass over the rows; the curvature is Fisher's, or that observed."""
+    top, width = rows.top, len(at.beta)
+    size = top + width
+    value, slope = 0.0, np.zeros(size)
+    curvature = np.zeros((size, size))
+    for Z, place, click, _ in rows.blocks():
+        sigma, mean, G = _block(at, Z, place)
+        odds = mean / (1.0 - mean)
+        value += float((click * np.log(mean) + (1.0 - click) * np.log1p(-mean)).sum())
+        left = click - (1.0 - click) * odds
+        slope[:top] += np.bincount(place, left, minlength=top)
+        slope[top:] += G.T @ left
+        if expected:
+            _add_outer(curvature, odds, G, place, top)
+        else:
+            _add_outer(curvature, (1.0 - click) * odds * (1.0 + odds), G, place, top)
+            curvature[top:, top:] += (Z * (sigma * (1.0 - sigma) * left)[:, None]).T @ Z
+    penalty = _penalty(width, ridge)
+    value -= 0.5 * float((penalty * at.beta**2).sum())
+    slope[top:] -= penalty * at.beta
+    curvature[range(top, size), range(top, size)] += penalty
+    return Derivatives(value, slope[1:], curvature[1:, 1:])
+
+
+def _penalty(width: int, ridge: float) -> Floats:
+    penalty = np.full(width, ridge)
+    penalty[0] = 0.0
+    return penalty
+
+
+def _block(at: Parameters, Z: Floats, place: Ints) -> tuple[Floats, Floats, Floats]:
+    """σ, μ = pσ cut to where its logarithm exists, and d log μ/dβ = (1 − σ) z."""
+    sigma = 1.0 / (1.0 + np.exp(-np.clip(Z @ at.beta, -40.0, 40.0)))
+    mean = np.clip(np.exp(at.log_p)[place] * sigma, 1e-300, 1.0 - 1e-12)
+    return sigma, mean, Z * (1.0 - sigma)[:, None]
+
+
+def _add_outer(total: Floats, weight: Floats, G: Floats, place: Ints, top: int) -> None:
+    """Add Σ weight g gᵀ with g = (indicator of the rank, G)."""
+    weighted = G * weight[:, None]
+    indicator = (place == np.arange(top)[:, None]).astype(np.float64)
+    total[range(top), range(top)] += indicator @ weight
+    cross = indicator @ weighted
+    total[:top, top:] += cross
+    total[top:, :top] += cross.T
+    total[top:, top:] += weighted.T @ G
+
+
+def em_step(at: Parameters, rows: Rows, ridge: float) -> tuple[float, Parameters]:
+    """The likelihood here, and where one step of EM leads: p in closed form, β by one Newton
+    step of the regression on expected relevance."""
+    top, width = rows.top, len(at.beta)
+    value, examined, count = 0.0, np.zeros(top), np.zeros(top)
+    slope, hessian = np.zeros(width), np.zeros((width, width))
+    for Z, place, click, _ in rows.blocks():
+        sigma, mean, _ = _block(at, Z, place)
+        p = np.exp(at.log_p)[place]
+        value += float((click * np.log(mean) + (1.0 - click) * np.log1p(-mean)).sum())
+        looked = click + (1.0 - click) * p * (1.0 - sigma) / (1.0 - mean)
+        relevant = click + (1.0 - click) * sigma * (1.0 - p) / (1.0 - mean)
+        examined += np.bincount(place, looked, minlength=top)
+        count += np.bincount(place, minlength=top)
+        slope += Z.T @ (relevant - sigma)
+        hessian += (Z * (sigma * (1.0 - sigma))[:, None]).T @ Z
+    penalty = _penalty(width, ridge)
+    value -= 0.5 * float((penalty * at.beta**2).sum())
+    step = np.linalg.solve(hessian + np.diag(penalty + 1e-9), slope - penalty * at.beta)
+    step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_p = np.where(count > 0.0, np.maximum(np.log(examined / count), _LEAST), at.log_p)
+    log_p[0] = 0.0
+    return value, Parameters(log_p, at.beta + step)
+
+
+def maximised(rows: Rows, known: NDArray[np.bool_], ridge: float) -> EMFit:
+    """EM on some rows, then scoring on all; ranks that are not ``known`` have no clicks."""
+    if not known.all():
+        position = np.cumsum(known) - 1
+        part = rows.take(np.flatnonzero(known[rows.place]))
+        part = part._replace(place=position[part.place], top=int(known.sum()))
+        inner = maximised(part, known[known], ridge)
+        log_p = np.full(rows.top, np.nan)
+        covariance, degrees = np.full((rows.top, rows.top), np.nan), np.ones(rows.top)
+        log_p[known] = inner.log_p
+        covariance[np.ix_(known, known)] = inner.covariance
+        degrees[known] = inner.degrees
+        return inner._replace(log_p=log_p, covariance=covariance, degrees=degrees)
+    start, em_steps = _expectations(rows, ridge)
+    if len(rows.place) > 4 * _START:
+        # Nearly there already, from some of the same rows.
+        start = _scored(start, _drawn(rows, _START), ridge).at
+    end = _scored(start, rows, ridge)
+    bread = derivatives(end.at, rows, ridge, expected=False).curvature
+    covariance, degrees, clusters = _sandwich(end.at, rows, bread)
+    ended = Convergence(em_steps, end.steps, end.value, end.distance, end.distance < 10.0 * _NEAR)
+    return EMFit(end.at.log_p, covariance, degrees, clusters, ended)
+
+
+def _expectations(rows: Rows, ridge: float) -> tuple[Parameters, int]:
+    """EM from the click-through rates, until it hardly climbs."""
+    some = _drawn(rows, _SAMPLE)
+    shown = np.bincount(rows.place, minlength=rows.top)
+    rate = np.bincount(rows.place, rows.click, minlength=rows.top) / shown
+    beta = np.zeros(rows.X.shape[1] + 1)
+    beta[0] = np.log(rate[0] / max(1.0 - rate[0], 1e-3))
+    at = Parameters(np.log(np.clip(rate / rate[0], 1e-3, 0.95)), beta)
+    at.log_p[0] = 0.0
+    before = -np.inf
+    for steps in range(1, _EM_STEPS + 1):
+        value, after = em_step(at, some, ridge)
+        if value - before < 1e-5 * abs(value):
+            return at, steps
+        at, before = after, value
+    return at, _EM_STEPS
+
+
+def _drawn(rows: Rows, count: int) -> Rows:
+    """At most so many rows, the same ones whenever it is asked."""
+    if len(rows.place) <= count:
+        return rows
+    return rows.take(np.sort(np.random.default_rng(0).choice(len(rows.place), count, False)))
+
+
+class _End(NamedTuple):
+    at: Parameters
+    value: float
+    distance: float
+    steps: int
+
+
+def _scored(at: Parameters, rows: Rows, ridge: float) -> _End:
+    """Fisher scoring, halving steps that do not climb, until the maximum is near."""
+    found = derivatives(at, rows, ridge)
+    steps = 0
+    while True:
+        size = len(found.gradient)
+        damped = found.curvature + 1e-12 * np.trace(found.curvature) * np.eye(size)
+        direction = np.linalg.solve(damped, found.gradient)
+        distance = float(np.sqrt(max(float(direction @ found.gradient), 0.0)))
+        if distance < _NEAR or steps == _SCORING_STEPS:
+            return _End(at, found.value, distance, steps)
+        length = min(1.0, 2.0 / float(np.abs(direction).max()))
+        while True:
+            move = length * direction
+            log_p = at.log_p.copy()
+            log_p[1:] += move[: rows.top - 1]
+            trial = Parameters(log_p, at.beta + move[rows.top - 1 :])
+            new = derivatives(trial, rows, ridge)
+            if new.value >= found.value - 1e-13 * abs(found.value):
+                break
+            if length < 1e-6:
+                return _End(at, found.value, distance, steps)
+            length /= 2.0
+        at, found, steps = trial, new, steps + 1
+
+
+def _sandwich(at: Parameters, rows: Rows, bread: Floats) -> tuple[Floats, Floats, int]:
+    """Covariance of log p with clusters allowed for, (top, top), its degrees of freedom, and how
+    many clusters there were."""
+    top = rows.top
+    size = int(rows.group.max()) + 1
+    scores = np.zeros((size, top + len(at.beta)))
+    for Z, place, click, group in rows.blocks():
+        _, mean, G = _block(at, Z, place)
+        left = click - (1.0 - click) * mean / (1.0 - mean)
+        order = np.argsort(group, kind="stable")
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+        indicator = (place[:, None] == np.arange(top)).astype(np.float64)
+        every = np.concatenate([indicator, G], axis=1) * left[:, None]
+        scores[group[order][starts]] += np.add.reduceat(every[order], starts, axis=0)
+    moved = np.zeros((size, top))
+    moved[:, 1:] = (scores[:, 1:] @ np.linalg.pinv(bread, hermitian=True))[:, : top - 1]
+    covariance = moved.T @ moved * (size / max(size - 1, 1))
+    degrees = effective_degrees((moved**2).sum(axis=0), (moved**4).sum(axis=0))
+    return covariance, degrees, size

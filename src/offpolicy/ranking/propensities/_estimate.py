@@ -1,0 +1,316 @@
+"""`estimate_propensities`: examination by rank from a log that does not say it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from offpolicy._core import validation as check
+from offpolicy._core.types import Floats
+from offpolicy.errors import MissingColumnError, ParameterError, SupportError, did_you_mean
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.propensities import _by_context as contextual
+from offpolicy.ranking.propensities import _em as regression_em
+from offpolicy.ranking.propensities import _pair_likelihood as pair_likelihood
+from offpolicy.ranking.propensities import _pairs as harvesting
+from offpolicy.ranking.propensities import _swaps as swaps
+from offpolicy.ranking.propensities._curve import Propensities, listed
+from offpolicy.ranking.propensities._pair_likelihood import PairCounts
+
+Method = Literal["pairs", "em", "swaps", "contextual"]
+PairsUsed = Literal["all", "pivot", "adjacent"]
+Weighting = Literal["overlap", "paper"]
+
+_TOP = 10
+_OWN = {
+    "pairs": ("pairs", "ranks", "traffic", "weighting"),
+    "em": ("ridge",),
+    "swaps": ("swapped",),
+    "contextual": ("context", "weighting", "ridge"),
+}
+"""Which arguments each method has."""
+
+
+def estimate_propensities(
+    log: RankingLog,
+    method: Method = "pairs",
+    *,
+    top: int | None = None,
+    pairs: PairsUsed | None = None,
+    weighting: Weighting | None = None,
+    ranks: ArrayLike | None = None,
+    traffic: ArrayLike | None = None,
+    swapped: ArrayLike | None = None,
+    context: ArrayLike | None = None,
+    ridge: float | None = None,
+) -> Propensities:
+    """Examination of every rank relative to the first, with intervals.
+
+    All methods assume that a click is an examination, which depends on the rank (and the
+    context), times a relevance, which depends on query and document.
+
+    Parameters
+    ----------
+    log : RankingLog
+    method : "pairs", "em", "swaps" or "contextual"
+        ``"pairs"`` compares clicks on the same document of the same query at different ranks
+        (Agarwal et al. 2019); ``"em"`` fits a logistic regression of relevance on the features
+        (Wang et al. 2018); ``"swaps"`` is for ranks that were shuffled or swapped at random
+        (Joachims et al. 2017); ``"contextual"`` lets examination depend on a context (Fang et
+        al. 2019).
+    top : int, optional
+        How many ranks; without it the first 10, or as many as were shown.
+    pairs : "all", "pivot" or "adjacent", optional
+        Of ``"pairs"``: compare all pairs of ranks (as without it), each rank with the first, or
+        each with the next.
+    weighting : "overlap" or "paper", optional
+        Of ``"pairs"`` and ``"contextual"``: how documents are weighted (`offpolicy.ranking.
+        harvesting`).
+    ranks : (N, rankers), optional
+        Of ``"pairs"``: the rank that each ranker gives every document, 0 if it does not show it,
+        when impressions were given to rankers at random. Then no query need occur twice.
+    traffic : (rankers,), optional
+        How many impressions each ranker gets; equal shares without it.
+    swapped : (n,) or (n, 2), optional
+        Of ``"swaps"``: the rank that was, by the toss of a fair coin, swapped with rank 1; or
+        the two ranks; 0 where nothing was randomised. Without it, the first ``top`` ranks of
+        every impression were shuffled.
+    context : (n, d)
+        Of ``"contextual"``: features of every impression.
+    ridge : float, optional
+        Penalty on the slopes of standardised features; 1 without it.
+
+    Examples
+    --------
+    >>> from offpolicy.ranking.log import RankingLog
+    >>> log = RankingLog.from_arrays(  # two documents of one query, shown in either order
+    ...     offsets=range(0, 801, 2), rank=[1, 2, 2, 1] * 200, click=[1, 0, 1, 0, 1, 0, 0, 0] * 100,
+    ...     query=["q"] * 400, document=["a", "b"] * 400,
+    ... )
+    >>> estimate_propensities(log).propensity
+    array([1. , 0.5])
+    """
+    if method not in get_args(Method):
+        raise ParameterError(
+            f"method is {method!r}; it must be one of {', '.join(get_args(Method))}."
+            f"{did_you_mean(str(method), get_args(Method))}"
+        )
+    _refuse_foreign(
+        method, pairs=pairs, weighting=weighting, ranks=ranks, traffic=traffic, swapped=swapped,
+        context=context, ridge=ridge,
+    )  # fmt: skip
+    count = _checked_top(log, top)
+    shown, clicks = _per_rank(log, count)
+    if method == "em":
+        return _by_em(log, shown, clicks, _checked_ridge(ridge))
+    overlap = _one_of(weighting, "weighting", get_args(Weighting)) == "overlap"
+    if method == "contextual":
+        return _by_context(log, context, shown, clicks, overlap, _checked_ridge(ridge))
+    kept = harvesting.of_interest(_one_of(pairs, "pairs", get_args(PairsUsed)), count)
+    source: harvesting.Strata | harvesting.KnownRankers
+    if method == "swaps":
+        source = (
+            swaps.shuffled(log, count) if swapped is None else swaps.swapped(log, swapped, count)
+        )
+    elif ranks is not None:
+        source = harvesting.known_rankers(log, ranks, traffic, count, overlap)
+    elif traffic is not None:
+        raise ParameterError("traffic is given without ranks: there are no rankers to share it.")
+    else:
+        source = harvesting.observed(log, count, overlap)
+    counts = source.counts()
+    if method == "pairs":
+        harvesting.refuse_no_variation(counts)
+    counts = counts.only(kept)
+    notes = _notes(counts, shown)
+    fitted = pair_likelihood.maximised(counts)
+    squares, fourths, clusters = source.scored(fitted)
+    squares[np.isnan(fitted.inverse)] = np.nan
+    degrees = pair_likelihood.effective_degrees(np.diagonal(squares), fourths)
+    covariance = squares * (clusters / max(clusters - 1, 1))
+    notes += _one_query(covariance, clusters)
+    return Propensities(method, fitted.p, covariance, degrees, shown, clicks, notes)
+
+
+def _by_em(log: RankingLog, shown: Floats, clicks: Floats, ridge: float) -> Propensities:
+    from threadpoolctl import threadpool_limits
+
+    rows = regression_em.rows_of(log, len(shown))
+    known = clicks > 0.0
+    notes = [*_never_shown(shown), *_never_clicked(known, shown)]
+    varying = np.isfinite(rows.spread)
+    if not varying.any():
+        notes.append(
+            "Every feature is the same for all documents: relevance is taken to be the same at "
+            "every rank, and propensity is but the ratio of click-through rates."
+        )
+    # One thread adds in one order; and blocks are too small for more.
+    with threadpool_limits(1):
+        fit = regression_em.maximised(rows, known, ridge)
+    notes += _one_query(fit.covariance, fit.clusters)
+    if not fit.convergence.converged:
+        notes.append("The fit has not converged: the numbers are not to be relied on.")
+    return Propensities(
+        "em", np.exp(fit.log_p), fit.covariance, fit.degrees, shown, clicks,
+        tuple(notes), fit.convergence,
+    )  # fmt: skip
+
+
+def _by_context(
+    log: RankingLog, context: Any, shown: Floats, clicks: Floats, overlap: bool, ridge: float
+) -> Propensities:
+    if context is None:
+        raise MissingColumnError(
+            'method="contextual" needs context=, a row of numbers for each impression. Without '
+            'one use method="pairs".'
+        )
+    features = check.as_floats(context, "context", ParameterError)
+    if features.ndim == 1:
+        features = features[:, None]
+    if features.ndim != 2 or len(features) != len(log) or not features.shape[1]:
+        raise ParameterError(
+            f"context has shape {features.shape}; it must hold a row of numbers for each of the "
+            f"{len(log):,} impressions."
+        )
+    if not np.isfinite(features).all():
+        row = int(np.argmin(np.isfinite(features).all(axis=1)))
+        raise ParameterError(f"context, impression {row}: there is a value that is not finite.")
+    data = contextual.gathered(log, features, len(shown), overlap)
+    harvesting.refuse_no_variation(data.total, within_context=True)
+    notes = _notes(data.total, shown)
+    fit = contextual.maximised(data, ridge)
+    middle = np.zeros(1 + features.shape[1])
+    middle[0] = 1.0
+    notes += _one_query(fit.model.covariance, fit.clusters, 1 + features.shape[1])
+    return Propensities(
+        "contextual",
+        np.exp(fit.model.coefficients[:, 0]),
+        fit.model.log_covariance(middle),
+        fit.degrees,
+        shown,
+        clicks,
+        notes,
+        context=fit.model,
+    )
+
+
+# -- what the log can tell -----------------------------------------------------------------
+
+
+def _notes(counts: PairCounts, shown: Floats) -> tuple[str, ...]:
+    """Which ranks cannot be estimated and why; an error if there is none beside the first."""
+    compared = (counts.shown > 0.0) & (counts.shown.T > 0.0)
+    linked = pair_likelihood.linked(compared)
+    known = pair_likelihood.estimable(counts)
+    notes = list(_never_shown(shown))
+    apart = np.flatnonzero(~linked & (shown > 0.0)) + 1
+    if len(apart):
+        notes.append(
+            f"{listed(apart.tolist()).capitalize()}: not linked to rank 1, since no chain of "
+            f"documents that were shown at two ranks leads there. Impressions with these ranks "
+            f"swapped with others would tell."
+        )
+    notes += _never_clicked(known | ~linked, shown)
+    if known.sum() < 2:
+        raise SupportError(
+            "No rank can be compared with rank 1. "
+            + (" ".join(notes) or "Impressions that show several ranks would tell.")
+        )
+    return tuple(notes)
+
+
+def _never_shown(shown: Floats) -> list[str]:
+    missing = np.flatnonzero(shown == 0.0) + 1
+    if not len(missing):
+        return []
+    return [f"{listed(missing.tolist()).capitalize()}: no document was shown there."]
+
+
+def _never_clicked(known: NDArray[np.bool_], shown: Floats) -> list[str]:
+    missing = np.flatnonzero(~known & (shown > 0.0)) + 1
+    if not len(missing):
+        return []
+    return [
+        f"{listed(missing.tolist()).capitalize()}: too few clicks to compare with rank 1. More "
+        f"impressions would tell, or a smaller top."
+    ]
+
+
+def _per_rank(log: RankingLog, top: int) -> tuple[Floats, Floats]:
+    """Documents shown and clicks at every rank."""
+    place = np.where((log.rank > 0) & (log.rank <= top), log.rank, 0)
+    shown = np.bincount(place, minlength=top + 1)[1:].astype(np.float64)
+    clicks = np.asarray(np.bincount(place, log.click, minlength=top + 1)[1:], np.float64)
+    if not clicks.any():
+        raise SupportError(
+            f"There is no click on the first {top} ranks of {len(log):,} impressions: nothing can "
+            f"be said about examination."
+        )
+    if not clicks[0]:
+        raise SupportError(
+            f"There is no click on rank 1 ({shown[0]:,.0f} documents were shown there), to which "
+            f"all ranks are compared. Check that ranks count from 1."
+        )
+    return shown, clicks
+
+
+def _checked_top(log: RankingLog, top: Any) -> int:
+    lowest = int(log.rank.max(initial=0))
+    if not lowest:
+        raise SupportError("Not one document of the log was shown: all ranks are 0.")
+    if lowest == 1:
+        raise SupportError("Documents were shown at rank 1 only: there is nothing to compare.")
+    if top is None:
+        return min(_TOP, lowest)
+    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 2:
+        raise ParameterError(f"top is {top!r}; it must be a whole number, 2 or more.")
+    if top > lowest:
+        raise ParameterError(
+            f"top is {top}, but no document was shown below rank {lowest}. Give {lowest} or less."
+        )
+    return int(top)
+
+
+# -- arguments -----------------------------------------------------------------------------
+
+
+def _refuse_foreign(method: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and name not in _OWN[method]:
+            owners = [f'"{owner}"' for owner, names in _OWN.items() if name in names]
+            raise ParameterError(
+                f'{name} is for method={" and ".join(owners)}, not for "{method}".'
+            )
+
+
+def _one_of(value: str | None, name: str, options: tuple[str, ...]) -> str:
+    if value is None:
+        return options[0]
+    if value not in options:
+        raise ParameterError(
+            f"{name} is {value!r}; it must be one of {', '.join(options)}."
+            f"{did_you_mean(str(value), options)}"
+        )
+    return value
+
+
+def _checked_ridge(ridge: float | None) -> float:
+    value = 1.0 if ridge is None else float(ridge)
+    if not 0.0 <= value < math.inf:
+        raise ParameterError(f"ridge is {ridge}; it must be 0 or more.")
+    return value
+
+
+def _one_query(covariance: Floats, clusters: int, first: int = 1) -> tuple[str, ...]:
+    """A single query says nothing about the spread: its covariance is infinite, and said to be."""
+    if clusters > 1:
+        return ()
+    spread = covariance[first:, first:]
+    spread[np.isfinite(spread)] = np.inf
+    return (
+        "All comparisons are of one query, and impressions of one query may depend on each other: "
+        "the intervals are infinite. More queries would tell.",
+    )

@@ -1,0 +1,159 @@
+r"""The all-pairs likelihood (Agarwal et al. 2019), with the relevance of every pair profiled out.
+
+For ranks k ≠ k′, of what was shown at both: C of N weighted impressions at k were clicked, and
+C′ of N′ at k′. With :math:`\mu = p_k r_{kk'}` and :math:`\mu' = p_{k'} r_{kk'}`,
+
+.. math:: \ell(p) = \sum_{k < k'} \max_r \; C \log\mu + (N - C) \log(1 - \mu)
+                    + C' \log\mu' + (N' - C') \log(1 - \mu').
+
+The best r is the smaller root of a quadratic. In log p the whole is concave, and minus its Hessian
+is the Laplacian of a graph whose nodes are the ranks: what is not linked to rank 1 is not known.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpolicy._core.types import Floats
+
+_STEPS = 200
+_LEAST_MISSED = 1e-6
+"""Share of a pair's impressions that count as not clicked at least, so that μ stays below 1."""
+
+
+class PairCounts(NamedTuple):
+    """Weighted clicks and impressions, (top, top): at [k, k′], seen at k and also shown at k′."""
+
+    clicks: Floats
+    shown: Floats
+
+    def only(self, kept: NDArray[np.bool_]) -> PairCounts:
+        """Of these pairs alone."""
+        return PairCounts(self.clicks * kept, self.shown * kept)
+
+
+class Pairs(NamedTuple):
+    """The likelihood's parts at one p, all (top, top)."""
+
+    mean: Floats
+    """μ, of a click at the first rank."""
+    score: Floats
+    """Of log p at the first rank."""
+    curvature: Floats
+    """Minus the second derivative by log p at the first rank, r held fixed."""
+    value: float
+
+
+class Fitted(NamedTuple):
+    """p by rank; NaN where rank 1 is not linked to."""
+
+    p: Floats
+    inverse: Floats
+    """Of minus the Hessian in log p, (top, top); 0 for rank 1, NaN where p is."""
+    factor: Floats
+    """What a click of a pair adds to the score once r is profiled out (`tallies`)."""
+    mean: Floats
+    steps: int
+
+
+def effective_degrees(squares: Floats, fourths: Floats) -> Floats:
+    """Of a variance that is a sum of squares over clusters, (Σe²)²/Σe⁴ less one: few clusters, or
+    many of which a few dominate, leave it uncertain."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effective = np.where(fourths > 0.0, squares**2 / fourths, np.inf)
+    return np.asarray(np.maximum(effective - 1.0, 1.0))
+
+
+def evaluated(log_p: Floats, counts: PairCounts) -> Pairs:
+    """The profiled likelihood's parts; pairs without impressions or clicks contribute nothing."""
+    clicks, shown = counts
+    missed = np.maximum(shown - clicks, _LEAST_MISSED * shown)
+    t = np.exp(log_p)[:, None]
+    s = t.T
+    both = clicks + clicks.T
+    used = (shown > 0.0) & (shown.T > 0.0) & (both > 0.0)
+    # In units of the larger p, so that neither end of the range over- or underflows.
+    top = np.maximum(t, s)
+    t, s = t / top, s / top
+    total = clicks + missed
+    a = t * s * (total + total.T)
+    b = both * (t + s) + missed * t + missed.T * s
+    root = np.sqrt(np.maximum(b * b - 4.0 * a * both, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r = np.where(used, 2.0 * both / (b + root), 0.0)
+        mean = np.minimum(t * r, 1.0 - 1e-15)
+        score = np.where(used, clicks - missed * mean / (1.0 - mean), 0.0)
+        curvature = np.where(used, missed * mean / (1.0 - mean) ** 2, 0.0)
+        value = np.where(
+            used & (clicks > 0.0), clicks * np.log(np.where(used, mean, 1.0)), 0.0
+        ) + np.where(used, missed * np.log1p(-mean), 0.0)
+    return Pairs(mean, score, curvature, float(value.sum()))
+
+
+def gradient(parts: Pairs) -> Floats:
+    """By log p."""
+    return np.asarray(parts.score.sum(axis=1))
+
+
+def laplacian(parts: Pairs) -> Floats:
+    """Minus the Hessian in log p."""
+    own = parts.curvature
+    with np.errstate(divide="ignore", invalid="ignore"):
+        edge = np.where(own + own.T > 0.0, own * own.T / (own + own.T), 0.0)
+    return np.diag(edge.sum(axis=1)) - edge
+
+
+def linked(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which ranks can be reached from rank 1 along ``edges`` (top, top)."""
+    reached = np.zeros(len(edges), bool)
+    reached[0] = True
+    while True:
+        more = reached | edges[reached].any(axis=0)
+        if (more == reached).all():
+            return reached
+        reached = more
+
+
+def estimable(counts: PairCounts) -> NDArray[np.bool_]:
+    """Ranks whose p is neither unknown nor 0 nor infinite: a chain of clicks leads from rank 1 to
+    them, and another one back."""
+    clicked = (counts.clicks > 0.0) & (counts.shown.T > 0.0)
+    return linked(clicked) & linked(clicked.T)
+
+
+def maximised(counts: PairCounts) -> Fitted:
+    """Newton's method from p = 1, halving steps that do not climb."""
+    size = len(counts.clicks)
+    known = estimable(counts)
+    counts = counts.only(known[:, None] & known[None, :])
+    free = np.flatnonzero(known)[1:]
+    log_p = np.zeros(size)
+    parts = evaluated(log_p, counts)
+    steps = 0
+    total = max(float(counts.clicks.sum()), 1e-300)
+    while steps < _STEPS and len(free):
+        slope = gradient(parts)[free]
+        direction = np.linalg.solve(laplacian(parts)[np.ix_(free, free)], slope)
+        direction *= min(1.0, 3.0 / max(float(np.abs(direction).max()), 1e-300))
+        length = 1.0
+        while length > 1e-10:
+            trial = log_p.copy()
+            trial[free] += length * direction
+            new = evaluated(trial, counts)
+            if new.value >= parts.value - 1e-13 * abs(parts.value):
+                break
+            length /= 2.0
+        log_p, parts = trial, new
+        steps += 1
+        if float(np.abs(gradient(parts)[free]).max()) < 1e-10 * total or length <= 1e-10:
+            break
+    inverse = np.zeros((size, size))
+    inverse[~known] = inverse[:, ~known] = np.nan
+    inverse[np.ix_(free, free)] = np.linalg.inv(laplacian(parts)[np.ix_(free, free)])
+    own = parts.curvature
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(own + own.T > 0.0, own.T / (own + own.T) / (1.0 - parts.mean), 0.0)
+    return Fitted(np.where(known, np.exp(log_p), np.nan), inverse, factor, parts.mean, steps)

@@ -1,0 +1,162 @@
+"""Pairs of ranks at which the same things were shown: interventions that nobody had to make.
+
+Intervention harvesting (Agarwal et al. 2019): where rankers differ, the same document of the same
+query is shown at rank k here and at k′ there, and what differs between its clicks is examination.
+The paper gives each click the weight 1/w, with w how often the document was shown at that rank;
+``overlap`` weights multiply this with n·n′/(n + n′), as Mantel and Haenszel (1959) do for risk
+ratios, so that a document that was seen a thousand times here and once there counts little. Both
+are consistent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from offpolicy._core import validation as check
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import LogError, ParameterError, SupportError
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.propensities import _strata as strata
+from offpolicy.ranking.propensities._pair_likelihood import Fitted, PairCounts
+
+_NOTHING = np.zeros((0, 0))
+
+
+class Scored(NamedTuple):
+    """Over clusters, of how far each moves log p: Σ e eᵀ, Σ e⁴, and how many had a share."""
+
+    squares: Floats
+    fourths: Floats
+    clusters: int
+
+
+class Strata(NamedTuple):
+    """Strata that were observed: rows that are alike but for the rank."""
+
+    packed: strata.Packed
+    overlap: bool
+
+    def counts(self) -> PairCounts:
+        return self._run(None)[0]
+
+    def scored(self, fitted: Fitted) -> Scored:
+        return self._run(fitted)[1]
+
+    def _run(self, fitted: Fitted | None) -> tuple[PairCounts, Scored]:
+        from offpolicy.ranking.propensities import _kernels as tallies
+
+        top = self.packed.top
+        counts, squares = PairCounts(*np.zeros((2, top, top))), np.zeros((top, top))
+        fourths = np.zeros(top)
+        clusters = tallies.strata(
+            self.packed.rows, self.packed.per_owner, top, self.overlap, *counts, *_parts(fitted),
+            squares, fourths,
+        )  # fmt: skip
+        return counts, Scored(squares, fourths, clusters)
+
+
+class KnownRankers(NamedTuple):
+    """Documents as they were shown, and where each ranker would have put them."""
+
+    cluster: Ints
+    rank: Ints
+    click: Floats
+    ranks: Ints
+    traffic: Floats
+    top: int
+    overlap: bool
+
+    def counts(self) -> PairCounts:
+        return self._run(None)[0]
+
+    def scored(self, fitted: Fitted) -> Scored:
+        return self._run(fitted)[1]
+
+    def _run(self, fitted: Fitted | None) -> tuple[PairCounts, Scored]:
+        from offpolicy.ranking.propensities import _kernels as tallies
+
+        counts = PairCounts(*np.zeros((2, self.top, self.top)))
+        squares, fourths = np.zeros((self.top, self.top)), np.zeros(self.top)
+        clusters = tallies.rankers(*self, *counts, *_parts(fitted), squares, fourths)
+        return counts, Scored(squares, fourths, clusters)
+
+
+def _parts(fitted: Fitted | None) -> tuple[Floats, Floats, Floats]:
+    """Factor, mean and inverse for the loops; empty if only sums are wanted."""
+    if fitted is None:
+        return _NOTHING, _NOTHING, _NOTHING
+    return fitted.factor, fitted.mean, np.nan_to_num(fitted.inverse)
+
+
+def observed(log: RankingLog, top: int, overlap: bool) -> Strata:
+    """The impressions of one document for one query are a stratum."""
+    kept = strata.within_top(log, top)
+    codes = strata.document_codes(log)
+    return Strata(strata.packed(log, log.cluster, codes, kept, top), overlap)
+
+
+def known_rankers(
+    log: RankingLog, ranks: Any, traffic: ArrayLike | None, top: int, overlap: bool
+) -> KnownRankers:
+    """Impressions were given to rankers by chance; ``ranks`` is where each puts every document."""
+    table = np.asarray(ranks)
+    if table.ndim != 2 or len(table) != log.documents or table.shape[1] < 2:
+        raise ParameterError(
+            f"ranks has shape {table.shape}; it must hold one row for each of the "
+            f"{log.documents:,} documents and one column for each ranker, of which there are two "
+            f"or more."
+        )
+    if table.dtype.kind not in "iu" or (table < 0).any():
+        raise ParameterError("ranks must hold whole numbers: 1 is the top, 0 is not shown.")
+    table = np.ascontiguousarray(table, dtype=np.int64)
+    count = table.shape[1]
+    share = np.full(count, 1.0 / count) if traffic is None else check.as_sample(traffic, "traffic")
+    if len(share) != count or (share <= 0.0).any():
+        raise ParameterError(
+            f"traffic must hold {count} positive numbers: how many impressions each ranker got."
+        )
+    kept = strata.within_top(log, top)
+    alien = kept & (table != log.rank[:, None]).all(axis=1)
+    if alien.any():
+        row = int(np.argmax(alien))
+        raise LogError(
+            f"{log.place(row, 'rank')}: the document was shown at rank {log.rank[row]}, where none "
+            f"of the {count} rankers puts it ({check.count_of(int(alien.sum()), int(kept.sum()))} "
+            f"are like this). Leave out impressions of other rankers, or add their ranks."
+        ).at(np.flatnonzero(alien), "rank")
+    rows = np.flatnonzero(kept)
+    cluster = log.cluster[log.impression[rows]]
+    order = np.argsort(cluster, kind="stable")
+    rows = rows[order]
+    return KnownRankers(
+        cluster[order], log.rank[rows], log.click[rows], table[rows], share, top, overlap
+    )
+
+
+def refuse_no_variation(counts: PairCounts, *, within_context: bool = False) -> None:
+    """Nothing can be learnt from documents that keep their rank."""
+    if counts.shown.any():
+        return
+    where, hint = "", ""
+    if within_context:
+        where = " in the same context"
+        hint = "A context of few values, or one that belongs to the query, leaves more to compare. "
+    raise SupportError(
+        f"No document was shown at two different ranks{where}, so there is nothing to compare: "
+        f"whether the top is clicked because it is looked at or because it is good cannot be told. "
+        f"{hint}Log impressions of a second ranker, or with some ranks swapped at random; give "
+        f"ranks= if other rankers could have been drawn; or, with features and the assumptions "
+        f'that come with it, use method="em".'
+    )
+
+
+def of_interest(pairs: str, top: int) -> Any:
+    """Which pairs of ranks are used, (top, top)."""
+    k = np.arange(top)
+    apart = np.abs(k[:, None] - k[None, :])
+    if pairs == "pivot":
+        return (apart > 0) & ((k[:, None] == 0) | (k[None, :] == 0))
+    return apart == 1 if pairs == "adjacent" else apart > 0

@@ -1,0 +1,3 @@
+"""Markup, style and numbers of pages."""
+
+__all__ = []

@@ -1,0 +1,159 @@
+"""Pictures (matplotlib, an optional extra)."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from offpolicy._core.files import write_whole
+from offpolicy.errors import MissingPackageError, ParameterError
+from offpolicy.intervals import normal_quantile
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from offpolicy.evaluation import Curve
+    from offpolicy.intervals import Interval
+    from offpolicy.results import Comparison, Estimate, Headline, Result
+
+_BLUE, _GREY = "#0a5a9c", "#5d5a54"
+
+
+def need_matplotlib() -> None:
+    """Raise, saying what to install, unless matplotlib can be imported."""
+    try:
+        import matplotlib as mpl  # noqa: F401
+    except ImportError:
+        raise MissingPackageError(
+            "Pictures need matplotlib: pip install 'offpolicy[plot]'."
+        ) from None
+
+
+def plot_curve(curve: Curve, ax: Axes | None = None, *, label: str | None = None) -> Axes:
+    """Value over the parameter, with the interval as a band; M on a logarithmic axis."""
+    need_matplotlib()
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
+    x = _abscissa(curve)
+    value, stderr = curve.at(x), curve.stderr_at(x)
+    half = normal_quantile(curve.level) * stderr
+    (line,) = ax.plot(x, value, label=label or curve.estimator, linewidth=1.8)
+    ax.fill_between(x, value - half, value + half, color=line.get_color(), alpha=0.18, linewidth=0)
+    if curve.parameter == "M":
+        ax.set_xscale("log")
+    ax.set_xlim(x[0], x[-1])
+    ax.set_xlabel(curve.parameter)
+    ax.set_ylabel(f"estimated value, {curve.level:.0%} interval")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def plot_result(result: Result, ax: Axes | None = None) -> Axes:
+    """The answer about every policy and all estimates, under each other, with their intervals."""
+    rows = []
+    several = len(result.policies) > 1
+    for policy in result.policies:
+        own: list[Headline | Estimate] = [*result.headlines, *result.estimates]
+        for one in own:
+            if one.policy == policy:
+                answer = "answer: " if hasattr(one, "grid") else ""
+                label = f"{answer}{one.estimator.split('(')[0]}"
+                label += "" if one.M is None else f"(M={one.M:.3g})"
+                rows.append(
+                    (
+                        f"{policy}, {label}" if several else label,
+                        one.value,
+                        one.interval,
+                        bool(answer),
+                    )
+                )
+    ax = _forest(rows, ax)
+    ax.axvline(result.logged.value, color=_GREY, linestyle=":", linewidth=1.4)
+    ax.set_xlabel(f"mean reward, {result.estimates[0].level:.0%} intervals; dotted: what ran")
+    return ax
+
+
+def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
+    """The differences under each other with their intervals; decided ones are bold."""
+    rows = [
+        (f"{row.first} − {row.second}", row.value, row.interval, row.decided) for row in comparison
+    ]
+    ax = _forest(rows, ax)
+    ax.axvline(0.0, color=_GREY, linestyle=":", linewidth=1.4)
+    ax.set_xlabel(f"difference, {comparison.level:.0%} intervals")
+    return ax
+
+
+def _forest(rows: list[tuple[str, float, Interval, bool]], ax: Axes | None) -> Axes:
+    """Label, value, interval, and whether it is drawn strong; the first on top."""
+    need_matplotlib()
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(7.0, 1.0 + 0.34 * len(rows)), layout="constrained")
+    for k, (_, value, (low, high), strong) in enumerate(rows):
+        y = -k
+        if np.isfinite([low, high]).all():
+            ax.plot(
+                [low, high],
+                [y, y],
+                color=_BLUE,
+                linewidth=5.0 if strong else 2.4,
+                solid_capstyle="butt",
+            )
+        ax.plot([value], [y], "o", color=_BLUE, markersize=7.0 if strong else 5.5,
+                markerfacecolor=_BLUE if strong else "white")  # fmt: skip
+    # A dollar sign in a name is no formula.
+    labels = [label[:40].replace("$", r"\$") for label, *_ in rows]
+    ax.set_yticks([-k for k in range(len(rows))], labels)
+    ax.set_ylim(-len(rows) + 0.4, 0.6)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", color="#dddddd", linewidth=0.8)
+    ax.set_axisbelow(True)
+    return ax
+
+
+def save_curve(curve: Curve, path: str) -> None:
+    """Draw a curve into a file, which is written whole or not at all."""
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    plot_curve(curve, figure.subplots())
+    save_figure(figure, Path(path))
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure beside its place, then rename it there."""
+    kind = path.suffix.lstrip(".").lower() or "png"
+    kinds = figure.canvas.get_supported_filetypes()
+    if kind not in kinds:
+        raise ParameterError(
+            f'"{path.name}": pictures can be written as {", ".join(sorted(kinds))}.'
+        )
+    content = BytesIO()
+    figure.savefig(content, dpi=140, format=kind)
+    write_whole(path, content.getvalue())
+
+
+def _abscissa(curve: Curve) -> np.ndarray:
+    """Where to draw: 400 points over the part where the curve moves, or its whole grid."""
+    if curve.on_grid:
+        finite = curve.breakpoints[np.isfinite(curve.breakpoints)]
+        return finite[finite > 0.0] if curve.parameter == "M" else finite
+    if curve.parameter == "tau":
+        return np.linspace(0.0, 1.0, 101)
+    positive = curve.breakpoints[curve.breakpoints > 0.0]
+    if not len(positive):
+        return np.array([0.1, 10.0])
+    low, high = max(positive[0], positive[-1] * 1e-6, 1e-3), positive[-1]
+    return np.geomspace(min(low, high) / 2.0, 2.0 * high, 400)

@@ -1,0 +1,3 @@
+"""Whole pages, one a kind of result."""
+
+__all__ = []

@@ -1,0 +1,221 @@
+"""The page of propensities: how far down a ranking people look."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from offpolicy.report.html.frame import framed
+from offpolicy.report.html.markup import Child, Markup, element, joined, name
+from offpolicy.report.html.numbers import count, places_for, rounded, short, span
+from offpolicy.report.html.provenance import Provenance
+from offpolicy.report.sections.closing import reproduction
+from offpolicy.report.sections.opening import warning_of
+from offpolicy.report.svg.drawing import Drawn, figure, table
+from offpolicy.report.svg.lines import Line, line_chart
+from offpolicy.report.svg.scales import Scale
+from offpolicy.results import Finding
+
+if TYPE_CHECKING:
+    from offpolicy.ranking.propensities import Propensities
+
+_METHODS = {
+    "pairs": "Clicks on the same document of the same query are compared where it was shown at "
+    "different ranks. What the document is worth then cancels, and what is left is the rank. It "
+    "needs documents that moved, and that moved for reasons other than their relevance that day.",
+    "em": "Relevance is taken to be a logistic function of the features, and examination to depend "
+    "on the rank alone; both are fitted together. Where the features do not explain relevance, and "
+    "good documents stand high, part of relevance is taken for examination: the curve is then too "
+    "steep.",
+    "swaps": "Documents were put at random into ranks, so that the clicks at two ranks differ by "
+    "the rank alone. This is the surest method; it is as good as the randomisation was.",
+    "contextual": "As by pairs, but examination may depend on the context. The curve here is that "
+    "of the mean context; the JSON holds how it changes.",
+    "known": "The curve was given, not estimated: it is drawn as if there were no doubt of it.",
+}
+
+
+def examination_page(curve: Propensities, provenance: Provenance | None, twin: str) -> str:
+    """All of it, as one HTML file."""
+    sections: list[Child] = [
+        _answer(curve, provenance),
+        _warnings(curve),
+        _drawn(curve),
+        _meaning(),
+        _method(curve),
+        reproduction(provenance, "rank propensities"),
+    ]
+    return framed("Examination by rank", sections, twin)
+
+
+def _known(curve: Propensities) -> list[int]:
+    """Ranks that have a number, from 0."""
+    return [k for k, p in enumerate(curve.propensity.tolist()) if math.isfinite(p)]
+
+
+def _answer(curve: Propensities, provenance: Provenance | None) -> Markup:
+    files = () if provenance is None else provenance.files
+    kicker = joined(
+        "Examination by rank · method ", name(curve.method),
+        *([" · ", name(files[0].name)] if len(files) == 1 else []),
+    )  # fmt: skip
+    known, p = _known(curve), curve.propensity.tolist()
+    parts: list[Child] = [element("p", kicker, class_="kicker")]
+    if len(known) < 2:
+        parts.append(element("h1", "No rank can be compared with the first."))
+        return element("section", *parts, id="answer")
+    last = known[-1]
+    low, high = curve.interval()[last].tolist()
+    places = places_for(low, high)
+    number = element(
+        "span", f"{rounded(p[last], places)} {span(low, high, places)}", class_="number"
+    )
+    parts.append(
+        element("h1", f"Rank {last + 1} is examined ", number, " times as often as rank 1.")
+    )
+    half = next((k for k in known if p[k] < 0.5), None)
+    said = (
+        f"Less than half as often as rank 1 is examined from rank {half + 1} on."
+        if half is not None and all(p[k] < 0.5 for k in known if k >= half)
+        else "At no rank is it clearly less than half as often."
+        if half is None
+        else f"Rank {half + 1} is the first that is examined less than half as often."
+    )
+    shown, clicks = float(curve.shown.sum()), float(curve.clicks.sum())
+    if shown > 0.0:
+        said += f" From {count(clicks)} clicks on {count(shown)} documents shown there."
+    parts.append(element("p", said, class_="lead"))
+    return element("section", *parts, id="answer")
+
+
+def _warnings(curve: Propensities) -> Markup:
+    parts: list[Child] = [
+        warning_of(Finding("note", "warning", None, note, "")) for note in curve.notes
+    ]
+    if not parts:
+        parts.append(element("p", "No warnings: every rank could be compared with the first."))
+    return element("section", element("h2", "Before you use it"), *parts, id="warnings")
+
+
+def _drawn(curve: Propensities) -> Markup:
+    p = curve.propensity.tolist()
+    low, high = (side.tolist() for side in curve.interval().T)
+    known = _known(curve)
+    top = len(p)
+    x = [float(k + 1) for k in range(top)]
+    rates = _click_rates(curve)
+    inside = [high[k] for k in known if high[k] <= 2.0 * max(p[j] for j in known)]
+    tallest = max([1.0, *(p[k] for k in known), *inside, *(r for r in rates if r <= 2.0)])
+    told = "; ".join(f"rank {k + 1}: {short(p[k])}" for k in known[:20])
+    alt = f"Line chart: examination of each rank relative to the first. {told}."
+
+    def scale(start: float, stop: float) -> Scale:
+        span_of = max(top - 1, 1)
+        step = max(1, -(-top // (20 if stop - start > 400.0 else 10)))
+        ticks = tuple((float(k), str(k)) for k in range(1, top + 1) if (k - 1) % step == 0)
+        inner, outer = start + 12.0, stop - 12.0
+        return Scale(lambda v: inner + (outer - inner) * (v - 1.0) / span_of, ticks, start, stop)
+
+    def draw(width: float) -> Drawn:
+        own = [float(k + 1) for k in known]
+        rest = [k for k in range(top) if math.isfinite(rates[k])]
+        wide = width > 500.0  # on a phone labels would lie on the lines; the caption says it all
+        return line_chart(
+            x,
+            [
+                Line([high[k] for k in known], "noise", low=[low[k] for k in known], x=own),
+                Line([1.0 / v for v in x], "second", "1/rank" if wide else ""),
+                Line(p, "line", "examination" if wide else ""),
+                Line([p[k] for k in known], "points", dots=True, x=own),
+                Line([rates[k] for k in rest], "ring", "click-through" if wide else "", dots=True,
+                     x=[x[k] for k in rest]),
+            ],
+            width,
+            alt=alt,
+            x_axis=scale,
+            y_limits=(0.0, 1.06 * tallest),
+            x_label="rank",
+            y_label="relative to rank 1",
+        )  # fmt: skip
+
+    caption = (
+        "Line and band: examination with 95% intervals, rank by rank, relative to rank 1, which is "
+        "1 by definition. Dashed: 1/rank, for comparison."
+    )
+    if any(map(math.isfinite, rates)):
+        caption += (
+            " Rings: clicks per document shown, relative to rank 1; these fall for two reasons, as "
+            "lower ranks are looked at less and hold worse documents."
+        )
+    head = ["rank", "examination", "low", "high", "a click counts", "shown", "clicks"]
+    body: list[list[Child]] = []
+    for k in range(top):
+        if k in known:
+            places = min(places_for(low[k], high[k]) + 1, 4)
+            cells = [rounded(v, places) for v in (p[k], low[k], high[k])]
+            cells.append(f"{short(1.0 / min(p[k], 1.0))} times" if p[k] > 0.0 else "–")
+        else:
+            cells = ["not known", "–", "–", "–"]
+        seen = [count(float(curve.shown[k])), count(float(curve.clicks[k]))]
+        body.append([str(k + 1), *cells, *seen])
+    return element(
+        "section",
+        element("h2", "How far down people look"),
+        figure(draw, caption, table(head, body, "The curve in numbers")),
+        id="curve",
+    )
+
+
+def _click_rates(curve: Propensities) -> list[float]:
+    """Clicks per document shown, relative to rank 1; NaN where there are none to divide."""
+    shown, clicks = curve.shown.tolist(), curve.clicks.tolist()
+    first = clicks[0] / shown[0] if shown and shown[0] > 0.0 else 0.0
+    if not first > 0.0:
+        return [math.nan] * len(shown)
+    return [c / n / first if n > 0.0 else math.nan for c, n in zip(clicks, shown, strict=True)]
+
+
+def _meaning() -> Markup:
+    return element(
+        "section",
+        element("h2", "What it means"),
+        element(
+            "p",
+            "A document can only be clicked where it is looked at. The curve says how often each "
+            "rank is, in units of the first. A click at a rank with examination p stands for 1/p "
+            "documents as good that were not seen: that is how often the evaluation of rankers "
+            "counts it. Where p is small a few clicks decide much, and an error of p is multiplied "
+            "with them.",
+        ),
+        element(
+            "p",
+            element("code", "offpolicy rank evaluate LOG --propensities FILE.json --ranker …"),
+            " uses the curve.",
+        ),
+        id="meaning",
+    )
+
+
+def _method(curve: Propensities) -> Markup:
+    parts: list[Child] = [element("p", _METHODS.get(curve.method, ""))]
+    if curve.method != "known":
+        parts.append(
+            element(
+                "p",
+                "It is assumed that a click is an examination, which depends on the rank, times a "
+                "relevance, which depends on query and document. Where people trust a result "
+                "because it stands high, or stop at the first good one, that is not so, and the "
+                "curve takes in what it should leave out.",
+            )
+        )
+    end = curve.convergence
+    if end is not None:
+        parts.append(
+            element(
+                "p",
+                f"{'Converged' if end.converged else 'Not converged'} after {end.em_steps:,} steps "
+                f"of EM and {end.scoring_steps:,} of scoring, {short(end.distance)} standard "
+                f"errors from the maximum.",
+            )
+        )
+    return element("section", element("h2", "How it was found"), *parts, id="method")

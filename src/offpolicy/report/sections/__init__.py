@@ -1,0 +1,3 @@
+"""Parts of pages."""
+
+__all__ = []

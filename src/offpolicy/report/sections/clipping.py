@@ -1,0 +1,247 @@
+"""The curve over M, with a slider that reads off any of its points."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from offpolicy.intervals import normal_quantile
+from offpolicy.report.html.markup import Child, Markup, data_block, element, name
+from offpolicy.report.html.numbers import percent, places_for, rounded, short, span
+from offpolicy.report.sections.estimates import left_out
+from offpolicy.report.sections.material import MOST_POLICIES, Material
+from offpolicy.report.svg.drawing import NARROW, WIDE, Drawn, Mark, table
+from offpolicy.report.svg.lines import Line, line_chart
+from offpolicy.report.svg.scales import Scale, around, with_room_for
+
+if TYPE_CHECKING:
+    from offpolicy.results import Headline, Summary
+
+
+class Swept(NamedTuple):
+    """An answer for every M of a grid: 0, even steps on a logarithmic axis, and ∞."""
+
+    name: str
+    grid: Sequence[float]
+    values: Sequence[float]
+    stderrs: Sequence[float]
+    errors: Sequence[float]
+    """The estimated error at each M, bias included."""
+    M: float
+    """The one that was taken, and the answer with it."""
+    value: float
+    level: float
+    measure: str = "mean reward"
+    ran: float | None = None
+    """What ran, if that is known."""
+    largest: float = math.inf
+    """Weight in the log; beyond, nothing is clipped."""
+    imputed: Sequence[float] | None = None
+
+
+def _swept(row: Headline, summary: Summary | None, material: Material) -> Swept:
+    weights = None if summary is None else summary.weights
+    return Swept(
+        row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value,
+        material.level,
+        ran=material.logged.value,
+        largest=math.inf if weights is None else weights.largest,
+        imputed=None if summary is None else summary.imputed,
+    )  # fmt: skip
+
+
+def curves(material: Material) -> Markup:
+    """(4) What the answer would be at every M, and why this one was taken."""
+    title = element("h2", "How far to trust the weights")
+    if not material.headlines:
+        text = "Without propensities there are no weights, and no curve."
+        return element("section", title, element("p", text), id="curve")
+    summaries = {one.policy: one for one in material.summaries}
+    several = len(material.headlines) > 1
+    parts: list[Child] = [
+        element(
+            "p",
+            "A decision that the policy takes M times as often as the logger counts M times, and "
+            "no more: what is beyond M is left to the reward model. Far left all is the model's "
+            "word, far right all is the weights'. Where the curve is flat the choice matters "
+            "little; where it climbs or falls, the model and the rewards disagree.",
+        )
+    ]
+    for row in material.headlines[:MOST_POLICIES]:
+        title_of = element("h3", name(row.policy)) if several else None
+        parts.append(curve_over_M(_swept(row, summaries.get(row.policy), material), title_of))
+    parts.append(left_out(len(material.headlines)))
+    return element("section", title, *parts, id="curve")
+
+
+def _stops(row: Swept) -> list[int]:
+    """Points of the grid until nothing is clipped any more, and the last, which clips nothing."""
+    last = len(row.grid) - 1
+    inner = [k for k in range(last) if k < 2 or row.grid[k - 1] < row.largest]
+    return [*inner, last]
+
+
+def _x_axis(row: Swept, stops: list[int]) -> tuple[list[float], list[tuple[float, str]]]:
+    """The grid is even on a logarithmic axis, so that its points can be counted; 0 stands left of
+    it and ∞ right of it."""
+    x = [float(k) for k in range(len(stops))]
+    ticks = [(0.0, "0"), (x[-1], "∞")]
+    a, b = row.grid[stops[1]], row.grid[stops[2]] if len(stops) > 3 else row.grid[2]
+    step = math.log10(b / a)
+    for power in range(-1, 7):
+        at = 1.0 + (power - math.log10(a)) / step
+        if 0.9 < at < x[-1] - 1.5:
+            ticks.append((at, short(10.0**power)))
+    return x, ticks
+
+
+def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
+    """The curve with its bands, slider and table; ``key`` tells curves of one name apart."""
+    stops = _stops(row)
+    x, ticks = _x_axis(row, stops)
+    z = normal_quantile(row.level)
+    values = [row.values[k] for k in stops]
+    noise = [z * row.stderrs[k] for k in stops]
+    error = [z * row.errors[k] for k in stops]
+    imputed = None if row.imputed is None else [row.imputed[k] for k in stops]
+    at = min(range(len(stops)), key=lambda k: abs(_log(row.grid[stops[k]]) - _log(row.M)))
+    # One wild point must not flatten the rest: the axis shows the neighbourhood of the answer.
+    ran = values[at] if row.ran is None else row.ran
+    reach = 6.0 * max(noise[at], error[at], abs(values[at] - ran) / 3.0)
+    near = [v for v in values if abs(v - values[at]) <= reach]
+    limits = with_room_for(
+        around([*near, values[at] - 1.6 * error[at], values[at] + 1.6 * error[at]]), ran
+    )
+    told = _told(row, stops, noise, imputed)
+    alt = (
+        f"Line chart: the estimate for every clipping constant M. At the chosen M = {short(row.M)} "
+        f"it is {short(row.value)}; at M = 0, by the model alone, {short(values[0])}; without "
+        f"clipping {short(values[-1])}."
+    )
+
+    def scale(start: float, stop: float) -> Scale:
+        span_of = x[-1] or 1.0
+        return Scale(lambda v: start + (stop - start) * v / span_of, tuple(ticks), start, stop)
+
+    def draw(width: float) -> Drawn:
+        return line_chart(
+            x,
+            [
+                Line([v + e for v, e in zip(values, error, strict=True)], "bias",
+                     low=[v - e for v, e in zip(values, error, strict=True)]),
+                Line([v + e for v, e in zip(values, noise, strict=True)], "noise",
+                     low=[v - e for v, e in zip(values, noise, strict=True)]),
+                Line(values, "line", "estimate"),
+            ],
+            width,
+            alt=alt,
+            x_axis=scale,
+            y_limits=limits,
+            x_label="M, the largest weight",
+            y_label=row.measure,
+            marks=[Mark(x[at], f"chosen: M = {short(row.M)}")],
+            levels=[] if row.ran is None else [Mark(ran, f"what ran: {short(ran)}")],
+            cursor=True,
+        )  # fmt: skip
+
+    def draw_mass(width: float) -> Drawn:
+        assert imputed is not None
+        return line_chart(
+            x,
+            [Line(imputed, "second")],
+            width,
+            alt=f"Line chart: the share left to the model, {percent(imputed[0])} at M = 0 and "
+            f"{percent(imputed[-1])} without clipping.",
+            x_axis=scale,
+            y_limits=(0.0, 1.0),
+            x_label="M, the largest weight",
+            y_label="share of the policy's probability left to the model",
+            height=170.0,
+            marks=[Mark(x[at], "")],
+            percent=True,
+            cursor=True,
+            y_ticks=2,
+        )
+
+    wide, narrow = draw(WIDE), draw(NARROW)
+    number = f"M-{abs(hash_of(row.name + key))}"
+    data = {
+        "wide": [round(v, 1) for v in wide.stops],
+        "narrow": [round(v, 1) for v in narrow.stops],
+        "text": told,
+    }
+    mass = [] if imputed is None else [
+        element("div", draw_mass(WIDE).svg, class_="wide"),
+        element("div", draw_mass(NARROW).svg, class_="narrow"),
+    ]  # fmt: skip
+    slider = element(
+        "div",
+        element("label", "Read off any M", for_=number),
+        element(
+            "input",
+            type="range",
+            min="0",
+            max=str(len(stops) - 1),
+            value=str(at),
+            step="1",
+            id=number,
+        ),
+        element("output", told[at], for_=number),
+        class_="slider",
+        hidden=True,
+    )
+    head = ["M", "estimate", "low", "high", "left to the model", "estimated error"]
+    places = places_for(values[at] - noise[at], values[at] + noise[at]) + 1
+    body: list[list[Child]] = [
+        [
+            short(row.grid[k]), rounded(v, places), rounded(v - e, places), rounded(v + e, places),
+            "–" if imputed is None else percent(imputed[j]), rounded(row.errors[k], places),
+        ]
+        for j, (k, v, e) in enumerate(zip(stops, values, noise, strict=True))
+    ]  # fmt: skip
+    return element(
+        "figure",
+        title,
+        element("div", wide.svg, class_="wide"),
+        element("div", narrow.svg, class_="narrow"),
+        *mass,
+        element(
+            "figcaption",
+            f"Dark band: the {percent(row.level)} interval for noise alone. Light band: with "
+            f"the estimated bias as well. M = {short(row.M)} has the least of both together.",
+        ),
+        slider,
+        data_block(json.dumps(data, ensure_ascii=False)),
+        table(head, body, "The curve in numbers"),
+        data_curve="M",
+    )
+
+
+def _told(
+    row: Swept, stops: list[int], noise: list[float], imputed: list[float] | None
+) -> list[str]:
+    said = []
+    for j, k in enumerate(stops):
+        value, e = row.values[k], noise[j]
+        places = places_for(value - e, value + e) + 1
+        M = row.grid[k]
+        text = f"M = {short(M)}: {rounded(value, places)} {span(value - e, value + e, places)}"
+        if imputed is not None:
+            text += f"; {percent(imputed[j])} left to the model"
+        if math.isfinite(row.errors[k]):
+            text += f"; estimated error {rounded(row.errors[k], places)}, bias included"
+        said.append(f"{text}.")
+    return said
+
+
+def _log(M: float) -> float:
+    return math.log(min(max(M, 1e-3), 1e9))
+
+
+def hash_of(text: str) -> int:
+    """The same for the same text in every run, for ids."""
+    import zlib
+
+    return zlib.crc32(text.encode("utf-8", "replace"))

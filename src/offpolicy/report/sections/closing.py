@@ -1,0 +1,96 @@
+"""How to come to the same page again."""
+
+from __future__ import annotations
+
+import shlex
+
+from offpolicy.report.html.markup import Child, Markup, element, name, plain
+from offpolicy.report.html.numbers import count
+from offpolicy.report.html.provenance import File, Provenance
+from offpolicy.report.svg.drawing import bare_table
+
+MOST_FILES = 100
+"""Files that are listed; more are counted."""
+
+
+def reproduction(found: Provenance | None, verb: str = "evaluate") -> Markup:
+    """(10) Command, versions, files, seed and time, and the same as JSON."""
+    parts: list[Child] = []
+    if found is None:
+        parts.append(
+            element(
+                "p",
+                "This page was made from a result in memory or in a file; which command made that, "
+                "and from which files, was not kept with it. A page by ",
+                element("code", f"offpolicy {verb} … --report"),
+                " says both.",
+            )
+        )
+    else:
+        command = " ".join(shlex.quote(plain(word, 300)) for word in found.command)
+        parts.append(element("pre", element("code", plain(command, 4000))))
+        versions = ", ".join(f"{what} {version}" for what, version in found.versions.items())
+        seed = (
+            "none: nothing is drawn at random; samples and folds follow from the rows' positions"
+            if found.seed is None
+            else str(found.seed)
+        )
+        facts: list[list[Child]] = [
+            ["finished", f"{found.finished}, after {found.seconds:,.1f} s"],
+            ["versions", versions],
+            ["seed", seed],
+            ["engine", found.engine],
+        ]
+        parts.append(
+            element("div", bare_table(["", ""], facts), class_="scroll left", tabindex="0")
+        )
+        if found.files:
+            parts.append(element("h3", "Files"))
+            parts.append(_files(found.files))
+        else:
+            parts.append(
+                element(
+                    "p",
+                    "The files were read where they lie, by Spark: their contents were not hashed, "
+                    "and their rows not counted one by one.",
+                )
+            )
+    parts.append(
+        element(
+            "p",
+            element("button", "Save as JSON", type="button", id="save", hidden=True,
+                    data_name="offpolicy-result.json"),
+            class_="no-print",
+        )
+    )  # fmt: skip
+    parts.append(
+        element(
+            "p",
+            "The JSON holds every number of this page; ",
+            element("code", "offpolicy report FILE.json"),
+            " makes the page from it again.",
+            class_="soft",
+        )
+    )
+    return element("section", element("h2", "How to make this page again"), *parts, id="again")
+
+
+def _files(files: tuple[File, ...]) -> Markup:
+    rows: list[list[Child]] = [
+        [
+            name(file.name, 120),
+            "–" if file.rows is None else count(float(file.rows)),
+            f"{file.size:,}",
+            element("code", file.sha256 or "not hashed"),
+        ]
+        for file in files[:MOST_FILES]
+    ]
+    more = len(files) - MOST_FILES
+    note = element("p", f"and {more:,} more, in the JSON.") if more > 0 else None
+    return element(
+        "div",
+        bare_table(["file", "rows", "bytes", "SHA-256"], rows),
+        note,
+        class_="scroll",
+        tabindex="0",
+    )

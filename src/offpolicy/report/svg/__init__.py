@@ -1,0 +1,3 @@
+"""Charts: functions from numbers to SVG."""
+
+__all__ = []

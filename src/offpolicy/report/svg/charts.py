@@ -1,0 +1,226 @@
+"""Charts of rows and columns as SVG: functions from numbers to markup, in one visual language.
+
+A chart is drawn for a width in pixels, so that its text is as large as the page's. Every chart
+says in words what it shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from offpolicy.report.html.markup import Child, Markup, element
+from offpolicy.report.svg.drawing import (
+    Drawn,
+    Mark,
+    fitted,
+    label,
+    path,
+    rule,
+    svg,
+    x_axis_of,
+    y_axis_of,
+)
+from offpolicy.report.svg.scales import linear
+
+
+class Row(NamedTuple):
+    """A line of a forest plot: a value with its interval, and how far it could be off."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    said: str
+    """The same in numbers."""
+    bound: float | None = None
+    """The most that the bias can be; None if nothing is to be drawn."""
+    strong: bool = False
+    dim: bool = False
+
+
+def forest(
+    rows: Sequence[Row],
+    width: float,
+    *,
+    alt: str,
+    axis: str,
+    mark: Mark | None = None,
+    limits: tuple[float, float],
+) -> Drawn:
+    """Values under each other with their intervals, and a bound on the bias as a thin line."""
+    narrow = width < 500.0
+    left, right = (8.0, width - 8.0) if narrow else (170.0, width - 172.0)
+    step = 44.0 if narrow else 30.0
+    top = 26.0 if mark is not None else 8.0
+    bottom = top + step * len(rows) + 4.0
+    x = linear(*limits, left, right, about=4 if narrow else 5)
+    low, high = limits
+
+    def inside(value: float) -> float:
+        return x.at(min(max(value, low), high))
+
+    parts: list[Child] = [x_axis_of(x, bottom, axis, grid_top=top)]
+    if mark is not None and mark.value < low:
+        parts.append(label(left, top - 11.0, f"◂ {mark.label}", "t s"))
+    elif mark is not None and mark.value > high:
+        parts.append(label(right, top - 11.0, f"{mark.label} ▸", "t s", "end"))
+    elif mark is not None:
+        at = x.at(mark.value)
+        anchor = "start" if at < left + 70.0 else "end" if at > right - 70.0 else "middle"
+        parts += [
+            rule(at, top - 6.0, at, bottom, "mark"),
+            label(at, top - 11.0, mark.label, "t s", anchor),
+        ]
+    for k, row in enumerate(rows):
+        y = top + step * k + (30.0 if narrow else 16.0)
+        kind = " strong" if row.strong else " dim" if row.dim else ""
+        if narrow:
+            parts += [
+                label(left, y - 12.0, fitted(row.label, width - 170.0), f"t{kind} halo"),
+                label(right, y - 12.0, row.said, f"t n{kind} halo", "end"),
+            ]
+        else:
+            parts += [
+                label(0.0, y + 4.5, fitted(row.label, left - 14.0), f"t{kind}"),
+                label(width, y + 4.5, row.said, f"t n{kind}", "end"),
+            ]
+        if row.bound is not None and row.bound > 0.0:
+            ends = row.value - row.bound, row.value + row.bound
+            parts.append(rule(inside(ends[0]), y, inside(ends[1]), y, "bound"))
+            for end, at, way in ((ends[0] < low, left, -1.0), (ends[1] > high, right, 1.0)):
+                if end:
+                    tip = [(at - 5.0 * way, y - 3.5), (at, y), (at - 5.0 * way, y + 3.5)]
+                    parts.append(path(tip, "bound tip"))
+        parts.append(rule(inside(row.low), y, inside(row.high), y, f"range{kind}"))
+        if low <= row.value <= high:
+            parts.append(
+                element(
+                    "circle",
+                    cx=x.at(row.value),
+                    cy=y,
+                    r=5.0 if row.strong else 4.0,
+                    class_=f"dot{kind}",
+                )
+            )
+    return Drawn(svg(width, bottom + 44.0, alt, *parts))
+
+
+# -- bars --------------------------------------------------------------------------------------
+
+
+class Bar(NamedTuple):
+    """One row of bars: a share, the one it is compared with, and both in words."""
+
+    label: str
+    share: float
+    other: float
+    said: str
+    flagged: bool = False
+
+
+def bars(rows: Sequence[Bar], width: float, *, alt: str, axis: str) -> Drawn:
+    """Pairs of horizontal bars, the second one thin; on a phone, what they say stands above."""
+    narrow = width < 500.0
+    left, right = (8.0, width - 8.0) if narrow else (170.0, width - 172.0)
+    step = 40.0 if narrow else 26.0
+    top, bottom = 4.0, 4.0 + step * len(rows) + 4.0
+    most = max((max(row.share, row.other) for row in rows), default=1.0) or 1.0
+    x = linear(0.0, most * 1.02, left, right, about=4, percent=True)
+    parts: list[Child] = [x_axis_of(x, bottom, axis, grid_top=top)]
+    for k, row in enumerate(rows):
+        y = top + step * k + (22.0 if narrow else 6.0)
+        at, base = (left, y - 6.0) if narrow else (0.0, y + 11.0)
+        end = right if narrow else width
+        room = (width - 130.0 if narrow else left - 14.0) - (16.0 if row.flagged else 0.0)
+        flag = "▲ " if row.flagged else ""
+        parts += [
+            label(at, base, flag + fitted(row.label, room), "t halo"),
+            label(end, base, row.said, "t n halo", "end"),
+            _bar(left, y, x.at(row.share) - left, 8.0, "bar"),
+            _bar(left, y + 9.0, x.at(row.other) - left, 4.0, "bar other"),
+        ]
+    return Drawn(svg(width, bottom + 44.0, alt, *parts))
+
+
+def _bar(x: float, y: float, width: float, height: float, class_: str) -> Markup:
+    return element("rect", x=x, y=y, width=max(width, 0.0), height=height, class_=class_)
+
+
+class Column(NamedTuple):
+    """A column of a histogram: what fills it, what is outlined, and whether it is in the tail."""
+
+    share: float
+    other: float
+    tail: bool
+
+
+def histogram(
+    columns: Sequence[Column],
+    ticks: Sequence[tuple[float, str]],
+    width: float,
+    *,
+    alt: str,
+    axis: str,
+    y_label: str,
+    tail_label: str = "",
+    height: float = 260.0,
+) -> Drawn:
+    """Neighbouring columns: one share filled, another as an outline. ``ticks`` count columns."""
+    narrow = width < 500.0
+    left, right, top, bottom = 46.0, width - 10.0, 44.0, height - 44.0
+    most = max((max(one.share, one.other) for one in columns), default=1.0) or 1.0
+    up = linear(0.0, most * 1.05, bottom, top, about=4, percent=True)
+    across = linear(0.0, float(len(columns)), left, right)._replace(ticks=tuple(ticks))
+    gap = 1.0 if narrow else 1.5
+    parts: list[Child] = [
+        y_axis_of(up._replace(stop=26.0), left, right, y_label),
+        x_axis_of(across, bottom, axis),
+    ]
+    outline: list[tuple[float, float]] = [(left, bottom)]
+    for k, one in enumerate(columns):
+        a, b = across.at(float(k)), across.at(float(k + 1))
+        height_of = bottom - up.at(one.share)
+        kind = "bar tail" if one.tail else "bar"
+        if one.share > 0.0:
+            parts.append(
+                element(
+                    "rect",
+                    x=a + gap / 2,
+                    y=bottom - height_of,
+                    width=b - a - gap,
+                    height=height_of,
+                    class_=kind,
+                )
+            )
+        outline += [(a, up.at(one.other)), (b, up.at(one.other))]
+    parts.append(path([*outline, (right, bottom)], "outline"))
+    first = next((k for k, one in enumerate(columns) if one.tail), None)
+    if first is not None and tail_label:
+        at = across.at(float(first))
+        parts.append(rule(at, top - 4.0, at, bottom, "mark"))
+        parts.append(
+            label(
+                at + 5.0 if at < (left + right) / 2 else at - 5.0,
+                top + 4.0,
+                tail_label,
+                "t s",
+                "start" if at < (left + right) / 2 else "end",
+            )
+        )
+    return Drawn(svg(width, height, alt, *parts))
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A line of text as a curve: ▁▂▅▇█."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return ""
+    low, high = min(finite), max(finite)
+    steps = "▁▂▃▄▅▆▇█"
+    span = high - low or 1.0
+    return "".join(
+        steps[round((value - low) / span * 7.0)] if math.isfinite(value) else " "
+        for value in values
+    )

@@ -1,0 +1,374 @@
+"""Which policy is better, by how much, and is it decided: the result of `compare`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from offpolicy._core.files import write_whole
+from offpolicy.errors import ParameterError, ResultError, did_you_mean
+from offpolicy.intervals import Interval
+from offpolicy.logs import Dropped
+from offpolicy.results._findings import Finding, read_finding
+from offpolicy.results._result import Headline, Logged, json_safe
+from offpolicy.results._summary import Summary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+SCHEMA = "offpolicy.comparison/2"
+COMPARISONS = ("offpolicy.comparison/1", SCHEMA)
+"""The first version held nothing to draw."""
+LOGGED = "logged"
+"""The name of the policy that wrote the log."""
+NOT_DECIDED = "not decided"
+CANNOT_TELL = "this log cannot tell"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """By how much one policy is better than another, on the same log.
+
+    Attributes
+    ----------
+    first, second
+        Names of the policies; ``"logged"`` is the one that wrote the log.
+    value, stderr
+        Value of the first less that of the second, and its standard error, from paired
+        contributions (and clusters, where there are any). It knows of noise alone, that of the
+        models' fit included; the interval also knows of bias.
+    interval
+        For the difference of the two policies' values; simultaneous over all pairs, unless
+        ``multiplicity="none"``.
+    p_value
+        The smallest 1 − level whose interval (of this pair alone) leaves out 0; two-sided, and
+        never below 2e-12.
+    adjusted_p_value
+        The same, allowing for the number of pairs (Holm 1979).
+    verdict
+        ``"new is better than old"``, ``"not decided"``, or ``"this log cannot tell"``.
+    reason
+        Why the log cannot tell; None if it can.
+    rows_needed, rows_needed_80
+        How many more rows would decide it with a chance of one half, and of 80 %, if the
+        difference is what it seems to be; None if it is decided, infinite if no number would.
+    """
+
+    first: str
+    second: str
+    value: float
+    stderr: float
+    interval: Interval
+    p_value: float
+    adjusted_p_value: float
+    verdict: str
+    reason: str | None
+    rows_needed: float | None
+    rows_needed_80: float | None
+
+    @property
+    def decided(self) -> bool:
+        """Whether one of the two was found to be better."""
+        return self.verdict not in (NOT_DECIDED, CANNOT_TELL)
+
+    @property
+    def better(self) -> str | None:
+        """The better one's name, if it is decided."""
+        if not self.decided:
+            return None
+        return self.first if self.value > 0.0 else self.second
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the log is fit to answer."""
+        return self.verdict != CANNOT_TELL
+
+    def __neg__(self) -> Difference:
+        """The same with first and second exchanged."""
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            value=0.0 - self.value,
+            interval=Interval(0.0 - self.interval.high, 0.0 - self.interval.low),
+        )
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def sentence(self) -> str:
+        """In words: "new is better than old by 0.031 [0.012, 0.05]."."""
+        shown = -self if self.better == self.second else self
+        low, high = (f"{end:.3g}" for end in shown.interval)
+        span = f"{shown.value:.3g} [{low}, {high}]"
+        if shown.decided and 0.0 not in shown.interval:
+            return f"{shown.verdict} by {span}."
+        if shown.decided:
+            return (
+                f"{shown.verdict} by {span}: decided by the adjusted p, "
+                f"{shown.adjusted_p_value:.2g}, though the more cautious interval still holds 0."
+            )
+        text = f"{shown.first} less {shown.second} is {span}: {shown.verdict}"
+        if shown.reason is not None:
+            return f"{text}. {shown.reason}"
+        assert shown.rows_needed is not None
+        assert shown.rows_needed_80 is not None
+        if math.isinf(shown.rows_needed):
+            return f"{text}, and no number of rows would decide it."
+        return (
+            f"{text}. About {shown.rows_needed:,.0f} more rows would decide it with a chance of "
+            f"one half, {shown.rows_needed_80:,.0f} with 80%, if the difference is what it seems."
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All differences. Index by two names: ``comparison["new", "old"]``, either way round.
+
+    Attributes
+    ----------
+    differences
+        One for each pair; against the baseline only, if there is one.
+    headlines
+        The one answer about each policy, as `evaluate` gives it.
+    logged
+        How the policy that wrote the log did.
+    level, multiplicity, baseline
+        As asked for.
+    dropped
+        Malformed rows that were left out; None if they are errors.
+    findings, summaries
+        As in `Result`.
+    """
+
+    differences: tuple[Difference, ...]
+    headlines: tuple[Headline, ...]
+    logged: Logged
+    level: float
+    multiplicity: str
+    baseline: str | None = None
+    dropped: Dropped | None = None
+    findings: tuple[Finding, ...] = ()
+    summaries: tuple[Summary, ...] = ()
+
+    def __iter__(self) -> Iterator[Difference]:
+        return iter(self.differences)
+
+    def __len__(self) -> int:
+        return len(self.differences)
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The names of all that take part."""
+        return tuple(
+            dict.fromkeys(
+                [row.policy for row in self.headlines] + [row.second for row in self.differences]
+            )
+        )
+
+    @property
+    def best(self) -> str | None:
+        """The policy with the highest value among those about which the log can tell."""
+        values = {row.policy: row.value for row in self.headlines if row.can_tell}
+        if LOGGED in self.policies:
+            values[LOGGED] = self.logged.value
+        return max(values, key=lambda name: values[name]) if values else None
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """The policies that were not found to be worse than `best`."""
+        best = self.best
+        settled = [row for row in self.differences if row.decided and row.better == best]
+        beaten = {name for row in settled for name in (row.first, row.second)}
+        return tuple(name for name in self.policies if name not in beaten | {best})
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the log is fit to answer about one pair at least."""
+        return any(row.can_tell for row in self.differences)
+
+    def __getitem__(self, pair: tuple[str, ...] | str) -> Difference:
+        if isinstance(pair, str) or len(pair) != 2:
+            raise ParameterError('Ask for two policies: comparison["new", "old"].')
+        names = self.policies
+        for name in pair:
+            if name not in names:
+                raise ParameterError(
+                    f'There is no policy "{name}".{did_you_mean(str(name), names)} '
+                    f"The policies are {', '.join(names)}."
+                )
+        for row in self.differences:
+            if (row.first, row.second) == pair:
+                return row
+            if (row.second, row.first) == pair:
+                return -row
+        if pair[0] == pair[1]:
+            raise ParameterError(f'"{pair[0]}" is not compared with itself.')
+        raise ParameterError(
+            f'"{pair[0]}" and "{pair[1]}" were not compared: the baseline is "{self.baseline}".'
+        )
+
+    # -- as text -----------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return f"{self.sentence()}\n\n{self.to_text()}\n\n{self._note()}"
+
+    def sentence(self) -> str:
+        """What is known of the best policy, or of all against the baseline, a line each."""
+        best = self.best
+        if self.baseline is not None or best is None:
+            return "\n".join(row.sentence() for row in self.differences)
+        rivals = [row for row in self.differences if best in (row.first, row.second)]
+        return "\n".join((row if row.first == best else -row).sentence() for row in rivals)
+
+    def to_text(self) -> str:
+        """An aligned table."""
+        head, *body = self._cells()
+        widths = [max(len(row[j]) for row in [head, *body]) for j in range(len(head))]
+        left = (0, 1, len(head) - 1)
+        lines = [
+            "  ".join(
+                cell.ljust(width) if j in left else cell.rjust(width)
+                for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in [head, ["─" * width for width in widths], *body]
+        ]
+        return "\n".join(lines)
+
+    def _cells(self) -> list[list[str]]:
+        level = f"{self.level:.4g}"
+        head = ["first", "second", "difference", "stderr", f"low {level}", f"high {level}"]
+        head += ["p", "adjusted p", "rows needed", "verdict"]
+        return [head] + [
+            [row.first, row.second]
+            + [f"{x:.4g}" for x in (row.value, row.stderr, *row.interval)]
+            + [f"{x:.2g}" for x in (row.p_value, row.adjusted_p_value)]
+            + ["–" if row.rows_needed is None else _count(row.rows_needed), row.verdict]
+            for row in self.differences
+        ]
+
+    def _note(self) -> str:
+        pairs = len(self.differences)
+        note = f"The {pairs} intervals hold together (Bonferroni); verdicts and adjusted p by Holm."
+        if self.multiplicity == "none" or pairs == 1:
+            note = "Each interval covers the difference of two policies' values by itself."
+        if self.dropped is not None and self.dropped.rows:
+            note += f"\n{self.dropped}."
+        return note
+
+    def _repr_html_(self) -> str:
+        from offpolicy.report.pages.evaluation import fragment
+
+        return fragment(self, *self._cells())
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The comparison as a page: one HTML file that needs nothing else, with the warnings, the
+        charts and the tables behind them. Written to ``path`` whole or not at all."""
+        from offpolicy.report.pages.evaluation import page
+        from offpolicy.report.sections.material import Material
+
+        text = page(Material(None, self, None, None, self.to_json()))
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the differences with their intervals (needs matplotlib: ``pip install
+        offpolicy[plot]``)."""
+        from offpolicy.report.matplotlib import plot_comparison
+
+        return plot_comparison(self, ax)
+
+    # -- as data -----------------------------------------------------------------------------
+
+    def to_frame(self) -> pa.Table:
+        """One row per pair, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
+        import pyarrow as pa
+
+        rows = []
+        for row in self.differences:
+            flat = {item.name: getattr(row, item.name) for item in fields(row)}
+            flat["low"], flat["high"] = flat.pop("interval")
+            rows.append(flat)
+        types = {name: pa.string() if name in _TEXT else pa.float64() for name in rows[0]}
+        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """As JSON text (schema ``offpolicy.comparison/2``); a file is written whole or not at all.
+
+        Equal inputs give equal bytes. Infinite numbers are the strings "inf" and "-inf".
+        """
+        body = {
+            "schema": SCHEMA,
+            "level": self.level,
+            "multiplicity": self.multiplicity,
+            "baseline": self.baseline,
+            "logged": asdict(self.logged),
+            "dropped": None if self.dropped is None else self.dropped.as_dict(),
+            "headlines": [asdict(row) for row in self.headlines],
+            "differences": [asdict(row) for row in self.differences],
+            "findings": [asdict(one) for one in self.findings],
+            "summaries": [one.as_dict() for one in self.summaries],
+        }
+        text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    @classmethod
+    def from_json(cls, text: str) -> Comparison:
+        """The inverse of `to_json`."""
+        try:
+            body = json.loads(text)
+            schema = body["schema"]
+        except (ValueError, KeyError, TypeError):
+            raise ResultError("This is not a comparison: no JSON object with a schema.") from None
+        if schema not in COMPARISONS:
+            raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
+        try:
+            read = cls(
+                tuple(Difference(**_read(row)) for row in body["differences"]),
+                tuple(Headline(**_read(row)) for row in body["headlines"]),
+                Logged(**_read(body["logged"])),
+                float(body["level"]),
+                body["multiplicity"],
+                body["baseline"],
+                Dropped.from_dict(body.get("dropped")),
+                tuple(read_finding(one) for one in body.get("findings", ())),
+                tuple(Summary.from_dict(one) for one in body.get("summaries", ())),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            kind = type(problem).__name__
+            raise ResultError(f"The comparison is damaged ({kind}: {problem}).") from None
+        if not read.differences:
+            raise ResultError("The comparison is damaged (it holds no differences).")
+        return read
+
+
+_TEXT = ("first", "second", "verdict", "policy", "estimator", "covers", "reason", "refusal")
+
+
+def _read(row: dict[str, Any]) -> dict[str, Any]:
+    """A stored row as it was: text, a count, an interval, or numbers that may be infinite."""
+    cells: dict[str, Any] = {}
+    for key, value in row.items():
+        if key == "interval":
+            low, high = value
+            cells[key] = Interval(float(low), float(high))
+        elif value is None or key in _TEXT or key == "n":
+            cells[key] = value
+        else:
+            cells[key] = tuple(map(float, value)) if isinstance(value, list) else float(value)
+    return cells
+
+
+def _count(rows: float) -> str:
+    return "∞" if math.isinf(rows) else f"{rows:,.0f}"

@@ -1,0 +1,486 @@
+"""What `evaluate` returns: estimates, as a table, a frame, JSON, or notebook HTML."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from offpolicy._core.files import write_whole
+from offpolicy._core.types import Floats
+from offpolicy.errors import EstimatorError, ParameterError, ResultError, did_you_mean
+from offpolicy.estimators import Estimator, parse
+from offpolicy.intervals import Interval
+from offpolicy.logs import Dropped
+from offpolicy.results._findings import Finding, read_finding
+from offpolicy.results._summary import Summary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+SCHEMA = "offpolicy.result/2"
+RESULTS = ("offpolicy.result/1", SCHEMA)
+"""The first version held nothing to draw."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One estimator's answer about one policy.
+
+    Attributes
+    ----------
+    value, stderr, interval
+        The estimate, its standard error, and the interval at ``level`` for the policy's value;
+        ``covers`` says in words what it allows for (`offpolicy.evidence._headline`).
+    imputed_mass
+        Share of the policy's probability for which no observed reward answers: the model (or,
+        in IPS and CIPS, the number 0) does: Σ max(π − π₀·weight, 0).
+    ess
+        Effective number of rewards, (Σw)²/Σw² over the weights put on rewards; None if none.
+    largest_weight
+        The largest weight put on one reward.
+    policy_stderr
+        Error from knowing the policy only through draws (`MonteCarlo`); part of the interval.
+    bias, bias_stderr
+        What clipping, blending or the model add to the value, as far as the log shows it, and
+        the uncertainty of the part that it shows only thinly.
+    bias_bound
+        The most that the bias can be: imputed mass times the largest error of what is imputed.
+    reason
+        Why its parameter was chosen; None if it was given.
+    """
+
+    policy: str
+    estimator: str
+    value: float
+    stderr: float
+    interval: Interval
+    level: float
+    imputed_mass: float
+    ess: float | None
+    largest_weight: float
+    policy_stderr: float = 0.0
+    covers: str = ""
+    bias: float = 0.0
+    bias_stderr: float = 0.0
+    bias_bound: float = math.inf
+    reason: str | None = None
+
+    @property
+    def member(self) -> Estimator:
+        """The estimator itself (not for `ICE`, whose label says nothing)."""
+        return parse(self.estimator)
+
+    @property
+    def M(self) -> float | None:
+        """Its clipping constant, if it has one."""
+        try:
+            member = self.member
+        except EstimatorError:
+            return None
+        return member.parameter if member.parameter_name == "M" else None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The one answer about a policy: CAB-DR around a model recalibrated on the log.
+
+    Attributes
+    ----------
+    value, stderr, interval, level, covers, imputed_mass, policy_stderr
+    bias, bias_stderr, bias_bound
+        As in `Estimate`; the standard error is that of the noise alone.
+    estimator
+        ``"CAB-DR(M=…)"``; ``reason`` says why this M.
+    rewarded
+        Effective number of rewarded rows behind the number.
+    refusal
+        None, or why this log cannot tell and what would.
+    grid, values, stderrs, errors
+        The whole curve over M: estimate, standard error, and estimated root mean squared error
+        (noise and bias), of which the least was taken.
+    """
+
+    policy: str
+    estimator: str
+    value: float
+    stderr: float
+    interval: Interval
+    level: float
+    covers: str
+    imputed_mass: float
+    bias: float
+    bias_stderr: float
+    bias_bound: float
+    rewarded: float
+    policy_stderr: float
+    reason: str
+    refusal: str | None
+    grid: tuple[float, ...]
+    values: tuple[float, ...]
+    stderrs: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    @property
+    def M(self) -> float:
+        """Its clipping constant."""
+        parameter = parse(self.estimator).parameter
+        assert parameter is not None
+        return parameter
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the log is fit to answer."""
+        return self.refusal is None
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuned:
+    """A parameter chosen from the log, and the table it was chosen from.
+
+    For every value in ``grid``: the estimate, its standard error, the bias and its uncertainty,
+    the variance (by the paper's theory), and the imputed mass.
+    """
+
+    policy: str
+    estimator: str
+    """With its parameter: ``"CAB(M=3.2)"``."""
+    rule: str
+    parameter: str
+    chosen: float
+    reason: str
+    grid: Floats
+    value: Floats
+    stderr: Floats
+    bias: Floats
+    bias_stderr: Floats
+    variance: Floats
+    imputed_mass: Floats
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tuned) and _tuned(self) == _tuned(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def mse(self) -> Floats:
+        """Estimated mean squared error at each value of the parameter."""
+        with np.errstate(over="ignore"):
+            return self.bias**2 + self.bias_stderr**2 + self.variance
+
+    def to_frame(self) -> pa.Table:
+        """The table as Arrow: one row per value of the parameter."""
+        import pyarrow as pa
+
+        columns = ("value", "stderr", "bias", "bias_stderr", "variance", "mse", "imputed_mass")
+        return pa.table({self.parameter: self.grid} | {c: getattr(self, c) for c in columns})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """How the policy that wrote the log did: its mean reward, from ``n`` decisions."""
+
+    n: int
+    value: float
+    stderr: float
+    interval: Interval
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All estimates, in the order asked for. Index by estimator, or by (policy, estimator)."""
+
+    estimates: tuple[Estimate, ...]
+    logged: Logged
+    headlines: tuple[Headline, ...] = ()
+    """One for each policy; none if the log has no propensities."""
+    tuned: tuple[Tuned, ...] = ()
+    """One for each parameter that was left out, and each policy."""
+    dropped: Dropped | None = None
+    """Malformed rows that were left out; None if they are errors."""
+    trained: int | None = None
+    """On how many decisions a reward model was trained, if none was given and it could be."""
+    findings: tuple[Finding, ...] = ()
+    """What the scan came across that is worth knowing; `check` looks further."""
+    summaries: tuple[Summary, ...] = ()
+    """One for each policy: what `to_html` draws besides estimates and headlines."""
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row.policy for row in self.estimates))
+
+    @property
+    def headline(self) -> Headline | Estimate:
+        """The one answer, about the first policy; without propensities, the first estimate."""
+        return self.headlines[0] if self.headlines else self.estimates[0]
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the log is fit to answer about every policy."""
+        return all(row.can_tell for row in self.headlines)
+
+    def __getitem__(self, key: str | Estimator | tuple[str, str | Estimator]) -> Estimate:
+        if isinstance(key, tuple) and len(key) != 2:
+            raise ParameterError("Ask for result[estimator] or result[policy, estimator].")
+        policy, wanted = key if isinstance(key, tuple) else (None, key)
+        rows = [row for row in self.estimates if policy is None or row.policy == str(policy)]
+        if not rows:
+            raise ParameterError(
+                f'There is no policy "{policy}".{did_you_mean(str(policy), self.policies)} '
+                f"The policies are {', '.join(self.policies)}."
+            )
+        name = _canonical(str(wanted))
+        hits = [row for row in rows if row.estimator == name] or [
+            row for row in rows if row.estimator.split("(")[0] == name
+        ]
+        if not hits:
+            names = list(dict.fromkeys(row.estimator for row in rows))
+            raise ParameterError(
+                f'"{name}" was not among the estimators.{did_you_mean(name, names)} '
+                f"There are {', '.join(names)}."
+            )
+        if len({row.policy for row in hits}) > 1:
+            raise ParameterError(
+                f'There are {len(self.policies)} policies: ask for result["{hits[0].policy}", '
+                f'"{name}"].'
+            )
+        if len(hits) > 1:
+            raise ParameterError(f'"{name}" could be {" or ".join(row.estimator for row in hits)}.')
+        return hits[0]
+
+    # -- as text -----------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return f"{self.sentence()}\n\n{self.to_text()}"
+
+    def sentence(self) -> str:
+        """The answer about every policy, a line each, and what its interval covers."""
+        rows = self.headlines or self.estimates[:1]
+        lines = []
+        for row in rows:
+            gap = row.value - self.logged.value
+            side = "above" if gap >= 0 else "below"
+            unit = "decision" if self.logged.n == 1 else "decisions"
+            interval = f"[{_short(row.interval.low)}, {_short(row.interval.high)}]"
+            if isinstance(row, Headline) and row.refusal is not None:
+                lines.append(f"{row.policy}: this log cannot tell: {row.refusal}")
+                lines.append(f"  The estimate would be {_short(row.value)} {interval}.")
+            else:
+                lines.append(
+                    f"{row.policy}: {_short(row.value)} {interval}, {_short(abs(gap))} {side} what "
+                    f"ran ({_short(self.logged.value)}, {self.logged.n:,} {unit})."
+                )
+                lines.append(f"  The interval covers {row.covers}.")
+            if row.reason is not None:
+                lines.append(f"  By {_shown(row.estimator)}; {row.reason}.")
+        if self.dropped is not None and self.dropped.rows:
+            lines.append(f"{self.dropped}.")
+        if self.trained is not None:
+            lines.append(
+                f"No prediction was given: a reward model was trained on the contexts of "
+                f"{self.trained:,} decisions."
+            )
+        return "\n".join(lines)
+
+    def to_text(self) -> str:
+        """An aligned table."""
+        head, *body = self._cells()
+        widths = [max(len(row[j]) for row in [head, *body]) for j in range(len(head))]
+        left = 2 if len(self.policies) > 1 else 1
+        lines = [
+            "  ".join(
+                cell.ljust(width) if j < left else cell.rjust(width)
+                for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in [head, ["─" * width for width in widths], *body]
+        ]
+        return "\n".join(lines)
+
+    def _cells(self) -> list[list[str]]:
+        several = len(self.policies) > 1
+        level = f"{self.estimates[0].level:.4g}"
+        head = ["policy"] if several else []
+        head += ["estimator", "value", "stderr", f"low {level}", f"high {level}"]
+        head += ["imputed", "ess", "max weight"]
+        cells = [head]
+        for row in self.estimates:
+            ess = "–" if row.ess is None else f"{row.ess:,.1f}"
+            cells.append(
+                ([row.policy] if several else [])
+                + [_shown(row.estimator), _short(row.value), _short(row.stderr)]
+                + [_short(row.interval.low), _short(row.interval.high)]
+                + [f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
+            )
+        return cells
+
+    def _repr_html_(self) -> str:
+        from offpolicy.report.pages.evaluation import fragment
+
+        return fragment(self, *self._cells())
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The result as a page: one HTML file that needs nothing else, with the warnings, the
+        charts and the tables behind them. Written to ``path`` whole or not at all."""
+        from offpolicy.report.pages.evaluation import page
+        from offpolicy.report.sections.material import Material
+
+        text = page(Material(self, None, None, None, self.to_json()))
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the estimates with their intervals (needs matplotlib: ``pip install
+        offpolicy[plot]``)."""
+        from offpolicy.report.matplotlib import plot_result
+
+        return plot_result(self, ax)
+
+    # -- as data -----------------------------------------------------------------------------
+
+    def to_frame(self) -> pa.Table:
+        """One row per estimate, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
+        import pyarrow as pa
+
+        rows = []
+        for row in self.estimates:
+            flat = {item.name: getattr(row, item.name) for item in fields(row)}
+            flat["low"], flat["high"] = flat.pop("interval")
+            rows.append(flat)
+        text = ("policy", "estimator", "covers", "reason")
+        types = {name: pa.string() if name in text else pa.float64() for name in rows[0]}
+        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """As JSON text (schema ``offpolicy.result/2``); written to ``path`` whole or not at all.
+
+        Equal inputs give equal bytes. Infinite numbers are the strings "inf" and "-inf".
+        """
+        body = {
+            "schema": SCHEMA,
+            "logged": asdict(self.logged) | {"interval": list(self.logged.interval)},
+            "dropped": None if self.dropped is None else self.dropped.as_dict(),
+            "trained": self.trained,
+            "findings": [asdict(one) for one in self.findings],
+            "headlines": [asdict(row) | {"interval": list(row.interval)} for row in self.headlines],
+            "tuned": [_tuned(row) for row in self.tuned],
+            "estimates": [asdict(row) | {"interval": list(row.interval)} for row in self.estimates],
+            "summaries": [one.as_dict() for one in self.summaries],
+        }
+        text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        """The inverse of `to_json`."""
+        try:
+            body = json.loads(text)
+            schema = body["schema"]
+        except (ValueError, KeyError, TypeError):
+            raise ResultError("This is not a result: no JSON object with a schema.") from None
+        if schema not in RESULTS:
+            raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
+        try:
+            estimates = tuple(Estimate(**_row(row)) for row in body["estimates"])
+            logged = Logged(**_row(body["logged"]))
+            headlines = tuple(Headline(**_row(row)) for row in body["headlines"])
+            tuned = tuple(Tuned(**_arrays(row)) for row in body["tuned"])
+            dropped = Dropped.from_dict(body.get("dropped"))
+            trained = None if body.get("trained") is None else int(body["trained"])
+            findings = tuple(read_finding(one) for one in body.get("findings", ()))
+            summaries = tuple(Summary.from_dict(one) for one in body.get("summaries", ()))
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            kind = type(problem).__name__
+            raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
+        if not estimates:
+            raise ResultError("The result is damaged (it holds no estimates).")
+        return cls(estimates, logged, headlines, tuned, dropped, trained, findings, summaries)
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    low, high = row["interval"]
+    cells = {key: _cell(key, value) for key, value in row.items() if key != "interval"}
+    return cells | {"interval": Interval(float(low), float(high))}
+
+
+def _tuned(row: Tuned) -> dict[str, Any]:
+    """A `Tuned` with lists for arrays."""
+    cells = {item.name: getattr(row, item.name) for item in fields(row)}
+    return {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in cells.items()
+    }
+
+
+def _arrays(row: dict[str, Any]) -> dict[str, Any]:
+    """The inverse of `_tuned`."""
+    cells = {
+        key: np.array([float(x) for x in value]) if isinstance(value, list) else value
+        for key, value in row.items()
+    }
+    return cells | {"chosen": float(row["chosen"])}
+
+
+_TEXT = ("policy", "estimator", "covers", "reason", "refusal", "n")
+
+
+def _cell(key: str, value: Any) -> Any:
+    """A stored value as it was: text, a count, or numbers that may be infinite or absent."""
+    if key in _TEXT or (key == "ess" and value is None):
+        return value
+    return tuple(map(float, value)) if isinstance(value, list) else float(value)
+
+
+def _canonical(name: str) -> str:
+    """The name as it is written in results, if it can be parsed: cab(10) is CAB(M=10)."""
+    try:
+        return str(parse(name))
+    except EstimatorError:
+        return name
+
+
+def json_safe(value: Any) -> Any:
+    """The same, with infinite numbers as the strings "inf" and "-inf"."""
+    if isinstance(value, dict):
+        return {key: json_safe(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_safe(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def _short(value: float) -> str:
+    """Five significant digits."""
+    return f"{value:.5g}"
+
+
+def _shown(estimator: str) -> str:
+    """The name with its parameter rounded, for people: CAB(M=3.21)."""
+    try:
+        member = parse(estimator)
+    except EstimatorError:
+        return estimator
+    if member.parameter is None:
+        return estimator
+    return f"{member.name}({member.parameter_name}={member.parameter:.4g})"

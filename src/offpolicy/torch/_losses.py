@@ -1,0 +1,338 @@
+r"""`ice_loss`: minus an estimator of the policy's value, as a function of its logits.
+
+With :math:`\pi` the softmax of the logits, and the slopes of the masses as in
+`offpolicy.learning._objective` (at a kink the one from below), the gradient is
+
+.. math:: \frac{\partial}{\partial s_k} = \omega\,\pi_k (a_k - \textstyle\sum\pi a)
+          + \omega\,g\,(1\{k = y\} - \pi_k), \qquad g = c\,\frac{\partial u}{\partial c} ,
+
+:math:`a` being the slope of the imputed mass times :math:`\hat\delta`. Nothing in it is divided
+by :math:`\pi_0`: where c is clipped, g is 0, and elsewhere at most M times the reward.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from offpolicy.errors import EstimatorError, ParameterError
+from offpolicy.estimators import Estimator
+from offpolicy.evaluation import choose_estimators
+from offpolicy.learning import need_differentiable
+from offpolicy.torch._batches import Batch, in_full
+
+
+def ice_loss(
+    logits: Tensor,
+    batch: Batch,
+    estimator: str | Estimator = "CAB(M=5)",
+    *,
+    baseline: float = 0.0,
+    penalty: float = 0.0,
+) -> Tensor:
+    """−(estimate − penalty · standard error) of the softmax policy with these logits: a scalar.
+
+    Parameters
+    ----------
+    logits : (n, K), or (N,) if the batch has ``offsets``
+        Of every candidate. Those the batch's mask excludes are ignored; −∞ excludes one as well.
+    batch : Batch
+        The whole log, or some of its decisions.
+    estimator : str or Estimator
+        Any sub-differentiable member, with its parameter: all but SWITCH and SWITCH-DR.
+    baseline : float
+        Taken off every reward and prediction. For IPS this is BanditNet's Lagrangian: which
+        baseline is right follows from where the mean weight should be (1). Doubly robust members
+        have the same gradient with any.
+    penalty : float
+        POEM's: so many standard errors of the estimate are taken off it.
+
+    Notes
+    -----
+    Except for SNIPS and SNDR, the mean over mini-batches (weighted by their row weights) is the
+    loss of the whole. Those two divide by the sum of a mini-batch's weights, which makes them
+    biased the more the smaller it is: with mini-batches use IPS with a baseline instead. The
+    penalty is one of each mini-batch, not of the whole.
+
+    Gradients are exact, with the library's choice at kinks. They can be taken once, not twice.
+    Numbers too large for the type of the logits become the largest it has.
+
+    Examples
+    --------
+    >>> from offpolicy.log import BanditLog
+    >>> log = BanditLog.from_arrays(action=[0, 1], reward=[1, 2], logging=[[0.5, 0.5]] * 2)
+    >>> logits = torch.zeros(2, 2, requires_grad=True)
+    >>> loss = ice_loss(logits, Batch.of(log), "IPS")
+    >>> loss.backward()
+    >>> loss.item(), logits.grad.tolist()
+    (-1.5, [[-0.25, 0.25], [0.5, -0.5]])
+    """
+    member = need_differentiable(estimator)
+    _check_inputs(logits, batch)
+    choose_estimators([member], batch.columns)
+    for name, value in (("baseline", baseline), ("penalty", penalty)):
+        if not math.isfinite(value):
+            raise ParameterError(f"{name} is {value}; it must be a number.")
+    if penalty < 0.0:
+        raise ParameterError(f"penalty is {penalty:g}; it must be 0 or more.")
+    if penalty > 0.0 and member.self_normalised:
+        raise ParameterError(
+            f"{member.name} is a ratio, and the penalty is for means of decisions. Use IPS or DR "
+            f"with a penalty, or {member.name} without."
+        )
+    return _Loss.apply(logits, batch, member, float(baseline), float(penalty))
+
+
+class _Loss(torch.autograd.Function):
+    """Value and gradient in one go; the gradient is kept for the way back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, batch: Batch, member: Estimator, baseline: float, penalty: float
+    ) -> Tensor:
+        scores = logits.detach().contiguous()
+        if scores.dtype in (torch.float16, torch.bfloat16):
+            scores = scores.float()
+        sets = _Candidates(batch, scores)
+        value, gradient = _objective(
+            sets.softmax(scores), sets, batch, member, baseline, penalty, ctx.needs_input_grad[0]
+        )
+        if gradient is not None:
+            ctx.save_for_backward(_within(gradient.neg_(), logits.dtype))
+        return _within(-value, logits.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise ParameterError(
+                "ice_loss can be differentiated once, and create_graph=True asks for more."
+            )
+        (gradient,) = ctx.saved_tensors
+        return grads[0] * gradient, None, None, None, None
+
+
+def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """In that type; what is too large for it becomes the largest it has."""
+    if values.dtype == dtype != torch.float64:
+        return values
+    most = torch.finfo(dtype).max
+    return values.clamp(-most, most).to(dtype)
+
+
+class _Candidates:
+    """The two layouts: sums over a decision's candidates, and values spread back over them.
+
+    ``chosen`` is where the chosen ones are in the flattened arrays.
+    """
+
+    def __init__(self, batch: Batch, scores: Tensor) -> None:
+        self.n, self.mask = len(batch), batch.mask
+        self.decision: Tensor | None = None
+        decisions = torch.arange(self.n, device=scores.device)
+        if batch.offsets is None:
+            self.chosen = decisions * scores.shape[1] + batch.chosen
+        else:
+            self.decision = torch.repeat_interleave(decisions, batch.offsets.diff())
+            self.chosen = batch.offsets[:-1] + batch.chosen
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        scores = self.there(scores, -math.inf)
+        if self.decision is None:
+            return scores.softmax(dim=1)
+        top = scores.new_full((self.n,), -math.inf)
+        top = top.scatter_reduce(0, self.decision, scores, "amax")
+        mass = (scores - top[self.decision]).exp_()
+        return mass.div_(self.spread(self.sums(mass)))
+
+    def there(self, values: Tensor, absent: float) -> Tensor:
+        """The values, with another in place of those the mask excludes."""
+        return values if self.mask is None else values.masked_fill(~self.mask, absent)
+
+    def sums(self, values: Tensor) -> Tensor:
+        if self.decision is None:
+            # Twice as fast as a sum over short rows.
+            return values @ values.new_ones(values.shape[1])
+        return values.new_zeros(self.n).index_add_(0, self.decision, values)
+
+    def spread(self, values: Tensor) -> Tensor:
+        return values[:, None] if self.decision is None else values[self.decision]
+
+
+class _Imputed(NamedTuple):
+    """Σ imputed·δ̂ of each decision, and how it changes with the logarithms of π."""
+
+    sums: Tensor
+    moved: Tensor
+    """π·slope·δ̂ of every candidate."""
+    moved_sums: Tensor
+
+
+def _objective(
+    pi: Tensor,
+    sets: _Candidates,
+    batch: Batch,
+    member: Estimator,
+    baseline: float,
+    penalty: float,
+    differentiate: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """The penalised estimate and, if asked for, its gradient in the logits."""
+    full = in_full(pi.device)
+    p = pi.view(-1)[sets.chosen].to(full)
+    c = p if batch.propensity is None else p / batch.propensity
+    reward = batch.reward.to(full) - baseline
+    omega = torch.ones_like(reward) if batch.row_weight is None else batch.row_weight.to(full)
+    share = omega / omega.sum()
+    imputed, residual = None, reward
+    if member.imputes is not None:
+        assert batch.prediction is not None
+        delta_hat = sets.there(batch.prediction.to(pi.dtype), baseline)
+        if baseline != 0.0:
+            delta_hat = delta_hat - baseline
+        imputed = _imputed(member, pi, batch.logging, delta_hat, sets)
+        if not member.for_ranking:
+            residual = reward - delta_hat.reshape(-1)[sets.chosen]
+    if member.self_normalised:
+        value, per_log_c = _ratio(member, share, c, residual)
+        per_u = share
+        if imputed is not None:
+            value = value + share @ imputed.sums.to(full)
+    else:
+        mass, slope = _observed(member, c)
+        u = mass * residual
+        if imputed is not None:
+            u = u + imputed.sums.to(full)
+        value, per_u = _penalised(u, share, penalty)
+        per_log_c = per_u * residual * (slope * c)
+    if not differentiate:
+        return value, None
+    return value, _in_logits(pi, sets, imputed, per_u, per_log_c)
+
+
+def _in_logits(
+    pi: Tensor, sets: _Candidates, imputed: _Imputed | None, per_u: Tensor, per_log_c: Tensor
+) -> Tensor:
+    """Through the softmax: slopes a in π are π(a − Σπa) in the logits, one in log c is 1{y} − π.
+
+    Overwrites what it is given.
+    """
+    chosen = _within(per_log_c, pi.dtype)
+    if imputed is None:
+        gradient = pi.mul_(sets.spread(-chosen))
+    else:
+        weight = per_u.to(pi.dtype)
+        gradient = imputed.moved.mul_(sets.spread(weight))
+        gradient.addcmul_(pi, sets.spread(-(weight * imputed.moved_sums + chosen)))
+    gradient.view(-1).index_add_(0, sets.chosen, chosen)
+    return gradient
+
+
+def _imputed(
+    member: Estimator, pi: Tensor, logging: Tensor | None, delta_hat: Tensor, sets: _Candidates
+) -> _Imputed:
+    share = member.imputes
+    assert share is not None
+    moved = pi * delta_hat
+    if share.kind == "clip":
+        assert logging is not None
+        pi0 = sets.there(logging.to(pi.dtype), 0.0)
+        if math.isfinite(share.parameter):
+            # No more than the type holds: 0 times infinity would not be 0.
+            left = (pi - min(share.parameter, torch.finfo(pi.dtype).max) * pi0).relu_()
+            sums = sets.sums(left * delta_hat)
+            # Where π = 0 its slope is multiplied with 0: the sign is as good as any.
+            moved.mul_(left.sign_())
+            return _Imputed(sums, moved, sets.sums(moved))
+        moved.mul_(1.0 - pi0.sign())
+    elif share.kind == "scaled":
+        moved.mul_(1.0 - share.parameter)
+    sums = sets.sums(moved)
+    return _Imputed(sums, moved, sums)
+
+
+def _observed(member: Estimator, c: Tensor) -> tuple[Tensor, Tensor]:
+    """The observed mass and its slope, as functions of c."""
+    parameter = member.parameter
+    zero, one = torch.zeros_like(c), torch.ones_like(c)
+    if member.name in ("CIPS", "CAB", "CAB-DR"):
+        assert parameter is not None
+        below = (c <= parameter) if parameter > 0.0 else torch.zeros_like(c, dtype=torch.bool)
+        return c.clamp(max=parameter), one.where(below, 0.0)
+    if member.name == "DM":
+        return zero, zero
+    if member.name == "SB":
+        assert parameter is not None
+        return parameter * c, parameter * one
+    if member.name == "DRos" and parameter != math.inf:
+        lam = parameter or 0.0
+        if lam == 0.0:
+            return zero, zero
+        square = c * (c / lam)
+        return c / (1.0 + square), ((1.0 - square) / (1.0 + square) ** 2).nan_to_num(nan=0.0)
+    if member.name in ("SGIPS", "SGDR") and parameter != 0.0:
+        lam = parameter or 0.0
+        if lam == 1.0:
+            return (c > 0.0).to(c.dtype), zero
+        under = 1.0 - lam + lam * c
+        return c / under, (1.0 - lam) / under**2
+    return c, one
+
+
+def _ratio(member: Estimator, share: Tensor, c: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    """Σωc·residual/Σωc, and its slope in every log c."""
+    weight = share * c
+    total = weight.sum()
+    if float(total) == 0.0:
+        raise EstimatorError(
+            f"{member.name} divides by the sum of the weights, and the policy never chooses what "
+            f"was logged."
+        )
+    weight = weight / total
+    value = weight @ residual
+    return value, weight * (residual - value)
+
+
+def _penalised(u: Tensor, share: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+    """Σ share·u less ``penalty`` standard errors, and its slope in every u."""
+    value = share @ u
+    if penalty == 0.0:
+        return value, share
+    off = share * (u - value)
+    # Divided by the largest, no square is too large. Without any spread there is no slope.
+    size = off.abs().max().clamp(min=torch.finfo(off.dtype).tiny)
+    unit = off / size
+    length = unit.square().sum().sqrt().clamp(min=torch.finfo(off.dtype).tiny)
+    squares = share * unit / length
+    return value - penalty * size * length, share - penalty * (squares - share * squares.sum())
+
+
+def _check_inputs(logits: Tensor, batch: Batch) -> None:
+    if not isinstance(batch, Batch):
+        raise ParameterError(
+            f"A {type(batch).__name__} is not a Batch. Make one with Batch.of(log)."
+        )
+    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+        kind = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+        raise ParameterError(f"logits is {kind}; it must be a tensor of floating-point numbers.")
+    if logits.device != batch.chosen.device:
+        raise ParameterError(
+            f"logits are on {logits.device} and the batch on {batch.chosen.device}; move it with "
+            f"batch.to(logits.device)."
+        )
+    known = next((x for x in (batch.prediction, batch.logging, batch.mask) if x is not None), None)
+    shape = tuple(logits.shape)
+    if known is not None:
+        expected = tuple(known.shape)
+    elif batch.offsets is not None:
+        expected = (int(batch.offsets[-1]),)
+    else:
+        expected = (len(batch), max(int(batch.chosen.max()) + 1, *shape[1:2], 1))
+    if shape != expected:
+        words = ", ".join(map(str, expected)) + ("," if len(expected) == 1 else "")
+        raise ParameterError(
+            f"logits have shape {shape}, and must have ({words}): one for every candidate of the "
+            f"batch's {len(batch)} decisions."
+        )
