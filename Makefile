@@ -20,13 +20,13 @@ spark: $(READY)
 
 # Real executors on this machine; needs Java 17 or later.
 test-spark: spark
-	$(BIN)/python -m pytest tests/test_spark.py -m spark
+	$(BIN)/python -m pytest tests/logs/test_spark.py -m spark
 
 torch: $(READY)
 	$(BIN)/python -m pip install --quiet --editable '.[torch]'
 
 test-torch: torch
-	$(BIN)/python -m pytest tests/test_torch.py src/offpolicy/torch
+	$(BIN)/python -m pytest tests/torch src/offpolicy/torch
 
 lint: $(READY)
 	$(BIN)/ruff check .

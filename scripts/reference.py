@@ -3,7 +3,7 @@
     python scripts/reference.py [--out docs/reference]
 
 The sources are read, not imported, so the pages of optional parts (PyTorch) can be made without
-what they need. tests/test_reference.py compares the pages in the repository with what this writes.
+what they need. tests/docs/test_api_reference.py compares the pages in the repository with what this writes.
 """
 
 from __future__ import annotations

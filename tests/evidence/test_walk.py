@@ -1,0 +1,155 @@
+"""The compiled pass over a block leaves behind what NumPy does."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import offpolicy as op
+from offpolicy._core.moments import Moments
+from offpolicy.estimators import _kernels as kernels
+from offpolicy.estimators import weights
+from offpolicy.estimators._named import CAB, ICE, Estimator, parse
+from offpolicy.evidence import _blocks as scan
+from offpolicy.evidence._model_error import GRID, Bands
+from offpolicy.evidence._plan import RewardRange, make_plan
+from offpolicy.evidence._walk import Scanned, scan_block
+from tests.support.cases import ALL_MEMBERS, Case, cases, make_case
+
+SQUARE_ROOT = ICE(
+    alpha=lambda c: 1.0 - 1.0 / np.sqrt(np.maximum(c, 1.0)),
+    beta=lambda c: 1.0 / np.sqrt(np.maximum(c, 1.0)),
+    gamma=np.zeros_like,
+)
+
+
+class HalfControlled(CAB):
+    """Says of its shares what `CAB` does, but subtracts half of what it adds."""
+
+    __slots__ = ()
+
+    def masses(self, pi, pi0, c):
+        masses = super().masses(pi, pi0, c)
+        return masses._replace(control=-0.5 * masses.observed)
+
+
+EDGES_OF_FAMILY = [
+    "CIPS(M=0)", "CAB(M=inf)", "SWITCH(M=inf)", "SWITCH-DR(M=0)", "DRos(lam=0)", "DRos(lam=inf)",
+    "SGIPS(lam=0)", "SGDR(lam=1)", "SB(tau=0)", "SB(tau=1)",
+]  # fmt: skip
+MEMBERS: list[Estimator] = [
+    *map(parse, ALL_MEMBERS), SQUARE_ROOT, HalfControlled(M=2.0), *map(parse, EDGES_OF_FAMILY),
+]  # fmt: skip
+
+
+def both_paths(case: Case, members: list[Estimator]) -> tuple[Scanned, Scanned]:
+    log = case.log
+    target = op.policies.resolve(log, case.pi)
+    low, high = float(case.reward.min()), float(case.reward.max())
+    slow, fast = (
+        scan.Block(log, target, case.delta_hat, lambda: None, compiled=compiled)
+        for compiled in (False, True)
+    )
+    plan = make_plan(slow, len(log), RewardRange(low, high, "observed"), members)
+    return scan_block(slow, plan), scan_block(fast, plan)
+
+
+def assert_near(slow: Moments, fast: Moments, unit: np.ndarray | float) -> None:
+    assert (slow.count, slow.weight, slow.weight2) == pytest.approx(
+        (fast.count, fast.weight, fast.weight2), rel=1e-14
+    )
+    scale = slow.weight2
+    for name, power in (("mean", 1), ("low", 1), ("high", 1), ("second", 2)):
+        a, b = getattr(slow, name), getattr(fast, name)
+        room = unit**power * (scale if name == "second" else 1.0)
+        assert (np.abs(a - b) <= 1e-12 * room).all(), name
+    assert (np.abs(slow.cross - fast.cross) <= 1e-12 * unit * slow.weight2).all()
+
+
+@given(cases(smallest=2, largest=30))
+@settings(max_examples=60, deadline=None)
+def test_compiled_block_equals_numpy(case):
+    slow, fast = both_paths(case, MEMBERS)
+    largest = float(np.abs(slow.plain.high[4 * len(MEMBERS)]))
+    unit = max(1.0, largest) * (1.0 + np.abs(case.delta_hat).max() + np.abs(case.reward).max())
+    assert_near(slow.plain, fast.plain, unit)
+    assert_near(slow.grid, fast.grid, unit)
+    for one, other in zip(slow.ratios, fast.ratios, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert_near(one, other, unit * max(1.0, largest))
+    for item in dataclasses.fields(Bands):
+        a, b = getattr(slow.bands, item.name), getattr(fast.bands, item.name)
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * unit)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_compiled_block_keeps_its_digits(weighted):
+    case = make_case(np.random.default_rng(4), 3000, most=9, weighted=weighted, drawn=True)
+    slow, fast = both_paths(case, MEMBERS)
+    for one, other in ((slow.plain, fast.plain), (slow.grid, fast.grid)):
+        np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(one.second, other.second, rtol=1e-11, atol=1e-24)
+        np.testing.assert_allclose(one.low, other.low, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(one.high, other.high, rtol=1e-12, atol=1e-14)
+    for item in dataclasses.fields(Bands):
+        a, b = getattr(slow.bands, item.name), getattr(fast.bands, item.name)
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 200), st.booleans(), st.sampled_from([0.0, 1e8]))
+@settings(max_examples=60, deadline=None)
+def test_joint_moments_equal_numpy(seed, n, weighted, offset):
+    rng = np.random.default_rng(seed)
+    x = offset + rng.normal(size=(3, n))
+    weight = rng.uniform(0.1, 3.0, n) if weighted else None
+    slow, fast = Moments.of(x, weight), Moments.joint(x, weight)
+    scale = max(offset, 1.0)
+    for name in ("mean", "cross", "low", "high"):
+        np.testing.assert_allclose(
+            getattr(fast, name), getattr(slow, name), rtol=1e-14, atol=1e-14 * n * scale
+        )
+    np.testing.assert_allclose(fast.second, slow.second, rtol=1e-9, atol=1e-15 * n * scale)
+    assert (fast.second == fast.second.T).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.05, 3.0, 1e7]), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_clipped_moments_equal_numpy(seed, largest, weighted):
+    rng = np.random.default_rng(seed)
+    base, residual, c = rng.normal(size=50), rng.normal(size=50), largest * rng.random(50) ** 2
+    weight = rng.uniform(0.1, 3.0, 50) if weighted else None
+    slow = Moments.of(base + np.minimum(c, GRID[:, None]) * residual, weight, diagonal=True)
+    fast = Moments.clipped(base, c, residual, GRID, weight)
+    for name in ("mean", "second", "low", "high"):
+        a, b = getattr(slow, name), getattr(fast, name)
+        np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-14 * max(1.0, largest))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DRos(lam=0)", "DRos(lam=1e-300)", "DRos(lam=5)", "DRos(lam=1e300)", "DRos(lam=inf)",
+        "SGDR(lam=0)", "SGDR(lam=1e-300)", "SGDR(lam=0.1)", "SGDR(lam=1)",
+    ],
+)  # fmt: skip
+def test_shares_without_c_equal_those_with_it(name):
+    """Also where π or π₀ is 0, or so small that its square is."""
+    sizes = np.array([0.0, 1e-310, 1e-200, 1e-160, 1e-17, 1e-3, 0.3, 0.5, 1.0])
+    pi, pi0 = (side.reshape(-1) for side in np.meshgrid(sizes, sizes[[0, 2, 3, 4, 5, 6, 7, 8]]))
+    n, member = len(pi), parse(name)
+    assert member.leaves is not None
+    mass, dot = np.empty((2, 1, n))
+    kernels.candidate_sums(
+        np.arange(n + 1), np.zeros(n, np.int64), pi, pi0, np.full(n, 3.0),
+        np.array([kernels.KINDS[member.leaves.kind]]), np.array([member.leaves.parameter]),
+        mass, dot, *np.empty((4, n)),
+    )  # fmt: skip
+    observed = member.masses(pi, pi0, weights.ratio(pi, pi0)).observed
+    left = weights.leftover(pi, pi0, observed)
+    np.testing.assert_allclose(mass[0], left, rtol=0.0, atol=1e-15)
+    np.testing.assert_allclose(dot[0], 3.0 * left, rtol=0.0, atol=3e-15)

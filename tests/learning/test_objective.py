@@ -1,0 +1,115 @@
+"""Estimators as objectives: gradients against finite differences, one-sided at kinks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import offpolicy as op
+from offpolicy.errors import EstimatorError, MissingColumnError, PolicyError
+from offpolicy.estimators._named import NAMED, parse
+from offpolicy.learning._objective import objective
+from tests.support.learning import MEMBERS, ragged_case, slow_value
+
+
+def test_all_that_can_be_objectives_are_tried():
+    assert {parse(name).name for name in MEMBERS} == {
+        name for name, kind in NAMED.items() if kind.subdifferentiable
+    }
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 10_000))
+def test_gradients_are_finite_differences(seed):
+    log, pi, delta_hat = ragged_case(seed)
+    h = 1e-6
+    for name in MEMBERS:
+        member = parse(name)
+        found = objective(log, pi, prediction=delta_hat, estimator=member)
+        assert found.value == pytest.approx(slow_value(member, log, pi, delta_hat), abs=1e-9)
+        for k in range(len(pi)):
+            if member.parameter_name == "M" and member.parameter < np.inf:
+                kink = member.parameter * log.logging[k]
+                if abs(pi[k] - kink) < 1e-5:
+                    continue
+            up, down = pi.copy(), pi.copy()
+            up[k] += h
+            down[k] -= h
+            slope = (
+                slow_value(member, log, up, delta_hat) - slow_value(member, log, down, delta_hat)
+            ) / (2.0 * h)
+            assert found.gradient[k] == pytest.approx(slope, rel=1e-4, abs=1e-5), (name, k)
+
+
+@pytest.mark.parametrize("name", ["CIPS", "CAB", "CAB-DR"])
+def test_at_a_kink_the_slope_is_the_one_from_below(name):
+    log = op.BanditLog.from_arrays(action=[0, 1], reward=[1.0, -2.0], logging=[[0.25, 0.75]] * 2)
+    pi, delta_hat = np.array([0.5, 0.5, 0.5, 0.5]), np.array([0.3, 0.2, 0.9, -0.4])
+    member = parse(f"{name}(M=2)")  # c of the first action is exactly 2
+    found = objective(log, pi, prediction=delta_hat, estimator=member).gradient
+    for k in (0, 2):
+        below, above = pi.copy(), pi.copy()
+        below[k] -= 1e-7
+        above[k] += 1e-7
+        base = slow_value(member, log, pi, delta_hat)
+        lower = (base - slow_value(member, log, below, delta_hat)) / 1e-7
+        upper = (slow_value(member, log, above, delta_hat) - base) / 1e-7
+        assert found[k] == pytest.approx(lower, abs=1e-6)
+        if k == 0 or name == "CAB":
+            assert lower != pytest.approx(upper, abs=1e-3)
+
+
+def test_where_there_is_no_below_it_is_the_one_from_above():
+    log = op.BanditLog.from_arrays(action=[0], reward=[1.0], logging=[[1.0, 0.0]])
+    found = objective(
+        log, np.array([1.0, 0.0]), prediction=np.array([0.5, 0.25]), estimator="CAB(M=3)"
+    )
+    assert found.gradient.tolist() == [1.0, 0.25]
+
+
+def test_values_are_those_of_evaluate():
+    log, pi, delta_hat = ragged_case(3, n=40)
+    rows = op.evaluate(log, pi, prediction=delta_hat, estimators=list(MEMBERS))
+    for row in rows:
+        found = objective(log, pi, prediction=delta_hat, estimator=row.estimator)
+        assert found.value == pytest.approx(row.value, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["SWITCH(M=2)", "SWITCH-DR(M=2)"])
+def test_switch_is_refused_with_the_reason(name):
+    log, pi, delta_hat = ragged_case(0)
+    with pytest.raises(EstimatorError, match=r"jumps where c = M, so it has no gradient"):
+        objective(log, pi, prediction=delta_hat, estimator=name)
+
+
+def test_what_is_missing_is_told():
+    log, pi, delta_hat = ragged_case(0)
+    with pytest.raises(EstimatorError, match=r"as an objective needs its parameter: CAB\(M=…\)"):
+        objective(log, pi, prediction=delta_hat, estimator="CAB")
+    with pytest.raises(MissingColumnError, match="CAB needs prediction"):
+        objective(log, pi, estimator="CAB(M=2)")
+    with pytest.raises(PolicyError, match="gives that of the chosen one only"):
+        objective(log, np.full(len(log), 0.5), estimator="IPS")
+    mine = op.ICE(lambda c: 1.0 / c, lambda c: 1.0 / c, lambda c: 0.0 * c, label="mine")
+    with pytest.raises(EstimatorError, match="does not say how its weights change"):
+        objective(log, pi, prediction=delta_hat, estimator=mine)
+    never = op.BanditLog.from_arrays(action=[0], reward=[1.0], logging=[[0.5, 0.5]])
+    with pytest.raises(EstimatorError, match="never chooses what was logged"):
+        objective(never, [[0.0, 1.0]], estimator="SNIPS")
+
+
+def test_what_learning_does_not_know_the_slope_of_is_refused():
+    """Also if it says that it has one."""
+
+    class Mine(op.CIPS):
+        name = "MINE"
+
+    class Named(op.CIPS):
+        """As if it were CIPS, with other masses."""
+
+    log, pi, delta_hat = ragged_case(0)
+    for member in (Mine(M=2.0), Named(M=2.0)):
+        with pytest.raises(EstimatorError, match="does not say how its weights change with c"):
+            objective(log, pi, prediction=delta_hat, estimator=member)

@@ -1,0 +1,229 @@
+"""Spark, with real executors: the numbers of the other engines, also when an executor dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import offpolicy as op
+from offpolicy.cli import cli
+from offpolicy.errors import LogError, ParameterError
+from offpolicy.logs.files._parquet import ParquetScan
+from tests.support.cases import make_case
+from tests.support.contexts import world
+from tests.support.files import same, table_of, write
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+
+MASTER = "local-cluster[2,1,1024]"
+
+
+@pytest.fixture(scope="module")
+def spark():
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("there is no Java")
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    made = (
+        SparkSession.builder.master(MASTER)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.files.maxPartitionBytes", "700k")
+        .config("spark.sql.files.openCostInBytes", "1k")
+        .getOrCreate()
+    )
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()
+
+
+def log_files(folder: Path, kind: str = "plain", rows: int = 60_000) -> list[Path]:
+    case = make_case(
+        np.random.default_rng(0), rows, weighted=kind == "weighted", unsupported=0.05, drawn=True
+    )
+    extra = {"shop": np.arange(rows) % 3}
+    if "clusters" in kind:
+        extra["cluster"] = np.arange(rows) // (2_000 if kind == "few clusters" else 20)
+    return write(folder, table_of(case, **extra), 3, group=5_000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        ("plain", None), ("plain", "shop <> 1"), ("weighted", None), ("few clusters", "shop <> 1"),
+        ("many clusters", None),
+    ],
+)  # fmt: skip
+def test_spark_gives_what_files_give(spark, tmp_path, kind, where):
+    files = log_files(tmp_path, kind)
+    embedded = op.evaluate(ParquetScan(files, where=where), "new", prediction="q")
+    scan = op.read_log(tmp_path, where=where, engine="spark")
+    same(embedded, op.evaluate(scan, "new", prediction="q"))
+
+
+def test_a_frame_of_files_is_in_their_order(spark, tmp_path):
+    files = log_files(tmp_path)
+    frame = spark.read.parquet(str(tmp_path)).where("shop <> 1")
+    assert frame.rdd.getNumPartitions() > 3, "the test would show little"
+    embedded = op.evaluate(ParquetScan(files, where="shop <> 1"), "new", prediction="q")
+    same(embedded, op.evaluate(op.read_log(frame), "new", prediction="q"))
+
+
+def test_a_sample_is_that_of_files(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 5_000)
+    files = log_files(tmp_path)
+    for where in (None, "shop = 2 OR reward = 1"):
+        same(
+            op.evaluate(ParquetScan(files, where=where), "new", prediction="q"),
+            op.evaluate(op.read_log(tmp_path, where=where, engine="spark"), "new", prediction="q"),
+        )
+
+
+def test_the_other_verbs(spark, tmp_path):
+    files = log_files(tmp_path)
+    one, other = ParquetScan(files), op.read_log(tmp_path, engine="spark")
+    policies = {"new": "new", "same": "logging"}
+    a = op.compare(one, policies, prediction="q").to_frame().to_pylist()
+    b = op.compare(other, policies, prediction="q").to_frame().to_pylist()
+    for row, twin in zip(a, b, strict=True):
+        assert twin["verdict"] == row["verdict"]
+        assert twin["value"] == pytest.approx(row["value"], rel=1e-10, abs=1e-12)
+        assert twin["stderr"] == pytest.approx(row["stderr"], rel=1e-10)
+    a, b = (op.sweep(scan, "new", prediction="q", estimator="CAB") for scan in (one, other))
+    for name in ("value", "stderr"):
+        np.testing.assert_allclose(
+            b.to_frame().column(name).to_numpy(), a.to_frame().column(name).to_numpy(), rtol=1e-12
+        )
+    a, b = (op.check(scan, {"new": "new"}, prediction="q") for scan in (one, other))
+    assert [finding.code for finding in b] == [finding.code for finding in a]
+
+
+def test_a_frame_that_is_not_of_files(spark):
+    rows = 30_000
+    table = table_of(make_case(np.random.default_rng(3), rows, drawn=True))
+    frame = spark.createDataFrame(table)
+    log = op.BanditLog.from_frame(table)
+    memory = op.evaluate(log, {"new": "new"}, prediction="q")
+    same(memory, op.evaluate(op.read_log(frame), "new", prediction="q"))
+    # In another order folds differ, and no more than that.
+    mixed = op.evaluate(op.read_log(frame.repartition(5, "reward")), "new", prediction="q")
+    assert mixed["IPS"].value == pytest.approx(memory["IPS"].value, rel=1e-12)
+    assert mixed["IPS"].stderr == pytest.approx(memory["IPS"].stderr, rel=1e-10)
+
+
+def test_a_model_is_trained_on_contexts(spark, tmp_path):
+    table, _ = world(30_000)
+    files = write(tmp_path, table, 2, group=5_000)
+    columns = op.Columns(context=["x*"])
+    embedded = op.evaluate(ParquetScan(files, columns), "new")
+    result = op.evaluate(op.read_log(tmp_path, columns, engine="spark"), "new")
+    assert result.trained == embedded.trained == 30_000
+    same(embedded, result)
+
+
+def test_a_bad_row_on_an_executor_is_named(spark, tmp_path):
+    table = table_of(make_case(np.random.default_rng(4), 40_000, drawn=True))
+    reward = table.column("reward").to_numpy().copy()
+    reward[31_234] = np.nan
+    bad = table.set_column(table.column_names.index("reward"), "reward", [reward])
+    files = write(tmp_path, bad, 2)
+    own = 31_234 - int(0.5**1.5 * 40_000)
+    with pytest.raises(LogError, match=rf"part-1\.parquet, reward, row {own}: nan"):
+        op.evaluate(op.read_log(tmp_path, engine="spark"), "new", prediction="q")
+    assert len(files) == 2
+
+
+def test_what_is_asked_wrongly(spark, tmp_path):
+    log_files(tmp_path, rows=3_000)
+    with pytest.raises(LogError, match="there is no column"):
+        op.evaluate(op.read_log(tmp_path, engine="spark"), "newest")
+    with pytest.raises(LogError, match="where"):
+        op.read_log(tmp_path, where="shop ===", engine="spark")
+    with pytest.raises(LogError, match="nowhere"):
+        op.read_log(tmp_path / "nowhere", engine="spark")
+    with pytest.raises(LogError, match="The log is empty"):
+        op.read_log(tmp_path, where="shop = 17", engine="spark")
+    with pytest.raises(ParameterError, match="Spark does lost work again"):
+        op.evaluate(op.read_log(tmp_path, engine="spark"), "new", resume=tmp_path / "kept")
+    with pytest.raises(ParameterError, match="it must be embedded or spark"):
+        op.read_log(tmp_path, engine="flink")
+
+
+def test_files_that_change_meanwhile_are_refused(spark, tmp_path):
+    log_files(tmp_path)
+    scan = op.read_log(tmp_path, engine="spark")
+    log_files(tmp_path, rows=50_000)
+    with pytest.raises(LogError):
+        op.evaluate(scan, "new", prediction="q")
+
+
+def test_the_command_line(spark, tmp_path):
+    files = log_files(tmp_path)
+    asked = ["--policy", "new", "--prediction", "q", "-e", "SNIPS", "--format", "json"]
+    embedded = CliRunner().invoke(cli, ["evaluate", *map(str, files), *asked])
+    run = CliRunner().invoke(cli, ["evaluate", str(tmp_path), *asked, "--engine", "spark"])
+    assert run.exit_code == embedded.exit_code, run.stderr
+    same(op.Result.from_json(embedded.stdout), op.Result.from_json(run.stdout))
+
+
+def executors() -> list[int]:
+    """Their processes."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if b"CoarseGrainedExecutorBackend" in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_an_executor_is_killed(spark, tmp_path):
+    class Slow:
+        """Uniform; says where it is asked, and takes its time."""
+
+        def __init__(self, folder: str) -> None:
+            self.folder = folder
+
+        def probabilities(self, log):
+            Path(self.folder, f"{os.getpid()}-{time.monotonic_ns()}").touch()
+            time.sleep(0.5)
+            counts = np.diff(log.offsets)
+            return np.repeat(1.0 / counts, counts)
+
+    (tmp_path / "log").mkdir()
+    (tmp_path / "asked").mkdir()
+    files = log_files(tmp_path / "log", rows=150_000)
+    whole = op.evaluate(ParquetScan(files), {"slow": op.policies.Uniform()}, prediction="q")
+    before = executors()
+    assert len(before) == 2
+    killed = []
+
+    def kill() -> None:
+        """One executor, as soon as it works on rows."""
+        for _ in range(600):
+            own = {path.name.split("-")[0] for path in (tmp_path / "asked").iterdir()}
+            if own - {str(os.getpid())}:
+                os.kill(before[0], signal.SIGKILL)
+                killed.append(before[0])
+                return
+            time.sleep(0.05)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    scan = op.read_log(tmp_path / "log", engine="spark")
+    result = op.evaluate(scan, {"slow": Slow(str(tmp_path / "asked"))}, prediction="q")
+    killer.join()
+    assert killed
+    assert killed[0] not in executors()
+    same(whole, result)

@@ -1,0 +1,320 @@
+"""Pages of rankers, propensities and what was learned: their sections, numbers and names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from offpolicy import errors
+from offpolicy.cli import cli
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.evaluation._evaluate import evaluate
+from offpolicy.ranking.evaluation._findings import findings_of
+from offpolicy.ranking.evaluation._result import RankingResult
+from offpolicy.ranking.propensities._curve import Propensities
+from offpolicy.report.html.provenance import File, Provenance
+from offpolicy.report.learned_document import LearnedDocument
+from offpolicy.report.ranking_document import (
+    LearnedRankerDocument,
+    PropensityDocument,
+    RankingDocument,
+    opened,
+)
+from tests.support.pages import (
+    HOSTILE,
+    IMAGE,
+    MARKS,
+    SCRIPT,
+    Page,
+    clicked,
+    examined,
+    learned,
+    learned_ranker,
+    problem,
+    ranked,
+)
+
+HOSTILE_RUN = Provenance(
+    ("offpolicy", SCRIPT, IMAGE), {SCRIPT: IMAGE},
+    (File(IMAGE, 1, 1, "ab"), File(SCRIPT, 1, 1, "c")), SCRIPT, 1.0,
+)  # fmt: skip
+
+
+def sections(page: Page) -> list[str]:
+    known = ("answer", "warnings", "rankers", "estimators", "curve", "meaning", "method", "search",
+             "again")  # fmt: skip
+    return [one for one in page.ids if one in known]
+
+
+def twin(text: str) -> str:
+    found = re.search(r'<script type="application/json" id="twin">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+# -- rankers ---------------------------------------------------------------------------------
+
+
+def test_a_result_makes_its_page(tmp_path):
+    ((_, result),) = ranked()
+    text = result.to_html(tmp_path / "page.html", ranker="new")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == text
+    page = Page(text)
+    assert sections(page) == ["answer", "warnings", "estimators", "curve", "again"]
+    assert f"{result.headline.value:.2f}" in page.text
+    assert "lower is better" in page.text
+    assert "IPS" in page.text
+    assert f"chosen: M = {result.headline.M:.3g}" in page.text
+
+
+def test_several_rankers_and_metrics_are_on_one_page():
+    found = ranked(("new", "old"), ("average rank", "dcg@3"))
+    page = Page(RankingDocument(found).to_html())
+    assert "rankers" in sections(page)
+    assert len(set(page.ids)) == len(page.ids)
+    for name, result in found:
+        assert f"{name}: {result.metric}" in page.text
+    assert page.text.count("The curve in numbers") == 4
+
+
+def test_more_than_can_be_read_are_counted():
+    found = ranked(tuple(f"r{k}" for k in range(15)))
+    page = Page(RankingDocument(found).to_html())
+    assert "3 more are in the JSON." in page.text
+    assert len(json.loads(twin(RankingDocument(found).to_html()))["results"]) == 15
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_is_markup(name):
+    plain, hostile = (Page(RankingDocument(ranked((one,))).to_html()) for one in ("a", name))
+    assert hostile.tags == plain.tags
+    assert hostile.events == []
+
+
+def test_no_file_name_is_markup():
+    for document in (
+        RankingDocument(ranked((SCRIPT,)), HOSTILE_RUN),
+        PropensityDocument(examined(), HOSTILE_RUN),
+        LearnedDocument(learned(f"{SCRIPT}.json"), HOSTILE_RUN),
+        LearnedDocument(learned(MARKS, held_out=False), HOSTILE_RUN),
+        LearnedRankerDocument(learned_ranker(f"{IMAGE}.json"), HOSTILE_RUN),
+        LearnedRankerDocument(learned_ranker(IMAGE, held_out=False), HOSTILE_RUN),
+    ):
+        page = Page(document.to_html())
+        assert "img" not in page.tags
+        assert page.events == []
+        assert SCRIPT in page.text
+        assert len(document.to_html()) < 500_000
+
+
+def test_what_was_tried_is_text_too():
+    body = learned_ranker()
+    for one in body["candidates"]:
+        one["params"] = {"estimator": SCRIPT, IMAGE: IMAGE}
+    page = Page(LearnedRankerDocument(body).to_html())
+    assert "img" not in page.tags
+    usual = Page(LearnedRankerDocument(learned_ranker()).to_html())
+    assert page.tags.count("script") == usual.tags.count("script")
+
+
+def test_every_warning_has_advice():
+    log = RankingLog.from_arrays(
+        offsets=[0, 2, 4], rank=[1, 0, 1, 2], click=[1, 0, 1, 0], propensity=[1, 0, 1, 0.5]
+    )
+    few = evaluate(log, [0.0, 1.0, 1.0, 0.0], ["IPS"])
+    bare = evaluate(clicked().replace(propensity=None), clicked().X[:, 0], ["DM"])
+    found = [*findings_of(few), *findings_of(bare)]
+    assert len({one.code for one in found}) == 4
+    assert all(one.advice for one in found)
+    page = Page(few.to_html())
+    assert page.text.count("What to do:") == len(few.warnings) == 3
+    assert "there is no curve" in Page(bare.to_html()).text
+
+
+# -- propensities ----------------------------------------------------------------------------
+
+
+def test_a_curve_makes_its_page():
+    curve = examined()
+    page = Page(curve.to_html())
+    assert sections(page) == ["answer", "warnings", "curve", "meaning", "method", "again"]
+    assert f"Rank 3 is examined {curve.propensity[2]:.2f}" in page.text
+    assert "Rank 4: too few clicks" in page.text
+    assert "not known" in page.text
+
+
+def test_known_and_odd_curves_have_pages():
+    assert "given, not estimated" in Page(Propensities.power(1.0, 100).to_html()).text
+    assert "No rank can be compared" in Page(Propensities.known([1.0]).to_html()).text
+    wide = Propensities("pairs", np.array([1.0, 0.5]), np.diag([0.0, np.inf]), np.ones(2),
+                        np.ones(2), np.ones(2))  # fmt: skip
+    assert "∞]" in Page(wide.to_html()).text
+
+
+# -- what was learned ------------------------------------------------------------------------
+
+
+def test_the_search_is_drawn_with_the_evaluation():
+    page = Page(LearnedDocument(learned()).to_html())
+    assert page.ids.index("order") < page.ids.index("search") < page.ids.index("again")
+    assert "the objective over 5 steps" in page.text
+    assert "converged" in page.text
+    assert "CONVERGENCE" not in page.text.split("How it was learned")[1].split("again")[0]
+    assert "Dashed: what came after the first search" in page.text
+    assert "offpolicy learn … --report" in page.text
+    bare = learned() | {"course": []}
+    assert "steps were not kept" in Page(LearnedDocument(bare).to_html()).text
+
+
+def test_what_was_not_evaluated_says_so():
+    for document in (
+        LearnedDocument(learned(held_out=False)),
+        LearnedRankerDocument(learned_ranker(held_out=False)),
+    ):
+        page = Page(document.to_html())
+        assert sections(page) == ["answer", "search", "again"]
+        assert "learned, not yet evaluated" in page.text
+
+
+def test_a_learned_ranker_shows_its_gap_and_what_was_tried():
+    page = Page(LearnedRankerDocument(learned_ranker()).to_html())
+    assert "at most 0.04% of the objective" in page.text
+    assert "4 rankers that were tried, between 3.1 and 8" in page.text
+    assert "none of which the ranker was learned from" in page.text
+
+
+# -- as JSON ---------------------------------------------------------------------------------
+
+
+def test_the_twin_makes_the_same_page_again():
+    run = Provenance(("offpolicy",), {}, (File("a", 1, 2, "c"),), "now", 1.0)
+    for document in (
+        RankingDocument(ranked(("a", "b")), run),
+        PropensityDocument(examined(), run),
+        LearnedRankerDocument(learned_ranker(), run),
+    ):
+        text = document.to_html()
+        assert opened(json.loads(twin(text))).to_html() == text
+    text = LearnedDocument(learned(), run).to_html()
+    assert LearnedDocument.from_body(json.loads(twin(text))).to_html() == text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"schema": "offpolicy.ranking-results/1"},
+        {"schema": "offpolicy.ranking-results/1", "results": [3]},
+        {"schema": "offpolicy.ranking-results/1", "results": []},
+        {"schema": "offpolicy.propensities/1", "method": "pairs"},
+        {"schema": "offpolicy.learned-ranker/1", "ranker": "a"},
+        {"schema": "offpolicy.ranking-result/1"},
+        {"schema": "offpolicy.learned/1"},
+        learned() | {"course": [[1]]},
+    ],
+)
+def test_damaged_json_makes_no_page(tmp_path, body):
+    (tmp_path / "x.json").write_text(json.dumps(body))
+    with pytest.raises(errors.ResultError, match=r"x\.json: .*(damaged|no result)"):
+        run("report", str(tmp_path / "x.json"))
+
+
+# -- command line ----------------------------------------------------------------------------
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, list(words), catch_exceptions=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    log = clicked()
+    table = log.to_frame().append_column("new", [log.X[:, 0]]).append_column(SCRIPT, [log.X[:, 1]])
+    pq.write_table(table, "log.parquet")
+    return tmp_path
+
+
+def check_page(outcome: Result, log: str, *said: str) -> str:
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "Wrote page.html." in outcome.stderr
+    text = Path("page.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert hashlib.sha256(Path(log).read_bytes()).hexdigest() in page.text
+    for one in said:
+        assert one in page.text
+    Path("twin.json").write_text(twin(text), encoding="utf-8")
+    assert run("report", "twin.json").exit_code == 0
+    assert Path("twin.html").read_text(encoding="utf-8") == text
+    return text
+
+
+def test_rank_evaluate_writes_a_page(folder):
+    done = run("rank", "evaluate", "log.parquet", "--ranker", "new", "--ranker", SCRIPT,
+               "-e", "IPS", "--report", "page.html", "--format", "json")  # fmt: skip
+    text = check_page(done, "log.parquet", "offpolicy rank evaluate log.parquet --ranker new")
+    assert json.loads(twin(text))["provenance"]["files"][0]["rows"] == clicked().documents
+    body = json.loads(done.stdout)
+    assert RankingResult.from_json(json.dumps(body["results"][0])).metric == "average rank"
+    assert "provenance" not in body
+    (folder / "one.json").write_text(json.dumps(body["results"][0]))
+    assert run("report", "one.json").exit_code == 0
+    assert "new: average rank" in Page((folder / "one.html").read_text(encoding="utf-8")).text
+
+
+def test_rank_propensities_writes_a_page(folder):
+    done = run("rank", "propensities", "log.parquet", "--method", "swaps", "--report", "page.html")
+    check_page(done, "log.parquet", "by definition", "put at random into ranks")
+
+
+def test_rank_learn_writes_a_page(folder):
+    done = run("rank", "learn", "log.parquet", "-e", "IPS", "-C", "1", "--max-iter", "20",
+               "-o", "ranker.json", "--report", "page.html")  # fmt: skip
+    check_page(done, "log.parquet", "certified gap", "held-out impressions")
+
+
+def test_learn_writes_a_page_with_the_course_of_its_search(folder):
+    action, reward, running, *_ = problem(1500)
+    X = np.random.default_rng(0).random((1500, 2))
+    columns = {"action": action, "reward": reward.astype(float), "logging": list(running)}
+    pq.write_table(pa.table(columns | {"x0": X[:, 0], "x1": X[:, 1]}), "bandit.parquet")
+    done = run("learn", "bandit.parquet", "--context", "x*", "--max-iter", "8", "-o", "p.json",
+               "--report", "page.html", "--format", "json")  # fmt: skip
+    body = json.loads(done.stdout)
+    ((*_, (step, value)),) = body["course"]
+    assert (step, value) == (body["report"]["steps"], pytest.approx(body["report"]["value"]))
+    check_page(done, "bandit.parquet", "How it was learned", f"the objective over {step} steps")
+
+
+def test_passes_over_a_large_log_are_drawn_apart(folder, monkeypatch):
+    from offpolicy.learning import _large_logs as streaming
+    from offpolicy.logs.files import _read as reading
+
+    action, reward, running, *_ = problem(1500)
+    columns = {"action": action, "reward": reward.astype(float), "logging": list(running)}
+    x = np.random.default_rng(0).random(1500)
+    pq.write_table(pa.table(columns | {"x0": x}), "bandit.parquet")
+    monkeypatch.setattr(reading, "SMALL", 0)
+    monkeypatch.setattr(streaming, "sample_size", lambda width: 300)
+    monkeypatch.setattr(streaming, "STRETCH", 100)
+    done = run("learn", "bandit.parquet", "--context", "x0", "--passes", "2", "-o", "p.json",
+               "--report", "page.html", "--format", "json")  # fmt: skip
+    assert len(json.loads(done.stdout)["course"]) == 2
+    assert "Dashed:" in Page(Path("page.html").read_text(encoding="utf-8")).text
+
+
+def test_nowhere_to_write_is_told_first(folder):
+    for words in (("rank", "evaluate", "log.parquet", "--ranker", "new"),
+                  ("rank", "propensities", "log.parquet"),
+                  ("rank", "learn", "log.parquet", "-o", "r.json"),
+                  ("learn", "log.parquet", "-o", "r.json")):  # fmt: skip
+        done = run(*words, "--report", "no/page.html")
+        assert done.exit_code == 2
+        assert "there is no folder no" in done.stderr

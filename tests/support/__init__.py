@@ -1,0 +1,1 @@
+"""Builders, references and readers that tests share."""

@@ -1,0 +1,132 @@
+"""Random ragged logs with all the odd cases, for the library and for the reference alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+import offpolicy as op
+from tests.support.reference import Decision
+
+ALL_MEMBERS = [
+    "DM", "IPS", "DR", "SNIPS", "SNDR",
+    *(f"{name}(M={M})" for name in ("CIPS", "SWITCH", "SWITCH-DR", "CAB", "CAB-DR")
+      for M in ("0", "0.5", "1", "3.7", "1e9", "inf")),
+    *(f"SB(tau={tau})" for tau in ("0", "0.3", "1")),
+    *(f"DRos(lam={lam})" for lam in ("0", "2.5", "inf")),
+    *(f"{name}(lam={lam})" for name in ("SGIPS", "SGDR") for lam in ("0", "0.2", "1")),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """Flat arrays of one log, one policy and one reward model."""
+
+    offsets: np.ndarray
+    chosen: np.ndarray
+    reward: np.ndarray
+    pi0: np.ndarray
+    pi: np.ndarray
+    delta_hat: np.ndarray
+    row_weight: np.ndarray | None = None
+
+    @property
+    def log(self) -> op.BanditLog:
+        return op.BanditLog.from_ragged(
+            offsets=self.offsets,
+            chosen=self.chosen,
+            reward=self.reward,
+            logging=self.pi0,
+            row_weight=self.row_weight,
+        )
+
+    @property
+    def decisions(self) -> list[Decision]:
+        rows = []
+        for i in range(len(self.reward)):
+            part = slice(self.offsets[i], self.offsets[i + 1])
+            weight = 1.0 if self.row_weight is None else float(self.row_weight[i])
+            rows.append(
+                Decision(
+                    self.pi[part].tolist(),
+                    self.pi0[part].tolist(),
+                    self.delta_hat[part].tolist(),
+                    int(self.chosen[i]),
+                    float(self.reward[i]),
+                    weight,
+                )
+            )
+        return rows
+
+    def evaluate(self, members: Sequence[object]) -> op.Result:
+        return op.evaluate(self.log, self.pi, prediction=self.delta_hat, estimators=members)
+
+
+def make_case(
+    rng: np.random.Generator,
+    n: int,
+    *,
+    most: int = 5,
+    shift: float = 0.0,
+    unsupported: float = 0.0,
+    deterministic: bool = False,
+    ties: bool = False,
+    tiny: float = 0.0,
+    weighted: bool = False,
+    drawn: bool = False,
+) -> Case:
+    """A random log of n decisions with 1 to ``most`` candidates each.
+
+    What was chosen is drawn with its propensity if ``drawn``, else any supported one alike, which
+    brings out large weights.
+    """
+    lengths = rng.integers(1, most + 1, n)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    pi0, pi, chosen = [], [], []
+    for K in lengths:
+        q = np.full(K, 1.0 / K) if ties else rng.dirichlet(np.full(K, 0.5)) + 1e-12
+        if K > 1:
+            gone = rng.random(K) < unsupported
+            gone[rng.integers(K)] = False
+            q = np.where(gone, 0.0, q)
+            if tiny and rng.random() < 0.5:
+                q[np.argmin(np.where(q > 0.0, q, 2.0))] *= tiny
+        q = q / q.sum()
+        p = rng.dirichlet(np.full(K, 0.5))
+        if ties:
+            p = rng.integers(0, 3, K) + (np.arange(K) == 0)
+            p = p / p.sum()
+        if deterministic:
+            p = np.eye(K)[rng.integers(K)]
+        pi0.append(q)
+        pi.append(p / p.sum())
+        chosen.append(rng.choice(K, p=q) if drawn else rng.choice(np.flatnonzero(q > 0.0)))
+    total = int(offsets[-1])
+    return Case(
+        offsets,
+        np.array(chosen),
+        shift + rng.integers(-1, 3, n).astype(float),
+        np.concatenate(pi0),
+        np.concatenate(pi),
+        shift + rng.normal(size=total),
+        rng.uniform(0.2, 3.0, n) if weighted else None,
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn, smallest: int = 1, largest: int = 8) -> Case:
+    """Small logs of every kind."""
+    return make_case(
+        np.random.default_rng(draw(st.integers(0, 2**32 - 1))),
+        draw(st.integers(smallest, largest)),
+        most=draw(st.sampled_from([1, 2, 5, 9])),
+        shift=draw(st.sampled_from([0.0, 0.0, 1e8, -1e8])),
+        unsupported=draw(st.sampled_from([0.0, 0.0, 0.4])),
+        deterministic=draw(st.booleans()),
+        ties=draw(st.booleans()),
+        tiny=draw(st.sampled_from([0.0, 0.0, 1e-12])),
+        weighted=draw(st.booleans()),
+    )

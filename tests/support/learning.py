@@ -1,0 +1,100 @@
+"""Logs to learn from, and slow objectives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import offpolicy as op
+from offpolicy.estimators._named import Estimator
+from offpolicy.estimators.weights import ratio
+
+
+def classes(seed=0, n=400, K=3, d=4, *, noise=0.0, **more):
+    """Labelled contexts in overlapping clouds, logged by a policy that explores."""
+    rng = np.random.default_rng(seed)
+    centre = rng.standard_normal((K, d)) * 1.5
+    y = rng.integers(0, K, n)
+    X = centre[y] + rng.standard_normal((n, d))
+    pi0 = 0.5 * np.eye(K)[((X[:, None] - centre) ** 2).sum(axis=2).argmin(axis=1)] + 0.5 / K
+    pi0 = 0.7 * pi0 + 0.3 / K
+    action = np.array([rng.choice(K, p=p) for p in pi0])
+    reward = (action == y).astype(float) + noise * rng.standard_normal(n)
+    log = op.BanditLog.from_arrays(action=action, reward=reward, logging=pi0, context=X, **more)
+    return log, X, y
+
+
+def ragged(seed=0, n=60, *, names=True, features=True):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 5, n)
+    offsets = np.r_[0, np.cumsum(lengths)]
+    codes = np.concatenate([rng.permutation(6)[:length] for length in lengths])
+    pi0 = np.concatenate([rng.dirichlet(np.ones(length)) for length in lengths])
+    chosen = [
+        rng.choice(length, p=pi0[offsets[i] : offsets[i + 1]]) for i, length in enumerate(lengths)
+    ]
+    return op.BanditLog.from_ragged(
+        offsets=offsets,
+        chosen=chosen,
+        reward=rng.normal(size=n),
+        logging=pi0,
+        candidate=[f"a{k}" for k in codes] if names else None,
+        context=rng.normal(size=(n, 3)) if names else None,
+        candidate_features=rng.normal(size=(offsets[-1], 2)) if features else None,
+        row_weight=rng.uniform(0.5, 2.0, n),
+    )
+
+
+MEMBERS = (
+    "DM", "IPS", "CIPS(M=0)", "CIPS(M=1.5)", "CIPS(M=inf)", "SNIPS", "DR", "SNDR", "SB(tau=0)",
+    "SB(tau=0.3)", "SB(tau=1)", "DRos(lam=0)", "DRos(lam=2)", "DRos(lam=inf)", "SGIPS(lam=0)",
+    "SGIPS(lam=0.4)", "SGIPS(lam=1)", "SGDR(lam=0.4)", "CAB(M=0)", "CAB(M=1.5)", "CAB(M=inf)",
+    "CAB-DR(M=0)", "CAB-DR(M=1.5)", "CAB-DR(M=inf)",
+)  # fmt: skip
+
+
+def ragged_case(seed, *, n=7, unsupported=0.2, weighted=True):
+    """A log with 1 to 5 candidates a decision, a policy and a model on it."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 6, n)
+    offsets = np.r_[0, np.cumsum(lengths)]
+    pi0, pi, chosen = [], [], []
+    for length in lengths:
+        q = rng.dirichlet(np.ones(length))
+        gone = rng.random(length) < unsupported
+        gone[q.argmax()] = False
+        q = np.where(gone, 0.0, q)
+        q /= q.sum()
+        pi0.append(q)
+        pi.append(rng.dirichlet(np.ones(length)))
+        chosen.append(rng.choice(length, p=q))
+    log = op.BanditLog.from_ragged(
+        offsets=offsets,
+        chosen=chosen,
+        reward=rng.normal(size=n),
+        logging=np.concatenate(pi0),
+        row_weight=rng.uniform(0.5, 2.0, n) if weighted else None,
+    )
+    return log, np.concatenate(pi), rng.normal(size=offsets[-1])
+
+
+def slow_value(member: Estimator, log, pi, delta_hat) -> float:
+    """From the masses, decision by decision; π need not sum to 1."""
+    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    total, over, under = 0.0, 0.0, 0.0
+    for i in range(len(log)):
+        part = slice(log.offsets[i], log.offsets[i + 1])
+        p, q, d = pi[part], log.logging[part], delta_hat[part]
+        y = log.chosen[i]
+        masses = member.masses(p, q, ratio(p, q))
+        if member.self_normalised:
+            total += omega[i] * float((masses.imputed * d).sum())
+            own = log.reward[i] - (d[y] if member.name == "SNDR" else 0.0)
+            over += omega[i] * p[y] / q[y] * own
+            under += omega[i] * p[y] / q[y]
+        else:
+            total += omega[i] * float(
+                (masses.imputed * d).sum()
+                + masses.observed[y] * log.reward[i]
+                + masses.control[y] * d[y]
+            )
+    return total / omega.sum() + (over / under if member.self_normalised else 0.0)
