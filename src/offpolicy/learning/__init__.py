@@ -1,5 +1,6 @@
 """Off-policy learning: members of the family as objectives, and learners that maximise them."""
 
+from offpolicy.learning._learned import LearnedPolicy, learn
 from offpolicy.learning._objective import Objective, need_differentiable, objective
 from offpolicy.learning._reward_model import Evidence, Known
 from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
@@ -13,6 +14,7 @@ __all__ = [
     "DenseRisk",
     "Evidence",
     "Known",
+    "LearnedPolicy",
     "LearnerCV",
     "LinearSoftmax",
     "Objective",
@@ -23,6 +25,7 @@ __all__ = [
     "SoftmaxLearner",
     "checked_combinations",
     "how_learned",
+    "learn",
     "load_policy",
     "need_differentiable",
     "objective",

@@ -57,12 +57,14 @@ def command(
     LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
     or LETOR text, with --clicks.
     """
+    from dataclasses import replace
+
     import pyarrow as pa
 
     from offpolicy.cli.pages import Run, provenance_of_rankings
     from offpolicy.ranking.data import as_metric
     from offpolicy.ranking.evaluation import evaluate
-    from offpolicy.report.ranking_document import RankingDocument
+    from offpolicy.report.document import Results
 
     run = Run.begun(report)
     asked = [as_metric(metric) for metric in metrics]
@@ -72,24 +74,24 @@ def command(
             need_propensities(found.log)
         tell_ways()
     results = [
-        (name, evaluate(found.log, ranker, list(estimators) or None, metric, level=level,
-                        independent_clicks=not dependent_clicks))
+        replace(
+            evaluate(found.log, ranker, list(estimators) or None, metric, level=level,
+                     independent_clicks=not dependent_clicks),
+            ranker=name,
+        )
         for name, ranker in rankers_of(rankers, found).items()
         for metric in asked
     ]  # fmt: skip
     if style == "json":
-        click.echo(RankingDocument(tuple(results)).to_json(), nl=False)
+        click.echo(Results(tuple(results)).to_json(), nl=False)
     elif style == "tsv":
         rows = [
-            {"ranker": name, "metric": one.metric} | row
-            for name, one in results
+            {"ranker": one.ranker, "metric": one.metric} | row
+            for one in results
             for row in one.to_frame().to_pylist()
         ]
         click.echo(as_tsv(pa.Table.from_pylist(rows)))
     else:
-        click.echo("\n\n".join(f"{name}: {one}" for name, one in results))
+        click.echo("\n\n".join(f"{one.ranker}: {one}" for one in results))
     if run.page is not None:
-        RankingDocument(tuple(results), provenance_of_rankings(run, found.log.documents)).to_html(
-            run.page
-        )
-        click.echo(f"Wrote {run.page}.", err=True)
+        run.write(*results, provenance=provenance_of_rankings(run, found.log.documents))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from offpolicy.ranking.evaluation import RankingEstimate, RankingResult, findings_of
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain
 from offpolicy.report.html.numbers import count, percent, places_for, rounded, short, span
@@ -17,40 +18,28 @@ from offpolicy.report.sections.opening import warning_of
 from offpolicy.report.svg.charts import Row, forest
 from offpolicy.report.svg.drawing import Drawn, figure, table
 from offpolicy.report.svg.scales import around
-from offpolicy.results import Finding
-
-if TYPE_CHECKING:
-    from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
 
 MOST_RESULTS = 12
 """Rankers times metrics that are drawn; a page of more would be too long to read."""
 _ROOM = 0.15
 
 
-class Ranked(NamedTuple):
-    """A ranker by its name, what was found of it, and what to do about what is doubtful."""
-
-    ranker: str
-    result: RankingResult
-    findings: tuple[Finding, ...]
-
-
 class Rankers(NamedTuple):
     """What a page of rankers is made of; ``twin`` is the same as JSON."""
 
-    results: tuple[Ranked, ...]
+    results: tuple[RankingResult, ...]
     provenance: Provenance | None
     twin: str
     held_out: bool = False
     """Whether the ranker was learned, and these queries kept from it."""
 
     @property
-    def drawn(self) -> tuple[Ranked, ...]:
+    def drawn(self) -> tuple[RankingResult, ...]:
         return self.results[:MOST_RESULTS]
 
     @property
     def level(self) -> float:
-        return self.results[0].result.headline.level
+        return self.results[0].headline.level
 
 
 def ranking_page(found: Rankers, *further: Child, verb: str = "rank evaluate") -> str:
@@ -68,11 +57,11 @@ def ranking_page(found: Rankers, *further: Child, verb: str = "rank evaluate") -
     return framed(title, sections, found.twin)
 
 
-def _title_of(one: Ranked, found: Rankers) -> Markup | None:
+def _title_of(one: RankingResult, found: Rankers) -> Markup | None:
     """The ranker and the metric, where there are several of either."""
     if len(found.results) == 1:
         return None
-    return element("h3", name(one.ranker), f", {one.result.metric}")
+    return element("h3", name(one.ranker), f", {one.metric}")
 
 
 def _left_out(found: Rankers) -> Markup | None:
@@ -87,10 +76,9 @@ def _answer(found: Rankers) -> Markup:
     """A sentence for every ranker and metric, the first one large."""
     first, *rest = found.drawn
     files = () if found.provenance is None else found.provenance.files
-    result = first.result
     of = "held-out " if found.held_out else ""
     kicker = joined(
-        f"Ranking evaluation · {_counted(result.impressions, f'{of}impression')}",
+        f"Ranking evaluation · {_counted(first.impressions, f'{of}impression')}",
         *([" · ", name(files[0].name)] if len(files) == 1 else []),
         *([f" · {len(files)} files"] if len(files) > 1 else []),
     )
@@ -98,10 +86,10 @@ def _answer(found: Rankers) -> Markup:
         "section",
         element("p", kicker, class_="kicker"),
         element("h1", _sentence(first)),
-        element("p", _rests_on(result, held_out=found.held_out), class_="lead"),
-        element("p", _covered(result), class_="soft"),
+        element("p", _rests_on(first, held_out=found.held_out), class_="lead"),
+        element("p", _covered(first), class_="soft"),
         *(
-            joined(element("h2", _sentence(one)), element("p", _covered(one.result), class_="soft"))
+            joined(element("h2", _sentence(one)), element("p", _covered(one), class_="soft"))
             for one in rest
         ),
         _left_out(found),
@@ -113,14 +101,14 @@ def _counted(number: int, what: str, many: str | None = None) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {many or what + 's'}"
 
 
-def _sentence(one: Ranked) -> Markup:
-    row = one.result.headline
+def _sentence(one: RankingResult) -> Markup:
+    row = one.headline
     places = places_for(*row.interval)
-    better = "higher" if one.result.higher_is_better else "lower"
+    better = "higher" if one.higher_is_better else "lower"
     told = f"{rounded(row.value, places)} {span(*row.interval, places)}"
     return joined(
         name(one.ranker),
-        f": {one.result.metric} ",
+        f": {one.metric} ",
         element("span", told, class_="number"),
         f", {better} is better.",
     )
@@ -151,7 +139,7 @@ def _warnings(found: Rankers) -> Markup:
     parts: list[Child] = []
     seen: set[str] = set()
     for one in found.drawn:
-        for finding in one.findings:
+        for finding in findings_of(one):
             if finding.message not in seen:
                 seen.add(finding.message)
                 parts.append(warning_of(finding))
@@ -181,15 +169,15 @@ def _warnings(found: Rankers) -> Markup:
 
 def _side_by_side(found: Rankers) -> Markup | None:
     """The answers about several rankers, for each metric."""
-    metrics = dict.fromkeys(one.result.metric for one in found.drawn)
-    groups = [[one for one in found.drawn if one.result.metric == m] for m in metrics]
+    metrics = dict.fromkeys(one.metric for one in found.drawn)
+    groups = [[one for one in found.drawn if one.metric == m] for m in metrics]
     if all(len(group) < 2 for group in groups):
         return None
     parts: list[Child] = []
     for metric, group in zip(metrics, groups, strict=True):
         if len(metrics) > 1:
             parts.append(element("h3", metric))
-        rows = [(one.ranker, one.result.headline) for one in group]
+        rows = [(one.ranker, one.headline) for one in group]
         parts.append(_forest(rows, metric, strong=(), what="ranker"))
     return element(
         "section",
@@ -207,13 +195,12 @@ def _side_by_side(found: Rankers) -> Markup | None:
 def _estimators(found: Rankers) -> Markup:
     parts: list[Child] = []
     for one in found.drawn:
-        result = one.result
-        rows = [(shown_estimator(row.estimator), row) for row in result.estimates]
-        apart = result.headline not in result.estimates
+        rows = [(shown_estimator(row.estimator), row) for row in one.estimates]
+        apart = one.headline not in one.estimates
         if apart:
-            rows.insert(0, ("The answer", result.headline))
+            rows.insert(0, ("The answer", one.headline))
         parts.append(_title_of(one, found))
-        parts.append(_forest(rows, result.metric, strong=(0,) if apart else (), what="estimator"))
+        parts.append(_forest(rows, one.metric, strong=(0,) if apart else (), what="estimator"))
     parts.append(_left_out(found))
     return element(
         "section",
@@ -269,7 +256,7 @@ def _curves(found: Rankers) -> Markup:
     for one in found.drawn:
         swept = _swept(one)
         if swept is not None:
-            drawn.append(curve_over_M(swept, _title_of(one, found), key=one.result.metric))
+            drawn.append(curve_over_M(swept, _title_of(one, found), key=one.metric))
     text = (
         "A click at a rank that few examine stands for many that were not made: it counts 1/p "
         "times, but no more than M times, and what is beyond M is left to the model of relevance. "
@@ -288,10 +275,10 @@ def _curves(found: Rankers) -> Markup:
     )
 
 
-def _swept(one: Ranked) -> Swept | None:
+def _swept(one: RankingResult) -> Swept | None:
     """The curve that the headline's M was chosen from."""
-    row = one.result.headline
-    for choice in one.result.choices:
+    row = one.headline
+    for choice in one.choices:
         if choice.estimator == row.estimator and choice.parameter == "M":
             break
     else:
@@ -302,5 +289,5 @@ def _swept(one: Ranked) -> Swept | None:
         one.ranker, choice.grid.tolist(), choice.value.tolist(),
         [math.sqrt(v) for v in choice.variance.tolist()],
         [math.sqrt(v) for v in choice.mse.tolist()],
-        choice.chosen, row.value, row.level, measure=one.result.metric,
+        choice.chosen, row.value, row.level, measure=one.metric,
     )  # fmt: skip
