@@ -69,9 +69,9 @@ def written(text: str, path: str | os.PathLike[str] | None) -> str:
 # -- writing -----------------------------------------------------------------------------------
 
 
-def dumps(value: Any, indent: int | None = 1) -> str:
+def dumps(value: Any, indent: int | None = 1, *, ascii_only: bool = False) -> str:
     """As JSON text."""
-    return json.dumps(json_safe(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(json_safe(value), indent=indent, ensure_ascii=ascii_only, allow_nan=False)
 
 
 def json_safe(value: Any) -> Any:
@@ -190,6 +190,9 @@ def _record(kind: Any, stored: dict[str, Any]) -> Any:
         kind = found
     hints = _hints(kind)
     names = [item.name for item in fields(kind)]
+    unknown = stored.keys() - {*names, *getattr(kind, "derived", ()), "schema"}
+    if unknown:
+        raise ValueError(f"nothing is known of {min(unknown)!r:.40}")
     record = kind(**{name: built(hints[name], stored[name]) for name in names})
     if isinstance(record, Document):
         record.check_read()

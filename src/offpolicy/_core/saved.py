@@ -65,7 +65,8 @@ def write_both(
         "shapes": {name: array.shape for name, array in arrays.items()},
     }
     try:
-        text = dumps({"schema": schema, "offpolicy": __version__, **body, "numbers": facts})
+        body = {"schema": schema, "offpolicy": __version__, **body, "numbers": facts}
+        text = dumps(body, ascii_only=True)  # names need not be valid Unicode
     except ValueError as problem:
         raise PolicyError(f"{path}: this {what} cannot be written as JSON ({problem}).") from None
     before = _numbers_of(path)
