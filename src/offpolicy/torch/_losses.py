@@ -62,7 +62,7 @@ def ice_loss(
 
     Examples
     --------
-    >>> from offpolicy.log import BanditLog
+    >>> from offpolicy import BanditLog
     >>> log = BanditLog.from_arrays(action=[0, 1], reward=[1, 2], logging=[[0.5, 0.5]] * 2)
     >>> logits = torch.zeros(2, 2, requires_grad=True)
     >>> loss = ice_loss(logits, Batch.of(log), "IPS")
