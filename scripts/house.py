@@ -6,7 +6,9 @@ python scripts/house.py          # rooms, their lines, and what breaks the rules
 from __future__ import annotations
 
 import ast
+import random
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -147,7 +149,25 @@ def places(pattern: str) -> list[str]:
     return found
 
 
+def quiz(seed: int, count: int = 25) -> Iterator[tuple[str, str, Path]]:
+    """Functions drawn at random: name with parameters, first line of the docstring, file."""
+    functions = []
+    for path in files():
+        for node in tree(path).body:
+            if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
+                functions.append((node, path))
+    for node, path in random.Random(seed).sample(functions, count):
+        parameters = ", ".join(argument.arg for argument in node.args.args)
+        says = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
+        yield f"{node.name}({parameters})", says, path
+
+
 def main() -> None:
+    if len(sys.argv) == 3:
+        for number, (name, says, path) in enumerate(quiz(int(sys.argv[2])), 1):
+            shown = str(path.relative_to(SOURCE)) if sys.argv[1] == "answers" else says
+            print(f"{number:>2}. {name}: {shown}")
+        return
     lines = dict.fromkeys((*rooms(), *sorted(LOOSE)), 0)
     for path in files():
         lines[room_of(path)] += len(path.read_text(encoding="utf-8").splitlines())
