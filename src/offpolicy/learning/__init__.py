@@ -2,8 +2,6 @@
 
 from offpolicy.learning._learned import LearnedPolicy, learn
 from offpolicy.learning._objective import Objective, need_differentiable, objective
-from offpolicy.learning._reward_model import Evidence, Known
-from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
 from offpolicy.learning._search import Candidate, LearnerCV, checked_combinations
 from offpolicy.learning._softmax_learner import Report, SoftmaxLearner
 from offpolicy.learning._split import split
@@ -11,17 +9,11 @@ from offpolicy.policies.learned import LinearSoftmax, how_learned, load_policy, 
 
 __all__ = [
     "Candidate",
-    "DenseRisk",
-    "Evidence",
-    "Known",
     "LearnedPolicy",
     "LearnerCV",
     "LinearSoftmax",
     "Objective",
-    "Observed",
-    "RaggedRisk",
     "Report",
-    "Risk",
     "SoftmaxLearner",
     "checked_combinations",
     "how_learned",
