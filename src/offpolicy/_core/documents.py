@@ -55,7 +55,7 @@ class Document:
         found: Self = read(text, [cls])
         return found
 
-    def check_read(self) -> None:
+    def _check_read(self) -> None:
         """Raise a ValueError if what was read cannot have been written."""
 
 
@@ -195,7 +195,7 @@ def _record(kind: Any, stored: dict[str, Any]) -> Any:
         raise ValueError(f"nothing is known of {min(unknown)!r:.40}")
     record = kind(**{name: built(hints[name], stored[name]) for name in names})
     if isinstance(record, Document):
-        record.check_read()
+        record._check_read()
     return record
 
 

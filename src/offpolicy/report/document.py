@@ -41,7 +41,7 @@ class Results(Document):
         found = read(text, [cls, *KINDS])
         return found if isinstance(found, cls) else cls((found,))
 
-    def check_read(self) -> None:
+    def _check_read(self) -> None:
         """There is a page of them."""
         kinds = [type(one) for one in self.results]
         if kinds not in ([Result, Comparison], [RankingResult] * (len(kinds) or 1)) and (

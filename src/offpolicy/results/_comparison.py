@@ -288,7 +288,7 @@ class Comparison(Document):
         types = {name: pa.string() if name in text else pa.float64() for name in rows[0]}
         return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
 
-    def check_read(self) -> None:
+    def _check_read(self) -> None:
         """A comparison is of something."""
         if not self.differences:
             raise ValueError("it holds no differences")

@@ -352,7 +352,7 @@ class Result(Document):
         types = {name: pa.string() if name in text else pa.float64() for name in rows[0]}
         return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
 
-    def check_read(self) -> None:
+    def _check_read(self) -> None:
         """A result is about something."""
         if not self.estimates:
             raise ValueError("it holds no estimates")

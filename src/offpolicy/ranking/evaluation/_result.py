@@ -198,7 +198,7 @@ class RankingResult(Document):
 
         return Results((replace(self, ranker=ranker),)).to_html(path)
 
-    def check_read(self) -> None:
+    def _check_read(self) -> None:
         """A metric has a name that is known."""
         parse_metric(self.metric)
 

@@ -88,7 +88,7 @@ class LearnedRanker(Document):
         """The ranker's, by its file."""
         return PurePath(self.ranker).stem
 
-    def check_read(self) -> None:
+    def _check_read(self) -> None:
         """A metric has a name that is known."""
         parse_metric(self.metric)
 

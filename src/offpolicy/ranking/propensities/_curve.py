@@ -221,7 +221,7 @@ class Propensities(Document):
 
     # -- as data ---------------------------------------------------------------------------
 
-    def check_read(self) -> None:
+    def _check_read(self) -> None:
         """All is of as many ranks."""
         top = len(self)
         lengths = {len(x) for x in (self.log_covariance, self.degrees, self.shown, self.clicks)}
