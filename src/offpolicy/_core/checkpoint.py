@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from offpolicy._core.documents import damage_named
+from offpolicy._core.documents import damage_named, dumps
 from offpolicy._core.files import write_whole
 from offpolicy.errors import LogError, ParameterError
 
@@ -52,7 +52,7 @@ class Checkpoint:
                 f"earlier run."
             )
         else:
-            write_whole(path, json.dumps(own, indent=1) + "\n")
+            write_whole(path, dumps(own) + "\n")
 
     def _compare(self, path: Path, own: dict[str, str]) -> None:
         """Raise if the folder is of another log or another version."""
@@ -113,7 +113,7 @@ def _tag(kind: type) -> str:
 def encode(value: Any) -> bytes:
     """Numbers, text, arrays, lists and tuples of them, and records of `storable` classes."""
     arrays: dict[str, Any] = {}
-    tree = json.dumps(_flatten(value, arrays))
+    tree = dumps(_flatten(value, arrays), indent=None, ascii_only=True)
     arrays[_TREE] = np.frombuffer(tree.encode(), np.uint8)
     stream = io.BytesIO()
     np.savez(stream, **arrays)

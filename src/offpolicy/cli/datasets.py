@@ -103,9 +103,9 @@ def _row(known: Entry) -> dict[str, Any]:
 
 def _show(rows: list[dict[str, Any]], style: str) -> None:
     if style == "json":
-        import json
+        from offpolicy._core.documents import dumps
 
-        click.echo(json.dumps({"datasets": rows}, indent=1, ensure_ascii=False))
+        click.echo(dumps({"datasets": rows}))
     elif style == "tsv":
         import pyarrow as pa
 

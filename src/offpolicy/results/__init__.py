@@ -32,7 +32,7 @@ from offpolicy.results._findings import (
     percent,
     tail,
 )
-from offpolicy.results._result import Estimate, Headline, Logged, Result, Tuned
+from offpolicy.results._result import Estimate, Headline, Logged, Result, Tuned, shown_estimator
 from offpolicy.results._summary import (
     LONGEST_NAME,
     Action,
@@ -81,5 +81,6 @@ __all__ = [
     "finding",
     "grade",
     "percent",
+    "shown_estimator",
     "tail",
 ]

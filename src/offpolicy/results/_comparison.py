@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, final
 
 from offpolicy._core.documents import Document
-from offpolicy._core.tables import aligned
+from offpolicy._core.tables import aligned, frame_of
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.intervals import Interval
 from offpolicy.logs import Dropped
@@ -277,16 +277,7 @@ class Comparison(Document):
 
     def to_frame(self) -> pa.Table:
         """One row per pair, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
-        import pyarrow as pa
-
-        text = ("first", "second", "verdict", "reason")
-        rows = []
-        for row in self.differences:
-            flat = {item.name: getattr(row, item.name) for item in fields(row)}
-            flat["low"], flat["high"] = flat.pop("interval")
-            rows.append(flat)
-        types = {name: pa.string() if name in text else pa.float64() for name in rows[0]}
-        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
+        return frame_of(Difference, self.differences)
 
     def _check_read(self) -> None:
         """A comparison is of something."""

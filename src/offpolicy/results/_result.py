@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
 from offpolicy._core.documents import Document, json_safe
-from offpolicy._core.tables import aligned
+from offpolicy._core.tables import aligned, frame_of
 from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
@@ -287,7 +287,7 @@ class Result(Document):
                 )
                 lines.append(f"  The interval covers {row.covers}.")
             if row.reason is not None:
-                lines.append(f"  By {_shown(row.estimator)}; {row.reason}.")
+                lines.append(f"  By {shown_estimator(row.estimator)}; {row.reason}.")
         if self.dropped is not None and self.dropped.rows:
             lines.append(f"{self.dropped}.")
         if self.trained is not None:
@@ -312,7 +312,7 @@ class Result(Document):
             ess = "–" if row.ess is None else f"{row.ess:,.1f}"
             cells.append(
                 ([row.policy] if several else [])
-                + [_shown(row.estimator), _short(row.value), _short(row.stderr)]
+                + [shown_estimator(row.estimator), _short(row.value), _short(row.stderr)]
                 + [_short(row.interval.low), _short(row.interval.high)]
                 + [f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
             )
@@ -341,16 +341,7 @@ class Result(Document):
 
     def to_frame(self) -> pa.Table:
         """One row per estimate, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
-        import pyarrow as pa
-
-        rows = []
-        for row in self.estimates:
-            flat = {item.name: getattr(row, item.name) for item in fields(row)}
-            flat["low"], flat["high"] = flat.pop("interval")
-            rows.append(flat)
-        text = ("policy", "estimator", "covers", "reason")
-        types = {name: pa.string() if name in text else pa.float64() for name in rows[0]}
-        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
+        return frame_of(Estimate, self.estimates)
 
     def _check_read(self) -> None:
         """A result is about something."""
@@ -371,7 +362,7 @@ def _short(value: float) -> str:
     return f"{value:.5g}"
 
 
-def _shown(estimator: str) -> str:
+def shown_estimator(estimator: str) -> str:
     """The name with its parameter rounded, for people: CAB(M=3.21)."""
     try:
         member = parse(estimator)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
 from offpolicy._core.documents import Document
-from offpolicy._core.tables import aligned
+from offpolicy._core.tables import aligned, frame_of
 from offpolicy._core.types import Floats
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, as_estimator, parse
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._metrics import parse_metric
+from offpolicy.results import shown_estimator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,7 +164,7 @@ class RankingResult(Document):
         ]
         if row.reason is not None:
             model = " around the recalibrated model" if row.recalibrated else ""
-            lines.append(f"  By {_shown(row.estimator)}{model}; {row.reason}.")
+            lines.append(f"  By {shown_estimator(row.estimator)}{model}; {row.reason}.")
         return "\n".join([*lines, *(f"  Note: {warning}" for warning in self.warnings)])
 
     def to_text(self) -> str:
@@ -174,20 +175,17 @@ class RankingResult(Document):
         for row in self.estimates:
             numbers = [row.value, row.stderr, row.interval.low, row.interval.high, row.bias]
             clicks = "–" if row.clicks is None else f"{row.clicks:,.1f}"
-            cells = [_shown(row.estimator), *(f"{x:.5g}" for x in numbers), f"{row.imputed:.1%}"]
+            cells = [
+                shown_estimator(row.estimator),
+                *(f"{x:.5g}" for x in numbers),
+                f"{row.imputed:.1%}",
+            ]
             table.append([*cells, clicks, f"{row.largest_weight:.4g}"])
         return aligned(table, left=(0,))
 
     def to_frame(self) -> pa.Table:
         """One row per estimate, as an Arrow table."""
-        import pyarrow as pa
-
-        rows = []
-        for row in self.estimates:
-            flat = asdict(row)
-            flat["low"], flat["high"] = flat.pop("interval")
-            rows.append(flat)
-        return pa.Table.from_pylist(rows)
+        return frame_of(RankingEstimate, self.estimates)
 
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, ranker: str = "The ranker"
@@ -201,11 +199,3 @@ class RankingResult(Document):
     def _check_read(self) -> None:
         """A metric has a name that is known."""
         parse_metric(self.metric)
-
-
-def _shown(estimator: str) -> str:
-    """The name with its parameter rounded, for people."""
-    member = parse(estimator)
-    if member.parameter is None:
-        return estimator
-    return f"{member.name}({member.parameter_name}={member.parameter:.4g})"

@@ -13,11 +13,11 @@ from offpolicy.report.html.numbers import count, percent, places_for, rounded, s
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.sections.clipping import Swept, curve_over_M
 from offpolicy.report.sections.closing import reproduction
-from offpolicy.report.sections.estimates import shown_estimator
 from offpolicy.report.sections.opening import warning_of
 from offpolicy.report.svg.charts import Row, forest
 from offpolicy.report.svg.drawing import Drawn, figure, table
 from offpolicy.report.svg.scales import around
+from offpolicy.results import shown_estimator
 
 MOST_RESULTS = 12
 """Rankers times metrics that are drawn; a page of more would be too long to read."""

@@ -12,21 +12,12 @@ from offpolicy.report.sections.material import MOST_POLICIES, Material
 from offpolicy.report.svg.charts import Row, forest
 from offpolicy.report.svg.drawing import Drawn, Mark, figure, table
 from offpolicy.report.svg.scales import around, with_room_for
+from offpolicy.results import shown_estimator
 
 if TYPE_CHECKING:
     from offpolicy.results import Comparison, Difference, Estimate, Headline, Logged, Result
 
 _ROOM = 0.15
-
-
-def shown_estimator(estimator: str) -> str:
-    """CAB-DR(M=3.103), with its parameter rounded."""
-    base, _, inner = estimator.partition("(")
-    key, _, value = inner.rstrip(")").partition("=")
-    try:
-        return f"{base}({key}={float(value):.4g})" if inner else estimator
-    except ValueError:
-        return estimator
 
 
 def estimators(material: Material) -> Markup:
