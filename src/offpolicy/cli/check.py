@@ -6,21 +6,22 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import format_option, log_options, policies_of, read, show
+from offpolicy.cli.options import (
+    POLICIES,
+    REWARD_RANGE,
+    Options,
+    format_option,
+    log_options,
+    policies_of,
+    read,
+    show,
+)
 
 
 @click.command("check")
 @log_options
-@click.option(
-    "--policy", "policies", metavar="COLUMN", multiple=True,
-    help="column: probability of the chosen action, or list: of every candidate; :uniform; or the "
-    "file of a learned policy, policy.json; "
-    "repeat for several",
-)  # fmt: skip
-@click.option(
-    "--reward-range", type=float, nargs=2, metavar="LOW HIGH",
-    help="the least and the greatest reward there can be",
-)  # fmt: skip
+@Options(policies=POLICIES)
+@Options("offpolicy.evaluation.check", reward_range=REWARD_RANGE)
 @format_option("table", "json", "tsv")
 def command(
     log: tuple[str, ...],

@@ -7,51 +7,43 @@ from typing import Any
 import click
 
 from offpolicy.cli.options import (
+    LEVEL,
+    POLICIES,
+    RESUME,
+    REWARD_RANGE,
+    Options,
     format_option,
-    level_option,
     log_options,
+    option,
     policies_of,
     read,
     report_option,
-    resume_option,
     show,
     tell_dropped,
+)
+
+_SETTINGS = Options(
+    "offpolicy.evaluation.compare",
+    baseline=option(
+        'compare with this policy only, or with "logged", the one that wrote the log', "NAME"
+    ),
+    multiplicity=option("whether to allow for the number of pairs", kind=("holm", "none")),
+    reward_range=REWARD_RANGE,
+    level=LEVEL,
+    resume=RESUME,
 )
 
 
 @click.command("compare")
 @log_options
-@click.option(
-    "--policy", "policies", metavar="COLUMN", multiple=True, required=True,
-    help="column: probability of the chosen action, or list: of every candidate; :uniform; or the "
-    "file of a learned policy, policy.json; "
-    "repeat for several",
-)  # fmt: skip
-@click.option(
-    "--baseline", metavar="NAME",
-    help='compare with this policy only, or with "logged", the one that wrote the log',
-)  # fmt: skip
-@click.option(
-    "--multiplicity", type=click.Choice(["holm", "none"]), default="holm", show_default=True,
-    help="whether to allow for the number of pairs",
-)  # fmt: skip
-@click.option(
-    "--reward-range", type=float, nargs=2, metavar="LOW HIGH",
-    help="the least and the greatest reward there can be",
-)  # fmt: skip
-@level_option
-@resume_option
-@report_option
+@Options(policies=POLICIES | {"required": True})
+@_SETTINGS
+@report_option("; looks at the log as check does")
 @format_option("table", "json", "tsv")
 def command(
     log: tuple[str, ...],
     policies: tuple[str, ...],
     prediction: str | None,
-    baseline: str | None,
-    multiplicity: str,
-    reward_range: tuple[float, float] | None,
-    level: float,
-    resume: str | None,
     report: str | None,
     style: str,
     **given: Any,
@@ -66,20 +58,11 @@ def command(
     from offpolicy.evaluation import compare
 
     run = Run.begun(report)
-    found, asked = read(log, given), policies_of(policies)
-    comparison = compare(
-        found,
-        asked,
-        prediction=prediction,
-        level=level,
-        resume=resume,
-        multiplicity=multiplicity,
-        reward_range=reward_range,
-        baseline=baseline,
-    )
+    source, asked = read(log, given), policies_of(policies)
+    comparison = compare(source, asked, prediction=prediction, **_SETTINGS.said(given))
     tell_dropped(comparison.dropped)
     show(comparison, style)
     if report is not None:
-        write_page(run, found, asked, prediction, reward_range, None, comparison)
+        write_page(run, source, asked, prediction, given["reward_range"], None, comparison)
     if not comparison.can_tell:
         raise SystemExit(1)

@@ -7,40 +7,41 @@ from typing import Any
 import click
 
 from offpolicy.cli.options import (
+    ESTIMATOR,
+    FILE,
+    LEVEL,
+    RESUME,
+    Options,
     as_tsv,
     format_option,
-    level_option,
     log_options,
+    option,
     policies_of,
     read,
-    resume_option,
     tell_dropped,
 )
+
+_SETTINGS = Options("offpolicy.evaluation.sweep", estimator=ESTIMATOR, level=LEVEL, resume=RESUME)
 
 
 @click.command("sweep")
 @log_options
-@click.option(
-    "--policy",
-    metavar="COLUMN",
-    required=True,
-    help="column: the policy's probabilities; :uniform; or a learned policy.json",
-)
-@click.option("-e", "--estimator", default="CAB", show_default=True, metavar="NAME")
-@click.option("--plot", type=click.Path(dir_okay=False), help="also write a picture (PNG, SVG)")
-@click.option("--grid", is_flag=True, help="64 fixed values of M; needed for clustered errors")
-@level_option
-@resume_option
+@Options(
+    policy=option(
+        "column: the policy's probabilities; :uniform; or a learned policy.json", "COLUMN",
+        required=True,
+    ),
+    plot=option("also write a picture (PNG, SVG)", kind=FILE),
+    grid=option("64 fixed values of M; needed for clustered errors", default=False),
+)  # fmt: skip
+@_SETTINGS
 @format_option("tsv", "json")
 def command(
     log: tuple[str, ...],
     policy: str,
     prediction: str | None,
-    estimator: str,
     plot: str | None,
     grid: bool,
-    level: float,
-    resume: str | None,
     style: str,
     **given: Any,
 ) -> None:
@@ -61,10 +62,8 @@ def command(
         read(log, given),
         asked,
         prediction=prediction,
-        estimator=estimator,
         grid=GRID if grid else None,
-        level=level,
-        resume=resume,
+        **_SETTINGS.said(given),
     )
     tell_dropped(curve.dropped)
     frame = curve.to_frame()

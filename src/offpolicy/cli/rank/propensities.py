@@ -8,49 +8,61 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, bare_report_option, check_writable, format_option
-from offpolicy.cli.rank.options import Read, log_options, read
+from offpolicy.cli.options import (
+    FILE,
+    NOT_NEGATIVE,
+    Options,
+    as_tsv,
+    check_writable,
+    format_option,
+    option,
+    report_option,
+)
+from offpolicy.cli.rank.options import LogFile, log_options, read
 
 if TYPE_CHECKING:
     from offpolicy._core.types import Ints
 
 
+_METHOD = Options(
+    "offpolicy.ranking.propensities.estimate_propensities",
+    method=option("how", kind=("pairs", "em", "swaps", "contextual")),
+    top=option("ranks [10, or all shown]", "N", click.IntRange(min=2)),
+    pairs=option("pairs: all, pivot or adjacent", "WHICH"),
+    weighting=option("pairs, contextual: overlap or paper", "HOW"),
+    traffic=option(
+        "pairs: how many impressions each ranker of --ranks gets", "X", float, default=()
+    ),
+    ridge=option("em, contextual", "X", NOT_NEGATIVE),
+)
+_MEASURED = Options(
+    "offpolicy.ranking.propensities.estimate_propensities",
+    ranks=option(
+        "pairs: where each ranker of a randomised test puts the document; repeat for each",
+        "COLUMN", default=(),
+    ),
+    swapped=option("swaps: the rank that was swapped with the first; 0: none", "COLUMN"),
+    context=option(
+        "contextual: numbers that are the same in all of an impression", "COLUMN", default=()
+    ),
+)  # fmt: skip
+
+
 @click.command("propensities")
 @log_options
-@click.option(
-    "--method", type=click.Choice(["pairs", "em", "swaps", "contextual"]), default="pairs",
-    show_default=True, help="how",
+@_METHOD
+@_MEASURED
+@Options(
+    out=option(
+        "write what --propensities of the other verbs takes: .json, or .csv", "FILE", FILE,
+        flags="-o --out",
+    )
 )  # fmt: skip
-@click.option("--top", type=click.IntRange(min=2), metavar="N", help="ranks [10, or all shown]")
-@click.option("--pairs", metavar="WHICH", help="pairs: all, pivot or adjacent")
-@click.option("--weighting", metavar="HOW", help="pairs, contextual: overlap or paper")
-@click.option(
-    "--ranks", metavar="COLUMN", multiple=True,
-    help="pairs: where each ranker of a randomised test puts the document; repeat for each",
-)  # fmt: skip
-@click.option(
-    "--traffic", type=float, metavar="X", multiple=True,
-    help="pairs: how many impressions each ranker of --ranks gets",
-)  # fmt: skip
-@click.option(
-    "--swapped", metavar="COLUMN", help="swaps: the rank that was swapped with the first; 0: none"
-)
-@click.option(
-    "--context", metavar="COLUMN", multiple=True,
-    help="contextual: numbers that are the same in all of an impression",
-)  # fmt: skip
-@click.option("--ridge", type=click.FloatRange(min=0.0), metavar="X", help="em, contextual")
-@click.option(
-    "-o", "--out", type=click.Path(dir_okay=False), metavar="FILE",
-    help="write what --propensities of the other verbs takes: .json, or .csv",
-)  # fmt: skip
-@bare_report_option
+@report_option()
 @format_option("table", "json", "tsv")
 def command(
     log: str,
-    method: str,
     ranks: tuple[str, ...],
-    traffic: tuple[float, ...],
     swapped: str | None,
     context: tuple[str, ...],
     out: str | None,
@@ -72,21 +84,17 @@ def command(
     run = Run.begun(report)
     if out is not None:
         check_writable(out, ".json", ".csv")
-        if method == "contextual" and Path(out).suffix.lower() == ".csv":
+        if given["method"] == "contextual" and Path(out).suffix.lower() == ".csv":
             raise click.UsageError("Propensities by context are more than one curve: write .json.")
     if given["propensity"] is None:
         given["propensity"] = ""  # what is to be found need not be right
-    own = {name: given.pop(name) for name in ("top", "pairs", "weighting", "ridge")}
-    each = [*ranks, *context, *([] if swapped is None else [swapped])]
-    found = read(log, given, each)
+    file = read(log, given, [*ranks, *context, *([] if swapped is None else [swapped])])
     curve = estimate_propensities(
-        found.log,
-        method,  # type: ignore[arg-type]
-        **own,
-        ranks=np.stack([found.whole(name) for name in ranks], axis=1) if ranks else None,
-        traffic=list(traffic) or None,
-        swapped=None if swapped is None else _of_impressions(found, swapped),
-        context=found.per_impression(context) if context else None,
+        file.log,
+        ranks=np.stack([file.whole(name) for name in ranks], axis=1) if ranks else None,
+        swapped=None if swapped is None else _of_impressions(file, swapped),
+        context=file.per_impression(context) if context else None,
+        **_METHOD.said(given),
     )
     frame = curve.to_frame()
     if out is not None:
@@ -102,12 +110,11 @@ def command(
     if run.page is not None:
         from offpolicy.report.ranking_document import PropensityDocument
 
-        PropensityDocument(curve, provenance_of_rankings(run, found.log.documents)).to_html(
-            run.page
-        )
+        provenance = provenance_of_rankings(run, file.log.documents)
+        PropensityDocument(curve, provenance).to_html(run.page)
         click.echo(f"Wrote {run.page}.", err=True)
 
 
-def _of_impressions(found: Read, name: str) -> Ints:
-    found.per_impression([name])
-    return found.whole(name)[found.log.offsets[:-1]]
+def _of_impressions(file: LogFile, name: str) -> Ints:
+    file.per_impression([name])
+    return file.whole(name)[file.log.offsets[:-1]]
