@@ -6,26 +6,12 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import (
-    ESTIMATORS,
-    LEVEL,
-    POLICIES,
-    RESUME,
-    REWARD_RANGE,
-    Options,
-    format_option,
-    log_options,
-    option,
-    policies_of,
-    read,
-    report_option,
-    show,
-    tell_dropped,
-)
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
 
 _ESTIMATION = Options(
     "offpolicy.evaluation.evaluate",
-    estimators=ESTIMATORS,
+    estimators=opt.ESTIMATORS,
     interval=option(
         "default, normal, t, bootstrap, bca, hoeffding, empirical-bernstein, betting, …", "KIND",
         default="default",
@@ -35,17 +21,20 @@ _ESTIMATION = Options(
     ),
 )  # fmt: skip
 _SETTINGS = Options(
-    "offpolicy.evaluation.compare", reward_range=REWARD_RANGE, level=LEVEL, resume=RESUME
+    "offpolicy.evaluation.compare",
+    reward_range=opt.REWARD_RANGE,
+    level=opt.LEVEL,
+    resume=opt.RESUME,
 )
 
 
 @click.command("evaluate")
-@log_options
-@Options(policies=POLICIES | {"required": True})
+@opt.log_options
+@Options(policies=opt.POLICIES | {"required": True})
 @_ESTIMATION
 @_SETTINGS
-@report_option("; looks at the log as check does")
-@format_option("table", "json", "tsv")
+@opt.report_option("; looks at the log as check does")
+@opt.format_option("table", "json", "tsv")
 def command(
     log: tuple[str, ...],
     policies: tuple[str, ...],
@@ -57,18 +46,17 @@ def command(
     """What would these policies have earned?
 
     LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
-    decision. The exit code is 1 if the log cannot
-    tell, 0 otherwise.
+    decision. The exit code is 1 if the log cannot tell, 0 otherwise.
     """
     from offpolicy.cli.pages import Run, write_page
     from offpolicy.evaluation import compare, evaluate
 
     run = Run.begun(report)
-    source, asked = read(log, given), policies_of(policies)
+    source, asked = opt.read(log, given), opt.policies_of(policies)
     settings = _SETTINGS.said(given) | {"prediction": prediction}
     result = evaluate(source, asked, **settings, **_ESTIMATION.said(given))
-    tell_dropped(result.dropped)
-    show(result, style)
+    opt.tell_dropped(result.dropped)
+    opt.show(result, style)
     if report is not None:
         several = len(asked) > 1 and result.headlines
         comparison = compare(source, asked, **settings) if several else None

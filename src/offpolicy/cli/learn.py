@@ -10,22 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from offpolicy.cli.options import (
-    COUNT,
-    LEVEL,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SEED,
-    Options,
-    check_writable,
-    format_option,
-    learned_options,
-    log_options,
-    option,
-    read,
-    report_option,
-    tell_dropped,
-)
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
 
 if TYPE_CHECKING:
     from offpolicy.learning import Report, SoftmaxLearner
@@ -40,25 +26,25 @@ _LEARNER = Options(
     ),
     features=option("what the policy sees of a context: linear (the default), kernel, raw", "KIND"),
     start=option("where the search begins: model (the default), logger, zero, random", "WHERE"),
-    centres=option("kernel: how many contexts it is centred on", "X", COUNT),
-    gamma=option("kernel: how narrow it is", "X", POSITIVE),
-    l2=option("penalty on leaving the start at the model, or 0", "X", NOT_NEGATIVE),
-    model_l2=option("on the reward model's weights; chosen if not given", "X", NOT_NEGATIVE),
-    penalty=option("standard errors taken off the objective (POEM)", "X", NOT_NEGATIVE),
+    centres=option("kernel: how many contexts it is centred on", "X", opt.COUNT),
+    gamma=option("kernel: how narrow it is", "X", opt.POSITIVE),
+    l2=option("penalty on leaving the start at the model, or 0", "X", opt.NOT_NEGATIVE),
+    model_l2=option("on the reward model's weights; chosen if not given", "X", opt.NOT_NEGATIVE),
+    penalty=option("standard errors taken off the objective (POEM)", "X", opt.NOT_NEGATIVE),
     baseline=option("taken off every reward in the objective (BanditNet)", "X", float),
-    max_iter=option("steps of the search, at most", "X", COUNT),
-    passes=option("how often files larger than memory are gone through", "X", SEED),
-    seed=option("of all that is drawn", "X", SEED),
+    max_iter=option("steps of the search, at most", "X", opt.COUNT),
+    passes=option("how often files larger than memory are gone through", "X", opt.SEED),
+    seed=option("of all that is drawn", "X", opt.SEED),
 )  # fmt: skip
 
 
 @click.command("learn")
-@log_options
+@opt.log_options
 @_LEARNER
-@learned_options("policy", "decisions")
-@Options("offpolicy.evaluation.evaluate", level=LEVEL)
-@report_option()
-@format_option("text", "json")
+@opt.learned_options("policy", "decisions")
+@Options("offpolicy.evaluation.evaluate", level=opt.LEVEL)
+@opt.report_option()
+@opt.format_option("text", "json")
 def command(
     log: tuple[str, ...],
     prediction: str | None,
@@ -83,14 +69,14 @@ def command(
     from offpolicy.evidence import without_bad_rows
     from offpolicy.learning import SoftmaxLearner, split
 
-    check_writable(out, ".json")
+    opt.check_writable(out, ".json")
     run = Run.begun(report)
     if refit and not holdout:
         raise click.UsageError("--refit is for a policy that was learned without the --holdout.")
     learner = SoftmaxLearner(**_LEARNER.said(given))
     learner.check()
-    whole = without_bad_rows(read(log, given), {}, prediction)
-    tell_dropped(whole.dropped)
+    whole = without_bad_rows(opt.read(log, given), {}, prediction)
+    opt.tell_dropped(whole.dropped)
     rest, held = whole, cast("BanditLog | LogScan | None", None)
     if holdout:
         rest, held = split(whole, holdout, seed=learner.seed)

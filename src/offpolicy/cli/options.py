@@ -33,13 +33,13 @@ def option(
     says the opposite."""
     if isinstance(kind, tuple):
         kind, default = click.Choice(kind), kind[0]
-    is_flag = isinstance(default, bool)
-    if is_flag:
-        settings["flag_value"] = not default
+    if isinstance(default, bool):
+        settings |= {"default": default, "is_flag": True, "flag_value": not default}
+    elif default not in (None, ()):
+        settings |= {"default": default, "show_default": True}
     return {
-        "flags": flags, "help": text, "metavar": metavar, "type": kind, "default": default,
-        "show_default": default is not None and default != () and not is_flag,
-        "multiple": isinstance(default, tuple), "is_flag": is_flag,
+        "flags": flags, "help": text, "metavar": metavar, "type": kind,
+        "multiple": isinstance(default, tuple),
     } | settings  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import COUNT, FILE, NOT_NEGATIVE, SEED, Options, option
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
 
 if TYPE_CHECKING:
     from offpolicy.datasets import Examples, Population
@@ -48,9 +49,9 @@ def command() -> None:
 
 
 _OUTPUT = Options(
-    n=option("decisions", kind=COUNT, default=10_000, flags="-n"),
-    out=option("the Parquet file to write", "FILE", FILE, flags="-o --out", required=True),
-    seed=option(kind=SEED, default=0),
+    n=option("decisions", kind=opt.COUNT, default=10_000, flags="-n"),
+    out=option("the Parquet file to write", "FILE", opt.FILE, flags="-o --out", required=True),
+    seed=option(kind=opt.SEED, default=0),
     expected=option(
         "also write the true mean reward of every candidate, as the column expected", default=False
     ),
@@ -58,26 +59,28 @@ _OUTPUT = Options(
 )
 _POPULATION = Options(
     "offpolicy.datasets.simulate_synthetic",
-    actions=option(kind=COUNT, default=10),
-    fewest=option("candidates differ between decisions: from this many to all actions", kind=COUNT),
-    contexts=option(
-        "how many there are; the truth is exact over all of them", kind=COUNT, default=1000
+    actions=option(kind=opt.COUNT, default=10),
+    fewest=option(
+        "candidates differ between decisions: from this many to all actions", kind=opt.COUNT
     ),
-    features=option("numbers in a context", kind=COUNT, default=5),
+    contexts=option(
+        "how many there are; the truth is exact over all of them", kind=opt.COUNT, default=1000
+    ),
+    features=option("numbers in a context", kind=opt.COUNT, default=5),
     overlap=option(
         "1: the logger is the policy; 0: it avoids what the policy likes", kind=_SHARE, default=0.5
     ),
     unsupported=option(
         "the chance that the logger never takes a candidate", kind=_SHARE, default=0.0
     ),
-    model_error=option("of the predictions; 0: exact", kind=NOT_NEGATIVE, default=0.5),
+    model_error=option("of the predictions; 0: exact", kind=opt.NOT_NEGATIVE, default=0.5),
     propensity_error=option(
-        "of the logged probabilities; 0: exact", kind=NOT_NEGATIVE, default=0.0
+        "of the logged probabilities; 0: exact", kind=opt.NOT_NEGATIVE, default=0.0
     ),
     reward=option(kind=("binary", "continuous")),
     noise=option(
         "binary: the probability that a reward is flipped; continuous: the noise's deviation",
-        kind=NOT_NEGATIVE, default=0.0,
+        kind=opt.NOT_NEGATIVE, default=0.0,
     ),
 )  # fmt: skip
 _LABELLED = Options(

@@ -6,39 +6,24 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import (
-    ESTIMATORS,
-    LEVEL,
-    Options,
-    as_tsv,
-    format_option,
-    option,
-    report_option,
-)
-from offpolicy.cli.rank.options import (
-    columns_among,
-    log_options,
-    need_propensities,
-    propensity_options,
-    rankers_of,
-    read,
-    tell_ways,
-)
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
+from offpolicy.cli.rank import rankings
 
 _SETTINGS = Options(
     "offpolicy.ranking.evaluation.evaluate",
-    estimators=ESTIMATORS,
+    estimators=opt.ESTIMATORS,
     independent_clicks=option(
         "clicks of one impression depend on each other: variances are those seen over queries",
         flags="--dependent-clicks", default=True,
     ),
-    level=LEVEL,
+    level=opt.LEVEL,
 )  # fmt: skip
 
 
 @click.command("evaluate")
-@log_options
-@propensity_options
+@rankings.log_options
+@rankings.propensity_options
 @Options(
     rankers=option(
         "column: the score of every document, higher is better; or the file of a learned ranker, "
@@ -51,8 +36,8 @@ _SETTINGS = Options(
     ),
 )  # fmt: skip
 @_SETTINGS
-@report_option()
-@format_option("table", "json", "tsv")
+@opt.report_option()
+@opt.format_option("table", "json", "tsv")
 def command(
     log: str,
     rankers: tuple[str, ...],
@@ -75,15 +60,15 @@ def command(
 
     run = Run.begun(report)
     asked = [as_metric(metric) for metric in metrics]
-    file = read(log, given, columns_among(rankers))
+    file = rankings.read(log, given, rankings.columns_among(rankers))
     if file.log.propensity is None:
         estimators = given["estimators"]
         if file.log.prediction is None or any(name.upper() != "DM" for name in estimators):
-            need_propensities(file.log)
-        tell_ways()
+            rankings.need_propensities(file.log)
+        rankings.tell_ways()
     results = tuple(
         (name, evaluate(file.log, ranker, metric=metric, **_SETTINGS.said(given)))
-        for name, ranker in rankers_of(rankers, file).items()
+        for name, ranker in rankings.rankers_of(rankers, file).items()
         for metric in asked
     )
     if style == "json":
@@ -94,7 +79,7 @@ def command(
             for name, result in results
             for row in result.to_frame().to_pylist()
         ]
-        click.echo(as_tsv(pa.Table.from_pylist(rows)))
+        click.echo(opt.as_tsv(pa.Table.from_pylist(rows)))
     else:
         click.echo("\n\n".join(f"{name}: {result}" for name, result in results))
     if run.page is not None:

@@ -12,25 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import (
-    COUNT,
-    LEVEL,
-    POSITIVE,
-    SEED,
-    Options,
-    check_writable,
-    format_option,
-    learned_options,
-    option,
-    report_option,
-)
-from offpolicy.cli.rank.options import (
-    METRIC,
-    log_options,
-    need_propensities,
-    propensity_options,
-    read,
-)
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
+from offpolicy.cli.rank import rankings
 
 if TYPE_CHECKING:
     from offpolicy.learning import Candidate
@@ -49,10 +33,10 @@ _LEARNER = Options(
         "what is minimised; a parameter left out is chosen", "NAME", default="CAB",
         flags="-e --estimator",
     ),
-    C=option("how much errors count against weights", "X", POSITIVE, flags="-C"),
-    loss=option("sets C: what the errors cost at the start [100]", "X", POSITIVE),
+    C=option("how much errors count against weights", "X", opt.POSITIVE, flags="-C"),
+    loss=option("sets C: what the errors cost at the start [100]", "X", opt.POSITIVE),
     tol=option("relative gap to the optimum [0.001]", "X", float),
-    max_iter=option("steps, at most [500]", "N", COUNT),
+    max_iter=option("steps, at most [500]", "N", opt.COUNT),
     scale=option("the penalty is on features as they are", default=True, flags="--unscaled"),
 )  # fmt: skip
 _SEARCH = Options(
@@ -61,20 +45,20 @@ _SEARCH = Options(
         "by which parameters left out are chosen, on queries that a ranker was fitted without",
         kind=tuple(_RULES),
     ),
-    metric=METRIC,
+    metric=rankings.METRIC,
 )
 
 
 @click.command("learn")
-@log_options
-@propensity_options
+@rankings.log_options
+@rankings.propensity_options
 @_LEARNER
 @_SEARCH
-@learned_options("ranker", "queries")
-@Options(seed=option(kind=SEED, default=0))
-@Options("offpolicy.ranking.evaluation.evaluate", level=LEVEL)
-@report_option()
-@format_option("text", "json")
+@opt.learned_options("ranker", "queries")
+@Options(seed=option(kind=opt.SEED, default=0))
+@Options("offpolicy.ranking.evaluation.evaluate", level=opt.LEVEL)
+@opt.report_option()
+@opt.format_option("text", "json")
 def command(
     log: str,
     rule: str,
@@ -103,7 +87,7 @@ def command(
     from offpolicy.ranking.evaluation import evaluate
     from offpolicy.ranking.learning import PropensitySVMRank
 
-    check_writable(out, ".json")
+    opt.check_writable(out, ".json")
     run = Run.begun(report)
     if refit and not holdout:
         raise click.UsageError("--refit is for a ranker that was learned without the --holdout.")
@@ -113,9 +97,9 @@ def command(
     member, asked = for_rankings(settings["estimator"]), as_metric(metric)
     learner = PropensitySVMRank(**settings | {"estimator": str(member)})
     learner.check()
-    whole = read(log, given).log
+    whole = rankings.read(log, given).log
     if member.name != "DM" or whole.prediction is None:
-        need_propensities(whole)
+        rankings.need_propensities(whole)
     rest, held = _split(whole, holdout, seed) if holdout else (whole, None)
     needs_model = member.imputed_share is not None and whole.prediction is None
     learn = _Learner(learner, rule, metric, needs_model, searched="loss" not in settings)

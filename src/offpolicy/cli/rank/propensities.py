@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import (
-    FILE,
-    NOT_NEGATIVE,
-    Options,
-    as_tsv,
-    check_writable,
-    format_option,
-    option,
-    report_option,
-)
-from offpolicy.cli.rank.options import LogFile, log_options, read
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
+from offpolicy.cli.rank import rankings
 
 if TYPE_CHECKING:
     from offpolicy._core.types import Ints
@@ -33,7 +25,7 @@ _METHOD = Options(
     traffic=option(
         "pairs: how many impressions each ranker of --ranks gets", "X", float, default=()
     ),
-    ridge=option("em, contextual", "X", NOT_NEGATIVE),
+    ridge=option("em, contextual", "X", opt.NOT_NEGATIVE),
 )
 _MEASURED = Options(
     "offpolicy.ranking.propensities.estimate_propensities",
@@ -49,17 +41,17 @@ _MEASURED = Options(
 
 
 @click.command("propensities")
-@log_options
+@rankings.log_options
 @_METHOD
 @_MEASURED
 @Options(
     out=option(
-        "write what --propensities of the other verbs takes: .json, or .csv", "FILE", FILE,
+        "write what --propensities of the other verbs takes: .json, or .csv", "FILE", opt.FILE,
         flags="-o --out",
     )
 )  # fmt: skip
-@report_option()
-@format_option("table", "json", "tsv")
+@opt.report_option()
+@opt.format_option("table", "json", "tsv")
 def command(
     log: str,
     ranks: tuple[str, ...],
@@ -83,12 +75,12 @@ def command(
 
     run = Run.begun(report)
     if out is not None:
-        check_writable(out, ".json", ".csv")
+        opt.check_writable(out, ".json", ".csv")
         if given["method"] == "contextual" and Path(out).suffix.lower() == ".csv":
             raise click.UsageError("Propensities by context are more than one curve: write .json.")
     if given["propensity"] is None:
         given["propensity"] = ""  # what is to be found need not be right
-    file = read(log, given, [*ranks, *context, *([] if swapped is None else [swapped])])
+    file = rankings.read(log, given, [*ranks, *context, *([] if swapped is None else [swapped])])
     curve = estimate_propensities(
         file.log,
         ranks=np.stack([file.whole(name) for name in ranks], axis=1) if ranks else None,
@@ -99,14 +91,14 @@ def command(
     frame = curve.to_frame()
     if out is not None:
         if Path(out).suffix.lower() == ".csv":
-            write_whole(Path(out), as_tsv(frame).replace("\t", ",") + "\n")
+            write_whole(Path(out), opt.as_tsv(frame).replace("\t", ",") + "\n")
         else:
             curve.save(out)
         click.echo(f"Wrote {out}.", err=True)
     if style == "json":
         click.echo(json.dumps(curve.to_dict(), indent=1, allow_nan=False))
     else:
-        click.echo(as_tsv(frame) if style == "tsv" else str(curve))
+        click.echo(opt.as_tsv(frame) if style == "tsv" else str(curve))
     if run.page is not None:
         from offpolicy.report.ranking_document import PropensityDocument
 
@@ -115,6 +107,6 @@ def command(
         click.echo(f"Wrote {run.page}.", err=True)
 
 
-def _of_impressions(file: LogFile, name: str) -> Ints:
+def _of_impressions(file: rankings.LogFile, name: str) -> Ints:
     file.per_impression([name])
     return file.whole(name)[file.log.offsets[:-1]]

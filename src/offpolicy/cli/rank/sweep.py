@@ -6,32 +6,28 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import ESTIMATOR, LEVEL, Options, as_tsv, format_option, option
-from offpolicy.cli.rank.options import (
-    METRIC,
-    columns_among,
-    log_options,
-    need_propensities,
-    propensity_options,
-    rankers_of,
-    read,
-)
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
+from offpolicy.cli.rank import rankings
 
 _SETTINGS = Options(
-    "offpolicy.ranking.evaluation.sweep", estimator=ESTIMATOR, metric=METRIC, level=LEVEL
+    "offpolicy.ranking.evaluation.sweep",
+    estimator=opt.ESTIMATOR,
+    metric=rankings.METRIC,
+    level=opt.LEVEL,
 )
 
 
 @click.command("sweep")
-@log_options
-@propensity_options
+@rankings.log_options
+@rankings.propensity_options
 @Options(
     ranker=option(
         "column: the score of every document; or a learned ranker.json", "COLUMN", required=True
     )
 )
 @_SETTINGS
-@format_option("tsv", "json")
+@opt.format_option("tsv", "json")
 def command(log: str, ranker: str, style: str, **given: Any) -> None:
     """The curve of an estimator over its parameter: M, or tau for SB.
 
@@ -44,12 +40,12 @@ def command(log: str, ranker: str, style: str, **given: Any) -> None:
     from offpolicy.ranking.evaluation import sweep
     from offpolicy.results import json_safe
 
-    file = read(log, given, columns_among([ranker]))
-    need_propensities(file.log)
-    ((_, asked),) = rankers_of((ranker,), file).items()
+    file = rankings.read(log, given, rankings.columns_among([ranker]))
+    rankings.need_propensities(file.log)
+    ((_, asked),) = rankings.rankers_of((ranker,), file).items()
     frame = sweep(file.log, asked, **_SETTINGS.said(given)).to_frame(1001)
     if style == "tsv":
-        click.echo(as_tsv(frame))
+        click.echo(opt.as_tsv(frame))
         return
     # A ratio by nothing, as at M = 0 without a model, is no number.
     known = {

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import (
-    FILE,
-    NOT_NEGATIVE,
-    Command,
-    Options,
-    by_name,
-    columns_of,
-    option,
-    saved_file,
-)
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
 
 if TYPE_CHECKING:
     from offpolicy._core.types import Floats, Ints
@@ -27,7 +19,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = Options(
     "offpolicy.ranking.data.RankingColumns",
-    **columns_of(
+    **opt.columns_of(
         {
             "impression": "one ranking that was shown; without it, every query is one [impression]",
             "query": "impressions of one may be dependent [query]",
@@ -48,7 +40,7 @@ _COLUMNS = Options(
 _TEXT = Options(
     "offpolicy.ranking.data.read_with",
     clicks=option(
-        "LOG is LETOR text, and this the table of what was shown and clicked", "FILE", FILE
+        "LOG is LETOR text, and this the table of what was shown and clicked", "FILE", opt.FILE
     ),
     relevant=option(
         "of LETOR text: from which judgement on a document is relevant", "GRADE", default=1.0
@@ -56,9 +48,10 @@ _TEXT = Options(
 )
 propensity_options = Options(
     propensities=option(
-        "what rank propensities wrote, or a CSV with the columns rank and propensity", "FILE", FILE
+        "what rank propensities wrote, or a CSV with the columns rank and propensity", "FILE",
+        opt.FILE,
     ),
-    eta=option("propensity is (1/rank)^ETA", "ETA", NOT_NEGATIVE),
+    eta=option("propensity is (1/rank)^ETA", "ETA", opt.NOT_NEGATIVE),
     context=option(
         "for --propensities by context: its columns, in the order of the estimation", "COLUMN",
         default=(),
@@ -72,7 +65,7 @@ _WAYS = (
 )
 
 
-def log_options(command: Command) -> Command:
+def log_options(command: opt.Command) -> opt.Command:
     """The log, and which of its columns plays which role."""
     return click.argument("log", type=click.Path())(_TEXT(_COLUMNS(command)))
 
@@ -187,9 +180,9 @@ def rankers_of(names: Sequence[str], file: LogFile) -> dict[str, Any]:
     """Rankers by name: columns of scores, or files of learned ones."""
     from offpolicy.ranking.learning import PropensitySVMRank
 
-    return by_name("ranker", names, file.columns, PropensitySVMRank.load)
+    return opt.by_name("ranker", names, file.columns, PropensitySVMRank.load)
 
 
 def columns_among(names: Sequence[str]) -> list[str]:
     """Those that are no files."""
-    return [name for name in names if saved_file(name) is None]
+    return [name for name in names if opt.saved_file(name) is None]
