@@ -13,13 +13,13 @@ from offpolicy.report.html.numbers import count, decimals, percent, rounded, sho
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.pages.evaluation import page
 from offpolicy.report.pages.rankers import Rankers, ranking_page
-from offpolicy.report.sections.closing import reproduction
+from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import Drawn, Mark, bare_table, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import Scale, around, linear
 
 if TYPE_CHECKING:
-    from offpolicy.report.sections.material import Material
+    from offpolicy.report.sections.page_data import PageData
 
 _MOST_ROWS = 100
 STARTS = {
@@ -69,13 +69,13 @@ class Searched(NamedTuple):
 
 
 def learned_page(
-    found: Searched, material: Material | None, provenance: Provenance | None, twin: str
+    found: Searched, data: PageData | None, provenance: Provenance | None, twin: str
 ) -> str:
     """The page of the evaluation with what it took to learn the policy; that alone, if nothing was
     held out."""
     section = _search(found)
-    if material is not None:
-        return page(material, section, verb="learn")
+    if data is not None:
+        return page(data, section, verb="learn")
     opening = _not_evaluated(
         found.name, "policy", f"{found.decisions:,} decisions", "decision", "decisions"
     )

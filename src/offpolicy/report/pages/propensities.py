@@ -9,8 +9,8 @@ from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name
 from offpolicy.report.html.numbers import count, places_for, rounded, short, span
 from offpolicy.report.html.provenance import Provenance
-from offpolicy.report.sections.closing import reproduction
-from offpolicy.report.sections.opening import warning_of
+from offpolicy.report.sections.reproduction import reproduction
+from offpolicy.report.sections.answer import warning_of
 from offpolicy.report.svg.drawing import Drawn, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import Scale

@@ -10,10 +10,10 @@ from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain
 from offpolicy.report.html.numbers import count, percent, places_for, rounded, short, span
 from offpolicy.report.html.provenance import Provenance
-from offpolicy.report.sections.clipping import Swept, curve_over_M
-from offpolicy.report.sections.closing import reproduction
+from offpolicy.report.sections.curve import Swept, curve_over_M
+from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.sections.estimates import shown_estimator
-from offpolicy.report.sections.opening import warning_of
+from offpolicy.report.sections.answer import warning_of
 from offpolicy.report.svg.charts import Row, forest
 from offpolicy.report.svg.drawing import Drawn, figure, table
 from offpolicy.report.svg.scales import around

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from offpolicy.report.html.markup import Child, Markup, element, name, plain
 from offpolicy.report.html.numbers import count, percent, places_for, rounded, short, span
-from offpolicy.report.sections.material import MOST_POLICIES, Material
+from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.charts import Row, forest
 from offpolicy.report.svg.drawing import Drawn, Mark, figure, table
 from offpolicy.report.svg.scales import around, with_room_for
@@ -29,12 +29,12 @@ def shown_estimator(estimator: str) -> str:
         return estimator
 
 
-def estimators(material: Material) -> Markup:
+def estimators(data: PageData) -> Markup:
     """(3) All estimators with interval and bias bound; of a comparison, the headlines."""
-    result = material.result
+    result = data.result
     parts: list[Child] = []
     if result is None:
-        parts.append(_forest_of(list(material.headlines), material, by_policy=True))
+        parts.append(_forest_of(list(data.headlines), data, by_policy=True))
         title = "The policies side by side"
     else:
         title = "Estimators side by side"
@@ -43,7 +43,7 @@ def estimators(material: Material) -> Markup:
                 parts.append(element("h3", name(policy)))
             own: list[Estimate | Headline] = [h for h in result.headlines if h.policy == policy]
             own += [row for row in result.estimates if row.policy == policy]
-            parts.append(_forest_of(own, material, by_policy=False))
+            parts.append(_forest_of(own, data, by_policy=False))
         parts.append(left_out(len(result.policies)))
     said = (
         "The first line is the answer; the others are the same question put to other estimators. "
@@ -55,7 +55,7 @@ def estimators(material: Material) -> Markup:
         element("h2", title),
         element(
             "p",
-            f"{said}Thick bars are {percent(material.level)} intervals. The thin line is the most "
+            f"{said}Thick bars are {percent(data.level)} intervals. The thin line is the most "
             f"that the estimator's bias can be, whatever the rewards: where it is long, the number "
             f"leans on the model, or on nothing, for much of the policy's probability.",
         ),
@@ -73,9 +73,9 @@ def left_out(policies: int) -> Markup | None:
 
 
 def _forest_of(
-    rows: Sequence[Estimate | Headline], material: Material, *, by_policy: bool
+    rows: Sequence[Estimate | Headline], data: PageData, *, by_policy: bool
 ) -> Markup:
-    lines, draw = _lines(rows, material.logged, by_policy=by_policy)
+    lines, draw = _lines(rows, data.logged, by_policy=by_policy)
     head = ["policy" if by_policy else "estimator", "value", "stderr", "low", "high", "bias",
             "bias at most", "imputed", "effective rows", "largest weight"]  # fmt: skip
     body: list[list[Child]] = []
@@ -134,11 +134,11 @@ def notebook_forest(found: Result | Comparison, width: float) -> Markup:
 # -- differences -------------------------------------------------------------------------------
 
 
-def differences(material: Material) -> Markup | None:
+def differences(data: PageData) -> Markup | None:
     """(9) Policies against each other, if there are several."""
-    comparison = material.comparison
+    comparison = data.comparison
     if comparison is None:
-        if len(material.policies) < 2:
+        if len(data.policies) < 2:
             return None
         text = element(
             "p",

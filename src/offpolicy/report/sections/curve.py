@@ -11,7 +11,7 @@ from offpolicy.intervals import normal_quantile
 from offpolicy.report.html.markup import Child, Markup, data_block, element, name
 from offpolicy.report.html.numbers import percent, places_for, rounded, short, span
 from offpolicy.report.sections.estimates import left_out
-from offpolicy.report.sections.material import MOST_POLICIES, Material
+from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.drawing import NARROW, WIDE, Drawn, Mark, table
 from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import Scale, around, with_room_for
@@ -41,25 +41,25 @@ class Swept(NamedTuple):
     imputed: Sequence[float] | None = None
 
 
-def _swept(row: Headline, summary: Summary | None, material: Material) -> Swept:
+def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
     weights = None if summary is None else summary.weights
     return Swept(
         row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value,
-        material.level,
-        ran=material.logged.value,
+        data.level,
+        ran=data.logged.value,
         largest=math.inf if weights is None else weights.largest,
         imputed=None if summary is None else summary.imputed,
     )  # fmt: skip
 
 
-def curves(material: Material) -> Markup:
+def curves(data: PageData) -> Markup:
     """(4) What the answer would be at every M, and why this one was taken."""
     title = element("h2", "How far to trust the weights")
-    if not material.headlines:
+    if not data.headlines:
         text = "Without propensities there are no weights, and no curve."
         return element("section", title, element("p", text), id="curve")
-    summaries = {one.policy: one for one in material.summaries}
-    several = len(material.headlines) > 1
+    summaries = {one.policy: one for one in data.summaries}
+    several = len(data.headlines) > 1
     parts: list[Child] = [
         element(
             "p",
@@ -69,10 +69,10 @@ def curves(material: Material) -> Markup:
             "little; where it climbs or falls, the model and the rewards disagree.",
         )
     ]
-    for row in material.headlines[:MOST_POLICIES]:
+    for row in data.headlines[:MOST_POLICIES]:
         title_of = element("h3", name(row.policy)) if several else None
-        parts.append(curve_over_M(_swept(row, summaries.get(row.policy), material), title_of))
-    parts.append(left_out(len(material.headlines)))
+        parts.append(curve_over_M(_swept(row, summaries.get(row.policy), data), title_of))
+    parts.append(left_out(len(data.headlines)))
     return element("section", title, *parts, id="curve")
 
 

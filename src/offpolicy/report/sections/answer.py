@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from offpolicy.report.html.markup import Child, Markup, element, joined, name
 from offpolicy.report.html.numbers import count, percent, places_for, rounded, span
-from offpolicy.report.sections.material import Material
+from offpolicy.report.sections.page_data import PageData
 from offpolicy.results import Finding
 
 if TYPE_CHECKING:
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 _SIGNS = {"problem": "▲ Problem", "warning": "● Warning", "note": "Note"}
 
 
-def answer(material: Material) -> Markup:
+def answer(data: PageData) -> Markup:
     """(1) A sentence for every policy, the first one large."""
-    result = material.result
-    rows: list[Headline | Estimate] = list(material.headlines)
+    result = data.result
+    rows: list[Headline | Estimate] = list(data.headlines)
     if not rows and result is not None:
         rows = [result.estimates[0]]
     first, *rest = rows
     return element(
         "section",
-        element("p", _kicker(material), class_="kicker"),
-        element("h1", _sentence(first, material)),
-        *_explained(first, material),
+        element("p", _kicker(data), class_="kicker"),
+        element("h1", _sentence(first, data)),
+        *_explained(first, data),
         *(
-            joined(element("h2", _sentence(row, material)), *_explained(row, material))
+            joined(element("h2", _sentence(row, data)), *_explained(row, data))
             for row in rest
         ),
         id="answer",
     )
 
 
-def _kicker(material: Material) -> Markup:
-    files = () if material.provenance is None else material.provenance.files
-    n = f"{material.logged.n:,} logged decision{'s' * (material.logged.n > 1)}"
+def _kicker(data: PageData) -> Markup:
+    files = () if data.provenance is None else data.provenance.files
+    n = f"{data.logged.n:,} logged decision{'s' * (data.logged.n > 1)}"
     return joined(
         "Off-policy evaluation · ", n,
         *([" · ", name(files[0].name)] if len(files) == 1 else []),
@@ -49,10 +49,10 @@ def _refusal(row: Headline | Estimate) -> str | None:
     return getattr(row, "refusal", None)
 
 
-def _sentence(row: Headline | Estimate, material: Material) -> Markup:
+def _sentence(row: Headline | Estimate, data: PageData) -> Markup:
     low, high = row.interval
     places = places_for(low, high)
-    gap = row.value - material.logged.value
+    gap = row.value - data.logged.value
     side = "above" if gap >= 0.0 else "below"
     if _refusal(row) is not None:
         return joined("This log cannot tell how ", name(row.policy), " would have done.")
@@ -63,9 +63,9 @@ def _sentence(row: Headline | Estimate, material: Material) -> Markup:
     )  # fmt: skip
 
 
-def _explained(row: Headline | Estimate, material: Material) -> list[Child]:
+def _explained(row: Headline | Estimate, data: PageData) -> list[Child]:
     low, high = row.interval
-    places, logged = places_for(low, high), material.logged
+    places, logged = places_for(low, high), data.logged
     told = f"{rounded(row.value, places)} {span(low, high, places)}"
     refusal = _refusal(row)
     ran = f"What ran earned {rounded(logged.value, max(places, 3))} a decision"
@@ -93,17 +93,17 @@ def _rounded_name(row: Headline | Estimate) -> str:
 # -- warnings ----------------------------------------------------------------------------------
 
 
-def warnings(material: Material) -> Markup:
+def warnings(data: PageData) -> Markup:
     """(2) What may make the answer wrong, and what to do; nothing else."""
-    findings = material.findings
+    findings = data.findings
     loud = [one for one in findings if one.severity != "note"]
     quiet = [one for one in findings if one.severity == "note"]
     parts: list[Child] = [warning_of(one) for one in loud]
-    dropped = material.dropped
+    dropped = data.dropped
     if dropped is not None and dropped.rows and not any(one.code == "dropped" for one in findings):
         parts.append(element("p", f"{dropped}."))
     if not loud:
-        parts.append(element("p", _nothing(material)))
+        parts.append(element("p", _nothing(data)))
     if quiet:
         parts.append(
             element(
@@ -112,7 +112,7 @@ def warnings(material: Material) -> Markup:
                 *(element("p", f"{one.message} {one.advice}") for one in quiet),
             )
         )
-    if material.checked is None:
+    if data.checked is None:
         parts.append(
             element(
                 "p",
@@ -137,10 +137,10 @@ def warning_of(one: Finding) -> Markup:
     )
 
 
-def _nothing(material: Material) -> str:
-    if not material.summaries:
+def _nothing(data: PageData) -> str:
+    if not data.summaries:
         return "This result was kept without what warnings are made from."
-    n = count(float(material.logged.n))
+    n = count(float(data.logged.n))
     return (
         f"No warnings. Over {n} decisions, support, effective sample size, large weights, the "
         f"frequencies of the actions and the mean reward over the log show nothing unusual."

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from offpolicy.report.html.markup import Child, Markup, element, name, plain
 from offpolicy.report.html.numbers import count, percent, places_for, rounded, short
 from offpolicy.report.sections.estimates import left_out
-from offpolicy.report.sections.material import Material
+from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.svg.charts import Bar, Column, bars, histogram
 from offpolicy.report.svg.drawing import Drawn, Mark, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
@@ -21,23 +21,23 @@ _OLD = "This result was kept by an earlier version, without what is drawn here. 
 
 
 def _section(
-    material: Material, id_: str, title: str, lead: str, draw: Callable[[Summary], Markup]
+    data: PageData, id_: str, title: str, lead: str, draw: Callable[[Summary], Markup]
 ) -> Markup:
     """One figure for each policy."""
-    parts: list[Child] = [element("p", lead)] if material.summaries else [element("p", _OLD)]
-    several = len(material.policies) > 1
-    for one in material.summaries:
+    parts: list[Child] = [element("p", lead)] if data.summaries else [element("p", _OLD)]
+    several = len(data.policies) > 1
+    for one in data.summaries:
         if several:
             parts.append(element("h3", name(one.policy)))
         parts.append(draw(one))
-    parts.append(left_out(len(material.policies)))
+    parts.append(left_out(len(data.policies)))
     return element("section", element("h2", title), *parts, id=id_)
 
 
 # -- weights -----------------------------------------------------------------------------------
 
 
-def weights(material: Material) -> Markup:
+def weights(data: PageData) -> Markup:
     """(5) The distribution of the weights, on a logarithmic axis, and its tail's share."""
     lead = (
         "A weight is how many times as likely the policy is as the logger to take the logged "
@@ -49,7 +49,7 @@ def weights(material: Material) -> Markup:
             return element("p", "Without propensities there are no weights.")
         return _weights(one.weights)
 
-    return _section(material, "weights", "How the weights are spread", lead, draw)
+    return _section(data, "weights", "How the weights are spread", lead, draw)
 
 
 def _weights(found: Weights) -> Markup:
@@ -113,7 +113,7 @@ def _weights(found: Weights) -> Markup:
 # -- actions -----------------------------------------------------------------------------------
 
 
-def support(material: Material) -> Markup:
+def support(data: PageData) -> Markup:
     """(6) What the policy wants and what the logger did, action by action."""
     lead = (
         "Thick bars: how often the policy would take the action. Thin bars: how often the logger "
@@ -121,7 +121,7 @@ def support(material: Material) -> Markup:
         "little to say."
     )
     return _section(
-        material,
+        data,
         "support",
         "Which actions the log supports",
         lead,
@@ -177,7 +177,7 @@ def _label(row: Action, found: Support) -> str:
 # -- the reward model --------------------------------------------------------------------------
 
 
-def model(material: Material) -> Markup:
+def model(data: PageData) -> Markup:
     """(7) Predictions against rewards."""
     lead = (
         "Each dot is a class of logged decisions with like predictions. On the dotted line the "
@@ -194,7 +194,7 @@ def model(material: Material) -> Markup:
             )
         return _calibration(one.calibration)
 
-    return _section(material, "model", "The reward model against the rewards", lead, draw)
+    return _section(data, "model", "The reward model against the rewards", lead, draw)
 
 
 def _calibration(found: Calibration) -> Markup:
@@ -245,7 +245,7 @@ def _calibration(found: Calibration) -> Markup:
 # -- over the log ------------------------------------------------------------------------------
 
 
-def over_log(material: Material) -> Markup:
+def over_log(data: PageData) -> Markup:
     """(8) The value by the order of the log, with a confidence sequence."""
     lead = (
         "Had one looked on the way: the estimate from all rows up to each point, with a confidence "
@@ -257,12 +257,12 @@ def over_log(material: Material) -> Markup:
         if one.over_log is None:
             why = "Without propensities" if one.weights is None else "With numbers this large"
             return element("p", f"{why} there is nothing to follow over the log.")
-        return _over_log(one.over_log, material)
+        return _over_log(one.over_log, data)
 
-    return _section(material, "order", "Over the log", lead, draw)
+    return _section(data, "order", "Over the log", lead, draw)
 
 
-def _over_log(found: OverLog, material: Material) -> Markup:
+def _over_log(found: OverLog, data: PageData) -> Markup:
     parts, n = len(found.rows), found.rows[-1]
     tenths = _tenths(found)
     middle = [place for place, _, _ in tenths]
@@ -293,8 +293,8 @@ def _over_log(found: OverLog, material: Material) -> Markup:
             width, alt=alt, x_axis=scale, y_limits=limits, x_label="decisions, in the log's order",
             y_label="mean reward",
             levels=[]
-            if limits[0] <= material.logged.value <= limits[1]
-            else [Mark(material.logged.value, f"what ran: {short(material.logged.value)}")],
+            if limits[0] <= data.logged.value <= limits[1]
+            else [Mark(data.logged.value, f"what ran: {short(data.logged.value)}")],
         )  # fmt: skip
 
     order = ""
