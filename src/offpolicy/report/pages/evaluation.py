@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, plain
 from offpolicy.report.html.style import FRAGMENT
-from offpolicy.report.sections.curve import curves
-from offpolicy.report.sections.reproduction import reproduction
-from offpolicy.report.sections.estimates import differences, estimators, notebook_forest
-from offpolicy.report.sections.diagnostics import model, over_log, support, weights
-from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.sections.answer import answer, warnings
+from offpolicy.report.sections.curve import curves
+from offpolicy.report.sections.diagnostics import model, over_log, support, weights
+from offpolicy.report.sections.estimates import differences, estimators, notebook_forest
+from offpolicy.report.sections.page_data import PageData
+from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import WIDE, bare_table
 
 if TYPE_CHECKING:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from offpolicy.report.html.markup import Child, Markup, element, joined, name
-from offpolicy.report.html.numbers import count, percent, places_for, rounded, span
+from offpolicy.report.html.markup import Child, Markup, element, joined, name, section
+from offpolicy.report.html.numbers import (
+    count,
+    counted,
+    percent,
+    places_for,
+    rounded,
+    with_interval,
+)
+from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.sections.page_data import PageData
 from offpolicy.results import Finding
 
@@ -21,28 +30,34 @@ def answer(data: PageData) -> Markup:
     rows: list[Headline | Estimate] = list(data.headlines)
     if not rows and result is not None:
         rows = [result.estimates[0]]
-    first, *rest = rows
-    return element(
-        "section",
-        element("p", _kicker(data), class_="kicker"),
-        element("h1", _sentence(first, data)),
-        *_explained(first, data),
-        *(
-            joined(element("h2", _sentence(row, data)), *_explained(row, data))
-            for row in rest
-        ),
-        id="answer",
+    top = f"Off-policy evaluation · {counted(data.logged.n, 'logged decision')}"
+    return answers(
+        kicker(top, data.provenance),
+        [(_sentence(row, data), _explained(row, data)) for row in rows],
     )
 
 
-def _kicker(data: PageData) -> Markup:
-    files = () if data.provenance is None else data.provenance.files
-    n = f"{data.logged.n:,} logged decision{'s' * (data.logged.n > 1)}"
-    return joined(
-        "Off-policy evaluation · ", n,
-        *([" · ", name(files[0].name)] if len(files) == 1 else []),
-        *([f" · {len(files)} files"] if len(files) > 1 else []),
-    )  # fmt: skip
+def answers(
+    top: Markup, sentences: Sequence[tuple[Child, Sequence[Child]]], *after: Child
+) -> Markup:
+    """Sentences, each with what explains it, the first one large."""
+    parts: list[Child] = [top]
+    for k, (sentence, explained) in enumerate(sentences):
+        parts += [element("h2" if k else "h1", sentence), *explained]
+    return element("section", *parts, *after, id="answer")
+
+
+def kicker(said: Child, provenance: Provenance | None) -> Markup:
+    """What the page is, and of which files."""
+    files = () if provenance is None else provenance.files
+    named: list[Child] = []
+    if files:
+        named = [" · ", name(files[0].name) if len(files) == 1 else f"{len(files)} files"]
+    return element("p", said, *named, class_="kicker")
+
+
+def large_number(value: float, interval: tuple[float, float]) -> Markup:
+    return element("span", with_interval(value, interval), class_="number")
 
 
 def _refusal(row: Headline | Estimate) -> str | None:
@@ -50,15 +65,14 @@ def _refusal(row: Headline | Estimate) -> str | None:
 
 
 def _sentence(row: Headline | Estimate, data: PageData) -> Markup:
-    low, high = row.interval
-    places = places_for(low, high)
+    places = places_for(*row.interval)
     gap = row.value - data.logged.value
     side = "above" if gap >= 0.0 else "below"
     if _refusal(row) is not None:
         return joined("This log cannot tell how ", name(row.policy), " would have done.")
     return joined(
         name(row.policy), ": ",
-        element("span", f"{rounded(row.value, places)} {span(low, high, places)}", class_="number"),
+        large_number(row.value, row.interval),
         f", {rounded(abs(gap), places)} {side} what ran.",
     )  # fmt: skip
 
@@ -66,7 +80,7 @@ def _sentence(row: Headline | Estimate, data: PageData) -> Markup:
 def _explained(row: Headline | Estimate, data: PageData) -> list[Child]:
     low, high = row.interval
     places, logged = places_for(low, high), data.logged
-    told = f"{rounded(row.value, places)} {span(low, high, places)}"
+    told = with_interval(row.value, row.interval)
     refusal = _refusal(row)
     ran = f"What ran earned {rounded(logged.value, max(places, 3))} a decision"
     if refusal is not None:
@@ -96,11 +110,11 @@ def _rounded_name(row: Headline | Estimate) -> str:
 def warnings(data: PageData) -> Markup:
     """(2) What may make the answer wrong, and what to do; nothing else."""
     findings = data.findings
-    loud = [one for one in findings if one.severity != "note"]
-    quiet = [one for one in findings if one.severity == "note"]
-    parts: list[Child] = [warning_of(one) for one in loud]
+    loud = [finding for finding in findings if finding.severity != "note"]
+    quiet = [finding for finding in findings if finding.severity == "note"]
+    parts: list[Child] = []
     dropped = data.dropped
-    if dropped is not None and dropped.rows and not any(one.code == "dropped" for one in findings):
+    if dropped is not None and dropped.rows and "dropped" not in {one.code for one in findings}:
         parts.append(element("p", f"{dropped}."))
     if not loud:
         parts.append(element("p", _nothing(data)))
@@ -109,7 +123,7 @@ def warnings(data: PageData) -> Markup:
             element(
                 "details",
                 element("summary", f"{len(quiet)} thing{'s' * (len(quiet) > 1)} good to know"),
-                *(element("p", f"{one.message} {one.advice}") for one in quiet),
+                *(element("p", f"{finding.message} {finding.advice}") for finding in quiet),
             )
         )
     if data.checked is None:
@@ -122,10 +136,16 @@ def warnings(data: PageData) -> Markup:
                 class_="soft",
             )
         )
-    return element("section", element("h2", "Before you use it"), *parts, id="warnings")
+    return warnings_section(loud, *parts)
 
 
-def warning_of(one: Finding) -> Markup:
+def warnings_section(findings: Iterable[Finding], *after: Child) -> Markup:
+    """Findings in their boxes, and what else is to be known."""
+    boxes = (_warning(finding) for finding in findings)
+    return section("warnings", "Before you use it", *boxes, *after)
+
+
+def _warning(one: Finding) -> Markup:
     """A finding in its box; advice may stand in the message itself."""
     return element(
         "div",

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from offpolicy.intervals import normal_quantile
-from offpolicy.report.html.markup import Child, Markup, data_block, element, name
+from offpolicy.report.html.markup import Child, Markup, data_block, element, name, section
 from offpolicy.report.html.numbers import percent, places_for, rounded, short, span
 from offpolicy.report.sections.estimates import left_out
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.drawing import NARROW, WIDE, Drawn, Mark, table
 from offpolicy.report.svg.lines import Line, line_chart
-from offpolicy.report.svg.scales import Scale, around, with_room_for
+from offpolicy.report.svg.scales import Scale, around, marked, with_room_for
 
 if TYPE_CHECKING:
     from offpolicy.results import Headline, Summary
@@ -54,26 +54,28 @@ def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
 
 def curves(data: PageData) -> Markup:
     """(4) What the answer would be at every M, and why this one was taken."""
-    title = element("h2", "How far to trust the weights")
-    if not data.headlines:
-        text = "Without propensities there are no weights, and no curve."
-        return element("section", title, element("p", text), id="curve")
-    summaries = {one.policy: one for one in data.summaries}
+    summaries = {summary.policy: summary for summary in data.summaries}
     several = len(data.headlines) > 1
-    parts: list[Child] = [
-        element(
-            "p",
-            "A decision that the policy takes M times as often as the logger counts M times, and "
-            "no more: what is beyond M is left to the reward model. Far left all is the model's "
-            "word, far right all is the weights'. Where the curve is flat the choice matters "
-            "little; where it climbs or falls, the model and the rewards disagree.",
+    drawn = [
+        curve_over_M(
+            _swept(row, summaries.get(row.policy), data),
+            element("h3", name(row.policy)) if several else None,
         )
+        for row in data.headlines[:MOST_POLICIES]
     ]
-    for row in data.headlines[:MOST_POLICIES]:
-        title_of = element("h3", name(row.policy)) if several else None
-        parts.append(curve_over_M(_swept(row, summaries.get(row.policy), data), title_of))
-    parts.append(left_out(len(data.headlines)))
-    return element("section", title, *parts, id="curve")
+    lead = (
+        "A decision that the policy takes M times as often as the logger counts M times, and no "
+        "more: what is beyond M is left to the reward model. Far left all is the model's word, far "
+        "right all is the weights'. Where the curve is flat the choice matters little; where it "
+        "climbs or falls, the model and the rewards disagree."
+    )
+    if not drawn:
+        lead = "Without propensities there are no weights, and no curve."
+    return curves_section(lead, *drawn, left_out(len(data.headlines) - MOST_POLICIES))
+
+
+def curves_section(lead: str, *parts: Child) -> Markup:
+    return section("curve", "How far to trust the weights", element("p", lead), *parts)
 
 
 def _stops(row: Swept) -> list[int]:
@@ -122,8 +124,7 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
     )
 
     def scale(start: float, stop: float) -> Scale:
-        span_of = x[-1] or 1.0
-        return Scale(lambda v: start + (stop - start) * v / span_of, tuple(ticks), start, stop)
+        return marked(0.0, x[-1], ticks, start, stop)
 
     def draw(width: float) -> Drawn:
         return line_chart(

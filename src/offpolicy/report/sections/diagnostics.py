@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from offpolicy.report.html.markup import Child, Markup, element, name, plain
+from offpolicy.report.html.markup import Child, Markup, element, name, plain, section
 from offpolicy.report.html.numbers import count, percent, places_for, rounded, short
 from offpolicy.report.sections.estimates import left_out
-from offpolicy.report.sections.page_data import PageData
+from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.charts import Bar, Column, bars, histogram
 from offpolicy.report.svg.drawing import Drawn, Mark, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
@@ -30,8 +30,8 @@ def _section(
         if several:
             parts.append(element("h3", name(one.policy)))
         parts.append(draw(one))
-    parts.append(left_out(len(data.policies)))
-    return element("section", element("h2", title), *parts, id=id_)
+    parts.append(left_out(len(data.policies) - MOST_POLICIES))
+    return section(id_, title, *parts)
 
 
 # -- weights -----------------------------------------------------------------------------------

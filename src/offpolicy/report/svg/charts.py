@@ -22,7 +22,7 @@ from offpolicy.report.svg.drawing import (
     x_axis_of,
     y_axis_of,
 )
-from offpolicy.report.svg.scales import linear
+from offpolicy.report.svg.scales import linear, marked
 
 
 class Row(NamedTuple):
@@ -172,7 +172,7 @@ def histogram(
     left, right, top, bottom = 46.0, width - 10.0, 44.0, height - 44.0
     most = max((max(one.share, one.other) for one in columns), default=1.0) or 1.0
     up = linear(0.0, most * 1.05, bottom, top, about=4, percent=True)
-    across = linear(0.0, float(len(columns)), left, right)._replace(ticks=tuple(ticks))
+    across = marked(0.0, float(len(columns)), ticks, left, right)
     gap = 1.0 if narrow else 1.5
     parts: list[Child] = [
         y_axis_of(up._replace(stop=26.0), left, right, y_label),

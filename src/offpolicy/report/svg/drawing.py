@@ -60,6 +60,11 @@ def bare_table(head: Sequence[str], rows: Sequence[Sequence[Child]]) -> Markup:
     return element("table", element("thead", top), element("tbody", *body))
 
 
+def facts(rows: Sequence[tuple[str, str]]) -> Markup:
+    """What is called what, line by line."""
+    return element("div", bare_table(["", ""], rows), class_="scroll left", tabindex="0")
+
+
 def svg(width: float, height: float, alt: str, *children: Child) -> Markup:
     return element(
         "svg",
