@@ -9,7 +9,12 @@ from offpolicy.report.html.markup import Child, Markup, element, joined, plain
 from offpolicy.report.html.style import FRAGMENT
 from offpolicy.report.sections.answer import answer, warnings
 from offpolicy.report.sections.curve import curves
-from offpolicy.report.sections.diagnostics import model, over_log, support, weights
+from offpolicy.report.sections.diagnostics import (
+    model_section,
+    over_log_section,
+    support_section,
+    weights_section,
+)
 from offpolicy.report.sections.estimates import differences, estimators, notebook_forest
 from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.sections.reproduction import reproduction
@@ -27,10 +32,10 @@ def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
         warnings(data),
         estimators(data),
         curves(data),
-        weights(data),
-        support(data),
-        model(data),
-        over_log(data),
+        weights_section(data),
+        support_section(data),
+        model_section(data),
+        over_log_section(data),
         differences(data),
         *further,
         reproduction(data.provenance, verb),

@@ -108,14 +108,13 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
     noise = [z * row.stderrs[k] for k in stops]
     error = [z * row.errors[k] for k in stops]
     imputed = None if row.imputed is None else [row.imputed[k] for k in stops]
-    at = min(range(len(stops)), key=lambda k: abs(_log(row.grid[stops[k]]) - _log(row.M)))
+    chosen = min(range(len(stops)), key=lambda k: abs(_log(row.grid[stops[k]]) - _log(row.M)))
     # One wild point must not flatten the rest: the axis shows the neighbourhood of the answer.
-    ran = values[at] if row.ran is None else row.ran
-    reach = 6.0 * max(noise[at], error[at], abs(values[at] - ran) / 3.0)
-    near = [v for v in values if abs(v - values[at]) <= reach]
-    limits = with_room_for(
-        around([*near, values[at] - 1.6 * error[at], values[at] + 1.6 * error[at]]), ran
-    )
+    taken, off = values[chosen], error[chosen]
+    ran = taken if row.ran is None else row.ran
+    reach = 6.0 * max(noise[chosen], off, abs(taken - ran) / 3.0)
+    near = [v for v in values if abs(v - taken) <= reach]
+    limits = with_room_for(around([*near, taken - 1.6 * off, taken + 1.6 * off]), ran)
     told = _told(row, stops, noise, imputed)
     alt = (
         f"Line chart: the estimate for every clipping constant M. At the chosen M = {short(row.M)} "
@@ -142,7 +141,7 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
             y_limits=limits,
             x_label="M, the largest weight",
             y_label=row.measure,
-            marks=[Mark(x[at], f"chosen: M = {short(row.M)}")],
+            marks=[Mark(x[chosen], f"chosen: M = {short(row.M)}")],
             levels=[] if row.ran is None else [Mark(ran, f"what ran: {short(ran)}")],
             cursor=True,
         )  # fmt: skip
@@ -160,7 +159,7 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
             x_label="M, the largest weight",
             y_label="share of the policy's probability left to the model",
             height=170.0,
-            marks=[Mark(x[at], "")],
+            marks=[Mark(x[chosen], "")],
             percent=True,
             cursor=True,
             y_ticks=2,
@@ -185,16 +184,16 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
             type="range",
             min="0",
             max=str(len(stops) - 1),
-            value=str(at),
+            value=str(chosen),
             step="1",
             id=number,
         ),
-        element("output", told[at], for_=number),
+        element("output", told[chosen], for_=number),
         class_="slider",
         hidden=True,
     )
     head = ["M", "estimate", "low", "high", "left to the model", "estimated error"]
-    places = places_for(values[at] - noise[at], values[at] + noise[at]) + 1
+    places = places_for(taken - noise[chosen], taken + noise[chosen]) + 1
     body: list[list[Child]] = [
         [
             short(row.grid[k]), rounded(v, places), rounded(v - e, places), rounded(v + e, places),
