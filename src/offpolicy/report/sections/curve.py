@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ from offpolicy.report.html.markup import Child, Markup, data_block, element, nam
 from offpolicy.report.html.numbers import percent, places_for, rounded, short, span
 from offpolicy.report.sections.estimates import left_out
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
-from offpolicy.report.svg.drawing import NARROW, WIDE, Drawn, Mark, table
+from offpolicy.report.svg.drawing import NARROW, WIDE, Drawn, Mark, both_widths, table
 from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import Scale, around, marked, with_room_for
 
@@ -129,10 +130,8 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
         return line_chart(
             x,
             [
-                Line([v + e for v, e in zip(values, error, strict=True)], "bias",
-                     low=[v - e for v, e in zip(values, error, strict=True)]),
-                Line([v + e for v, e in zip(values, noise, strict=True)], "noise",
-                     low=[v - e for v, e in zip(values, noise, strict=True)]),
+                _band(values, error, "bias"),
+                _band(values, noise, "noise"),
                 Line(values, "line", "estimate"),
             ],
             width,
@@ -166,32 +165,21 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
         )
 
     wide, narrow = draw(WIDE), draw(NARROW)
-    number = f"M-{abs(hash_of(row.name + key))}"
+    number = f"M-{zlib.crc32((row.name + key).encode('utf-8', 'replace'))}"  # the same in every run
     data = {
         "wide": [round(v, 1) for v in wide.stops],
         "narrow": [round(v, 1) for v in narrow.stops],
         "text": told,
     }
-    mass = [] if imputed is None else [
-        element("div", draw_mass(WIDE).svg, class_="wide"),
-        element("div", draw_mass(NARROW).svg, class_="narrow"),
-    ]  # fmt: skip
     slider = element(
         "div",
         element("label", "Read off any M", for_=number),
-        element(
-            "input",
-            type="range",
-            min="0",
-            max=str(len(stops) - 1),
-            value=str(chosen),
-            step="1",
-            id=number,
-        ),
+        element("input", type="range", min="0", max=str(len(stops) - 1), value=str(chosen),
+                step="1", id=number),
         element("output", told[chosen], for_=number),
         class_="slider",
         hidden=True,
-    )
+    )  # fmt: skip
     head = ["M", "estimate", "low", "high", "left to the model", "estimated error"]
     places = places_for(taken - noise[chosen], taken + noise[chosen]) + 1
     body: list[list[Child]] = [
@@ -204,9 +192,8 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
     return element(
         "figure",
         title,
-        element("div", wide.svg, class_="wide"),
-        element("div", narrow.svg, class_="narrow"),
-        *mass,
+        both_widths(wide, narrow),
+        None if imputed is None else both_widths(draw_mass(WIDE), draw_mass(NARROW)),
         element(
             "figcaption",
             f"Dark band: the {percent(row.level)} interval for noise alone. Light band: with "
@@ -217,6 +204,12 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
         table(head, body, "The curve in numbers"),
         data_curve="M",
     )
+
+
+def _band(values: Sequence[float], halves: Sequence[float], class_: str) -> Line:
+    """An area as far to both sides of the values."""
+    pairs = list(zip(values, halves, strict=True))
+    return Line([v + half for v, half in pairs], class_, low=[v - half for v, half in pairs])
 
 
 def _told(
@@ -238,10 +231,3 @@ def _told(
 
 def _log(M: float) -> float:
     return math.log(min(max(M, 1e-3), 1e9))
-
-
-def hash_of(text: str) -> int:
-    """The same for the same text in every run, for ids."""
-    import zlib
-
-    return zlib.crc32(text.encode("utf-8", "replace"))
