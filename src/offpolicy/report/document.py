@@ -16,7 +16,7 @@ from offpolicy.report.pages.evaluation import page
 from offpolicy.report.pages.learned import learned_page, learned_ranker_page
 from offpolicy.report.pages.propensities import examination_page
 from offpolicy.report.pages.rankers import Rankers, ranking_page
-from offpolicy.report.sections.material import Material
+from offpolicy.report.sections.page_data import PageData
 from offpolicy.results import Comparison, Finding, Result
 
 KINDS = (Result, Comparison, RankingResult, Propensities, LearnedPolicy, LearnedRanker)
@@ -59,8 +59,8 @@ class Results(Document):
             return examination_page(first, run, twin)
         if isinstance(first, LearnedPolicy):
             result = first.result
-            material = None if result is None else Material(result, None, None, run, twin)
-            return learned_page(first, material, run, twin)
+            data = None if result is None else PageData(result, None, None, run, twin)
+            return learned_page(first, data, run, twin)
         if isinstance(first, LearnedRanker):
             held_out = None if first.result is None else Rankers((first.result,), run, twin, True)
             return learned_ranker_page(first, held_out, run, twin)
@@ -69,4 +69,4 @@ class Results(Document):
             return ranking_page(Rankers(ranked, run, twin))
         result = next((one for one in self.results if isinstance(one, Result)), None)
         compared = next((one for one in self.results if isinstance(one, Comparison)), None)
-        return page(Material(result, compared, self.checked, run, twin))
+        return page(PageData(result, compared, self.checked, run, twin))
