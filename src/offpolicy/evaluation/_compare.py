@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from offpolicy import intervals
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
@@ -295,6 +296,7 @@ def _arm(
 # -- all pairs, in one pass ------------------------------------------------------------------
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class _Paired:
     """Sums over the rows, for every pair; ``a + b`` is the union of the rows."""

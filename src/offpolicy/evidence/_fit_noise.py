@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
 from offpolicy.evidence._blocks import Block
@@ -37,6 +38,7 @@ from offpolicy.evidence._recalibration import (
 )
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Pull:
     """Sums over rows from which the influence of every row follows; ``a + b`` is their union."""

@@ -27,6 +27,7 @@ from functools import cached_property
 
 import numpy as np
 
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.estimators import Estimator, weights
@@ -54,6 +55,7 @@ _PRIOR_ROWS = 5.0
 """A band's mean square starts from that of all rows, with the weight of this many."""
 
 
+@storable
 @dataclass(frozen=True, eq=False)
 class Bands:
     """Sums over the log, per band of the weight; ``a + b`` is the union of the rows."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import Block
@@ -53,6 +54,7 @@ def classes_of(sample: Block) -> Floats:
     return np.unique(np.quantile(sample.delta_hat_chosen, shares, method="inverted_cdf"))
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Actions:
     """Sums by action: `CHOSEN` to `SPREAD`."""
@@ -98,6 +100,7 @@ class Actions:
         )
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Times:
     """From when to when the rows of each stretch are: numbers, or seconds since 1970."""
@@ -111,6 +114,7 @@ class Times:
         return Times(low, high, self.dated)
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Tally:
     """All of it, for one policy."""

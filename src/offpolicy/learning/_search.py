@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,9 @@ _PREPARING = ("features", "centres", "gamma", "model_l2", "folds", "seed", "star
 them."""
 
 
-class Candidate(NamedTuple):
+@final
+@dataclass(frozen=True, slots=True)
+class Candidate:
     """One combination of parameters, and what the validation log says of its policy."""
 
     params: dict[str, Any]
