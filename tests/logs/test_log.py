@@ -388,8 +388,8 @@ def test_groups_are_the_same_on_every_machine():
 
 @pytest.mark.parametrize("buckets", [1, 5, 256, 2**32])
 def test_a_bucket_is_the_remainder_of_the_hash(buckets):
-    whole = hash_rows(2**40, 1000, salt=3, buckets=2**62)
-    small = hash_rows(2**40, 1000, salt=3, buckets=buckets)
+    whole = hash_rows(np.arange(2**40, 2**40 + 1000), salt=3, buckets=2**62)
+    small = hash_rows(np.arange(2**40, 2**40 + 1000), salt=3, buckets=buckets)
     assert small.dtype == np.int64
     assert 0 <= small.min() <= small.max() < buckets
     if 2**62 % buckets == 0:

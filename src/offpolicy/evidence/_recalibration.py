@@ -130,7 +130,7 @@ class Recalibration:
         features = Features.fitted(log, pi, delta_hat, low, high)
         columns = features.columns(log.offsets, pi, delta_hat, log.chosen_index)
         X = np.stack([np.ones(len(log)), *columns])
-        omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        omega = log.weights
         omega = omega / omega.mean()
         centre = (X[1:] * omega).mean(axis=1)
         spread = np.sqrt((omega * (X[1:] - centre[:, None]) ** 2).mean(axis=1))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import count_of, place_of, rows_of, where
 from offpolicy.errors import LogError, did_you_mean
@@ -219,7 +220,7 @@ def _joined_offsets(parts: Sequence[Ints]) -> Ints:
     if len(parts) == 1:
         return parts[0]
     lengths = [np.diff(bounds) for bounds in parts]
-    return np.concatenate([[0], np.cumsum(np.concatenate([*lengths, np.empty(0, np.int64)]))])
+    return offsets_of(np.concatenate([*lengths, np.empty(0, np.int64)]))
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:

@@ -49,9 +49,7 @@ class Inputs:
             )
         if features is None:
             need_names(log, who)
-            place = {name: k for k, name in enumerate(actions or ())}
-            own = np.array([place.get(name, -1) for name in log.actions or ()], dtype=np.int64)
-            code = own[log.candidate_codes()]
+            code = log.codes_among(actions or ())
         else:
             code = np.empty(0, dtype=np.int64)
         decision = decision_of_candidate(log.offsets)
@@ -111,16 +109,6 @@ def parts(rows: int, width: int) -> Iterator[slice]:
     step = max(1, min(MOST_ROWS, MOST_CELLS // max(width, 1)))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
-
-
-def offsets_of(lengths: Ints) -> Ints:
-    """Where each decision starts, and last where all end."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def chosen_codes(log: BanditLog) -> Ints:
-    """For each decision, the position of the chosen action among the log's."""
-    return log.candidate_codes()[log.chosen_index]
 
 
 def feature_width(log: BanditLog) -> int | None:

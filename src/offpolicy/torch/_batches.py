@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.validation import check_finite
 from offpolicy.errors import LogError, ParameterError, PredictionError
 from offpolicy.logs import BanditLog
@@ -199,7 +200,7 @@ def _by_action(log: BanditLog, candidates: dict[str, Any]) -> tuple[Any, Any, di
             "making the log."
         )
     code = log.candidate_codes()
-    place = np.repeat(np.arange(len(log)), np.diff(log.offsets)), code
+    place = decision_of_candidate(log.offsets), code
     shape = len(log), len(log.actions)
     mask = np.zeros(shape, dtype=bool)
     mask[place] = True
@@ -210,7 +211,7 @@ def _by_action(log: BanditLog, candidates: dict[str, Any]) -> tuple[Any, Any, di
         return made
 
     tables = {name: None if x is None else table(x) for name, x in candidates.items()}
-    return code[log.chosen_index], mask, tables
+    return log.chosen_codes(), mask, tables
 
 
 # -- batches made by hand --------------------------------------------------------------------

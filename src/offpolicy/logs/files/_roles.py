@@ -86,7 +86,7 @@ def log_of(
 ) -> BanditLog:
     """Some rows of a log, ``clusters`` being those of all of it."""
     log = BanditLog.from_frame(table, columns, source=source)
-    object.__setattr__(log, "first_row", first_row)
+    group = None
     if clusters is not None and log.cluster is not None:
-        log.__dict__["group"] = labels.hash_groups(log.cluster, clusters)
-    return log
+        group = labels.hash_groups(log.cluster, clusters)
+    return log.replace(first_row=first_row, whole_group=group, trusted=True)

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.files import replacing
+from offpolicy._core.ragged import candidates_of, offsets_of, position_in_decision
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import Copy, Stretch, where
 from offpolicy.errors import LogError
 from offpolicy.logs import as_table, labels, missing_column, read_named
-from offpolicy.ranking.data._log import RankingLog, impressions_of, rows_of_impressions
+from offpolicy.ranking.data._log import RankingLog
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,7 +184,7 @@ def _scattered_log(
     assert qid is not None
     which = _known_queries(queries, qid, bounds, found["query"], source)
     lengths = np.diff(queries.offsets)[which]
-    offsets = impressions_of(lengths.tolist())
+    offsets = offsets_of(lengths.tolist())
     place = _whole(_column(table, found["document"], source), found["document"], source)
     impression = np.repeat(np.arange(len(which)), np.diff(bounds))
     outside = (place < 1) | (place > lengths[impression])
@@ -201,7 +202,7 @@ def _scattered_log(
             f"{where(source, found['document'], row)}: document {place[row]} is listed twice in "
             f"one impression."
         )
-    rows = rows_of_impressions(queries.offsets, which)
+    rows = candidates_of(queries.offsets, which)
     roles: dict[str, Any] = {}
     for role in ("rank", "click", "propensity", "prediction"):
         if role not in found:
@@ -218,7 +219,7 @@ def _scattered_log(
         query=qid,
         X=queries.X[rows],
         relevance=(queries.relevance[rows] >= relevant).astype(np.float64),
-        document=np.arange(len(rows)) - np.repeat(offsets[:-1], lengths) + 1,
+        document=position_in_decision(offsets) + 1,
         **roles,
     )
     return log, at
