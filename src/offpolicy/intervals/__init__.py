@@ -5,7 +5,6 @@ from __future__ import annotations
 from offpolicy.intervals._closed_form import (
     EVERYTHING,
     Interval,
-    asymptotic_sequence,
     bernstein,
     check_level,
     check_range,
@@ -21,7 +20,6 @@ from offpolicy.intervals._closed_form import (
 __all__ = [
     "EVERYTHING",
     "Interval",
-    "asymptotic_sequence",
     "bernstein",
     "betting",
     "bootstrap",
