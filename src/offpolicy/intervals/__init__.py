@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from offpolicy.intervals._closed_form import (
-    EVERYTHING,
     Interval,
     bernstein,
     check_level,
-    check_range,
     empirical_bernstein,
     hoeffding,
     hull,
@@ -18,13 +16,11 @@ from offpolicy.intervals._closed_form import (
 )
 
 __all__ = [
-    "EVERYTHING",
     "Interval",
     "bernstein",
     "betting",
     "bootstrap",
     "check_level",
-    "check_range",
     "empirical_bernstein",
     "hoeffding",
     "hull",
