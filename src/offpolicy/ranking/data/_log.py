@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
+from offpolicy._core.files import replacing
 from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, PredictionError, PropensityError
@@ -172,7 +173,7 @@ class RankingLog:
         ``clicks``, a table of what was shown and clicked."""
         from offpolicy.ranking.data import _read as reading
 
-        return reading.read(path, columns, clicks=clicks, relevant=relevant)
+        return reading.read_with(path, (), columns, clicks=clicks, relevant=relevant)[0]
 
     # -- looking at it ---------------------------------------------------------------------
 
@@ -277,9 +278,10 @@ class RankingLog:
 
     def to_parquet(self, path: str | Path) -> None:
         """Write `to_frame` to a file, whole or not at all; `read` reads it back."""
-        from offpolicy.ranking.data import _read as reading
+        import pyarrow.parquet as pq
 
-        reading.to_parquet(self, path)
+        with replacing(Path(path)) as part:
+            pq.write_table(self.to_frame(), part, write_page_checksum=True)
 
 
 def as_offsets(values: ArrayLike) -> Ints:
