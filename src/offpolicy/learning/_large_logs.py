@@ -100,7 +100,7 @@ class Stream:
         assert isinstance(whole, LogScan)
         extra = [prediction] if isinstance(prediction, str) else []
         first = whole.read([(0, 1)], extra)
-        preparing.need_candidates(first)
+        first.need_candidates("A learner")
         inputs = 1 if first.context is None else first.context.shape[1]
         numbers = max(inputs, learner.centres if learner.features == "kernel" else 0) + 1
         size = max(min(sample_size(whole.width), SAMPLE_NUMBERS // numbers), 1)

@@ -105,16 +105,6 @@ class Views:
         )
 
 
-def need_candidates(log: BanditLog) -> None:
-    """Raise unless the log says what else could have been chosen."""
-    if not log.candidates_known:
-        raise LogError(
-            "This log lists only what was chosen; a policy needs all candidates. Give the log "
-            "logging=, or propensity= and actions=; in a file, a column of lists (--logging, "
-            "--candidates)."
-        )
-
-
 def scale_of(log: BanditLog, known: Floats | None) -> Scale:
     """From the least to the largest reward."""
     least, largest = float(log.reward.min()), float(log.reward.max())

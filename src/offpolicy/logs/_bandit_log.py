@@ -433,6 +433,24 @@ class BanditLog:
 
     # -- which action a candidate is -------------------------------------------------------
 
+    def need_candidates(self, who: str, error: type[OffpolicyError] = LogError) -> None:
+        """Raise unless the log says what else could have been chosen."""
+        if not self.candidates_known:
+            raise error(
+                f"{who} needs to know the candidates of every decision, and this log lists only "
+                f"what was chosen. Give actions= (names or number) when making the log; in a file, "
+                f"a column of lists (logging or candidates)."
+            )
+
+    def need_names(self, who: str, error: type[OffpolicyError] = LogError) -> tuple[Hashable, ...]:
+        """The names of the actions; raise unless the log says which one each candidate is."""
+        if self.actions is None:
+            raise error(
+                f"{who} needs to know which action each candidate is: give candidate= (names) when "
+                f"making the log."
+            )
+        return self.actions
+
     @property
     def number_of_actions(self) -> int:
         """Of the names, or, without any, of the candidates of the largest decision."""

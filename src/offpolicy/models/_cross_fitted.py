@@ -19,7 +19,6 @@ from offpolicy._core import validation as check
 from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import (
-    LogError,
     ParameterError,
     PredictionError,
     PropensityError,
@@ -47,7 +46,6 @@ from offpolicy.models._inputs import (
     by_action,
     feature_width,
     known_of,
-    need_names,
     need_width,
 )
 from offpolicy.models._probabilities import floored, mapped, monotone, normalised, sigmoid
@@ -272,8 +270,8 @@ class RewardModel(_CrossFitted):
             return self.mode
         if log.candidate_features is not None:
             return "shared"
-        need_names(log, self._name)
-        counts = np.bincount(log.chosen_codes(), minlength=len(log.actions or ()))
+        actions = log.need_names(self._name)
+        counts = np.bincount(log.chosen_codes(), minlength=len(actions))
         return "per-action" if counts.min() >= ENOUGH_ROWS else "shared"
 
     def _learner(
@@ -422,8 +420,7 @@ class PropensityModel(_CrossFitted):
         bad = estimate[log.chosen_index] < SMALLEST_PROPENSITY
         if bad.any():
             row = int(np.argmax(bad))
-            assert log.actions is not None
-            action = log.actions[int(log.chosen_codes()[row])]
+            action = log.need_names(self._name)[int(log.chosen_codes()[row])]
             raise PropensityError(
                 f"{check.where(log.source, 'propensity', row)}: the estimate for the chosen action "
                 f"{action!r} is 0 ({check.count_of(int(bad.sum()), len(log))} are like this). "
@@ -441,11 +438,7 @@ class PropensityModel(_CrossFitted):
         need_probabilities(self.model)
 
     def _checked_inputs(self, log: BanditLog, actions: tuple[Hashable, ...] | None) -> Inputs:
-        if not log.candidates_known:
-            raise LogError(
-                f"{self._name} needs to know the candidates of every decision, and this log lists "
-                f"only what was chosen. Give actions= (names or number) when making the log."
-            )
+        log.need_candidates(self._name)
         return Inputs.of(log, self._name, "per-action", actions)
 
     def _calibration(

@@ -48,7 +48,7 @@ class Inputs:
                 f"Give context={option} when making the log."
             )
         if features is None:
-            need_names(log, who)
+            log.need_names(who)
             code = log.codes_among(actions or ())
         else:
             code = np.empty(0, dtype=np.int64)
@@ -119,15 +119,6 @@ def feature_width(log: BanditLog) -> int | None:
 
 
 # -- checks --------------------------------------------------------------------------------------
-
-
-def need_names(log: BanditLog, who: str) -> None:
-    """Raise unless the log says which action each candidate is."""
-    if log.actions is None:
-        raise LogError(
-            f"{who} needs to know which action each candidate is: give candidate= (names) when "
-            f"making the log."
-        )
 
 
 def need_width(found: int | None, expected: int | None, column: str) -> None:

@@ -53,11 +53,7 @@ class TorchPolicy:
 
     def probabilities(self, log: BanditLog) -> Floats:
         """π of every candidate, flat."""
-        if not log.candidates_known:
-            raise PolicyError(
-                "TorchPolicy needs to know the candidates of every decision, and this log lists "
-                "only what was chosen. Give actions= (names or number) when making the log."
-            )
+        log.need_candidates("TorchPolicy", PolicyError)
         inputs = self._inputs(log)
         with _at_rest(self.module), torch.no_grad():
             parts = [

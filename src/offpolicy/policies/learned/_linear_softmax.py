@@ -86,14 +86,10 @@ class LinearSoftmax:
     def _codes(self, log: BanditLog) -> Ints:
         """For each candidate, the row of the weights."""
         log = with_names(log)
-        if log.actions is None:
-            raise PolicyError(
-                "The learned policy needs to know which action each candidate is: give candidate= "
-                "(names) when making the log."
-            )
         assert self.actions is not None
         known = set(self.actions)
-        unknown = [name for name in log.actions if name not in known]
+        names = log.need_names("The learned policy", PolicyError)
+        unknown = [name for name in names if name not in known]
         if unknown:
             raise PolicyError(
                 f"The learned policy does not know action {unknown[0]!r}: it was not in the log "
