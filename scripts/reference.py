@@ -118,7 +118,6 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
                     "hoeffding",
                     "bernstein",
                     "empirical_bernstein",
-                    "asymptotic_sequence",
                     "t_quantile",
                 ),
             ),
@@ -217,7 +216,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
     "errors": ("Errors", (Part("errors"),)),
 }
 INTERNAL = {
-    "bootstrap.PoissonBootstrap", "errors.did_you_mean", "formats.dsjson.Decision",
+    "errors.did_you_mean", "formats.dsjson.Decision",
     "formats.dsjson.Facts", "formats.dsjson.numbered_batches", "formats.dsjson.schema",
     "formats.obd.Facts", "formats.obd.columns_of", "theory.Member",
 }  # fmt: skip

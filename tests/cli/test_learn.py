@@ -175,7 +175,7 @@ def test_names_of_files(folder):
         (["log.parquet", "-o", "p.json"], "nothing to learn from: give the log context="),
         (["log.parquet", *QUICK[2:], "--context", "city"], "context holds text ('Ulm')"),
         (["constant.parquet", *QUICK], "Every reward is 1: all policies are as good"),
-        (["narrow.parquet", *QUICK], "lists only what was chosen; a policy needs all candidates"),
+        (["narrow.parquet", *QUICK], "lists only what was chosen. Give actions="),
         (["log.parquet", *QUICK, "-o", "p.txt"], "must end in .json"),
         (["log.parquet", *QUICK, "-o", "none/p.json"], "There is no folder none"),
         (["log.parquet", *QUICK, "-e", "SWITCH(M=2)"], "SWITCH jumps where c = M"),

@@ -383,7 +383,7 @@ def _add_unsupported(
     if log.logging is None:
         return
     places = np.flatnonzero(log.logging == 0.0)
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     share = omega[decision_of_candidate(log.offsets)[places]]
     nothing = np.zeros(len(places))
     mass = [

@@ -63,7 +63,7 @@ class Pull:
     @classmethod
     def _of(cls, block: Block, recalibration: Recalibration, M: Floats, at: _Chosen) -> Pull:
         log = block.log
-        omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        omega = log.weights
         with np.errstate(over="ignore", invalid="ignore"):
             w = omega * np.minimum(block.c, M[:, None])
             gradient = -_products(w * ((1.0 - at.kept) * at.slope), at.X)
@@ -133,7 +133,7 @@ def fit_variance(block: Block, recalibration: Recalibration, M: Floats) -> Float
     model was fitted on the rows of ``block``: about that for any number of rows evaluated."""
     log, n = block.log, len(block.log)
     at = _Chosen.of(block, recalibration)
-    omega = np.ones(n) if log.row_weight is None else log.row_weight
+    omega = log.weights
     moved = _influence(at, recalibration, Pull._of(block, recalibration, M, at).leverage(n))
     with np.errstate(over="ignore", invalid="ignore"):
         own = at.all.modelled + np.minimum(block.c, M[:, None]) * (log.reward - at.all.chosen)

@@ -96,7 +96,7 @@ class Bands:
     ) -> Bands:
         """Sums over the rows of a log. Where π or π₀ are known for the chosen candidates only,
         these stand in for all: the sums have the same means."""
-        omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        omega = log.weights
         sums, unsupported = np.zeros((BANDS, 5)), np.zeros(2)
         if pi is None or log.logging is None:
             at = band_of(c)
@@ -135,7 +135,7 @@ class Bands:
         unsupported: Floats,
     ) -> Bands:
         """From the sums over candidates, those over the logged rows being added."""
-        omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        omega = log.weights
         at = band_of(c)
 
         def per_row(values: Floats) -> Floats:

@@ -73,7 +73,7 @@ RULES: dict[str, Callable[[BanditLog, Any], float]] = {
 def _weights(log: BanditLog, policy: Any) -> tuple[Floats, Floats]:
     if log.propensity is None:
         raise ParameterError("Choosing by weights needs a log with propensities.")
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     return whole_block(log, resolve(log, policy), None).c, omega / omega.sum()
 
 

@@ -17,7 +17,6 @@ from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
 from offpolicy.learning._objective import need_differentiable
 from offpolicy.learning._task import Task
-from offpolicy.learning._task_data import need_candidates
 from offpolicy.logs import BanditLog, LogScan, with_names
 from offpolicy.policies import need_log
 
@@ -130,7 +129,7 @@ class SoftmaxLearner(Parameters):
         need_log(log)
         if log.candidate_features is None:
             log = with_names(log)
-        need_candidates(log)
+        log.need_candidates("A learner")
         return self.fit_task(Task.of(self, member, log, prediction, known), progress)
 
     def fit_task(self, task: Task, progress: Progress | None = None) -> Self:
