@@ -20,7 +20,6 @@ from offpolicy.datasets import load, simulate_bandit
 from offpolicy.learning import LearnerCV, SoftmaxLearner
 from offpolicy.logs import BanditLog
 
-SETS = ("letter", "optdigits", "satimage", "pendigits")
 ESTIMATORS = ("DM", "DR", "IPS", "CIPS", "SB", "CAB", "CAB-DR")
 CLIPS = (1.0, 5.0, 30.0, 200.0)
 BLENDS = (0.1, 0.5, 0.9)
