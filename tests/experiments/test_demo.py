@@ -28,7 +28,7 @@ from offpolicy.experiments.worlds import READINGS, finite_worlds, world_of_examp
 
 @pytest.fixture(scope="module")
 def demo() -> Demo:
-    return run_demo(seed=0)
+    return run_demo(n=2000, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def rows() -> list[Row]:
 
 
 def test_demo_is_reproducible(demo):
-    assert run_demo(seed=0).result.to_json() == demo.result.to_json()
+    assert run_demo(n=2000, seed=0).result.to_json() == demo.result.to_json()
 
 
 def test_another_seed_is_another_demo(demo):

@@ -70,7 +70,7 @@ def test_a_run_is_the_same_again_and_another_is_not(clouds):
 
 
 def test_both_recipes_learn(clouds, quick):
-    made = set_up(Condition("clouds", 0, n=800))
+    made = set_up(Condition("clouds", 0, n=300))
     errors = as_in_the_paper(made)
     assert set(errors) == set(ESTIMATORS)
     assert max(errors.values()) < 1.0 - made.logged + 0.05

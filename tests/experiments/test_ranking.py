@@ -315,7 +315,7 @@ def test_claims_on_curves_are_those_of_the_other_experiments():
 # -- the command ---------------------------------------------------------------------------------
 
 COMMAND = ["reproduce", "ranking", "--datasets", "MQ2008", "--sweeps", "1", "--loggers", "0.1"]
-COMMAND += ["--splits", "2", "--repeats", "4", "--chosen-repeats", "1", "--runs", "1"]
+COMMAND += ["--splits", "1", "--repeats", "2", "--chosen-repeats", "1", "--runs", "1"]
 
 
 @pytest.fixture
@@ -354,7 +354,7 @@ def test_killed_and_gone_on_with_gives_equal_bytes(letor):
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
     kept = {path.name: path.stat().st_mtime_ns for path in cells.glob("*.json")}
-    assert len(kept) < 4  # two readings are learned, two splits evaluated
+    assert len(kept) < 3  # two readings are learned, one split evaluated
     again = CliRunner().invoke(cli, [*COMMAND, "--out", str(letor / "killed")])
     assert again.exit_code == 0
     assert again.stdout == whole.stdout.replace(str(letor / "whole"), str(letor / "killed"))
@@ -366,7 +366,7 @@ def test_killed_and_gone_on_with_gives_equal_bytes(letor):
         assert (letor / "killed" / name).read_bytes() == (letor / "whole" / name).read_bytes()
     body = json.loads((letor / "whole" / "results.json").read_text())
     assert body["schema"] == "offpolicy.ranking-experiments/1"
-    assert len(body["evaluation"]) == 2
+    assert len(body["evaluation"]) == 1
     assert len(body["learning"]) == 2
 
 

@@ -305,16 +305,15 @@ def test_the_ratio_s_error_is_the_jackknife_s():
 def test_the_summary_is_at_the_best_M():
     text = errors_markdown(panel_of(CAB=np.linspace(2.0, 1.0, 41)))
     # RMSE and its error, mean absolute error, mean error, first run; median over M; relative.
-    assert (
-        "| CAB | M = 1e+03 | 1.0000 | 0.0000 | 1.0000 | +0.3333 | 1.0000 | 1.5000 | 1.00 |" in text
-    )
+    row = "| CAB | M = 1e+03 | 1.0000 | 0.0000 | 1.0000 | +0.3333 | 1.0000 | 1.5000 | 1.00 |"
+    assert row in text
     assert "| DM |  | 1.0000 |" in text
 
 
 # -- command -----------------------------------------------------------------------------------
 
 FILES = {"results.json", "table.csv", "table.md", "claims.md", "figure3.png"}
-QUICK = ["reproduce", "real", "--datasets", "synthetic", "--steps", "150", "--repeats", "8"]
+QUICK = ["reproduce", "real", "--datasets", "synthetic", "--steps", "100", "--repeats", "5"]
 
 
 def bytes_in(folder: Path) -> dict[str, bytes]:
@@ -350,13 +349,13 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
         time.sleep(0.05)
     assert not any(is_running(pid) for pid in workers)  # and none of them goes on by itself
     kept = {path.name: path.stat().st_mtime_ns for path in (broken / "cells").glob("*.json")}
-    assert 1 <= len(kept) < 8
+    assert 1 <= len(kept) < 5
     assert not FILES & {path.name for path in broken.iterdir()}
     CliRunner().invoke(cli, [*QUICK, "--out", str(broken)], catch_exceptions=False)
     assert bytes_in(broken) == bytes_in(whole)
     assert all((broken / "cells" / name).stat().st_mtime_ns == at for name, at in kept.items())
     body = json.loads((whole / "results.json").read_text())
-    assert len(body["problems"]["synthetic"]["runs"]) == 8
+    assert len(body["problems"]["synthetic"]["runs"]) == 5
     with (whole / "table.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 3 * (5 * 41 + 3 + 3)
