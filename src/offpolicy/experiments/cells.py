@@ -122,6 +122,7 @@ def _in_order(
 def _run(function: Callable[..., Any], cell: tuple[Any, ...], path: Path) -> Path:
     """With one thread for matrices: more would add up in another order on another machine, and
     processes side by side would wait for one another."""
+    import scipy.linalg  # noqa: F401  what is not loaded yet cannot be limited
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):

@@ -240,7 +240,7 @@ def _path(setup: Setup, queries: Queries, member: str, weights: Floats) -> list[
     return found
 
 
-# -- runs -------------------------------------------------------------------------------------------
+# -- runs ------------------------------------------------------------------------------------------
 
 
 def run_one(condition: Condition) -> Ranked:
