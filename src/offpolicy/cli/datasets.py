@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, format_option
+from offpolicy.cli import options as opt
 
 if TYPE_CHECKING:
     from offpolicy.datasets.catalogue import Entry
@@ -18,7 +18,7 @@ def command() -> None:
 
 
 @command.command("list")
-@format_option("table", "json", "tsv")
+@opt.format_option("table", "json", "tsv")
 def list_all(style: str) -> None:
     """All data sets that are known, and where each was found."""
     from offpolicy.datasets import catalogue
@@ -29,7 +29,7 @@ def list_all(style: str) -> None:
 
 @command.command("info")
 @click.argument("name")
-@format_option("table", "json", "tsv")
+@opt.format_option("table", "json", "tsv")
 def info(name: str, style: str) -> None:
     """Source, licence, files and shape of a data set."""
     from offpolicy.datasets.finding import named
@@ -108,7 +108,7 @@ def _show(rows: list[dict[str, Any]], style: str) -> None:
     elif style == "tsv":
         import pyarrow as pa
 
-        click.echo(as_tsv(pa.Table.from_pylist(rows)))
+        click.echo(opt.as_tsv(pa.Table.from_pylist(rows)))
     else:
         head = ["name", "kind", "rows × features", "", "found"]
         body = [

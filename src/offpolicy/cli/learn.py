@@ -10,60 +10,41 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from offpolicy.cli.options import (
-    bare_report_option,
-    check_writable,
-    format_option,
-    learned_options,
-    level_option,
-    log_options,
-    read,
-    tell_dropped,
-)
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
 
 if TYPE_CHECKING:
     from offpolicy.learning import Report, SoftmaxLearner
     from offpolicy.logs import BanditLog, LogScan
     from offpolicy.results import Result
 
-_NUMBERS = (
-    ("--centres", click.IntRange(min=1), "kernel: how many contexts it is centred on"),
-    ("--gamma", click.FloatRange(min=0.0, min_open=True), "kernel: how narrow it is"),
-    ("--l2", click.FloatRange(min=0.0), "penalty on leaving the start at the model, or 0"),
-    ("--model-l2", click.FloatRange(min=0.0), "on the reward model's weights; chosen if not given"),
-    ("--penalty", click.FloatRange(min=0.0), "standard errors taken off the objective (POEM)"),
-    ("--baseline", float, "taken off every reward in the objective (BanditNet)"),
-    ("--max-iter", click.IntRange(min=1), "steps of the search, at most"),
-    ("--passes", click.IntRange(min=0), "how often files larger than memory are gone through"),
-    ("--seed", click.IntRange(min=0), "of all that is drawn"),
-)
-
-
-def _learner_options(function: Any) -> Any:
-    """Those left out are the learner's own."""
-    for name, kind, meaning in reversed(_NUMBERS):
-        function = click.option(name, type=kind, metavar="X", help=meaning)(function)
-    function = click.option(
-        "--start", metavar="WHERE",
-        help="where the search begins: model (the default), logger, zero, random",
-    )(function)  # fmt: skip
-    function = click.option(
-        "--features", metavar="KIND",
-        help="what the policy sees of a context: linear (the default), kernel, raw",
-    )(function)  # fmt: skip
-    return click.option(
-        "-e", "--estimator", metavar="NAME",
-        help="what is maximised, with its parameter: CAB-DR(M=30), if nothing is said",
-    )(function)  # fmt: skip
+_LEARNER = Options(
+    "offpolicy.learning.SoftmaxLearner",
+    estimator=option(
+        "what is maximised, with its parameter: CAB-DR(M=30), if nothing is said", "NAME",
+        flags="-e --estimator",
+    ),
+    features=option("what the policy sees of a context: linear (the default), kernel, raw", "KIND"),
+    start=option("where the search begins: model (the default), logger, zero, random", "WHERE"),
+    centres=option("kernel: how many contexts it is centred on", "X", opt.COUNT),
+    gamma=option("kernel: how narrow it is", "X", opt.POSITIVE),
+    l2=option("penalty on leaving the start at the model, or 0", "X", opt.NOT_NEGATIVE),
+    model_l2=option("on the reward model's weights; chosen if not given", "X", opt.NOT_NEGATIVE),
+    penalty=option("standard errors taken off the objective (POEM)", "X", opt.NOT_NEGATIVE),
+    baseline=option("taken off every reward in the objective (BanditNet)", "X", float),
+    max_iter=option("steps of the search, at most", "X", opt.COUNT),
+    passes=option("how often files larger than memory are gone through", "X", opt.SEED),
+    seed=option("of all that is drawn", "X", opt.SEED),
+)  # fmt: skip
 
 
 @click.command("learn")
-@log_options
-@_learner_options
-@learned_options("policy", "decisions")
-@level_option
-@bare_report_option
-@format_option("text", "json")
+@opt.log_options
+@_LEARNER
+@opt.learned_options("policy", "decisions")
+@Options("offpolicy.evaluation.evaluate", level=opt.LEVEL)
+@opt.report_option()
+@opt.format_option("text", "json")
 def command(
     log: tuple[str, ...],
     prediction: str | None,
@@ -88,17 +69,14 @@ def command(
     from offpolicy.evidence import without_bad_rows
     from offpolicy.learning import SoftmaxLearner, split
 
-    check_writable(out, ".json")
+    opt.check_writable(out, ".json")
     run = Run.begun(report)
     if refit and not holdout:
         raise click.UsageError("--refit is for a policy that was learned without the --holdout.")
-    asked = {name: given.pop(name) for name in SoftmaxLearner().get_params() if name in given}
-    learner = SoftmaxLearner().set_params(
-        **{name: value for name, value in asked.items() if value is not None}
-    )
+    learner = SoftmaxLearner(**_LEARNER.said(given))
     learner.check()
-    whole = without_bad_rows(read(log, given), {}, prediction)
-    tell_dropped(whole.dropped)
+    whole = without_bad_rows(opt.read(log, given), {}, prediction)
+    opt.tell_dropped(whole.dropped)
     rest, held = whole, cast("BanditLog | LogScan | None", None)
     if holdout:
         rest, held = split(whole, holdout, seed=learner.seed)

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from offpolicy.report.html.provenance import File, Provenance
 from offpolicy.report.pages.evaluation import fragment, page
-from offpolicy.report.sections.material import Material
+from offpolicy.report.sections.page_data import PageData
 
-__all__ = ["File", "Material", "Provenance", "fragment", "page"]
+__all__ = ["File", "PageData", "Provenance", "fragment", "page"]

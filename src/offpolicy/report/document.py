@@ -12,7 +12,7 @@ from offpolicy._core.files import write_whole
 from offpolicy.errors import ResultError
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.pages.evaluation import page
-from offpolicy.report.sections.material import Material
+from offpolicy.report.sections.page_data import PageData
 from offpolicy.results import (
     COMPARISONS,
     RESULTS,
@@ -39,7 +39,7 @@ class Document:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The page; written to ``path`` whole or not at all."""
         text = page(
-            Material(self.result, self.comparison, self.checked, self.provenance, self.to_json())
+            PageData(self.result, self.comparison, self.checked, self.provenance, self.to_json())
         )
         if path is not None:
             write_whole(Path(path), text)

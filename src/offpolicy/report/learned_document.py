@@ -12,7 +12,7 @@ from offpolicy._core.files import write_whole
 from offpolicy.errors import ResultError
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.pages.learned import Searched, learned_page
-from offpolicy.report.sections.material import Material
+from offpolicy.report.sections.page_data import PageData
 from offpolicy.results import Result, json_safe
 
 SCHEMA = "offpolicy.learned/1"
@@ -29,11 +29,11 @@ class LearnedDocument:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The page; written to ``path`` whole or not at all."""
         stored, twin = self.body["result"], self.to_json()
-        material = None
+        data = None
         if stored is not None:
             result = Result.from_json(json.dumps(stored))
-            material = Material(result, None, None, self.provenance, twin)
-        text = learned_page(Searched.from_body(self.body), material, self.provenance, twin)
+            data = PageData(result, None, None, self.provenance, twin)
+        text = learned_page(Searched.from_body(self.body), data, self.provenance, twin)
         if path is not None:
             write_whole(Path(path), text)
         return text

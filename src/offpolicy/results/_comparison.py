@@ -273,9 +273,9 @@ class Comparison:
         """The comparison as a page: one HTML file that needs nothing else, with the warnings, the
         charts and the tables behind them. Written to ``path`` whole or not at all."""
         from offpolicy.report.pages.evaluation import page
-        from offpolicy.report.sections.material import Material
+        from offpolicy.report.sections.page_data import PageData
 
-        text = page(Material(None, self, None, None, self.to_json()))
+        text = page(PageData(None, self, None, None, self.to_json()))
         if path is not None:
             write_whole(Path(path), text)
         return text

@@ -39,7 +39,7 @@ class Estimate:
     ----------
     value, stderr, interval
         The estimate, its standard error, and the interval at ``level`` for the policy's value;
-        ``covers`` says in words what it allows for (`offpolicy.evidence._headline`).
+        ``covers`` says in words what it allows for.
     imputed_mass
         Share of the policy's probability for which no observed reward answers: the model (or,
         in IPS and CIPS, the number 0) does: Σ max(π − π₀·weight, 0).
@@ -340,9 +340,9 @@ class Result:
         """The result as a page: one HTML file that needs nothing else, with the warnings, the
         charts and the tables behind them. Written to ``path`` whole or not at all."""
         from offpolicy.report.pages.evaluation import page
-        from offpolicy.report.sections.material import Material
+        from offpolicy.report.sections.page_data import PageData
 
-        text = page(Material(self, None, None, None, self.to_json()))
+        text = page(PageData(self, None, None, None, self.to_json()))
         if path is not None:
             write_whole(Path(path), text)
         return text

@@ -12,20 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import (
-    bare_report_option,
-    check_writable,
-    format_option,
-    learned_options,
-    level_option,
-)
-from offpolicy.cli.rank.options import (
-    log_options,
-    metric_option,
-    need_propensities,
-    propensity_options,
-    read,
-)
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
+from offpolicy.cli.rank import rankings
 
 if TYPE_CHECKING:
     from offpolicy.learning import Candidate
@@ -33,48 +22,47 @@ if TYPE_CHECKING:
     from offpolicy.ranking.evaluation import RankingResult
     from offpolicy.ranking.learning import PropensitySVMRank
 
-_ABOVE = click.FloatRange(min=0.0, min_open=True)
 _RULES = {
     "cab90": "CAB with M the 90% quantile of 1/p over clicks",
     "cips90": "CIPS with M the 90% quantile of 1/p over clicks",
     "headline": "what rank evaluate puts first",
 }
+_LEARNER = Options(
+    "offpolicy.ranking.learning.PropensitySVMRank",
+    estimator=option(
+        "what is minimised; a parameter left out is chosen", "NAME", default="CAB",
+        flags="-e --estimator",
+    ),
+    C=option("how much errors count against weights", "X", opt.POSITIVE, flags="-C"),
+    loss=option("sets C: what the errors cost at the start [100]", "X", opt.POSITIVE),
+    tol=option("relative gap to the optimum [0.001]", "X", float),
+    max_iter=option("steps, at most [500]", "N", opt.COUNT),
+    scale=option("the penalty is on features as they are", default=True, flags="--unscaled"),
+)  # fmt: skip
+_SEARCH = Options(
+    "offpolicy.ranking.learning.RankerCV",
+    rule=option(
+        "by which parameters left out are chosen, on queries that a ranker was fitted without",
+        kind=tuple(_RULES),
+    ),
+    metric=rankings.METRIC,
+)
 
 
 @click.command("learn")
-@log_options
-@propensity_options
-@click.option(
-    "-e", "--estimator", default="CAB", show_default=True, metavar="NAME",
-    help="what is minimised; a parameter left out is chosen",
-)  # fmt: skip
-@click.option("-C", "C", type=_ABOVE, metavar="X", help="how much errors count against weights")
-@click.option(
-    "--loss", type=_ABOVE, metavar="X", help="sets C: what the errors cost at the start [100]"
-)
-@click.option(
-    "--rule", type=click.Choice(list(_RULES)), default="cab90", show_default=True,
-    help="by which parameters left out are chosen, on queries that a ranker was fitted without",
-)  # fmt: skip
-@metric_option
-@click.option("--tol", type=float, metavar="X", help="relative gap to the optimum [0.001]")
-@click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="steps, at most [500]")
-@click.option("--unscaled", is_flag=True, help="the penalty is on features as they are")
-@learned_options("ranker", "queries")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@level_option
-@bare_report_option
-@format_option("text", "json")
+@rankings.log_options
+@rankings.propensity_options
+@_LEARNER
+@_SEARCH
+@opt.learned_options("ranker", "queries")
+@Options(seed=option(kind=opt.SEED, default=0))
+@Options("offpolicy.ranking.evaluation.evaluate", level=opt.LEVEL)
+@opt.report_option()
+@opt.format_option("text", "json")
 def command(
     log: str,
-    estimator: str,
-    C: float | None,
-    loss: float | None,
     rule: str,
     metric: str,
-    tol: float | None,
-    max_iter: int | None,
-    unscaled: bool,
     out: str,
     holdout: float,
     refit: bool,
@@ -99,24 +87,22 @@ def command(
     from offpolicy.ranking.evaluation import evaluate
     from offpolicy.ranking.learning import PropensitySVMRank
 
-    check_writable(out, ".json")
+    opt.check_writable(out, ".json")
     run = Run.begun(report)
     if refit and not holdout:
         raise click.UsageError("--refit is for a ranker that was learned without the --holdout.")
-    if C is not None and loss is not None:
+    settings = _LEARNER.said(given)
+    if "C" in settings and "loss" in settings:
         raise click.UsageError("-C and --loss are two ways to say the same.")
-    member, asked = for_rankings(estimator), as_metric(metric)
-    params = {"C": C, "loss": loss, "tol": tol, "max_iter": max_iter}
-    learner = PropensitySVMRank(estimator=str(member), scale=not unscaled).set_params(
-        **{name: value for name, value in params.items() if value is not None}
-    )
+    member, asked = for_rankings(settings["estimator"]), as_metric(metric)
+    learner = PropensitySVMRank(**settings | {"estimator": str(member)})
     learner.check()
-    whole = read(log, given).log
+    whole = rankings.read(log, given).log
     if member.name != "DM" or whole.prediction is None:
-        need_propensities(whole)
+        rankings.need_propensities(whole)
     rest, held = _split(whole, holdout, seed) if holdout else (whole, None)
     needs_model = member.imputed_share is not None and whole.prediction is None
-    learn = _Learner(learner, rule, metric, needs_model, searched=loss is None)
+    learn = _Learner(learner, rule, metric, needs_model, searched="loss" not in settings)
     ranker, candidates = learn(rest)
     result = None
     if held is not None:
