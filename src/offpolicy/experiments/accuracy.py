@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +42,14 @@ class Grid:
 
     def to_json(self) -> dict[str, Floats]:
         return {"M": self.M, "tau": self.tau}
+
+
+def members_at(estimator: str, Ms: Sequence[float], taus: Sequence[float]) -> list[str]:
+    """The estimator at some values of its parameter, by name."""
+    name = parse(estimator).parameter_name
+    if name is None:
+        return [estimator]
+    return [f"{estimator}({name}={value:g})" for value in (Ms if name == "M" else taus)]
 
 
 @dataclass(frozen=True)

@@ -225,9 +225,7 @@ class Trained(NamedTuple):
 
 def train(examples: Examples, reading: str, seed: int) -> Trained:
     """All that may be needed of one split; only features and classifier of the reading matter."""
-    words = _parse(reading)
-    X, y = examples.X, examples.y
-    K = int(y.max()) + 1
+    words, y = _parse(reading), examples.y
     half, test = halves(len(y), seed)
     size = len(half) // 10
 
@@ -237,12 +235,7 @@ def train(examples: Examples, reading: str, seed: int) -> Trained:
                 f"{len(rows)} examples train the logger or the reward model, and all have one "
                 f"label: the data set is too small."
             )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # solvers that stop at their limit of iterations
-            classifier = _classifier(words).fit(X[rows], y[rows])
-        out = np.zeros((len(test), K))
-        out[:, classifier.classes_] = classifier.predict_proba(X[test])
-        return out
+        return classifier(examples, rows, reading)(test)
 
     first, second = half[:size], half[size : 2 * size]
     other = None if "same 10%" in words else probabilities(second)
@@ -282,14 +275,28 @@ def _parse(reading: str) -> frozenset[str]:
     return words
 
 
-def _classifier(words: frozenset[str]) -> Any:
+def classifier(
+    examples: Examples, rows: Ints, reading: str, C: float = 1.0
+) -> Callable[[Ints], Floats]:
+    """Trained on some of the examples, as a function of others: probabilities of all labels."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    words = _parse(reading)
     if "softmax" in words:
-        classifier: Any = LogisticRegression(max_iter=300)
+        kind: Any = LogisticRegression(C=C, max_iter=300)
     else:
-        classifier = OneVsRestClassifier(LogisticRegression(max_iter=300, solver="liblinear"))
-    return make_pipeline(StandardScaler(), classifier) if "standardised" in words else classifier
+        kind = OneVsRestClassifier(LogisticRegression(C=C, max_iter=300, solver="liblinear"))
+    kind = make_pipeline(StandardScaler(), kind) if "standardised" in words else kind
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # solvers that stop at their limit of iterations
+        fitted = kind.fit(examples.X[rows], examples.y[rows])
+
+    def probabilities(others: Ints) -> Floats:
+        found = np.zeros((len(others), int(examples.y.max()) + 1))
+        found[:, fitted.classes_] = fitted.predict_proba(examples.X[others])
+        return found
+
+    return probabilities

@@ -17,15 +17,17 @@ import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.estimators import parse
-from offpolicy.experiments.ranking.setup import Parts, Trained, divided, joined, trained
-from offpolicy.logs.formats.letor import Queries
-from offpolicy.ranking.data import (
-    RankingLog,
-    ranks,
-    rows_of_impressions,
-    simulate_clicks,
-    weights_at,
+from offpolicy.experiments.accuracy import members_at
+from offpolicy.experiments.ranking.setup import (
+    Parts,
+    Trained,
+    divided,
+    joined,
+    rows_of_log,
+    trained,
 )
+from offpolicy.logs.formats.letor import Queries
+from offpolicy.ranking.data import RankingLog, ranks, simulate_clicks, weights_at
 from offpolicy.ranking.learning import PropensitySVMRank
 
 ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
@@ -82,9 +84,7 @@ class Counts(NamedTuple):
 
 def counted(queries: Queries, log: RankingLog) -> Counts:
     """The impressions of a log, which is of these queries, added up."""
-    place = {int(qid): k for k, qid in enumerate(queries.qid)}
-    assert log.query is not None
-    rows = rows_of_impressions(queries.offsets, np.array([place[int(q)] for q in log.query]))
+    rows = rows_of_log(queries, log)
     count = len(queries.relevance)
     shown = np.bincount(rows, minlength=count).astype(np.float64)
     clicks = np.bincount(rows, log.click, count).astype(np.float64)
@@ -148,15 +148,6 @@ def _made(data: str, relevant: int, run: int, logger: float) -> tuple[Parts, Tra
 # -- what is learned -----------------------------------------------------------------------------
 
 
-def members_of(estimator: str) -> list[str]:
-    """The estimator at each value of its parameter."""
-    if estimator == "SB":
-        return [f"SB(tau={value:g})" for value in BLENDS]
-    if estimator in ("CIPS", "SWITCH", "CAB"):
-        return [f"{estimator}(M={value:g})" for value in CLIPS]
-    return [estimator]
-
-
 @dataclass(frozen=True)
 class Tried:
     """One ranker: what it was trained with, and its average ranks."""
@@ -199,7 +190,7 @@ def learn(setup: Setup) -> tuple[dict[str, list[Tried]], dict[str, float]]:
     tried = {
         estimator: [
             one
-            for member in members_of(estimator)
+            for member in members_at(estimator, CLIPS, BLENDS)
             for one in _path(setup, train.queries, member, train.weights(member, setup.prediction))
         ]
         for estimator in ESTIMATORS
