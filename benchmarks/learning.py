@@ -23,7 +23,7 @@ from offpolicy._core.files import write_whole
 from offpolicy._core.lbfgs import minimise
 from offpolicy.datasets._classic import load
 from offpolicy.datasets._from_labels import simulate_bandit
-from offpolicy.experiments.learning.learned import Condition, Setup, set_up
+from offpolicy.experiments.learning.setup import Condition, Setup, set_up
 from offpolicy.learning._softmax_learner import SoftmaxLearner
 from offpolicy.learning._task import Task
 

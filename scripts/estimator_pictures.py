@@ -22,7 +22,7 @@ import numpy as np
 import offpolicy as op
 from offpolicy._core.files import write_whole
 from offpolicy.estimators.theory import Problem
-from offpolicy.experiments.evaluation.pictures import STYLES
+from offpolicy.experiments.pictures import STYLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

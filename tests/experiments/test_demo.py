@@ -11,25 +11,24 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import DatasetError
-from offpolicy.experiments.cells import each_cell
+from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.demo import ESTIMATORS, Demo, run_demo, save_demo
-from offpolicy.experiments.evaluation import choosing
+from offpolicy.experiments.evaluation import tuning
 from offpolicy.experiments.evaluation.theorems import (
     MEMBERS,
     Row,
     compare_with_simulation,
-    save,
+    save_rows,
     to_text,
 )
 from offpolicy.experiments.intervals import coverage
 from offpolicy.experiments.intervals.coverage import run_one
-from offpolicy.experiments.intervals.worlds import worlds
-from offpolicy.experiments.labelled import READINGS, make_problem
+from offpolicy.experiments.worlds import READINGS, finite_worlds, world_of_examples
 
 
 @pytest.fixture(scope="module")
 def demo() -> Demo:
-    return run_demo(seed=0)
+    return run_demo(n=2000, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def rows() -> list[Row]:
 
 
 def test_demo_is_reproducible(demo):
-    assert run_demo(seed=0).result.to_json() == demo.result.to_json()
+    assert run_demo(n=2000, seed=0).result.to_json() == demo.result.to_json()
 
 
 def test_another_seed_is_another_demo(demo):
@@ -94,7 +93,7 @@ def test_simulation_is_reproducible():
 
 
 def test_theorems_are_saved_as_they_are_shown(rows, tmp_path):
-    path = save(rows, tmp_path / "theory")
+    path = save_rows(rows, tmp_path / "theory")
     assert [Row(**row) for row in json.loads(path.read_text())] == rows
     worst = max(abs(row.bias_z) for row in rows)
     assert to_text(rows).endswith(f"Largest |z| of the bias over {len(rows)} rows: {worst:.2f}.")
@@ -104,7 +103,7 @@ def test_every_world_s_log_is_fair_to_its_value():
     """With true propensities, the mean of c·r over a large log is the value, less what the
     logger never shows."""
     rng = np.random.default_rng(0)
-    for world in worlds():
+    for world in finite_worlds():
         if world.reveals == "none" or "heavy" in world.name:
             continue
         log, policy, _ = world.draw(40_000, rng)
@@ -150,34 +149,34 @@ def test_labelled_data_become_problems(small_data):
     assert pytest.approx(X) == examples.X
     assert examples.y.tolist() == y.tolist()
     for reading in READINGS:
-        problem = make_problem(examples, reading, "probability", 0)
-        assert len(problem.label) == 200
-        assert problem.policy.sum(axis=1) == pytest.approx(np.ones(200))
+        world = world_of_examples(examples, reading, "probability", 0)
+        assert len(world.reward) == 200
+        assert world.policy.sum(axis=1) == pytest.approx(np.ones(200))
         same = "same" in reading
-        assert (problem.prediction == problem.logging).all() == same
-        indicator = make_problem(examples, reading, "indicator", 0).prediction
+        assert (world.prediction == world.logging).all() == same
+        indicator = world_of_examples(examples, reading, "indicator", 0).prediction
         assert set(indicator.ravel()) == {0.0, 1.0}
-        assert (indicator.argmax(axis=1) == problem.prediction.argmax(axis=1)).all()
+        assert (indicator.argmax(axis=1) == world.prediction.argmax(axis=1)).all()
 
 
 def test_chosen_parameters_are_measured_against_the_best(small_data):
-    (setting,) = choosing.settings(["small"], sizes=[200], splits=1, readings=READINGS[:1])[:1]
-    outcome = choosing.run_one(setting, 4)
-    assert set(outcome.mse) == set(choosing.METHODS)
-    rules = [method for method in choosing.METHODS if method.startswith("CAB by")]
+    (setting,) = tuning.settings(["small"], sizes=[200], splits=1, readings=READINGS[:1])[:1]
+    outcome = tuning.run_one(setting, 4)
+    assert set(outcome.mse) == set(tuning.METHODS)
+    rules = [method for method in tuning.METHODS if method.startswith("CAB by")]
     # The best M in hindsight is one for all logs: a rule may beat it on some, never IPS or DM.
     assert outcome.best <= min(outcome.mse["DM"], outcome.mse["IPS"]) * (1 + 1e-9)
     assert len(rules) == 3
-    text = choosing.to_markdown([outcome], 4)
+    text = tuning.to_markdown([outcome], 4)
     assert f"| headline | {outcome.ratio('headline'):.2f} |" in text
 
 
 def test_a_missing_data_set_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.delenv("OFFPOLICY_DATA", raising=False)
     monkeypatch.setenv("OFFPOLICY_CACHE", str(tmp_path))
-    (setting, *_) = choosing.settings(["letter"])
+    (setting, *_) = tuning.settings(["letter"])
     with pytest.raises(DatasetError, match='Run "offpolicy datasets fetch letter", or let'):
-        choosing.run_one(setting, 2)
+        tuning.run_one(setting, 2)
 
 
 # -- cells -----------------------------------------------------------------------------------
@@ -194,14 +193,15 @@ def _squared(k: int, folder: str) -> dict[str, int]:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_that_was_stopped_goes_on(tmp_path, jobs):
     cells = [(k, str(tmp_path)) for k in range(5)]
+    kept = Cells(tmp_path / "cells", jobs)
     with pytest.raises(RuntimeError, match="killed"):
-        list(each_cell(_squared, cells, folder=tmp_path / "cells", jobs=jobs))
+        list(kept.each(_squared, cells))
     (tmp_path / "fixed").touch()
     (tmp_path / "seen").unlink()
-    found = list(each_cell(_squared, cells, folder=tmp_path / "cells", jobs=jobs))
+    found = list(kept.each(_squared, cells))
     assert found == [{"square": k * k} for k in range(5)]
     again = (tmp_path / "seen").read_text().split()
     assert "3" in again
     assert not {"0", "1", "2"} & set(again)
-    other = list(each_cell(_squared, [(7, str(tmp_path))], folder=tmp_path / "cells", jobs=jobs))
+    other = list(kept.each(_squared, [(7, str(tmp_path))]))
     assert other == [{"square": 49}]

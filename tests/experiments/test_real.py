@@ -22,10 +22,10 @@ import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.datasets._open_bandit import open_bandit_file
 from offpolicy.errors import DatasetError, LogError, ParameterError
+from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.real import campaigns, open_bandit
 from offpolicy.experiments.real.converged import (
-    CLIPS,
-    TAUS,
+    GRID,
     Clicks,
     Labelled,
     Setup,
@@ -35,7 +35,7 @@ from offpolicy.experiments.real.converged import (
     value_of,
     whitened,
 )
-from offpolicy.experiments.real.real import Panel, claims, summary
+from offpolicy.experiments.real.figure3 import Panel, claims_of, errors_markdown
 from offpolicy.experiments.real.thompson import Posterior
 from offpolicy.logs.files import _small as memory
 from offpolicy.logs.formats import obd
@@ -232,7 +232,7 @@ def test_estimates_are_those_of_the_paper_s_formulas(data):
     given = (pi, pi0, pair.prediction, log.chosen, log.reward)
     for name in ("CIPS", "SB", "SWITCH", "CAB", "CAB-DR"):
         for k in (0, 13, 27, 40):
-            parameter = TAUS[k] if name == "SB" else CLIPS[k]
+            parameter = GRID.tau[k] if name == "SB" else GRID.M[k]
             assert found[name][k] == pytest.approx(by_the_paper(name, parameter, *given)), name
     assert found["DM"] == pytest.approx([by_the_paper("CAB", 0.0, *given)])
     assert found["IPS"] == pytest.approx([by_the_paper("CIPS", 1e9, *given)])
@@ -264,7 +264,7 @@ def panel_of(**errors):
     sizes |= {name.replace("_", "-"): size for name, size in errors.items()}
     shape = {"DM": 1, "IPS": 1, "DR": 1}
     made = {
-        name: np.outer([1.0, -1.0, 1.0], np.broadcast_to(size, shape.get(name, len(CLIPS))))
+        name: np.outer([1.0, -1.0, 1.0], np.broadcast_to(size, shape.get(name, len(GRID.M))))
         for name, size in sizes.items()
     }
     return Panel("here", "so", made, 1.0, 0)
@@ -272,7 +272,7 @@ def panel_of(**errors):
 
 def test_claims_are_counted_over_the_grid():
     majority, minority = (np.where(np.arange(41) < k, 0.5, 2.0) for k in (21, 20))
-    found = claims(panel_of(CAB=majority, SWITCH=minority, IPS=1.2, SB=3.0))
+    found = claims_of(panel_of(CAB=majority, SWITCH=minority, IPS=1.2, SB=3.0))
     assert [claim.holds for claim in found] == [True, False, True, True, True, True]
     assert found[0].measured.startswith(
         "at 51% of the values of M; error at its best M 0.50 ± 0.00 times that of DM; 0.50 times"
@@ -281,7 +281,7 @@ def test_claims_are_counted_over_the_grid():
     assert found[1].where == "here, so"
     assert "2.40 ± 0.00" in found[2].measured
     assert "6.00 in the median over τ, 6.00 ± 0.00 at its best τ" in found[3].measured
-    found = claims(panel_of(CAB_DR=np.full(41, 0.1), CAB=0.6))
+    found = claims_of(panel_of(CAB_DR=np.full(41, 0.1), CAB=0.6))
     assert [claim.holds for claim in found] == [True, False, False, False, False, False]
 
 
@@ -303,19 +303,17 @@ def test_the_ratio_s_error_is_the_jackknife_s():
 
 
 def test_the_summary_is_at_the_best_M():
-    rows = {row["method"]: row for row in summary(panel_of(CAB=np.linspace(2.0, 1.0, 41)))}
-    assert rows["CAB"]["at"] == "M = 1e+03"
-    assert rows["CAB"]["rmse"] == pytest.approx(1.0)
-    assert rows["CAB"]["rmse_median"] == pytest.approx(1.5)
-    assert rows["CAB"]["mae"] == pytest.approx(1.0)
-    assert rows["CAB"]["bias"] == pytest.approx(1 / 3)
-    assert rows["DM"]["at"] == ""
+    text = errors_markdown(panel_of(CAB=np.linspace(2.0, 1.0, 41)))
+    # RMSE and its error, mean absolute error, mean error, first run; median over M; relative.
+    row = "| CAB | M = 1e+03 | 1.0000 | 0.0000 | 1.0000 | +0.3333 | 1.0000 | 1.5000 | 1.00 |"
+    assert row in text
+    assert "| DM |  | 1.0000 |" in text
 
 
 # -- command -----------------------------------------------------------------------------------
 
 FILES = {"results.json", "table.csv", "table.md", "claims.md", "figure3.png"}
-QUICK = ["reproduce", "real", "--datasets", "synthetic", "--steps", "150", "--repeats", "8"]
+QUICK = ["reproduce", "real", "--datasets", "synthetic", "--steps", "100", "--repeats", "5"]
 
 
 def bytes_in(folder: Path) -> dict[str, bytes]:
@@ -351,13 +349,13 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
         time.sleep(0.05)
     assert not any(is_running(pid) for pid in workers)  # and none of them goes on by itself
     kept = {path.name: path.stat().st_mtime_ns for path in (broken / "cells").glob("*.json")}
-    assert 1 <= len(kept) < 8
+    assert 1 <= len(kept) < 5
     assert not FILES & {path.name for path in broken.iterdir()}
     CliRunner().invoke(cli, [*QUICK, "--out", str(broken)], catch_exceptions=False)
     assert bytes_in(broken) == bytes_in(whole)
     assert all((broken / "cells" / name).stat().st_mtime_ns == at for name, at in kept.items())
     body = json.loads((whole / "results.json").read_text())
-    assert len(body["problems"]["synthetic"]["runs"]) == 8
+    assert len(body["problems"]["synthetic"]["runs"]) == 5
     with (whole / "table.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 3 * (5 * 41 + 3 + 3)
@@ -407,7 +405,7 @@ def test_the_full_release_is_read_in_its_layout(tmp_path):
     path = tmp_path / "open_bandit_dataset/bts/all/all.csv"
     assert open_bandit_file("bts", "all", folder=tmp_path) == path
     assert open_bandit_file("bts", "all", folder=path.parents[2]) == path
-    found = list(open_bandit.run(tmp_path, tmp_path / "cells"))
+    found = list(open_bandit.run(tmp_path, Cells(tmp_path / "cells")))
     assert [pair[1]["campaign"] for pair in found] == ["all", "men", "women"]
     (to_thompson, to_uniform) = found[0]
     assert to_thompson["rows"] == 400

@@ -25,7 +25,7 @@ from offpolicy.errors import (
     SupportError,
 )
 from offpolicy.estimators._named import CAB, CIPS, SB, SWITCH, parse
-from offpolicy.experiments.ranking.rankings import prepare
+from offpolicy.experiments.ranking.setup import prepare
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data._clicks import DependentClicks, PositionBased, simulate_clicks
 from offpolicy.ranking.data._log import RankingLog

@@ -173,19 +173,20 @@ def _labelled_population(
 ) -> Population:
     """The paper's set-up as a population: every example of the second half is a context."""
     from offpolicy.datasets import Population, TwoValued, check_rewards, expected_rewards
-    from offpolicy.experiments.labelled import halves, make_problem
+    from offpolicy.experiments.worlds import halves, world_of_examples
 
     check_rewards(noise, right, wrong)
     examples = _examples(name)
-    problem = make_problem(examples, f"{scale}, {tenth} 10%", model, seed)
+    world = world_of_examples(examples, f"{scale}, {tenth} 10%", model, seed)
+    assert world.prediction is not None
     _, decided = halves(len(examples.y), seed)
-    actions = problem.policy.shape[1]
+    label = world.reward.argmax(axis=1)
     return Population(
         context=examples.X[decided],
-        policy=problem.policy,
-        logging=problem.logging,
-        expected=expected_rewards(problem.label, actions, noise, right, wrong),
-        prediction=wrong + (right - wrong) * problem.prediction,
+        policy=world.policy,
+        logging=world.logging,
+        expected=expected_rewards(label, world.reward.shape[1], noise, right, wrong),
+        prediction=wrong + (right - wrong) * world.prediction,
         rewards=TwoValued(wrong, right),
     )
 

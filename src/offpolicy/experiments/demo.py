@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy._core.files import write_whole
 from offpolicy._core.types import Floats
 from offpolicy.datasets import simulate_bandit
 from offpolicy.evaluation import Curve, evaluate, sweep
+from offpolicy.experiments.pictures import grid_of_axes
+from offpolicy.experiments.saving import save
 from offpolicy.logs import BanditLog
 from offpolicy.report.matplotlib import save_figure
 from offpolicy.results import Result
@@ -51,10 +52,7 @@ class Demo:
 
     def picture(self, path: Path) -> None:
         """The curves of CAB over M, with the truth."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7.5, 4.5), layout="constrained")
-        ax = figure.subplots()
+        figure, [[ax]] = grid_of_axes(1, 1, (7.5, 4.5))
         for name, curve in self.curves.items():
             curve.plot(ax, label=f"{name}, CAB")
             colour = ax.lines[-1].get_color()
@@ -100,16 +98,8 @@ def run_demo(*, n: int = 5000, seed: int = 0) -> Demo:
 
 def save_demo(demo: Demo, folder: Path) -> list[Path]:
     """Write the report, the result and, if matplotlib is there, the picture of the curves."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / "report.html", folder / "result.json"]
-    demo.result.to_html(written[0])
-    write_whole(written[1], demo.result.to_json())
-    try:
-        demo.picture(folder / "curve.png")
-        written.append(folder / "curve.png")
-    except ImportError:
-        pass
-    return written
+    texts = {"report.html": demo.result.to_html(), "result.json": demo.result.to_json()}
+    return save(folder, texts, {"curve.png": demo.picture})
 
 
 def _logistic(X: Any, y: Any, at: Any) -> Floats:

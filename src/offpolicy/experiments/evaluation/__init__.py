@@ -1,3 +1,3 @@
-"""The paper's Figures 1 and 2 and its theorems; parameters chosen from logs."""
+"""Section 5 on evaluation: Figures 1 and 2, the theorems, and M chosen from the log."""
 
 __all__ = []

@@ -7,156 +7,86 @@ a repeat looks its decisions up there, and the exact bias and variance are the t
 
 from __future__ import annotations
 
-import itertools
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.datasets import load, sample_actions, stamps
+from offpolicy.datasets import load, sample_actions
 from offpolicy.errors import ParameterError
-from offpolicy.estimators import Estimator, parse
+from offpolicy.estimators import Estimator
 from offpolicy.estimators.weights import ratio
-from offpolicy.experiments.cells import each_cell
-from offpolicy.experiments.labelled import ALL_READINGS, Problem, make_problem, problem_of, train
+from offpolicy.experiments.accuracy import Accuracy, Grid
+from offpolicy.experiments.worlds import ALL_READINGS, World, labelled_world, train, world_of
 
-SETS = ("letter", "optdigits", "satimage", "pendigits")
-SIZES = (200, 500, 2000)
 ESTIMATORS = ("DM", "IPS", "CIPS", "DR", "SB", "SWITCH", "CAB", "CAB-DR")
-M_GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e4, 101), [np.inf]])
+GRID = Grid.up_to(1e4, 101)
 """Fine enough for SWITCH, whose curve has narrow valleys."""
-TAU_GRID: Floats = np.linspace(0.0, 1.0, len(M_GRID))
-"""As many values as of M, so that SB can be drawn on the same axis, as in the paper."""
-TRAININGS = 4
-"""Combinations of features and classifier."""
 _AT_ONCE = 2**18
 
 
-@dataclass(frozen=True)
-class Accuracy:
-    """Bias and variance by estimator, at each value of its parameter (or the one there is)."""
-
-    bias: dict[str, Floats]
-    variance: dict[str, Floats]
-    M: Floats = field(default_factory=lambda: M_GRID)
-
-    def mse(self, estimator: str) -> Floats:
-        return self.bias[estimator] ** 2 + self.variance[estimator]
-
-    def best(self, estimator: str) -> float:
-        """The least mean squared error over the parameter: what hindsight would choose."""
-        return float(self.mse(estimator).min())
-
-    def at(self, n: int) -> Accuracy:
-        """Of logs of n decisions, if this is of logs of one."""
-        return replace(self, variance={name: v / n for name, v in self.variance.items()})
-
-    def above(self, M: float) -> Accuracy:
-        """With values of M from this one on only."""
-        kept = self.M >= M
-
-        def cut(curves: dict[str, Floats]) -> dict[str, Floats]:
-            return {k: v[kept] if parse(k).parameter_name == "M" else v for k, v in curves.items()}
-
-        return Accuracy(cut(self.bias), cut(self.variance), self.M[kept])
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            name: {"bias": self.bias[name].tolist(), "variance": self.variance[name].tolist()}
-            for name in self.bias
-        }
-
-    @staticmethod
-    def from_json(body: dict[str, Any], M: Floats | None = None) -> Accuracy:
-        return Accuracy(
-            {name: np.array(part["bias"]) for name, part in body.items()},
-            {name: np.array(part["variance"]) for name, part in body.items()},
-            M_GRID if M is None else M,
-        )
-
-
-def grid_of(estimator: str) -> Floats:
-    """The values of the estimator's parameter; one NaN if it has none."""
-    name = parse(estimator).parameter_name
-    return M_GRID if name == "M" else TAU_GRID if name == "tau" else np.array([np.nan])
-
-
-def members(estimator: str) -> list[Estimator]:
-    """The estimator at each value of its parameter."""
-    bare = parse(estimator)
-    if bare.parameter_name is None:
-        return [bare]
-    return [type(bare)(float(value)) for value in grid_of(estimator)]  # type: ignore[call-arg]
-
-
-def contributions(problem: Problem, member: Estimator, c: Floats | None = None) -> Floats:
-    """What each example adds to the estimate if each action is drawn: (m, K)."""
-    logging, policy, prediction, label = problem
-    c = ratio(policy, logging) if c is None else c
-    imputed, observed, control = member.masses(policy, logging, c)
-    seen = logging > 0.0
-    found = np.where(seen, control, 0.0) * prediction
-    found += (imputed * prediction).sum(axis=1, keepdims=True)
-    right = np.arange(len(label)), label
-    found[right] += np.where(seen[right], observed[right], 0.0)
+def contributions(world: World, member: Estimator, c: Floats) -> Floats:
+    """What each context adds to the estimate if each action is drawn: (contexts, actions)."""
+    assert world.prediction is not None
+    imputed, observed, control = member.masses(world.policy, world.logging, c)
+    seen = world.logging > 0.0
+    found = np.where(seen, control, 0.0) * world.prediction
+    found += (imputed * world.prediction).sum(axis=1, keepdims=True)
+    found += np.where(seen, observed, 0.0) * world.reward
     return found
 
 
-def exact(problem: Problem) -> Accuracy:
+def exact(world: World) -> Accuracy:
     """Bias, and variance of a log of one decision, by summing over examples and actions."""
     bias, variance = {}, {}
-    c = ratio(problem.policy, problem.logging)
+    c = ratio(world.policy, world.logging)
     for estimator in ESTIMATORS:
-        moments = [_moments(problem, member, c) for member in members(estimator)]
-        bias[estimator] = np.array([mean - problem.value for mean, _ in moments])
+        moments = [_moments(world, member, c) for member in GRID.members(estimator)]
+        bias[estimator] = np.array([mean - world.value for mean, _ in moments])
         variance[estimator] = np.array([spread for _, spread in moments])
-    return Accuracy(bias, variance)
+    return Accuracy(bias, variance, GRID.M)
 
 
-def _moments(problem: Problem, member: Estimator, c: Floats) -> tuple[float, float]:
-    table = contributions(problem, member, c)
-    given_x = (problem.logging * table).sum(axis=1)
+def _moments(world: World, member: Estimator, c: Floats) -> tuple[float, float]:
+    table = contributions(world, member, c)
+    given_x = (world.logging * table).sum(axis=1)
     mean = given_x.mean()
     table -= given_x[:, None]
-    within = (problem.logging * table**2).sum(axis=1).mean()
+    within = (world.logging * table**2).sum(axis=1).mean()
     return float(mean), float(within + ((given_x - mean) ** 2).mean())
 
 
-def repeated(problem: Problem, n: int, repeats: int, rng: np.random.Generator) -> Accuracy:
+def repeated(world: World, n: int, repeats: int, rng: np.random.Generator) -> Accuracy:
     """Bias and variance over ``repeats`` logs of ``n`` decisions, the same for every estimator."""
-    pairs = draw_pairs(problem, n, repeats, rng)
+    pairs = draw_pairs(world, n, repeats, rng)
     bias, variance = {}, {}
     for estimator in ESTIMATORS:
-        found = estimates(problem, estimator, pairs)
-        bias[estimator] = found.mean(axis=1) - problem.value
+        found = estimates(world, estimator, pairs)
+        bias[estimator] = found.mean(axis=1) - world.value
         variance[estimator] = found.var(axis=1)
-    return Accuracy(bias, variance)
+    return Accuracy(bias, variance, GRID.M)
 
 
-def draw_pairs(problem: Problem, n: int, repeats: int, rng: np.random.Generator) -> Ints:
+def draw_pairs(world: World, n: int, repeats: int, rng: np.random.Generator) -> Ints:
     """For each repeat, n examples with replacement and an action each, as places in a table."""
-    m, K = problem.logging.shape
+    m, K = world.logging.shape
     pairs = np.empty((repeats, n), dtype=np.int64)
     step = max(1, _AT_ONCE // n)
     for start in range(0, repeats, step):
         part = pairs[start : start + step]
         rows = rng.integers(0, m, part.size)
-        part[:] = (rows * K + sample_actions(problem.logging[rows], rng)).reshape(part.shape)
+        part[:] = (rows * K + sample_actions(world.logging[rows], rng)).reshape(part.shape)
     return pairs
 
 
-def estimates(problem: Problem, estimator: str, pairs: Ints) -> Floats:
+def estimates(world: World, estimator: str, pairs: Ints) -> Floats:
     """The estimate at each value of the parameter, of each repeat."""
-    c = ratio(problem.policy, problem.logging)
-    tables = (contributions(problem, member, c).ravel() for member in members(estimator))
+    c = ratio(world.policy, world.logging)
+    tables = (contributions(world, member, c).ravel() for member in GRID.members(estimator))
     return np.stack([table[pairs].mean(axis=1) for table in tables])
 
 
-# -- runs ----------------------------------------------------------------------------------------
+# -- cells ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -169,83 +99,30 @@ class Outcome:
     exact: Accuracy
 
 
-def run(
-    folder: Path,
-    *,
-    sets: Sequence[str] = SETS,
-    sizes: Sequence[int] = SIZES,
-    repeats: int = 500,
-    reading: str,
-    seed: int = 0,
-    jobs: int = 1,
-) -> Iterator[Outcome]:
-    """Set by set and size by size; what ``folder`` holds of an earlier run is taken from there."""
-    cells = [(data, n, repeats, reading, seed) for data in sets for n in sizes]
-    done = each_cell(_cell, cells, folder=folder, jobs=jobs, made_from=stamps(sets))
-    for (data, n, *_), (found, truth) in zip(cells, done, strict=True):
-        yield Outcome(data, n, Accuracy.from_json(found), Accuracy.from_json(truth))
-
-
-def _cell(data: str, n: int, repeats: int, reading: str, seed: int) -> list[dict[str, Any]]:
-    problem = problem_from(data, reading, seed)
+def run_one(data: str, n: int, repeats: int, reading: str, seed: int) -> Outcome:
+    world = labelled_world(data, reading, seed)
     rng = np.random.default_rng([seed, n, *map(ord, data)])
-    found = repeated(problem, n, repeats, rng)
-    return [found.to_json(), exact(problem).at(n).to_json()]
+    return Outcome(data, n, repeated(world, n, repeats, rng), exact(world).at(n))
 
 
-def problem_from(data: str, reading: str, seed: int, model: str = "indicator") -> Problem:
-    """The problem; the paper's reward model is the indicator of the predicted label."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # solvers that stop at their limit of iterations
-        return make_problem(load(data), reading, model, seed)
-
-
-@dataclass(frozen=True)
-class Surveyed:
-    """The exact accuracy at each n of one split of one data set under one reading."""
-
-    data: str
-    reading: str
-    split: int
-    accuracy: dict[int, Accuracy]
-
-
-def survey(
-    folder: Path,
-    *,
-    sets: Sequence[str] = SETS,
-    sizes: Sequence[int] = SIZES,
-    splits: int = 2,
-    seed: int = 0,
-    jobs: int = 1,
-) -> Iterator[list[Surveyed]]:
-    """Every reading of the set-up on several splits from ``seed`` on, exactly, without repeats."""
-    trainings = dict.fromkeys(map(_training, ALL_READINGS))
-    cells = list(itertools.product(sets, trainings, range(seed, seed + splits)))
-    done = each_cell(_survey_cell, cells, folder=folder, jobs=jobs, made_from=stamps(sets))
-    for (data, _, split), part in zip(cells, done, strict=True):
-        yield [
-            Surveyed(data, reading, split, {n: Accuracy.from_json(body).at(n) for n in sizes})
-            for reading, body in part.items()
-        ]
-
-
-def _training(reading: str) -> str:
+def training(reading: str) -> str:
     """Features and classifier: what of a reading must be trained anew."""
     return ", ".join(reading.split(", ")[:2])
 
 
-def _survey_cell(data: str, training: str, split: int) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # solvers that stop at their limit of iterations
-        try:
-            trained = train(load(data), training, split)
-        except ParameterError as problem:
-            raise ParameterError(
-                f"{data}, split {split}: {problem} --splits 0 leaves the survey of readings out."
-            ) from None
+TRAININGS = tuple(dict.fromkeys(map(training, ALL_READINGS)))
+
+
+def survey(data: str, trained_as: str, split: int) -> dict[str, Accuracy]:
+    """On one split, by every reading that is trained so: exactly, of logs of one decision."""
+    try:
+        trained = train(load(data), trained_as, split)
+    except ParameterError as problem:
+        raise ParameterError(
+            f"{data}, split {split}: {problem} --splits 0 leaves the survey of readings out."
+        ) from None
     return {
-        reading: exact(problem_of(trained, reading, "indicator")).to_json()
+        reading: exact(world_of(trained, reading, "indicator"))
         for reading in ALL_READINGS
-        if _training(reading) == training
+        if training(reading) == trained_as
     }

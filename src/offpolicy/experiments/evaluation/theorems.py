@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from offpolicy._core.files import write_whole
 from offpolicy.estimators import parse, theory
 from offpolicy.estimators.theory import Problem
 from offpolicy.evaluation import evaluate
+from offpolicy.experiments.saving import save
 from offpolicy.testing import random_problem, sample_log
 
 MEMBERS = (
@@ -60,17 +59,11 @@ def compare_with_simulation(*, n: int = 400_000, seed: int = 0) -> list[Row]:
             member = parse(row.estimator)
             bias = theory.bias(member, problem)
             simulated = row.value - problem.value
+            deviation = theory.variance(member, problem) ** 0.5
             rows.append(
-                Row(
-                    name,
-                    row.estimator,
-                    bias,
-                    simulated,
-                    (simulated - bias) / row.stderr,
-                    theory.variance(member, problem) ** 0.5,
-                    row.stderr * n**0.5,
-                )
-            )
+                Row(name, row.estimator, bias, simulated, (simulated - bias) / row.stderr,
+                    deviation, row.stderr * n**0.5)
+            )  # fmt: skip
     return rows
 
 
@@ -90,8 +83,5 @@ def to_text(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def save(rows: list[Row], folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "results.json"
-    write_whole(path, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    return path
+def save_rows(rows: list[Row], folder: Path) -> Path:
+    return save(folder, {"results.json": rows})[0]

@@ -7,26 +7,29 @@ figures are about the same thing: how often the policy's value is inside.
 
 from __future__ import annotations
 
-import json
+import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from offpolicy import intervals
-from offpolicy._core.files import write_whole
 from offpolicy._core.types import Floats
 from offpolicy.evaluation import evaluate
-from offpolicy.experiments.cells import each_cell
-from offpolicy.experiments.intervals.worlds import World, worlds
+from offpolicy.evidence import whole_block
+from offpolicy.experiments.cells import Cells
+from offpolicy.experiments.saving import save
+from offpolicy.experiments.tables import markdown
+from offpolicy.experiments.worlds import World, finite_worlds
 from offpolicy.intervals import Interval, betting, bootstrap
+from offpolicy.logs import BanditLog
+from offpolicy.policies import resolve
 from offpolicy.results import Result
 
-SIZES = (200, 2000, 20_000)
 LEVEL = 0.95
+HEADLINE = "default: headline"
 _CLIP = 5.0
 
 
@@ -49,23 +52,15 @@ class Coverage:
         return self.covered / self.repeats if self.repeats else math.nan
 
 
-def run(
-    folder: Path, *, sizes: Sequence[int] = SIZES, repeats: int = 2000, jobs: int = 1
-) -> Iterator[list[Coverage]]:
-    """World by world and size by size, in order, as they are done; what ``folder`` holds of an
-    earlier run is taken from there."""
-    cells = [(world.name, n, repeats) for world in worlds() for n in sizes]
-    for part in each_cell(_cell, cells, folder=folder, jobs=jobs):
-        yield [Coverage(**row) for row in part]
-
-
-def _cell(name: str, n: int, repeats: int) -> list[dict[str, Any]]:
-    return [asdict(row) for row in run_one(name, n, repeats)]
+def run(cells: Cells, sizes: Sequence[int], repeats: int) -> Iterator[list[Coverage]]:
+    """World by world and size by size, in order, as they are done."""
+    every = itertools.product((world.name for world in finite_worlds()), sizes, [repeats])
+    return cells.each(run_one, list(every))
 
 
 def run_one(name: str, n: int, repeats: int) -> list[Coverage]:
     """Draw the logs of one world and take all intervals of each."""
-    world = next(one for one in worlds() if one.name == name)
+    world = next(one for one in finite_worlds() if one.name == name)
     rng = np.random.default_rng([n, *map(ord, name)])
     inside: dict[str, list[bool]] = {}
     widths: dict[str, list[float]] = {}
@@ -86,7 +81,7 @@ def run_one(name: str, n: int, repeats: int) -> list[Coverage]:
         )
         found = {f"default: {row.estimator}": row.interval for row in result}
         if result.can_tell:
-            found["default: headline"] = result.headline.interval
+            found[HEADLINE] = result.headline.interval
         else:
             refused += 1
         if world.cluster_size == 1:
@@ -95,25 +90,13 @@ def run_one(name: str, n: int, repeats: int) -> list[Coverage]:
             inside.setdefault(kind, []).append(world.value in interval)
             widths.setdefault(kind, []).append(interval.width)
     return [
-        Coverage(
-            name,
-            n,
-            kind,
-            len(hits),
-            sum(hits),
-            refused if kind == "default: headline" else 0,
-            float(np.median(widths[kind])),
-        )
+        Coverage(name, n, kind, len(hits), sum(hits), refused if kind == HEADLINE else 0,
+                 float(np.median(widths[kind])))
         for kind, hits in inside.items()
-    ]
+    ]  # fmt: skip
 
 
-def _weights(log: object, policy: Floats) -> Floats:
-    from offpolicy.evidence import whole_block
-    from offpolicy.logs import BanditLog
-    from offpolicy.policies import resolve
-
-    assert isinstance(log, BanditLog)
+def _weights(log: BanditLog, policy: Floats) -> Floats:
     return whole_block(log, resolve(log, policy), None).c
 
 
@@ -168,48 +151,44 @@ def _peeks(n: int) -> Floats:
 
 def to_markdown(rows: Sequence[Coverage]) -> str:
     """A table per world: coverage and median width at each n."""
+    names = dict.fromkeys(row.world for row in rows)
+    about = {world.name: world for world in finite_worlds()}
+    return "\n".join(_of_world(about[name], [r for r in rows if r.world == name]) for name in names)
+
+
+def _of_world(world: World, rows: Sequence[Coverage]) -> str:
     sizes = list(dict.fromkeys(row.n for row in rows))
-    about = {world.name: world for world in worlds()}
+    text = f"{world.about[0].upper()}{world.about[1:]}."
+    if world.unsupported > 0.0:
+        span = world.reward_range[1] - world.reward_range[0]
+        text += (
+            f" {world.unsupported:.1%} of the policy's probability is there, so no interval "
+            f"that holds in the worst case is narrower than {world.unsupported * span:.3f}."
+        )
+    headlines = {row.n: row for row in rows if row.kind == HEADLINE}
+    for row in headlines.values():
+        if row.refused:
+            share = row.refused / (row.repeats + row.refused)
+            text += f" At n = {row.n:,} {share:.0%} of the logs were refused."
+    for n in sizes:
+        if n not in headlines:
+            text += f" At n = {n:,} every log was refused."
     lines = []
-    for name in dict.fromkeys(row.world for row in rows):
-        own = [row for row in rows if row.world == name]
-        world = about[name]
-        lines += [f"### {name}", "", f"{world.about[0].upper()}{world.about[1:]}."]
-        if world.unsupported > 0.0:
-            span = world.reward_range[1] - world.reward_range[0]
-            lines[-1] += (
-                f" {world.unsupported:.1%} of the policy's probability is there, so no interval "
-                f"that holds in the worst case is narrower than {world.unsupported * span:.3f}."
-            )
-        refused = [row for row in own if row.kind == "default: headline" and row.refused]
-        for row in refused:
-            total = row.repeats + row.refused
-            lines[-1] += f" At n = {row.n:,} {row.refused / total:.0%} of the logs were refused."
-        for n in sizes:
-            if all(row.n != n or row.kind != "default: headline" for row in own):
-                lines[-1] += f" At n = {n:,} every log was refused."
-        heads = " | ".join(f"n = {n:,}: covered | width" for n in sizes)
-        lines += ["", f"| interval | {heads} |", f"|---|{'---|' * (2 * len(sizes))}"]
-        for kind in sorted({row.kind for row in own}, key=_rank):
-            cells = []
-            for n in sizes:
-                hit = [row for row in own if row.n == n and row.kind == kind]
-                cells += [f"{hit[0].share:.1%}", f"{hit[0].width:.3g}"] if hit else ["–", "–"]
-            lines.append(f"| {kind} | {' | '.join(cells)} |")
-        lines.append("")
-    return "\n".join(lines)
+    for kind in sorted({row.kind for row in rows}, key=_rank):
+        own = {row.n: row for row in rows if row.kind == kind}
+        cells = [(f"{own[n].share:.1%}", f"{own[n].width:.3g}") if n in own else ("–", "–")
+                 for n in sizes]  # fmt: skip
+        lines.append([kind, *itertools.chain(*cells)])
+    heads = [title for n in sizes for title in (f"n = {n:,}: covered", "width")]
+    return f"### {world.name}\n\n{text}\n\n{markdown(['interval', *heads], lines)}\n"
 
 
 def _rank(kind: str) -> tuple[int, str]:
-    order = ("default: headline", "default", "normal", "bootstrap", "empirical likelihood")
+    order = (HEADLINE, "default", "normal", "bootstrap", "empirical likelihood")
     return next((k for k, start in enumerate(order) if kind.startswith(start)), len(order)), kind
 
 
-def save(rows: Sequence[Coverage], folder: Path) -> Path:
+def save_rows(rows: Sequence[Coverage], folder: Path) -> Path:
     """Write the tables and the numbers."""
-    folder.mkdir(parents=True, exist_ok=True)
-    body = {"level": LEVEL, "rows": [asdict(row) for row in rows]}
-    write_whole(folder / "results.json", json.dumps(body, indent=1) + "\n")
-    table = folder / "table.md"
-    write_whole(table, to_markdown(rows))
-    return table
+    body = {"level": LEVEL, "rows": rows}
+    return save(folder, {"results.json": body, "table.md": to_markdown(rows)})[1]

@@ -7,10 +7,9 @@ truth is known (*held out*), and from each log by itself (*from the log*).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,14 @@ import numpy as np
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import SupportError
 from offpolicy.estimators import parse
-from offpolicy.experiments.cells import each_cell
-from offpolicy.experiments.evaluation.accuracy import Accuracy
-from offpolicy.experiments.ranking.rank_sums import M_GRID, rank_sums, weight_table
-from offpolicy.experiments.ranking.rankings import Prepared, prepare_set, stamps
+from offpolicy.experiments.accuracy import Accuracy
+from offpolicy.experiments.ranking.rank_sums import GRID, rank_sums, weight_table
+from offpolicy.experiments.ranking.setup import Prepared, prepare_set
 from offpolicy.ranking.data import RankingLog, as_metric, ranks
 from offpolicy.ranking.evaluation import Thinkable, choose, evaluate, recalibrated, value_of
 
 METRICS = ("sum of ranks", "average rank")
 """What the paper's formula says, and what its words say."""
-SWEEPS = (0.5, 1.0, 5.0)
-LOGGERS = (0.01, 0.1)
 ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
 TUNED = ("CIPS", "SB", "SWITCH", "CAB")
 BLENDS = ("SB", "SWITCH", "CAB")
@@ -69,47 +65,15 @@ class Measured:
     """How often intervals of the average rank, at 95%, held the truth."""
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"curves": {name: one.to_json() for name, one in self.curves.items()}}
+        return vars(self) | {"curves": {name: one.to_json() for name, one in self.curves.items()}}
 
 
-def cases(
-    sets: Sequence[tuple[str, int]],
-    loggers: Sequence[float],
-    sweeps: Sequence[float],
-    splits: int,
-    seed: int,
-) -> list[Case]:
-    """All of them; ``sets`` are names and from which grade on a document is relevant."""
-    return [
-        Case(data, relevant, logger, sweep, split)
-        for data, relevant in sets
-        for logger in loggers
-        for split in range(seed, seed + splits)
-        for sweep in sweeps
-    ]
-
-
-def run(
-    wanted: Sequence[Case], folder: Path, *, repeats: int, chosen: int, jobs: int = 1
-) -> Iterator[Measured]:
-    """In order; what ``folder`` holds of an earlier run is taken from there."""
-    cells = [(case, repeats, chosen) for case in wanted]
-    made_from = stamps(dict.fromkeys(case.data for case in wanted))
-    done = each_cell(_cell, cells, folder=folder, jobs=jobs, made_from=made_from)
-    for case, found in zip(wanted, done, strict=True):
-        curves = {
-            name: Accuracy.from_json(body, M_GRID) for name, body in found.pop("curves").items()
-        }
-        yield Measured(case, curves=curves, **found)
-
-
-def _cell(case: Case, repeats: int, chosen: int) -> dict[str, Any]:
+def run_one(case: Case, repeats: int, chosen: int) -> Measured:
+    """From the files of the data set."""
     prepared = _prepared(case.data, case.relevant, case.logger, case.split)
     seed = [case.split, round(1000 * case.sweeps), round(1000 * case.logger), case.relevant,
             *map(ord, case.data)]  # fmt: skip
-    body = measured(prepared, case, repeats, chosen, seed).to_json()
-    del body["case"]
-    return body
+    return measured(prepared, case, repeats, chosen, seed)
 
 
 @lru_cache(maxsize=2)
@@ -199,7 +163,7 @@ def _accuracy(errors: dict[str, list[Floats]]) -> Accuracy:
     return Accuracy(
         {name: np.mean(errors[name], axis=0) for name in ESTIMATORS},
         {name: np.var(errors[name], axis=0) for name in ESTIMATORS},
-        M_GRID,
+        GRID.M,
     )
 
 
@@ -217,6 +181,19 @@ def held_out(errors: Floats) -> float:
 # -- over splits ---------------------------------------------------------------------------------
 
 
+def where(data: str, logger: float) -> str:
+    return f"{data}, logger of {logger:.0%}"
+
+
+def grouped(found: Sequence[Measured]) -> dict[tuple[str, float], dict[float, list[Measured]]]:
+    """By data set and logger, then by sweeps: the splits."""
+    groups: dict[tuple[str, float], dict[float, list[Measured]]] = {}
+    for one in found:
+        key = (one.case.data, one.case.logger)
+        groups.setdefault(key, {}).setdefault(one.case.sweeps, []).append(one)
+    return groups
+
+
 def averaged(parts: Sequence[Measured], metric: str) -> Accuracy:
     """Over splits: the root of the mean squared bias, and the mean variance."""
     curves = [part.curves[metric] for part in parts]
@@ -224,18 +201,5 @@ def averaged(parts: Sequence[Measured], metric: str) -> Accuracy:
         {name: np.sqrt(np.mean([one.bias[name] ** 2 for one in curves], axis=0))
          for name in ESTIMATORS},
         {name: np.mean([one.variance[name] for one in curves], axis=0) for name in ESTIMATORS},
-        M_GRID,
+        GRID.M,
     )  # fmt: skip
-
-
-def ratio(parts: Sequence[Measured], kind: str, metric: str, one: str, other: str) -> Floats:
-    """Of mean squared errors, in each split: ``kind`` is held_out or chosen."""
-    found = [getattr(part, kind)[metric] for part in parts]
-    return np.array([part[one] / part[other] for part in found])
-
-
-def geometric_mean(ratios: Floats) -> tuple[float, float]:
-    """And the factor by which it is uncertain, one standard error over the splits."""
-    logs = np.log(ratios)
-    spread = float(logs.std(ddof=1)) / np.sqrt(len(logs)) if len(logs) > 1 else np.inf
-    return float(np.exp(logs.mean())), float(np.exp(spread))

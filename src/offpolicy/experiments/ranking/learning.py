@@ -8,26 +8,26 @@ their 90% quantile. All that were trained are kept, so that hindsight can be ask
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.ragged import candidates_of
 from offpolicy._core.types import Floats
 from offpolicy.estimators import parse
-from offpolicy.experiments.cells import each_cell
-from offpolicy.experiments.ranking.rankings import Parts, Trained, divided, joined, stamps, trained
-from offpolicy.logs.formats.letor import Queries
-from offpolicy.ranking.data import (
-    RankingLog,
-    ranks,
-    simulate_clicks,
-    weights_at,
+from offpolicy.experiments.accuracy import members_at
+from offpolicy.experiments.ranking.setup import (
+    Parts,
+    Trained,
+    divided,
+    joined,
+    rows_of_log,
+    trained,
 )
+from offpolicy.logs.formats.letor import Queries
+from offpolicy.ranking.data import RankingLog, ranks, simulate_clicks, weights_at
 from offpolicy.ranking.learning import PropensitySVMRank
 
 ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
@@ -52,6 +52,11 @@ class Condition:
     run: int
     sweeps: float = TABLE
     logger: float = LOGGER
+
+    @property
+    def where(self) -> str:
+        """The data, and from which grade on a document is relevant."""
+        return f"{self.data}, y ≥ {self.relevant}"
 
 
 class Counts(NamedTuple):
@@ -79,9 +84,7 @@ class Counts(NamedTuple):
 
 def counted(queries: Queries, log: RankingLog) -> Counts:
     """The impressions of a log, which is of these queries, added up."""
-    place = {int(qid): k for k, qid in enumerate(queries.qid)}
-    assert log.query is not None
-    rows = candidates_of(queries.offsets, np.array([place[int(q)] for q in log.query]))
+    rows = rows_of_log(queries, log)
     count = len(queries.relevance)
     shown = np.bincount(rows, minlength=count).astype(np.float64)
     clicks = np.bincount(rows, log.click, count).astype(np.float64)
@@ -145,15 +148,6 @@ def _made(data: str, relevant: int, run: int, logger: float) -> tuple[Parts, Tra
 # -- what is learned -----------------------------------------------------------------------------
 
 
-def members_of(estimator: str) -> list[str]:
-    """The estimator at each value of its parameter."""
-    if estimator == "SB":
-        return [f"SB(tau={value:g})" for value in BLENDS]
-    if estimator in ("CIPS", "SWITCH", "CAB"):
-        return [f"{estimator}(M={value:g})" for value in CLIPS]
-    return [estimator]
-
-
 @dataclass(frozen=True)
 class Tried:
     """One ranker: what it was trained with, and its average ranks."""
@@ -193,13 +187,14 @@ class Ranked:
 def learn(setup: Setup) -> tuple[dict[str, list[Tried]], dict[str, float]]:
     """Every ranker of every estimator, and ours."""
     train = setup.train
-    tried: dict[str, list[Tried]] = {}
-    for estimator in ESTIMATORS:
-        tried[estimator] = [
+    tried = {
+        estimator: [
             one
-            for member in members_of(estimator)
+            for member in members_at(estimator, CLIPS, BLENDS)
             for one in _path(setup, train.queries, member, train.weights(member, setup.prediction))
         ]
+        for estimator in ESTIMATORS
+    }
     tried["full"] = _path(setup, train.queries, "full", train.queries.relevance)
     ours = PropensitySVMRank()
     weights = train.weights(str(ours.estimator), setup.prediction)
@@ -236,36 +231,22 @@ def _path(setup: Setup, queries: Queries, member: str, weights: Floats) -> list[
     return found
 
 
-# -- runs ----------------------------------------------------------------------------------------
+# -- runs ------------------------------------------------------------------------------------------
 
 
-def conditions(
-    sets: Sequence[tuple[str, int]], runs: int, sweeps: Sequence[float], seed: int = 0
-) -> list[Condition]:
-    """All runs; ``sets`` are names and from which grade on a document is relevant."""
-    return [
-        Condition(data, relevant, run, sweep)
-        for data, relevant in sets
-        for run in range(seed, seed + runs)
-        for sweep in sweeps
-    ]
-
-
-def run(wanted: Sequence[Condition], folder: Path, *, jobs: int = 1) -> Iterator[Ranked]:
-    """In order; what ``folder`` holds of an earlier run is taken from there."""
-    cells = [(condition,) for condition in wanted]
-    made_from = stamps(dict.fromkeys(condition.data for condition in wanted))
-    done = each_cell(_cell, cells, folder=folder, jobs=jobs, made_from=made_from)
-    for condition, found in zip(wanted, done, strict=True):
-        tried = {name: [Tried(**one) for one in listed] for name, listed in found["tried"].items()}
-        yield Ranked(condition, found["logger"], tried, found["ours"])
-
-
-def _cell(condition: Condition) -> dict[str, Any]:
+def run_one(condition: Condition) -> Ranked:
     setup = set_up(condition)
-    tried, ours = learn(setup)
-    return {
-        "logger": setup.logger,
-        "tried": {name: [asdict(one) for one in listed] for name, listed in tried.items()},
-        "ours": ours,
-    }
+    return Ranked(condition, setup.logger, *learn(setup))
+
+
+def by_set(found: Sequence[Ranked]) -> dict[str, list[Ranked]]:
+    """The runs on each data set, by each reading of what is relevant."""
+    groups: dict[str, list[Ranked]] = {}
+    for one in found:
+        groups.setdefault(one.condition.where, []).append(one)
+    return groups
+
+
+def by_sweeps(found: Sequence[Ranked]) -> dict[float, list[Ranked]]:
+    sizes = sorted({one.condition.sweeps for one in found})
+    return {size: [one for one in found if one.condition.sweeps == size] for size in sizes}

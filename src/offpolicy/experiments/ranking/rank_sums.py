@@ -12,30 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.estimators import parse
+from offpolicy.experiments.accuracy import Grid
 from offpolicy.ranking.data import FamilyWeights, RankingLog, weights_at
 
-M_GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1000.0, 81), [np.inf]])
-TAU_GRID: Floats = np.linspace(0.0, 1.0, len(M_GRID))
-"""As many values as of M, so that SB can be drawn on the same axis, as in the paper."""
-
-
-def grid_of(estimator: str) -> Floats:
-    """The values of the estimator's parameter; one NaN if it has none."""
-    name = parse(estimator).parameter_name
-    return M_GRID if name == "M" else TAU_GRID if name == "tau" else np.array([np.nan])
+GRID = Grid.up_to(1000.0, 81)
 
 
 def weight_table(estimator: str, top: int) -> FamilyWeights:
     """Its weights at each value of its parameter, at the ranks 1 … top: (values, top)."""
-    bare, p = parse(estimator), 1.0 / np.arange(1.0, top + 1.0)
-    kind = type(bare)
-    members = (
-        [bare]
-        if bare.parameter_name is None
-        else [kind(float(value)) for value in grid_of(estimator)]  # type: ignore[call-arg]
-    )
-    each = [weights_at(member, p) for member in members]
+    p = 1.0 / np.arange(1.0, top + 1.0)
+    each = [weights_at(member, p) for member in GRID.members(estimator)]
     return FamilyWeights(
         np.stack([one.imputed for one in each]), np.stack([one.observed for one in each])
     )

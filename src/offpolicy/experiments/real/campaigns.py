@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Floats, Ints
+from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy._core.validation import where
 from offpolicy.errors import LogError
 from offpolicy.intervals import Interval, normal_quantile
@@ -36,15 +36,17 @@ those of the item."""
 
 def position_of(log: BanditLog) -> Ints:
     """Where each item was shown: 0, 1 or 2."""
-    position = np.asarray(log.named_column("position")).astype(np.int64) - 1
-    outside = (position < 0) | (position >= POSITIONS)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise LogError(
-            f"{where(log.source, 'position', row)}: {position[row] + 1}; it must be 1 to "
-            f"{POSITIONS}."
-        )
-    return position
+    position = np.asarray(log.named_column("position")).astype(np.int64)
+    outside = (position < 1) | (position > POSITIONS)
+    _refuse(outside, log, "position", position, f"it must be 1 to {POSITIONS}")
+    return position - 1
+
+
+def _refuse(wrong: Bools, log: BanditLog, column: str, values: Floats | Ints, why: str) -> None:
+    """Raise if any row is wrong, and name the first."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise LogError(f"{where(log.source, column, row)}: {values[row]}; {why}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +65,7 @@ class Completed:
     def __call__(self, log: BanditLog) -> BanditLog:
         n, item = len(log), np.asarray(log.named_column("action")).astype(np.int64)
         outside = (item < 0) | (item >= self.items)
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise LogError(
-                f"{where(log.source, 'item_id', row)}: {item[row]}; this campaign has items 0 to "
-                f"{self.items - 1}."
-            )
+        _refuse(outside, log, "item_id", item, f"this campaign has items 0 to {self.items - 1}")
         logging = self._logging(log)
         return log.replace(
             offsets=np.arange(n + 1, dtype=np.int64) * self.items,
@@ -88,12 +85,8 @@ class Completed:
             return None
         assert log.propensity is not None
         other = np.abs(log.propensity * self.items - 1.0) > 1e-6
-        if other.any():
-            row = int(np.argmax(other))
-            raise LogError(
-                f"{where(log.source, 'propensity_score', row)}: {log.propensity[row]}; in the "
-                f"random policy's log it must be 1/{self.items}."
-            )
+        why = f"in the random policy's log it must be 1/{self.items}"
+        _refuse(other, log, "propensity_score", log.propensity, why)
         return np.full(len(log) * self.items, 1.0 / self.items)
 
 

@@ -17,14 +17,13 @@ import numpy as np
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import load, sample_actions
 from offpolicy.evaluation import evaluate, sweep
+from offpolicy.experiments.accuracy import Grid
 from offpolicy.experiments.real.thompson import Posterior
 from offpolicy.logs import BanditLog
 
 SYNTHETIC = "synthetic"
-CLIPS: Floats = np.geomspace(0.1, 1000.0, 41)
-"""The values of M. With propensities of at least 1/1,000 no weight is larger than the last."""
-TAUS: Floats = np.linspace(0.0, 1.0, len(CLIPS))
-"""The values of τ, put side by side with them."""
+GRID = Grid(np.geomspace(0.1, 1000.0, 41))
+"""With propensities of at least 1/1,000 no weight is larger than the last M."""
 READINGS = ("model of each step", "final model", "model of each step, rewards less 1")
 """What the paper leaves open: whether δ̂ is what the logger knew at the step or at the end, and
 whether a reward is a gain (0 and 1) or a loss (−1 and 0), on which IPS, SB, SWITCH and CAB depend.
@@ -218,7 +217,7 @@ def _rewards(x: Contexts, action: Ints, rng: np.random.Generator) -> Floats:
 
 def estimates(log: BanditLog, policy: Floats, prediction: Floats) -> dict[str, Any]:
     """Every estimator at every M (or τ), and those whose M is chosen from the log."""
-    grid = np.concatenate([[0.0], CLIPS, [np.inf]])
+    grid = np.concatenate([[0.0], GRID.M, [np.inf]])
     curves = {
         name: sweep(log, policy, prediction=prediction, estimator=name, grid=grid).values
         for name in CURVES
@@ -226,23 +225,17 @@ def estimates(log: BanditLog, policy: Floats, prediction: Floats) -> dict[str, A
     dm, dr, ips = curves["CAB-DR"][0], curves["CAB-DR"][-1], curves["CIPS"][-1]
     found = {name: curve[1:-1].tolist() for name, curve in curves.items()}
     found |= {name: [float(one)] for name, one in (("DM", dm), ("IPS", ips), ("DR", dr))}
-    found["SB"] = ((1.0 - TAUS) * dm + TAUS * ips).tolist()
+    found["SB"] = ((1.0 - GRID.tau) * dm + GRID.tau * ips).tolist()
     low = float(log.reward.min() // 1)
     result = evaluate(
-        log,
-        policy,
-        prediction=prediction,
-        estimators=["CAB", "CAB-DR"],
+        log, policy, prediction=prediction, estimators=["CAB", "CAB-DR"],
         reward_range=(low, low + 1.0),
-    )
+    )  # fmt: skip
     (headline,) = result.headlines
+    chosen = {"headline": headline.value} | {n: result[n].value for n in ("CAB", "CAB-DR")}
     return {
         "curves": found,
-        "chosen": {
-            "headline": headline.value,
-            "CAB": result["CAB"].value,
-            "CAB-DR": result["CAB-DR"].value,
-        },
+        "chosen": chosen,
         "interval": list(headline.interval),
         "refused": headline.refusal is not None,
     }
@@ -250,35 +243,25 @@ def estimates(log: BanditLog, policy: Floats, prediction: Floats) -> dict[str, A
 
 def run_cell(setup: Setup) -> dict[str, Any]:
     """One pair of runs and all estimates from its log, as JSON can hold them."""
-    return _found(run_pair(setup), setup.batch)
-
-
-def _found(pair: Paired, batch: int) -> dict[str, Any]:
+    pair = run_pair(setup)
     log, K = pair.log, pair.policy.shape[1]
     assert log.logging is not None
-    supported = log.logging.reshape(-1, K) > 0.0
-    losses = BanditLog.from_arrays(
-        action=log.chosen, reward=log.reward - 1.0, logging=log.logging.reshape(-1, K)
+    logging = log.logging.reshape(-1, K)
+    supported = logging > 0.0
+    losses = BanditLog.from_arrays(action=log.chosen, reward=log.reward - 1.0, logging=logging)
+    by_reading = (
+        estimates(log, pair.policy, pair.prediction),
+        estimates(log, pair.policy, pair.final),
+        raised(estimates(losses, pair.policy, pair.prediction - 1.0), 1.0),
     )
-    by_loss = estimates(losses, pair.policy, pair.prediction - 1.0)
     return {
         "truth": pair.truth,
         "truth_stderr": pair.truth_stderr,
         "logged": float(log.reward.mean()),
         "supported": float(supported.mean()),
-        "supported_last": float(supported[-batch:].mean()),
+        "supported_last": float(supported[-setup.batch :].mean()),
         "unsupported_policy": float((pair.policy * ~supported).sum(axis=1).mean()),
-        "estimates": dict(
-            zip(
-                READINGS,
-                (
-                    estimates(log, pair.policy, pair.prediction),
-                    estimates(log, pair.policy, pair.final),
-                    raised(by_loss, 1.0),
-                ),
-                strict=True,
-            )
-        ),
+        "estimates": dict(zip(READINGS, by_reading, strict=True)),
     }
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from offpolicy.datasets import open_bandit_file
 from offpolicy.estimators import parse
 from offpolicy.evaluation import evaluate
-from offpolicy.experiments.cells import each_cell
+from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.real.campaigns import (
     ITEMS,
     ByPosition,
@@ -30,6 +30,7 @@ from offpolicy.experiments.real.campaigns import (
     others,
     survey,
 )
+from offpolicy.experiments.tables import markdown
 from offpolicy.intervals import normal_quantile
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.logs.files import read_log
@@ -108,8 +109,8 @@ def _direction(
     }
 
 
-def run(folder: Path | None, cells: Path, *, jobs: int = 1) -> Iterator[list[dict[str, Any]]]:
-    """Both directions of every campaign; what ``cells`` holds already is not computed again.
+def run(folder: Path | None, cells: Cells) -> Iterator[list[dict[str, Any]]]:
+    """Both directions of every campaign.
 
     ``folder`` is that of the full release; without it, the small sample is looked for.
     """
@@ -120,7 +121,7 @@ def run(folder: Path | None, cells: Path, *, jobs: int = 1) -> Iterator[list[dic
         ]
         stamp = " ".join(f"{f.stat().st_size} {f.stat().st_mtime_ns}" for f in files)
         wanted.append((campaign, *map(str, files), stamp))
-    yield from each_cell(run_cell, wanted, folder=cells, jobs=jobs)
+    return cells.each(run_cell, wanted)
 
 
 # -- what it tells -----------------------------------------------------------------------------
@@ -175,26 +176,29 @@ HOW = (
 
 def to_markdown(found: Sequence[dict[str, Any]]) -> str:
     """A table for each direction, and whether it can rank the estimators."""
-    lines = [HOW, ""]
+    head = ["estimator", "π₀", "estimate", "standard error", "95% interval", "error"]
+    parts = [HOW]
     for one in found:
-        lines += [
+        rows = [
+            [
+                row["method"] if row["method"] == row["estimator"] else _shown(row),
+                row["propensities"],
+                f"{row['value']:.3%}",
+                f"{row['stderr']:.3%}",
+                f"[{row['low']:.3%}, {row['high']:.3%}]",
+                f"{row['value'] - one['target_rate']:+.3%}",
+            ]
+            for row in one["estimates"]
+        ]
+        parts += [
             f"{one['campaign']}, {one['direction']}: {one['rows']:,} rows, {one['clicks']:,} "
             f"clicks ({one['logged_rate']:.3%}). The target's own log: {one['target_rows']:,} "
             f"rows, {one['target_clicks']:,} clicks, {one['target_rate']:.3%} "
             f"[{one['target_low']:.3%}, {one['target_high']:.3%}].",
-            "",
-            "| estimator | π₀ | estimate | standard error | 95% interval | error |",
-            "|---|---|---|---|---|---|",
+            markdown(head, rows),
+            verdict(one),
         ]
-        for row in one["estimates"]:
-            name = row["method"] if row["method"] == row["estimator"] else _shown(row)
-            error = row["value"] - one["target_rate"]
-            lines.append(
-                f"| {name} | {row['propensities']} | {row['value']:.3%} | {row['stderr']:.3%} | "
-                f"[{row['low']:.3%}, {row['high']:.3%}] | {error:+.3%} |"
-            )
-        lines += ["", verdict(one), ""]
-    return "\n".join(lines)
+    return "\n\n".join(parts) + "\n"
 
 
 def _shown(row: dict[str, Any]) -> str:

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from offpolicy.cli import cli
-from offpolicy.experiments.learning import learned, table2
-from offpolicy.experiments.learning.learned import (
+from offpolicy.experiments.learning import figure4, setup, table2
+from offpolicy.experiments.learning.setup import (
     ESTIMATORS,
     Condition,
     as_in_the_paper,
@@ -38,28 +38,28 @@ def clouds(tmp_path, monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(learned, "CLIPS", (2.0, 30.0))
-    monkeypatch.setattr(learned, "BLENDS", (0.5,))
-    monkeypatch.setattr(learned, "PENALTIES", (1e-6,))
-    monkeypatch.setattr(learned, "STARTS", 2)
+    monkeypatch.setattr(setup, "CLIPS", (2.0, 30.0))
+    monkeypatch.setattr(setup, "BLENDS", (0.5,))
+    monkeypatch.setattr(setup, "PENALTIES", (1e-6,))
+    monkeypatch.setattr(setup, "STARTS", 2)
 
 
 def test_the_set_up_keeps_its_parts_apart(clouds):
     X, y = clouds
-    setup = set_up(Condition("clouds", 1, n=300))
-    seen = {tuple(row) for row in setup.train.context} | {tuple(row) for row in setup.known[0]}
-    validation = {tuple(row) for row in setup.validation.context}
-    test = {tuple(row) for row in setup.X}
+    made = set_up(Condition("clouds", 1, n=300))
+    seen = {tuple(row) for row in made.train.context} | {tuple(row) for row in made.known[0]}
+    validation = {tuple(row) for row in made.validation.context}
+    test = {tuple(row) for row in made.X}
     assert not seen & validation
     assert not (seen | validation) & test
-    assert len(setup.train) == len(setup.validation) == 300
-    assert len(setup.known[0]) == 38  # a tenth of 384
-    assert len(setup.y) == 160
+    assert len(made.train) == len(made.validation) == 300
+    assert len(made.known[0]) == 38  # a tenth of 384
+    assert len(made.y) == 160
     label = {tuple(row): k for row, k in zip(X, y, strict=True)}
-    right = [label[tuple(row)] for row in setup.train.context]
-    assert (setup.train.reward == (setup.train.chosen == right)).all()
-    assert setup.prediction.sum(axis=1) == pytest.approx(np.ones(300))
-    assert setup.logged == setup.train.reward.mean()
+    right = [label[tuple(row)] for row in made.train.context]
+    assert (made.train.reward == (made.train.chosen == right)).all()
+    assert made.prediction.sum(axis=1) == pytest.approx(np.ones(300))
+    assert made.logged == made.train.reward.mean()
 
 
 def test_a_run_is_the_same_again_and_another_is_not(clouds):
@@ -70,19 +70,19 @@ def test_a_run_is_the_same_again_and_another_is_not(clouds):
 
 
 def test_both_recipes_learn(clouds, quick):
-    setup = set_up(Condition("clouds", 0, n=800))
-    errors = as_in_the_paper(setup)
+    made = set_up(Condition("clouds", 0, n=300))
+    errors = as_in_the_paper(made)
     assert set(errors) == set(ESTIMATORS)
-    assert max(errors.values()) < 1.0 - setup.logged + 0.05
-    mine = ours(setup)
+    assert max(errors.values()) < 1.0 - made.logged + 0.05
+    mine = ours(made)
     assert set(mine) == set(table2.OURS)
-    assert max(mine.values()) < 1.0 - setup.logged  # better than what ran
+    assert max(mine.values()) < 1.0 - made.logged  # better than what ran
 
     class Wrong:
         def predict_proba(self, X):
             return np.full((len(X), 4), 0.25)
 
-    assert setup.error(Wrong()) == pytest.approx(0.75)
+    assert made.error(Wrong()) == pytest.approx(0.75)
 
 
 def test_tables_hold_means_and_the_paper_s_figures():
@@ -95,7 +95,7 @@ def test_tables_hold_means_and_the_paper_s_figures():
     assert "| DM | 0.1100 ± 0.0100 (0.6372) |" in text
     assert "| CAB | 0.6100 ± 0.0100 (0.5740) |" in text
     assert "ours" not in text
-    claims = {one.text: one for one in table2.table_claims(found)}
+    claims = {one.text: one for one in table2.claims(found)}
     assert not claims["CAB beats DM"].holds
     assert claims["CAB beats DM"].measured == "letter 5.55"
     assert claims["CAB-DR is no better than CAB"].holds
@@ -107,15 +107,15 @@ def test_figure_claims_can_come_out_either_way(tmp_path):
             Learned(one, "paper", 0.5,
                     {name: 0.3 + slope * np.log(one.n) + 0.01 * k
                      for k, name in enumerate(reversed(ESTIMATORS))})
-            for one in table2.figure(2)
+            for one in figure4.conditions(2)
         ]  # fmt: skip
 
-    falling, rising = (table2.figure_claims(made(slope)) for slope in (-0.02, 0.02))
+    falling, rising = (figure4.claims(made(slope)) for slope in (-0.02, 0.02))
     assert falling[0].holds
     assert not rising[0].holds
     assert falling[1].holds  # CAB stands before IPS, cIPS and DR
     path = tmp_path / "figure4.png"
-    table2.draw(made(-0.02), path)
+    figure4.draw(made(-0.02), path)
     assert path.stat().st_size > 10_000
 
 

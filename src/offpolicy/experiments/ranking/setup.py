@@ -138,6 +138,13 @@ def subset(queries: Queries, which: Ints) -> Queries:
     return Queries(queries.X[rows], queries.relevance[rows], offsets, queries.qid[which], 0)
 
 
+def rows_of_log(queries: Queries, log: RankingLog) -> Ints:
+    """The rows of the documents of a log, which is of these queries."""
+    place = {int(qid): k for k, qid in enumerate(queries.qid)}
+    assert log.query is not None
+    return candidates_of(queries.offsets, np.array([place[int(q)] for q in log.query]))
+
+
 # -- what is trained -----------------------------------------------------------------------------
 
 
@@ -227,10 +234,7 @@ class Prepared:
     ) -> tuple[RankingLog, Ints]:
         """A log of clicks, with predictions, and which documents of the test queries it is of."""
         log = simulate_clicks(self.test, self.logger, model, sweeps=sweeps, features=False, rng=rng)
-        place = {int(qid): k for k, qid in enumerate(self.test.qid)}
-        assert log.query is not None
-        which = np.array([place[int(qid)] for qid in log.query])
-        rows = candidates_of(self.test.offsets, which)
+        rows = rows_of_log(self.test, log)
         return log.replace(prediction=self.prediction[rows]), rows
 
 

@@ -8,19 +8,20 @@ in the evaluation experiments: raw features, one-vs-rest logistic regressions.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.datasets import load, simulate_bandit
+from offpolicy.datasets import Examples, load, simulate_bandit
+from offpolicy.experiments.accuracy import members_at
+from offpolicy.experiments.worlds import PAPER as READING
+from offpolicy.experiments.worlds import classifier
 from offpolicy.learning import LearnerCV, SoftmaxLearner
 from offpolicy.logs import BanditLog
 
-SETS = ("letter", "optdigits", "satimage", "pendigits")
 ESTIMATORS = ("DM", "DR", "IPS", "CIPS", "SB", "CAB", "CAB-DR")
 CLIPS = (1.0, 5.0, 30.0, 200.0)
 BLENDS = (0.1, 0.5, 0.9)
@@ -71,7 +72,17 @@ def set_up(condition: Condition) -> Setup:
     first = max(int(condition.logger_share * len(train)), 2)
     second = max(int(condition.model_share * len(train)), 2)
     known = train[first : first + second]
-    logger = _probabilities(X, y, train[:first], K, 1.0)
+
+    def trained(rows: Ints, C: float = 1.0) -> Callable[[Ints], Floats]:
+        predict = classifier(Examples(X, y), rows, READING, C)
+
+        def probabilities(at: Ints) -> Floats:
+            found = predict(at)
+            return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+        return probabilities
+
+    logger = trained(train[:first])
 
     def logged(rows: Ints) -> tuple[BanditLog, Ints]:
         log, at = simulate_bandit(X[rows], y[rows], logger(rows), n=condition.n, rng=rng)
@@ -79,7 +90,7 @@ def set_up(condition: Condition) -> Setup:
 
     log, rows = logged(train)
     validating, _ = logged(validation)
-    fits = [_probabilities(X, y, known, K, C) for C in _REGULARISATION]
+    fits = [trained(known, C) for C in _REGULARISATION]
     scores = [_likelihood(fit(validation), y[validation]) for fit in fits]
     model = fits[int(np.argmax(scores))]
     return Setup(
@@ -93,24 +104,6 @@ def set_up(condition: Condition) -> Setup:
     )
 
 
-def _probabilities(X: Floats, y: Ints, rows: Ints, K: int, C: float) -> Any:
-    """A one-vs-rest logistic regression on raw features, as a function of rows."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.multiclass import OneVsRestClassifier
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # solvers that stop at their limit of iterations
-        inner = LogisticRegression(C=C, max_iter=300, solver="liblinear")
-        fitted = OneVsRestClassifier(inner).fit(X[rows], y[rows])
-
-    def predict(at: Ints) -> Floats:
-        out = np.zeros((len(at), K))
-        out[:, fitted.classes_] = fitted.predict_proba(X[at])
-        return np.asarray(out / out.sum(axis=1, keepdims=True))
-
-    return predict
-
-
 def _likelihood(probabilities: Floats, y: Ints) -> float:
     own = probabilities[np.arange(len(y)), y]
     return float(np.log(np.maximum(own, 1e-12)).mean())
@@ -119,22 +112,13 @@ def _likelihood(probabilities: Floats, y: Ints) -> float:
 # -- recipes -------------------------------------------------------------------------------------
 
 
-def grid_of(estimator: str) -> list[str]:
-    """The estimator at each value of its parameter."""
-    if estimator == "SB":
-        return [f"SB(tau={value:g})" for value in BLENDS]
-    if estimator in ("CIPS", "CAB", "CAB-DR"):
-        return [f"{estimator}(M={value:g})" for value in CLIPS]
-    return [estimator]
-
-
 def as_in_the_paper(setup: Setup, estimators: Sequence[str] = ESTIMATORS) -> dict[str, float]:
     """The error of each: raw features, parameters chosen by clipped IPS on the validation log,
     then the best of ten random starts."""
     errors = {}
     for estimator in estimators:
         plain = SoftmaxLearner(features="raw", start="zero", max_iter=1000)
-        grid = {"estimator": grid_of(estimator), "l2": PENALTIES}
+        grid = {"estimator": members_at(estimator, CLIPS, BLENDS), "l2": PENALTIES}
         search = LearnerCV(plain, grid, rule="cips90", refit=False)
         search.fit(setup.train, validation=setup.validation, prediction=setup.prediction)
         again = SoftmaxLearner(**search.best_.get_params()).set_params(

@@ -1,0 +1,172 @@
+"""What the pictures of the experiments have in common: colours, axes, legends, and Figure 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offpolicy._core.types import Floats
+from offpolicy.experiments.accuracy import Accuracy
+from offpolicy.experiments.tables import shown
+from offpolicy.report.matplotlib import need_matplotlib, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STYLES = {
+    "DM": ("#999999", "-", 1.4),
+    "IPS": ("#999999", "--", 1.4),
+    "DR": ("#999999", ":", 2.0),
+    "CIPS": ("#E69F00", "-", 1.4),
+    "SB": ("#CC79A7", "-", 1.4),
+    "SWITCH": ("#009E73", "-", 1.8),
+    "CAB": ("#0072B2", "-", 2.6),
+    "CAB-DR": ("#56B4E9", "-", 2.0),
+}
+"""Colours that the colour-blind can tell apart; those without a parameter are grey."""
+DEFAULT_STYLE = ("#000000", "-.", 1.8)
+
+
+def grid_of_axes(
+    rows: int, columns: int, size: tuple[float, float], **kwargs: Any
+) -> tuple[Figure, list[list[Axes]]]:
+    """An empty picture, and its axes row by row."""
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **kwargs).tolist()
+
+
+def panels(
+    count: int, columns: int | None = None, margin: float = 0.6
+) -> tuple[Figure, list[Axes]]:
+    """So many axes, two in a row; ``columns`` is 2 for room beside a single one."""
+    rows, columns = (count + 1) // 2, columns or min(count, 2)
+    size = (1.5 + 4.5 * columns, 3.6 * rows + margin)
+    figure, axes = grid_of_axes(rows, columns, size)
+    flat = [ax for row in axes for ax in row]
+    for ax in flat[count:]:
+        ax.set_visible(False)
+    return figure, flat
+
+
+def finish(figure: Figure, legend_of: Axes, path: Path, where: Any, **kwargs: Any) -> None:
+    """One legend for all axes, and the file."""
+    handles, labels = legend_of.get_legend_handles_labels()
+    figure.legend(handles, labels, loc=where, frameon=False, **kwargs)
+    save_figure(figure, path)
+
+
+def plain(ax: Axes, title: str | None = None, lines: str = "y") -> None:
+    """Thin lines behind (along ``lines``), no frame."""
+    if title is not None:
+        ax.set_title(title, loc="left", fontsize=11)
+    ax.grid(axis=lines, alpha=0.25, linewidth=0.6)  # type: ignore[arg-type]
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def line(ax: Axes, name: str, y: Any, x: Any = None, **kwargs: Any) -> None:
+    """The curve of an estimator, in its style."""
+    colour, style, width = STYLES[name]
+    x = np.arange(len(y)) if x is None else x
+    ax.plot(x, y, style, color=colour, lw=width, label=shown(name), **kwargs)
+
+
+def over_amounts(ax: Axes, amounts: Sequence[float], texts: Iterable[str], label: str) -> None:
+    """A logarithmic axis with the amounts that were tried."""
+    ax.set_xscale("log")
+    ax.set_xticks(amounts, list(texts))
+    ax.minorticks_off()
+    ax.set_xlabel(label)
+
+
+@dataclass(frozen=True, eq=False)
+class OverM:
+    """Axes over places on a grid, which are log M with 0 and ∞ at the ends."""
+
+    M: Floats
+    marks: Sequence[float]
+    ylabel: str = ""
+
+    def frame(self, ax: Axes, title: str, limits: tuple[float, float]) -> None:
+        from matplotlib.ticker import NullFormatter
+
+        marks = {0: "0", len(self.M) - 1: "∞"}
+        marks |= {int(np.argmin(np.abs(self.M - M))): f"{M:g}" for M in self.marks}
+        ax.set_xticks(list(marks), list(marks.values()))
+        ax.set_xlabel("M")
+        ax.set_yscale("log")
+        ax.set_ylim(*limits)
+        if limits[1] > 20.0 * limits[0]:
+            ax.yaxis.set_minor_formatter(NullFormatter())
+        if self.ylabel:
+            ax.set_ylabel(self.ylabel)
+        plain(ax, title)
+
+    def compare(self, ax: Axes, found: Accuracy, names: Iterable[str]) -> None:
+        """Figure 2: the error of every estimator."""
+        for name in names:
+            line(ax, name, np.broadcast_to(found.mse(name), self.M.shape))
+
+    def figure_1(
+        self,
+        path: Path,
+        data: str,
+        found: Mapping[str, Accuracy],
+        exact: Mapping[str, Accuracy] | None = None,
+        depth: float = 1e-3,
+    ) -> None:
+        """CAB's bias, variance and MSE over M at the middle size, and its MSE at every size; if it
+        is known what is exact, lines show that, and dots what was found."""
+        figure, [[left, right]] = grid_of_axes(1, 2, (10.0, 4.0))
+        from matplotlib import colormaps
+        from matplotlib.colors import to_hex
+
+        middle = list(found)[len(found) // 2]
+        of_middle = _parts(found[middle])
+        for (name, curve), colour in zip(of_middle.items(), _PARTS, strict=True):
+            truth = None if exact is None else _parts(exact[middle])[name]
+            _curve(left, curve, truth, colour, name)
+        top = max(float(of_middle["MSE"].max()), found[middle].best("DM"))
+        self.frame(left, f"{data}, {middle}: what M trades", (top * depth, top * 2.0))
+        shades = colormaps["Blues"](np.linspace(0.45, 1.0, len(found)))
+        for shade, (size, accuracy) in zip(shades, found.items(), strict=True):
+            colour, mse = to_hex(shade), accuracy.mse("CAB")
+            _curve(right, mse, None if exact is None else exact[size].mse("CAB"), colour, size)
+            best = int(mse.argmin())
+            right.plot(best, mse[best], "o", markersize=9, fillstyle="none", color=colour)
+        low = min(one.best("CAB") for one in found.values())
+        high = max(float(one.mse("CAB").max()) for one in found.values())
+        self.frame(right, f"{data}: MSE of CAB (circle: best M)", (low * 0.5, high * 2.0))
+        if exact is None:
+            left.legend(frameon=False, fontsize=9, loc="lower right")
+            right.legend(frameon=False, fontsize=9, loc="lower left")
+        else:
+            for ax in (left, right):
+                ax.legend(frameon=False, fontsize=9, title="dots: repeats; lines: exact",
+                          title_fontsize=8)  # fmt: skip
+        save_figure(figure, path)
+
+
+_PARTS = ("#0072B2", "#D55E00", "#009E73")
+
+
+def _parts(accuracy: Accuracy) -> dict[str, Floats]:
+    bias, variance = accuracy.bias["CAB"], accuracy.variance["CAB"]
+    return {"MSE": bias**2 + variance, "bias²": bias**2, "variance": variance}
+
+
+def _curve(ax: Axes, found: Floats, exact: Floats | None, colour: str, label: str) -> None:
+    if exact is None:
+        ax.plot(found, color=colour, lw=2.0, label=label)
+        return
+    ax.plot(exact, color=colour, lw=1.6, label=label)
+    places = np.arange(0, len(found), 4)
+    ax.plot(places, found[places], ".", color=colour, markersize=6)
