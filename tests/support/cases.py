@@ -85,32 +85,39 @@ def make_case(
     """
     lengths = rng.integers(1, most + 1, n)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    pi0, pi, chosen = [], [], []
-    for K in lengths:
-        q = np.full(K, 1.0 / K) if ties else rng.dirichlet(np.full(K, 0.5)) + 1e-12
-        if K > 1:
-            gone = rng.random(K) < unsupported
-            gone[rng.integers(K)] = False
-            q = np.where(gone, 0.0, q)
-            if tiny and rng.random() < 0.5:
-                q[np.argmin(np.where(q > 0.0, q, 2.0))] *= tiny
-        q = q / q.sum()
-        p = rng.dirichlet(np.full(K, 0.5))
-        if ties:
-            p = rng.integers(0, 3, K) + (np.arange(K) == 0)
-            p = p / p.sum()
-        if deterministic:
-            p = np.eye(K)[rng.integers(K)]
-        pi0.append(q)
-        pi.append(p / p.sum())
-        chosen.append(rng.choice(K, p=q) if drawn else rng.choice(np.flatnonzero(q > 0.0)))
-    total = int(offsets[-1])
+    starts, total = offsets[:-1], int(offsets[-1])
+    decision = np.repeat(np.arange(n), lengths)
+
+    def normalised(mass: np.ndarray) -> np.ndarray:
+        return mass / np.add.reduceat(mass, starts)[decision]
+
+    def least(values: np.ndarray) -> np.ndarray:
+        """Of every decision the candidate with the smallest value."""
+        return np.lexsort((values, decision))[starts]
+
+    pi0 = np.ones(total) if ties else normalised(rng.standard_gamma(0.5, total)) + 1e-12
+    gone = rng.random(total) < unsupported
+    gone[least(rng.random(total))] = False
+    pi0[gone] = 0.0
+    if tiny:
+        smallest = least(np.where(pi0 > 0.0, pi0, np.inf))
+        pi0[smallest[rng.random(n) < 0.5]] *= tiny
+    pi0 = normalised(pi0)
+    pi = rng.standard_gamma(0.5, total)
+    if ties:
+        pi = rng.integers(0, 3, total).astype(float)
+        pi[starts] += 1.0
+    if deterministic:
+        pi = np.zeros(total)
+        pi[least(rng.random(total))] = 1.0
+    with np.errstate(divide="ignore"):
+        race = rng.exponential(size=total) / (pi0 if drawn else pi0 > 0.0)
     return Case(
         offsets,
-        np.array(chosen),
+        least(race) - starts,
         shift + rng.integers(-1, 3, n).astype(float),
-        np.concatenate(pi0),
-        np.concatenate(pi),
+        pi0,
+        normalised(pi),
         shift + rng.normal(size=total),
         rng.uniform(0.2, 3.0, n) if weighted else None,
     )
