@@ -25,7 +25,6 @@ from offpolicy import errors
 from offpolicy.cli.check import command
 from offpolicy.datasets._from_labels import sample_actions
 from offpolicy.evaluation._check import check
-from offpolicy.evidence import _blocks as scan
 from offpolicy.evidence.findings._chance import STAKES, Rows
 from offpolicy.evidence.findings._drift import moved
 from offpolicy.evidence.findings._policy import CLIPS
@@ -34,6 +33,7 @@ from offpolicy.evidence.findings._rows import _bits
 from offpolicy.results._check_report import Report
 from offpolicy.results._findings import ADVICE, ALPHA, Finding, tail
 from tests.support.cases import Case, cases, make_case
+from tests.support.limits import small_blocks
 
 CHANCE = {
     "constant-propensity", "deterministic", "drift", "duplicates", "frequencies",
@@ -1289,7 +1289,7 @@ def test_equal_inputs_give_equal_bytes_and_blocks_do_not_matter(monkeypatch):
     case = make_case(np.random.default_rng(42), 1000, most=6, unsupported=0.2)
     whole = check(case.log, case.pi, prediction=case.delta_hat)
     assert whole.to_json() == check(case.log, case.pi, prediction=case.delta_hat).to_json()
-    monkeypatch.setattr(scan, "BLOCK", 64)
+    small_blocks(monkeypatch, 64)
     split = check(case.log, case.pi, prediction=case.delta_hat)
     assert codes(split) == codes(whole)
     assert len(whole) > 3

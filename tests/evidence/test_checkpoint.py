@@ -24,7 +24,7 @@ from offpolicy.errors import LogError, ParameterError
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import table_of, write
-from tests.support.limits import limit
+from tests.support.limits import limit, small_blocks
 
 ROWS, BLOCK = 6_000, 750
 KILLED = """
@@ -32,9 +32,9 @@ import os, signal, sys
 from pytest import MonkeyPatch
 from offpolicy._core.moments import Moments
 from offpolicy.cli import cli
-from tests.evidence.test_checkpoint import small_blocks
+from tests.evidence.test_checkpoint import kept_blocks
 
-small_blocks(MonkeyPatch())
+kept_blocks(MonkeyPatch())
 add, left = Moments.__add__, [int(sys.argv[1])]
 def add_or_die(self, other):
     left[0] -= 1
@@ -46,16 +46,15 @@ cli(sys.argv[2:])
 """
 
 
-def small_blocks(patch: pytest.MonkeyPatch) -> None:
-    """Few rows are walked and kept as many are."""
-    limit(patch, "offpolicy.logs._scan.BLOCK", BLOCK)
-    limit(patch, "offpolicy.evidence._blocks.SMALL", 0)
+def kept_blocks(patch: pytest.MonkeyPatch) -> None:
+    """Few rows are walked as many are, and kept after every block."""
+    small_blocks(patch, BLOCK)
     limit(patch, "offpolicy.evidence._sources.KEEP_EVERY", 1)
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_blocks(monkeypatch)
+    kept_blocks(monkeypatch)
 
 
 class Stop(Exception):

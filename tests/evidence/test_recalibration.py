@@ -19,6 +19,7 @@ from offpolicy.evidence._sources import InMemory
 from offpolicy.policies._policies import Target
 from offpolicy.testing import random_problem, sample_log
 from tests.support.cases import Case, cases, make_case
+from tests.support.limits import limit
 
 # -- the regression --------------------------------------------------------------------------
 
@@ -80,7 +81,7 @@ def test_many_rows_are_fitted_like_few(monkeypatch):
     y = rng.random(50_000) < 1.0 / (1.0 + np.exp(-(0.5 + X[1] - 2.0 * X[2])))
     fast = calibration._logistic(X, y.astype(float), omega)
     compiled = calibration._derivatives(fast + 0.1, X, y.astype(float), omega)
-    monkeypatch.setattr(calibration, "_MANY", 10**9)
+    limit(monkeypatch, "offpolicy.evidence._recalibration._MANY", 10**9)
     np.testing.assert_allclose(fast, calibration._logistic(X, y.astype(float), omega), atol=1e-9)
     plain = calibration._derivatives(fast + 0.1, X, y.astype(float), omega)
     for one, other in zip(compiled, plain, strict=True):

@@ -32,6 +32,7 @@ from offpolicy.intervals.betting import (
     confidence_sequence,
     weighted_sequence,
 )
+from tests.support.limits import limit
 
 GOAL = 1.0 / AIM
 amounts = st.sampled_from([0.0, 0.0, 1e-6, 0.1, 0.5, 1.0, 1.0, 3.0, 100.0, 1e9]) | st.floats(0, 10)
@@ -40,7 +41,7 @@ amounts = st.sampled_from([0.0, 0.0, 1e-6, 0.1, 0.5, 1.0, 1.0, 3.0, 100.0, 1e9])
 @pytest.fixture
 def compiled(monkeypatch):
     """Everything through the compiled loops, so that simulations are quick."""
-    monkeypatch.setattr(module, "COMPILED", 0)
+    limit(monkeypatch, "offpolicy.intervals._capital.COMPILED", 0)
 
 
 def most_misses(repeats: int, rate: float) -> int:
@@ -167,7 +168,7 @@ def test_compiled_loops_agree_to_the_bit(seed):
 def test_many_rows_take_the_compiled_way(monkeypatch):
     x = np.random.default_rng(0).lognormal(0, 1, 500)
     plain = betting_low(x, 0.95), confidence_sequence(x / x.max(), 0, 1, 0.95)
-    monkeypatch.setattr(module, "COMPILED", 500)
+    limit(monkeypatch, "offpolicy.intervals._capital.COMPILED", 500)
     assert betting_low(x, 0.95) == plain[0]
     limits = confidence_sequence(x / x.max(), 0, 1, 0.95)
     assert all(np.array_equal(a, b) for a, b in zip(limits, plain[1], strict=True))

@@ -23,6 +23,7 @@ from offpolicy.intervals.bootstrap import (
     empirical_likelihood,
     poisson_bootstrap,
 )
+from tests.support.limits import limit
 
 values = st.lists(
     st.sampled_from([0.0, 0.0, 1.0, -1.0, 1e-9, 1e6, 1e12]) | st.floats(-10, 10),
@@ -153,7 +154,7 @@ def test_distinct_values_are_drawn_by_their_counts(monkeypatch):
     x = np.random.default_rng(0).integers(0, 3, 1000).astype(float)
     short = bootstrap(x, 0.9, resamples=20_000)
     assert module._distinct(x, None)[1].sum() == 1000
-    monkeypatch.setattr(module, "_TIES", 10**9)
+    limit(monkeypatch, "offpolicy.intervals.bootstrap._TIES", 10**9)
     assert module._distinct(x, None)[1] is None
     long = bootstrap(x, 0.9, resamples=20_000)
     # Means of 1,000 whole numbers: steps of 0.001.
@@ -221,7 +222,7 @@ def test_poisson_counts_are_poisson():
 def test_poisson_counts_of_distinct_values_are_the_same(monkeypatch):
     x = np.random.default_rng(0).integers(0, 2, 400).astype(float)
     short = PoissonBootstrap.of(x, block=0, resamples=5000)
-    monkeypatch.setattr(module, "_TIES", 10**9)
+    limit(monkeypatch, "offpolicy.intervals.bootstrap._TIES", 10**9)
     long = PoissonBootstrap.of(x, block=0, resamples=5000)
     for a, b in [(short.weight, long.weight), (short.mean, long.mean)]:
         assert a.mean() == pytest.approx(b.mean(), rel=0.01)

@@ -13,6 +13,7 @@ import offpolicy as op
 from offpolicy.errors import EstimatorError, SupportError
 from offpolicy.evidence._tuning import RULES
 from tests.support.cases import Case, cases
+from tests.support.limits import small_blocks
 
 SAFE = ["DM", "CIPS(M=5)", "SB(tau=0)", "CAB(M=5)", "CAB-DR(M=5)", "SWITCH(M=5)", "SNIPS"]
 
@@ -198,9 +199,10 @@ def test_few_clusters_never_share_a_group():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_bad_prediction_is_found_wherever_it_stands(bad):
+def test_a_bad_prediction_is_found_wherever_it_stands(monkeypatch, bad):
     """Even where the policy never goes, in a log that takes the compiled path."""
-    n, K, rng = 20_000, 12, np.random.default_rng(0)
+    small_blocks(monkeypatch, 300)
+    n, K, rng = 500, 12, np.random.default_rng(0)
     log = op.BanditLog.from_arrays(
         action=rng.integers(0, K, n), reward=rng.random(n), logging=np.full((n, K), 1 / K)
     )
@@ -218,19 +220,20 @@ def test_a_bad_prediction_is_found_wherever_it_stands(bad):
             ask()
 
 
-def test_grids_longer_than_two_bytes_can_count():
+def test_grids_longer_than_two_bytes_can_count(monkeypatch):
+    small_blocks(monkeypatch, 300)
     rng = np.random.default_rng(0)
-    n, K = 20_000, 12
+    n, K = 500, 12
     pi, pi0 = rng.dirichlet(np.ones(K), n), rng.dirichlet(np.ones(K), n)
     log = op.BanditLog.from_arrays(
         action=rng.integers(0, K, n), reward=rng.random(n), logging=pi0
-    ).rows(0, 17_000)
+    ).rows(0, 400)
     grid = np.linspace(0.0, 4.0, 40_001)[::4]
     grid = np.concatenate([grid, np.linspace(4.1, 9.0, 33_000)])[-33_500:]
     few = grid[:: len(grid) // 5]
-    flat = {"prediction": rng.random((17_000, K)), "estimator": "SWITCH"}
-    whole = op.sweep(log, pi[:17_000], **flat, grid=grid)
-    part = op.sweep(log, pi[:17_000], **flat, grid=few)
+    flat = {"prediction": rng.random((400, K)), "estimator": "SWITCH"}
+    whole = op.sweep(log, pi[:400], **flat, grid=grid)
+    part = op.sweep(log, pi[:400], **flat, grid=few)
     np.testing.assert_allclose(whole.at(few), part.values, rtol=1e-12)
 
 

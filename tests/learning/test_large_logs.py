@@ -9,13 +9,13 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import LogError, ParameterError, PredictionError
-from offpolicy.learning import _large_logs as streaming
 from offpolicy.learning._large_logs import Adam, Stream, fold_of
 from offpolicy.learning._softmax_learner import SoftmaxLearner
 from offpolicy.learning._split import split
 from offpolicy.logs._naming import together
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.learning import classes
+from tests.support.limits import limit
 
 K = 3
 
@@ -38,9 +38,9 @@ def scan_of(path, **how):
 @pytest.fixture
 def small(monkeypatch):
     """A sample and stretches that small files are larger than."""
-    monkeypatch.setattr(streaming, "sample_size", lambda width: 500)
-    monkeypatch.setattr(streaming, "STRETCH", 200)
-    monkeypatch.setattr(streaming, "BATCH", 100)
+    limit(monkeypatch, "offpolicy.evidence._plan.SAMPLE", 500)
+    limit(monkeypatch, "offpolicy.learning._large_logs.STRETCH", 200)
+    limit(monkeypatch, "offpolicy.learning._large_logs.BATCH", 100)
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_progress_is_told(small, file):
 
 
 def test_worse_weights_are_not_kept(small, file, monkeypatch):
-    monkeypatch.setattr(streaming, "_RATE", 1e4)
+    limit(monkeypatch, "offpolicy.learning._large_logs._RATE", 1e4)
     path = file[0]
     start = SoftmaxLearner(passes=0).fit(scan_of(path))
     learner = SoftmaxLearner(passes=1).fit(scan_of(path))
@@ -246,9 +246,8 @@ def test_adam_finds_a_minimum():
 
 @pytest.mark.parametrize("cluster", [None, "user"])
 def test_parts_are_all_of_the_log(cluster, file, monkeypatch):
-    from offpolicy.learning import _split as holdout
 
-    monkeypatch.setattr(holdout, "BLOCK", 1000)
+    limit(monkeypatch, "offpolicy.logs._scan.BLOCK", 1000)
     path = file[0]
     columns = op.Columns(context=["x*"], cluster=cluster)
     scan, held = ParquetScan([path], columns), op.read_log(path, columns)

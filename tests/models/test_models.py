@@ -32,10 +32,9 @@ from offpolicy.errors import (
     PredictionError,
     PropensityError,
 )
-from offpolicy.models import _fits as crossfit
-from offpolicy.models import _inputs as design
 from offpolicy.models import _probabilities as probabilities
 from offpolicy.models._cross_fitted import PropensityModel, RewardModel
+from tests.support.limits import limit
 
 BanditLog = op.BanditLog
 
@@ -417,9 +416,9 @@ def test_pieces_change_nothing(k, monkeypatch):
     log = ragged_log(120)
     model = fit(all_models()[k], log)
     whole = model.predict(log)
-    monkeypatch.setattr(design, "MOST_ROWS", 7)
+    limit(monkeypatch, "offpolicy.models._inputs.MOST_ROWS", 7)
     np.testing.assert_allclose(model.predict(log), whole, rtol=1e-12)
-    monkeypatch.setattr(design, "MOST_CELLS", 1)
+    limit(monkeypatch, "offpolicy.models._inputs.MOST_CELLS", 1)
     np.testing.assert_allclose(model.predict(log), whole, rtol=1e-12)
 
 
@@ -427,12 +426,12 @@ def test_pieces_change_nothing(k, monkeypatch):
 def test_pieces_are_as_small_as_said(mode, monkeypatch):
     log = numbered(dense_log())
     model = RewardModel(DisjointRegressor(), mode=mode).fit(log)
-    monkeypatch.setattr(design, "MOST_ROWS", 50)
+    limit(monkeypatch, "offpolicy.models._inputs.MOST_ROWS", 50)
     Disjoint.predicted.clear()
     model.predict(log)
     assert max(Disjoint.predicted) == 50
     assert sum(Disjoint.predicted) == 1200
-    monkeypatch.setattr(design, "MOST_CELLS", 60)
+    limit(monkeypatch, "offpolicy.models._inputs.MOST_CELLS", 60)
     Disjoint.predicted.clear()
     model.predict(log)
     assert max(Disjoint.predicted) == 60 // (3 if mode == "per-action" else 6)
@@ -457,7 +456,7 @@ def test_many_actions_are_sparse_where_the_model_allows(kind, monkeypatch):
     found = RewardModel(model).fit(log)
     assert found.mode_ == "shared"
     assert [one.sparse for one in found.models_] == [kind not in ("refuses", "text")] * 5
-    monkeypatch.setattr(crossfit, "MANY_ACTIONS", 1000)
+    limit(monkeypatch, "offpolicy.models._fits.MANY_ACTIONS", 1000)
     dense = RewardModel(model).fit(log)
     assert not any(one.sparse for one in dense.models_)
     np.testing.assert_allclose(found.predict(log), dense.predict(log), rtol=1e-9, atol=1e-9)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -21,25 +19,24 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def holders(home: str, name: str) -> Iterator[tuple[ModuleType, bool]]:
+@functools.cache
+def holders(home: str, name: str) -> dict[str, bool]:
     """The modules that hold a name defined in ``home``, each with whether it reads it."""
-    known = {home}
-    seen: set[Path] = set()
-    paths = [path for path in sorted(SOURCE.rglob("*.py")) if name in path.read_text()]
-    while found := [
-        (path, dotted)
-        for path in paths
-        if path not in seen
-        and ((dotted := module_name(path)) in known or imports(tree_of(path), known, name))
-    ]:
-        for path, dotted in found:
-            seen.add(path)
-            known.add(dotted)
-            reads = any(
-                isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-                for node in ast.walk(tree_of(path))
-            )
-            yield importlib.import_module(dotted), reads
+    paths = [path for path in SOURCE.rglob("*.py") if name in path.read_text()]
+    found: dict[str, bool] = {}
+    more = {home}
+    while more:
+        for path in paths:
+            if module_name(path) in more:
+                found[module_name(path)] = any(
+                    isinstance(node, ast.Name)
+                    and node.id == name
+                    and isinstance(node.ctx, ast.Load)
+                    for node in ast.walk(tree_of(path))
+                )
+        more = {module_name(path) for path in paths if imports(tree_of(path), set(found), name)}
+        more -= set(found)
+    return found
 
 
 def module_name(path: Path) -> str:
@@ -65,7 +62,15 @@ def limit(patch: pytest.MonkeyPatch, where: str, value: object) -> None:
     """
     home, _, name = where.rpartition(".")
     assert name in vars(importlib.import_module(home)), f"{home} has no {name}"
-    found = list(holders(home, name))
-    assert any(reads for _, reads in found), f"nothing reads {where}"
-    for module, _ in found:
-        patch.setattr(module, name, value)
+    found = holders(home, name)
+    assert any(found.values()), f"nothing reads {where}"
+    for module in found:
+        patch.setattr(importlib.import_module(module), name, value)
+
+
+def small_blocks(patch: pytest.MonkeyPatch, rows: int, sample: int | None = None) -> None:
+    """Logs of a few blocks of so many rows are walked, sampled and compiled like large ones."""
+    limit(patch, "offpolicy.logs._scan.BLOCK", rows)
+    limit(patch, "offpolicy.evidence._blocks.SMALL", 0)
+    if sample is not None:
+        limit(patch, "offpolicy.evidence._plan.SAMPLE", sample)
