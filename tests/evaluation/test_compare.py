@@ -25,7 +25,7 @@ from offpolicy.evidence._sources import InMemory
 from offpolicy.intervals._closed_form import Interval
 from offpolicy.policies._policies import resolve
 from offpolicy.results._comparison import CANNOT_TELL, LOGGED, NOT_DECIDED, Comparison
-from tests.support.cases import cases
+from tests.support.cases import bandit_log, cases
 from tests.support.limits import small_blocks
 
 # -- logs ------------------------------------------------------------------------------------
@@ -152,12 +152,7 @@ def test_the_part_of_a_row_in_the_fit_is_its_derivative():
     for j in range(0, n, 2):
         weight = np.ones(n)
         weight[j] += step
-        heavier = op.BanditLog.from_arrays(
-            action=log.chosen,
-            reward=log.reward,
-            logging=log.logging.reshape(n, -1),
-            row_weight=weight,
-        )
+        heavier = bandit_log(log.chosen, log.reward, log.logging.reshape(n, -1), row_weight=weight)
         rows = [
             per_row(heavier, policies[h.policy], model, M)[0]
             for h, M in zip(base.headlines, places, strict=True)
@@ -519,9 +514,7 @@ PI = np.array([[0.9, 0.1]] * 4)
 
 @pytest.fixture
 def tiny() -> op.BanditLog:
-    return op.BanditLog.from_arrays(
-        action=[0, 1, 0, 1], reward=[1, 0, 1, 1], logging=[[0.5, 0.5]] * 4
-    )
+    return bandit_log([0, 1, 0, 1], [1, 0, 1, 1], [0.5, 0.5])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from offpolicy.evidence._model_error import BANDS, EDGES, GRID
 from offpolicy.evidence._summarise import sequence
 from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally, _starts, stretches_of
 from offpolicy.policies._policies import resolve
+from tests.support.cases import bandit_log
 
 RNG = np.random.default_rng(3)
 
@@ -176,10 +177,7 @@ def test_the_sequence_covers_at_every_look():
 
 
 def test_names_longer_than_a_page_are_cut():
-    log = op.BanditLog.from_arrays(
-        action=["x" * 10_000, "y"] * 50, reward=[0, 1] * 50, logging=[[0.5, 0.5]] * 100,
-        actions=["x" * 10_000, "y"],
-    )  # fmt: skip
+    log = bandit_log(["x" * 10_000, "y"] * 50, [0, 1] * 50, [0.5, 0.5], actions=["x" * 10_000, "y"])
     found = op.evaluate(log, [[0.4, 0.6]] * 100).summaries[0].support
     assert {len(action.name) for action in found.actions} == {1, 200 + len("… (10,000 characters)")}
 
@@ -212,13 +210,9 @@ def test_what_the_scan_comes_across():
     assert codes(drawn(told=[0.7, 0.3])) == {"frequencies": "problem"}
     assert codes(drawn(jump=0.2)) == {"drift": "warning"}
     assert codes(drawn(), prediction=np.full(8000, 0.6)) == {"prediction-calibration": "warning"}
-    lost = op.BanditLog.from_arrays(
-        action=[0, 1] * 2000, reward=[0, 1, 1, 1] * 1000, logging=[[0.5, 0.5, 0.0]] * 4000
-    )
+    lost = bandit_log([0, 1] * 2000, [0, 1, 1, 1] * 1000, [0.5, 0.5, 0.0])
     assert codes(lost, (0.3, 0.3, 0.4)) == {"support": "problem"}
-    few = op.BanditLog.from_arrays(
-        action=[0, 1] * 20, reward=[0, 1, 1, 1] * 10, logging=[[0.5, 0.5]] * 40
-    )
+    few = bandit_log([0, 1] * 20, [0, 1, 1, 1] * 10, [0.5, 0.5])
     assert codes(few)["effective-size"] == "warning"
 
 
@@ -226,8 +220,6 @@ def test_heavy_weights_are_noticed():
     rng = np.random.default_rng(1)
     n = 20_000
     rare = rng.random(n) < 0.005
-    log = op.BanditLog.from_arrays(
-        action=rare.astype(int), reward=rng.random(n) < 0.4, logging=[[0.995, 0.005]] * n
-    )
+    log = bandit_log(rare.astype(int), rng.random(n) < 0.4, [0.995, 0.005])
     found = codes(log, (0.5, 0.5))
     assert found["heavy-weights"] == "warning"

@@ -13,7 +13,7 @@ from offpolicy.errors import SupportError
 from offpolicy.estimators._named import NAMED, Estimator, parse
 from offpolicy.evidence import _blocks as scan
 from tests.support import reference
-from tests.support.cases import ALL_MEMBERS, Case, cases, make_case
+from tests.support.cases import ALL_MEMBERS, Case, bandit_log, cases, make_case
 from tests.support.limits import small_blocks
 
 
@@ -173,9 +173,7 @@ def test_ice_with_the_weights_of_cab_is_cab(case):
 
 
 def test_effective_sample_size_and_largest_weight():
-    log = op.BanditLog.from_arrays(
-        action=[0, 0, 1], reward=[1.0, 0.0, 1.0], logging=[[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]]
-    )
+    log = bandit_log([0, 0, 1], [1.0, 0.0, 1.0], [[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]])
     result = op.evaluate(
         log, [[1.0, 0.0]] * 3, prediction=np.zeros((3, 2)), estimators=["DM", "IPS", "CIPS(M=1)"]
     )
@@ -227,9 +225,7 @@ def test_the_error_of_a_policy_known_by_draws_is_reported(shared):
     spread is known to 8 %, 25 % is asked."""
     rng = np.random.default_rng(5)
     n = 300
-    log = op.BanditLog.from_arrays(
-        action=rng.integers(0, 2, n), reward=rng.random(n), logging=np.full((n, 2), 0.5)
-    )
+    log = bandit_log(rng.integers(0, 2, n), rng.random(n), np.full((n, 2), 0.5))
 
     def draw(log, stream):
         size = None if shared else len(log)

@@ -14,7 +14,7 @@ from offpolicy.errors import SupportError
 from offpolicy.estimators._named import NAMED, parse
 from offpolicy.logs._scan import BLOCK
 from offpolicy.testing import LawBroken, check_estimator
-from tests.support.cases import ALL_MEMBERS, Case, cases, make_case
+from tests.support.cases import ALL_MEMBERS, Case, bandit_log, cases, make_case
 
 EVERYDAY = [
     "DM", "IPS", "SNIPS", "CIPS(M=2)", "DR", "SNDR", "SB(tau=0.3)", "SWITCH(M=2)",
@@ -245,9 +245,7 @@ def test_clustered_errors_do_not_depend_on_where_blocks_end() -> None:
     cluster = np.sort(rng.integers(0, clusters, n))
     action = rng.integers(0, 2, n)
     reward = (rng.random(n) < 0.3 + 0.4 * rng.random(clusters)[cluster]).astype(float)
-    log = op.BanditLog.from_arrays(
-        action=action, reward=reward, logging=np.full((n, 2), 0.5), cluster=cluster
-    )
+    log = bandit_log(action, reward, np.full((n, 2), 0.5), cluster=cluster)
     x = reward * np.where(action == 0, 1.8, 0.2)
     total = np.bincount(cluster, x - x.mean())
     expected = np.sqrt((total**2).sum() * clusters / (clusters - 1)) / n
@@ -259,9 +257,7 @@ def test_clustered_errors_do_not_depend_on_where_blocks_end() -> None:
 
 def test_folds_are_even_and_belong_to_the_row() -> None:
     n = 50_000
-    log = op.BanditLog.from_arrays(
-        action=np.zeros(n, int), reward=np.zeros(n), propensity=[1.0] * n
-    )
+    log = bandit_log(np.zeros(n, int), np.zeros(n), propensity=[1.0] * n)
     counts = np.bincount(log.fold(5), minlength=5)
     assert counts.min() > 0.94 * n / 5
     assert log.rows(123, 456).fold().tolist() == log.fold()[123:456].tolist()

@@ -14,6 +14,7 @@ from offpolicy.learning._softmax_learner import SoftmaxLearner
 from offpolicy.learning._split import split
 from offpolicy.logs._naming import together
 from offpolicy.logs.files._parquet import ParquetScan
+from tests.support.cases import bandit_log
 from tests.support.learning import classes
 from tests.support.limits import limit
 
@@ -175,9 +176,7 @@ def test_folds_are_a_matter_of_the_decision_alone(file):
     fold = fold_of(log, 3)
     assert (fold_of(log.rows(100, 200), 3) == fold[100:200]).all()
     assert np.bincount(fold).min() > 1800
-    double = op.BanditLog.from_arrays(
-        action=[0, 0], reward=[0, 1], logging=[[1.0]] * 2, context=[[0.0, 1.0], [-0.0, 1.0]]
-    )
+    double = bandit_log([0, 0], [0, 1], [1.0], context=[[0.0, 1.0], [-0.0, 1.0]])
     assert len(set(fold_of(double, 100))) == 1
     clustered = ParquetScan([path], op.Columns(context=["x*"], cluster="user"))
     part = clustered.read([(0, 3000)], ())
@@ -278,8 +277,6 @@ def test_what_cannot_be_held_out_is_told():
     assert [len(part) for part in split(log, 0.01)] == [1, 1]
     with pytest.raises(ParameterError, match="share to hold out is 1"):
         split(log, 1.0)
-    one = op.BanditLog.from_arrays(
-        action=[0, 1], reward=[0, 1], logging=[[0.5, 0.5]] * 2, cluster=["a", "a"]
-    )
+    one = bandit_log([0, 1], [0, 1], [0.5, 0.5], cluster=["a", "a"])
     with pytest.raises(ParameterError, match="one cluster only"):
         split(one)

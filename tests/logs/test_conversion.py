@@ -381,19 +381,14 @@ LONG = op.Columns(decision="id", chosen="picked", candidates="item", logging="p"
 
 
 def long_table(n: int = 300, seed: int = 1) -> pa.Table:
-    rng = np.random.default_rng(seed)
-    rows = []
-    for k in range(n):
-        size = int(rng.integers(1, 5))
-        p = rng.dirichlet(np.ones(size))
-        new = rng.dirichlet(np.ones(size))
-        chosen, reward = int(rng.integers(size)), float(rng.random())
-        rows += [
-            {"id": f"r{(k * 7919) % n}", "item": f"i{j}", "picked": int(j == chosen), "p": p[j],
-             "new": new[j], "reward": reward, "shop": "ab"[k % 2]}
-            for j in range(size)
-        ]  # fmt: skip
-    return pa.Table.from_pylist(rows)
+    case = make_case(np.random.default_rng(seed), n, most=4)
+    k = np.repeat(np.arange(n), np.diff(case.offsets))
+    place = np.arange(len(k)) - case.offsets[k]
+    return pa.table({
+        "id": [f"r{i * 7919 % n}" for i in k], "item": [f"i{j}" for j in place],
+        "picked": (place == case.chosen[k]).astype(int), "p": case.pi0, "new": case.pi,
+        "reward": case.reward[k] + 0.25, "shop": np.array(["a", "b"])[k % 2],
+    })  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.parquet"])

@@ -21,6 +21,42 @@ ALL_MEMBERS = [
 ]  # fmt: skip
 
 
+def bandit_log(action, reward, logging=None, **columns: object) -> op.BanditLog:
+    """A log with as many candidates in every decision; one row of ``logging`` serves all."""
+    if logging is not None and np.ndim(logging) == 1:
+        logging = np.tile(logging, (len(action), 1))
+    return op.BanditLog.from_arrays(action=action, reward=reward, logging=logging, **columns)
+
+
+class Shape:
+    """So many candidates in each decision, and what is drawn for all of them at once."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.lengths = np.asarray(lengths)
+        self.offsets = np.concatenate([[0], np.cumsum(lengths)])
+        self.decision = np.repeat(np.arange(len(lengths)), lengths)
+
+    def normalised(self, mass: np.ndarray) -> np.ndarray:
+        return mass / np.add.reduceat(mass, self.offsets[:-1])[self.decision]
+
+    def least(self, values: np.ndarray) -> np.ndarray:
+        """Of every decision the candidate with the smallest value."""
+        return np.lexsort((values, self.decision))[self.offsets[:-1]]
+
+    def dirichlet(self, rng: np.random.Generator, alpha: float = 1.0) -> np.ndarray:
+        return self.normalised(rng.standard_gamma(alpha, len(self.decision)))
+
+    def draw(self, rng: np.random.Generator, mass: np.ndarray) -> np.ndarray:
+        """The place of one candidate of every decision, drawn in proportion to its mass."""
+        with np.errstate(divide="ignore"):
+            return self.least(rng.exponential(size=len(mass)) / mass) - self.offsets[:-1]
+
+    def names(self, rng: np.random.Generator, among: Sequence[object]) -> np.ndarray:
+        """Different names for the candidates of each decision, in any order."""
+        order = rng.random((len(self.lengths), len(among))).argsort(axis=1)
+        return np.array(list(among))[order[np.arange(len(among)) < self.lengths[:, None]]]
+
+
 @dataclass(frozen=True)
 class Case:
     """Flat arrays of one log, one policy and one reward model."""
@@ -83,41 +119,28 @@ def make_case(
     What was chosen is drawn with its propensity if ``drawn``, else any supported one alike, which
     brings out large weights.
     """
-    lengths = rng.integers(1, most + 1, n)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    starts, total = offsets[:-1], int(offsets[-1])
-    decision = np.repeat(np.arange(n), lengths)
-
-    def normalised(mass: np.ndarray) -> np.ndarray:
-        return mass / np.add.reduceat(mass, starts)[decision]
-
-    def least(values: np.ndarray) -> np.ndarray:
-        """Of every decision the candidate with the smallest value."""
-        return np.lexsort((values, decision))[starts]
-
-    pi0 = np.ones(total) if ties else normalised(rng.standard_gamma(0.5, total)) + 1e-12
+    shape = Shape(rng.integers(1, most + 1, n))
+    starts, total = shape.offsets[:-1], len(shape.decision)
+    pi0 = np.ones(total) if ties else shape.dirichlet(rng, 0.5) + 1e-12
     gone = rng.random(total) < unsupported
-    gone[least(rng.random(total))] = False
+    gone[shape.least(rng.random(total))] = False
     pi0[gone] = 0.0
     if tiny:
-        smallest = least(np.where(pi0 > 0.0, pi0, np.inf))
+        smallest = shape.least(np.where(pi0 > 0.0, pi0, np.inf))
         pi0[smallest[rng.random(n) < 0.5]] *= tiny
-    pi0 = normalised(pi0)
-    pi = rng.standard_gamma(0.5, total)
+    pi0, pi = shape.normalised(pi0), shape.dirichlet(rng, 0.5)
     if ties:
         pi = rng.integers(0, 3, total).astype(float)
         pi[starts] += 1.0
     if deterministic:
         pi = np.zeros(total)
-        pi[least(rng.random(total))] = 1.0
-    with np.errstate(divide="ignore"):
-        race = rng.exponential(size=total) / (pi0 if drawn else pi0 > 0.0)
+        pi[shape.least(rng.random(total))] = 1.0
     return Case(
-        offsets,
-        least(race) - starts,
+        shape.offsets,
+        shape.draw(rng, pi0 if drawn else pi0 > 0.0),
         shift + rng.integers(-1, 3, n).astype(float),
         pi0,
-        normalised(pi),
+        shape.normalised(pi),
         shift + rng.normal(size=total),
         rng.uniform(0.2, 3.0, n) if weighted else None,
     )

@@ -28,11 +28,9 @@ def holders(home: str, name: str) -> dict[str, bool]:
     while more:
         for path in paths:
             if module_name(path) in more:
+                nodes = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Name)]
                 found[module_name(path)] = any(
-                    isinstance(node, ast.Name)
-                    and node.id == name
-                    and isinstance(node.ctx, ast.Load)
-                    for node in ast.walk(tree_of(path))
+                    node.id == name and isinstance(node.ctx, ast.Load) for node in nodes
                 )
         more = {module_name(path) for path in paths if imports(tree_of(path), set(found), name)}
         more -= set(found)
@@ -64,8 +62,9 @@ def limit(patch: pytest.MonkeyPatch, where: str, value: object) -> None:
     assert name in vars(importlib.import_module(home)), f"{home} has no {name}"
     found = holders(home, name)
     assert any(found.values()), f"nothing reads {where}"
-    for module in found:
-        patch.setattr(importlib.import_module(module), name, value)
+    for module in map(importlib.import_module, found):
+        if name in vars(module):  # else it is imported where it is used
+            patch.setattr(module, name, value)
 
 
 def small_blocks(patch: pytest.MonkeyPatch, rows: int, sample: int | None = None) -> None:
