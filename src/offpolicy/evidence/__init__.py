@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from offpolicy.evidence._blocks import (
-    SMALL,
     Block,
     blocks,
     contributions,
@@ -42,7 +41,6 @@ __all__ = [
     "FEWEST_REWARDED",
     "GRID",
     "RULES",
-    "SMALL",
     "Block",
     "Centre",
     "InMemory",
