@@ -52,7 +52,7 @@ def assert_equals_reference(case: Case, result: op.Result, tolerance: float) -> 
 
 
 @given(cases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_member_equals_the_reference(case):
     try:
         result = case.evaluate(ALL_MEMBERS)
