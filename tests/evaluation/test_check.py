@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -1216,12 +1217,8 @@ def test_odd_logs_are_checked_without_a_fault(case, columns, clustered):
         prediction, policy = prediction[log.chosen_index], policy[log.chosen_index]
         log = bandit_log(log.chosen, log.reward, propensity=log.propensity, **extra)
     else:
-        given_columns = (
-            {"logging": case.pi0} if columns == "all" else {"propensity": log.propensity}
-        )
-        log = op.BanditLog.from_ragged(
-            offsets=log.offsets, chosen=log.chosen, reward=log.reward, **given_columns, **extra
-        )
+        narrow = {"logging": None, "propensity": log.propensity} if columns == "narrow" else {}
+        log = case.log_with(**narrow, **extra)
     for report in (check(log), check(log, {"π": policy}, prediction=prediction)):
         order = [one.severity for one in report]
         assert order == sorted(order, key=["problem", "warning", "note"].index)
@@ -1258,7 +1255,7 @@ def test_one_row():
 
 def test_only_proportions_of_row_weights_matter():
     case = make_case(np.random.default_rng(41), 400, weighted=True)
-    heavier = Case(**{**vars(case), "row_weight": case.row_weight * 1024.0})
+    heavier = replace(case, row_weight=case.row_weight * 1024.0)
     assert check(case.log, case.pi).to_json() == check(heavier.log, case.pi).to_json()
 
 

@@ -150,10 +150,7 @@ def test_grid_moments_merge():
 
 def test_clustered_logs_have_clustered_grids_and_no_path():
     case = make_case(np.random.default_rng(6), 400)
-    log = op.BanditLog.from_ragged(
-        offsets=case.offsets, chosen=case.chosen, reward=case.reward, logging=case.pi0,
-        cluster=np.arange(400) // 4,
-    )  # fmt: skip
+    log = case.log_with(cluster=np.arange(400) // 4)
     options = {"prediction": case.delta_hat, "estimator": "CAB"}
     with pytest.raises(LogError, match=r"no clustered standard errors. Give grid="):
         op.sweep(log, case.pi, **options)

@@ -17,6 +17,7 @@ from offpolicy.errors import LogError
 from offpolicy.evidence._default_model import FEWEST_ROWS, _regression, train_model
 from offpolicy.evidence._sources import source_of
 from offpolicy.logs.files._parquet import ParquetScan
+from tests.support.cases import Shape, make_case
 from tests.support.contexts import K, world
 from tests.support.files import same
 from tests.support.limits import small_blocks
@@ -96,20 +97,14 @@ def test_it_goes_on_after_a_stop(tmp_path: Path, monkeypatch):
 
 def test_ragged_candidates_with_names():
     rng = np.random.default_rng(1)
-    lengths = rng.integers(2, 5, 3_000)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    names = np.concatenate([rng.permutation(6)[:k] for k in lengths])
-    pi0 = np.repeat(1.0 / lengths, lengths)
-    chosen = (rng.random(3_000) * lengths).astype(int)
-    context = rng.standard_normal((3_000, 2))
-    reward = context[:, 0] * (names[offsets[:-1] + chosen] % 2) + rng.standard_normal(3_000)
-    log = op.BanditLog.from_ragged(
-        offsets=offsets, chosen=chosen, reward=reward, logging=pi0, candidate=names, context=context
-    )
+    case = make_case(rng, 1_000, ties=True, drawn=True)
+    names = Shape(np.diff(case.offsets)).names(rng, range(6))
+    context = rng.standard_normal((1_000, 2))
+    odd = names[case.offsets[:-1] + case.chosen] % 2
+    reward, pi0 = context[:, 0] * odd + rng.standard_normal(1_000), case.pi0
+    log = case.log_with(reward=reward, candidate=names, context=context)
     assert "DR" in [row.estimator for row in op.evaluate(log, pi0)]
-    nameless = op.BanditLog.from_ragged(
-        offsets=offsets, chosen=chosen, reward=reward, logging=pi0, context=context
-    )
+    nameless = case.log_with(reward=reward, context=context)
     assert "DR" not in [row.estimator for row in op.evaluate(nameless, pi0)]
 
 

@@ -350,10 +350,7 @@ def test_the_order_of_candidates_does_not_matter(case, seed):
 
 def test_names_and_sources_do_not_matter():
     case = make_case(np.random.default_rng(12), 100, drawn=True)
-    named = op.BanditLog.from_ragged(
-        offsets=case.offsets, chosen=case.chosen, reward=case.reward, logging=case.pi0,
-        source="clicks.parquet",
-    )  # fmt: skip
+    named = case.log_with(source="clicks.parquet")
     a = case.evaluate(["IPS"]).headline
     b = op.evaluate(named, case.pi, prediction=case.delta_hat, estimators=["IPS"]).headline
     assert a == b

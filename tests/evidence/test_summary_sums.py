@@ -13,36 +13,21 @@ from offpolicy.evidence._model_error import BANDS, EDGES, GRID
 from offpolicy.evidence._summarise import sequence
 from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally, _starts, stretches_of
 from offpolicy.policies._policies import resolve
-from tests.support.cases import bandit_log
+from tests.support.cases import Shape, bandit_log, make_case
 
 RNG = np.random.default_rng(3)
 
 
 def ragged(n: int = 400, *, weighted: bool = True) -> tuple[op.BanditLog, np.ndarray, np.ndarray]:
     """Candidates by name, some without support, row weights and times."""
-    lengths = RNG.integers(2, 5, n)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    names = np.concatenate([RNG.permutation(6)[:k] for k in lengths])
-
-    def normed(x):
-        return np.concatenate([part / part.sum() for part in np.split(x, offsets[1:-1])])
-
-    pi0 = RNG.random(offsets[-1])
-    chosen = np.array([RNG.integers(0, k) for k in lengths])
-    unsupported = RNG.random(offsets[-1]) < 0.2
-    unsupported[offsets[:-1] + chosen] = False
-    pi0 = normed(np.where(unsupported, 0.0, pi0))
-    pi, delta_hat = normed(RNG.random(offsets[-1])), RNG.random(offsets[-1])
-    log = op.BanditLog.from_ragged(
-        offsets=offsets,
+    case = make_case(RNG, n, unsupported=0.2, drawn=True)
+    log = case.log_with(
         reward=RNG.random(n),
-        chosen=chosen,
-        candidate=[f"a{k}" for k in names],
-        logging=pi0,
+        candidate=Shape(np.diff(case.offsets)).names(RNG, [f"a{k}" for k in range(6)]),
         row_weight=RNG.random(n) + 0.5 if weighted else None,
         time=np.arange(n),
     )
-    return log, pi, delta_hat
+    return log, case.pi, RNG.random(len(case.pi))
 
 
 def tally(log, pi, delta_hat, cuts, modelled, tilde, *, compiled, rows=None, n=None):

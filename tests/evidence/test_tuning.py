@@ -296,9 +296,7 @@ def test_a_better_model_is_trusted_more():
     model far off it does not."""
     case = make_case(np.random.default_rng(10), 1500, drawn=True, most=4)
     reward = case.pi[case.log.chosen_index]
-    log = op.BanditLog.from_ragged(
-        offsets=case.offsets, chosen=case.chosen, reward=reward, logging=case.pi0
-    )
+    log = case.log_with(reward=reward)
     good, bad = (
         op.evaluate(log, case.pi, prediction=model, estimators=["SB"]).tuned[0]
         for model in (case.pi, case.pi + 5.0)

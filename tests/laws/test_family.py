@@ -104,10 +104,7 @@ def test_missing_columns_change_only_the_imputed_mass(columns):
     pi: object = case.pi
     log = full
     if columns != "logging":
-        log = op.BanditLog.from_ragged(
-            offsets=case.offsets, chosen=case.chosen, reward=case.reward,
-            propensity=full.propensity,
-        )  # fmt: skip
+        log = case.narrow
         members += [] if columns == "chosen policy" else ["DR", "CAB-DR(M=2)", "DRos(lam=3)"]
     if columns == "chosen policy":
         pi = case.pi[full.chosen_index]
@@ -205,10 +202,7 @@ def test_clustered_standard_errors_equal_the_formula():
     rng = np.random.default_rng(4)
     case = make_case(rng, 300, weighted=True)
     cluster = np.array([f"user {k}" for k in rng.integers(0, 40, 300)])
-    log = op.BanditLog.from_ragged(
-        offsets=case.offsets, chosen=case.chosen, reward=case.reward, logging=case.pi0,
-        row_weight=case.row_weight, cluster=cluster,
-    )  # fmt: skip
+    log = case.log_with(cluster=cluster)
     got = op.evaluate(log, case.pi, estimators=["IPS"])["IPS"]
     g = case.pi[log.chosen_index] / log.propensity * case.reward
     weight = case.row_weight

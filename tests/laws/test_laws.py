@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_under_full_support_the_blends_end_in_ips(case):
 @given(cases())
 @settings(max_examples=40, deadline=None)
 def test_without_a_model_blends_are_their_weights_alone(case):
-    blank = Case(**(vars(case) | {"delta_hat": np.zeros_like(case.delta_hat)}))
+    blank = replace(case, delta_hat=np.zeros_like(case.delta_hat))
     pairs = [("CAB(M=2)", "CIPS(M=2)"), ("CAB-DR(M=2)", "CIPS(M=2)"), ("DR", "IPS")]
     pairs += [("SNDR", "SNIPS"), ("SGDR(lam=0.3)", "SGIPS(lam=0.3)")]
     members = sorted({name for pair in pairs for name in pair})
@@ -98,7 +99,7 @@ def test_without_a_model_blends_are_their_weights_alone(case):
 @given(cases())
 @settings(max_examples=40, deadline=None)
 def test_on_policy_the_answer_is_the_mean_reward(case):
-    same = Case(**(vars(case) | {"pi": case.pi0}))
+    same = replace(case, pi=case.pi0)
     weight = np.ones(len(case.reward)) if case.row_weight is None else case.row_weight
     mean = float(np.average(case.reward, weights=weight))
     members = ["IPS", "SNIPS", "CIPS(M=1)", "SWITCH(M=1)", "CAB(M=1)", "SGIPS(lam=0.3)"]
@@ -114,15 +115,8 @@ def test_on_policy_the_answer_is_the_mean_reward(case):
 def test_a_perfect_model_of_a_constant_gives_the_constant(case):
     assume((case.pi0 > 0.0).all())
     level = 3.25
-    flat = Case(
-        **(
-            vars(case)
-            | {
-                "reward": np.full_like(case.reward, level),
-                "delta_hat": np.full_like(case.delta_hat, level),
-            }
-        )
-    )
+    reward, delta_hat = (np.full_like(x, level) for x in (case.reward, case.delta_hat))
+    flat = replace(case, reward=reward, delta_hat=delta_hat)
     found = values(flat, ["DM", "DR", "SNIPS", "SNDR", "CAB-DR(M=2)", "DRos(lam=2)"])
     np.testing.assert_allclose(found, level, rtol=1e-12)
 
@@ -158,16 +152,9 @@ def test_order_of_the_candidates_does_not_matter(case):
     flat = np.concatenate(
         [np.arange(a, b)[::-1] for a, b in zip(case.offsets, case.offsets[1:], strict=False)]
     )
-    lengths = np.diff(case.offsets)
-    mirrored = Case(
-        case.offsets,
-        lengths - 1 - case.chosen,
-        case.reward,
-        case.pi0[flat],
-        case.pi[flat],
-        case.delta_hat[flat],
-        case.row_weight,
-    )
+    chosen = np.diff(case.offsets) - 1 - case.chosen
+    masses = {"pi0": case.pi0[flat], "pi": case.pi[flat], "delta_hat": case.delta_hat[flat]}
+    mirrored = replace(case, chosen=chosen, **masses)
     np.testing.assert_allclose(
         values(mirrored, EVERYDAY), values(case, EVERYDAY), atol=1e-12 * unit(case)
     )
@@ -191,10 +178,10 @@ def test_a_repeated_log_has_the_same_value_and_a_smaller_error(case, times):
 @given(cases(smallest=2), st.integers(2, 4))
 @settings(max_examples=40, deadline=None)
 def test_a_row_weight_is_a_repetition_for_the_value(case, times):
-    plain = Case(**(vars(case) | {"row_weight": None}))
+    plain = replace(case, row_weight=None)
     weight = np.ones(len(case.reward))
     weight[0] = times
-    weighted = Case(**(vars(case) | {"row_weight": weight}))
+    weighted = replace(case, row_weight=weight)
     order = np.concatenate([np.zeros(times - 1, int), np.arange(len(case.reward))])
     np.testing.assert_allclose(
         values(weighted, EVERYDAY), values(reordered(plain, order), EVERYDAY),
@@ -205,9 +192,7 @@ def test_a_row_weight_is_a_repetition_for_the_value(case, times):
 @given(cases(smallest=2), st.sampled_from([0.5, 3.0, -2.0]))
 @settings(max_examples=40, deadline=None)
 def test_scaling_rewards_scales_everything(case, factor):
-    scaled = Case(
-        **(vars(case) | {"reward": factor * case.reward, "delta_hat": factor * case.delta_hat})
-    )
+    scaled = replace(case, reward=factor * case.reward, delta_hat=factor * case.delta_hat)
     np.testing.assert_allclose(
         values(scaled, EVERYDAY), factor * values(case, EVERYDAY), atol=1e-11 * unit(case)
     )
@@ -216,7 +201,7 @@ def test_scaling_rewards_scales_everything(case, factor):
 @given(cases(smallest=2), st.sampled_from([1.0, -7.5]))
 @settings(max_examples=40, deadline=None)
 def test_shifting_rewards_shifts_the_invariant_members(case, by):
-    shifted = Case(**(vars(case) | {"reward": case.reward + by, "delta_hat": case.delta_hat + by}))
+    shifted = replace(case, reward=case.reward + by, delta_hat=case.delta_hat + by)
     np.testing.assert_allclose(
         values(shifted, SHIFT_INVARIANT),
         values(case, SHIFT_INVARIANT) + by,

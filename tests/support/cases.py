@@ -71,31 +71,29 @@ class Case:
 
     @property
     def log(self) -> op.BanditLog:
-        return op.BanditLog.from_ragged(
-            offsets=self.offsets,
-            chosen=self.chosen,
-            reward=self.reward,
-            logging=self.pi0,
-            row_weight=self.row_weight,
-        )
+        return self.log_with()
+
+    def log_with(self, **columns: object) -> op.BanditLog:
+        """The log with further columns, or with others in their place."""
+        own = {"offsets": self.offsets, "chosen": self.chosen, "reward": self.reward}
+        own |= {"logging": self.pi0, "row_weight": self.row_weight}
+        return op.BanditLog.from_ragged(**(own | columns))
+
+    @property
+    def narrow(self) -> op.BanditLog:
+        """The log without the probabilities of what was not chosen."""
+        return self.log_with(logging=None, propensity=self.log.propensity)
 
     @property
     def decisions(self) -> list[Decision]:
-        rows = []
-        for i in range(len(self.reward)):
-            part = slice(self.offsets[i], self.offsets[i + 1])
-            weight = 1.0 if self.row_weight is None else float(self.row_weight[i])
-            rows.append(
-                Decision(
-                    self.pi[part].tolist(),
-                    self.pi0[part].tolist(),
-                    self.delta_hat[part].tolist(),
-                    int(self.chosen[i]),
-                    float(self.reward[i]),
-                    weight,
-                )
+        weight = np.ones(len(self.reward)) if self.row_weight is None else self.row_weight
+        flat = [np.split(x, self.offsets[1:-1]) for x in (self.pi, self.pi0, self.delta_hat)]
+        return [
+            Decision(*(x.tolist() for x in parts), int(chosen), float(reward), float(w))
+            for *parts, chosen, reward, w in zip(
+                *flat, self.chosen, self.reward, weight, strict=True
             )
-        return rows
+        ]
 
     def evaluate(self, members: Sequence[object]) -> op.Result:
         return op.evaluate(self.log, self.pi, prediction=self.delta_hat, estimators=members)
