@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -25,7 +26,6 @@ from offpolicy import errors
 from offpolicy.cli.check import command
 from offpolicy.datasets._from_labels import sample_actions
 from offpolicy.evaluation._check import check
-from offpolicy.evidence import _blocks as scan
 from offpolicy.evidence.findings._chance import STAKES, Rows
 from offpolicy.evidence.findings._drift import moved
 from offpolicy.evidence.findings._policy import CLIPS
@@ -33,7 +33,8 @@ from offpolicy.evidence.findings._propensities import EDGES
 from offpolicy.evidence.findings._rows import _bits
 from offpolicy.results._check_report import Report
 from offpolicy.results._findings import ADVICE, ALPHA, Finding, tail
-from tests.support.cases import Case, cases, make_case
+from tests.support.cases import Case, bandit_log, cases, make_case
+from tests.support.limits import small_blocks
 
 CHANCE = {
     "constant-propensity", "deterministic", "drift", "duplicates", "frequencies",
@@ -284,9 +285,7 @@ def test_thin_support():
     n = 5000
     rng = np.random.default_rng(4)
     pi0 = np.tile([0.9999, 0.0001], (n, 1))
-    log = op.BanditLog.from_arrays(
-        action=sample_actions(pi0, rng), reward=rng.random(n), logging=pi0
-    )
+    log = bandit_log(sample_actions(pi0, rng), rng.random(n), pi0)
     report = check(log, [[0.9, 0.1]] * n)
     assert report["thin-support"].severity == "warning"
     assert report["thin-support"].numbers == {"mass": pytest.approx(0.1 - 50 * 0.0001), "M": 50.0}
@@ -301,9 +300,7 @@ def test_thin_support():
 def test_thin_support_without_logging_takes_the_smaller_of_two_estimates():
     c = np.full(1000, 0.9)
     c[:3] = 40.0, 60.0, 50.0
-    log = op.BanditLog.from_arrays(
-        action=["a"] * 1000, reward=np.arange(1000.0), propensity=0.01 + 0.0 * c
-    )
+    log = bandit_log(["a"] * 1000, np.arange(1000.0), propensity=0.01 + 0.0 * c)
     beyond = (30 + 50 + 40) / 1000
     missing = 1.0 - (997 * 0.9 + 3 * 10.0) / 1000
     mass = check(log, 0.01 * c)["thin-support"].numbers["mass"]
@@ -339,9 +336,7 @@ def test_effective_size_may_be_small_beside_the_log():
 
 
 def test_no_overlap_is_a_problem_not_an_error():
-    log = op.BanditLog.from_arrays(
-        action=[0] * 300, reward=[1, 0] * 150, logging=[[0.5, 0.5]] * 300
-    )
+    log = bandit_log([0] * 300, [1, 0] * 150, [0.5, 0.5])
     finding = check(log, [[0.0, 1.0]] * 300)["effective-size"]
     assert (finding.severity, finding.numbers["ess"]) == ("problem", 0.0)
     assert finding.message == (
@@ -356,9 +351,7 @@ def test_heavy_weights():
     for sigma, severity in ((1.0, None), (2.0, "warning"), (4.0, "problem")):
         c = rng.lognormal(0.0, sigma, n)
         c /= c.max()
-        log = op.BanditLog.from_arrays(
-            action=np.arange(n) % 3, reward=rng.random(n), propensity=np.full(n, 1e-3)
-        )
+        log = bandit_log(np.arange(n) % 3, rng.random(n), propensity=np.full(n, 1e-3))
         report = check(log, 1e-3 * c)
         share = np.sort(c)[-30:].sum() / c.sum()
         if severity is None:
@@ -436,9 +429,7 @@ def test_a_deficit_with_heavy_weights_is_no_alarm():
     rng = np.random.default_rng(10)
     n = 1000
     pi0 = np.tile([1.0 - 1e-5, 1e-5], (n, 1))
-    log = op.BanditLog.from_arrays(
-        action=sample_actions(pi0, rng), reward=rng.random(n), logging=pi0
-    )
+    log = bandit_log(sample_actions(pi0, rng), rng.random(n), pi0)
     report = check(log, [[0.2, 0.8]] * n)
     assert log.chosen.max() == 0
     assert "weight-mean" not in report
@@ -562,10 +553,10 @@ def test_a_fault_is_found_in_spite_of_clusters():
     rng = np.random.default_rng(17)
     user = np.sort(rng.integers(0, 1000, 10_000))
     scores = rng.normal(size=(1000, 5))
-    log = op.BanditLog.from_arrays(
-        action=sample_actions(softmax(1.5 * scores), rng)[user],
-        reward=(rng.random(10_000) < 0.3).astype(float),
-        logging=softmax(scores)[user],
+    log = bandit_log(
+        sample_actions(softmax(1.5 * scores), rng)[user],
+        (rng.random(10_000) < 0.3).astype(float),
+        softmax(scores)[user],
         cluster=user,
         time=np.arange(10_000),
     )
@@ -600,9 +591,9 @@ def test_a_rare_choice_that_comes_up_is_no_fault(known, often):
     """Once in a thousand rows is expected; four times happens to one log in fifty."""
     rare = np.arange(1000) % 250 == 249
     rare &= np.cumsum(rare) <= often
-    log = op.BanditLog.from_arrays(
-        action=rare.astype(int),
-        reward=np.random.default_rng(0).random(1000),
+    log = bandit_log(
+        rare.astype(int),
+        np.random.default_rng(0).random(1000),
         propensity=np.where(rare, 0.001, 0.999),
         actions=2 if known else None,
     )
@@ -739,9 +730,7 @@ def test_no_propensity():
 
 def with_rewards(reward: object, **extra: object) -> op.BanditLog:
     n = len(reward)
-    return op.BanditLog.from_arrays(
-        action=np.arange(n) % 2, reward=reward, logging=[[0.5, 0.5]] * n, **extra
-    )
+    return bandit_log(np.arange(n) % 2, reward, [0.5, 0.5], **extra)
 
 
 def test_reward_range():
@@ -905,9 +894,7 @@ def test_contexts_that_come_again_are_no_copies():
     pi0 = softmax(rng.normal(size=(50, 4)))[x]
     label = rng.integers(0, 4, 50)[x]
     action = sample_actions(pi0, rng)
-    log = op.BanditLog.from_arrays(
-        action=action, reward=(action == label).astype(float), logging=pi0, context=x
-    )
+    log = bandit_log(action, (action == label).astype(float), pi0, context=x)
     assert "duplicates" not in check(log)
 
 
@@ -924,11 +911,8 @@ def test_contexts_that_come_again_are_no_copies():
 )
 def test_what_is_known_of_a_decision_tells_copies_from_equals(column):
     """Neighbours have equal actions and rewards, but were not one decision."""
-    log = op.BanditLog.from_arrays(
-        action=np.repeat(np.arange(1000) % 2, 2),
-        reward=np.repeat(np.arange(1000) % 3, 2),
-        logging=[[0.5, 0.5]] * 2000,
-        **column,
+    log = bandit_log(
+        np.repeat(np.arange(1000) % 2, 2), np.repeat(np.arange(1000) % 3, 2), [0.5, 0.5], **column
     )
     assert "duplicates" not in check(log)
 
@@ -942,10 +926,10 @@ def test_equal_values_have_equal_bits():
 def test_copies_within_a_cluster_are_only_noted():
     rng = np.random.default_rng(31)
     user = np.repeat(np.arange(1000), 5)
-    log = op.BanditLog.from_arrays(
-        action=rng.integers(0, 2, 1000)[user],
-        reward=rng.random(1000)[user],
-        logging=np.full((5000, 2), 0.5),
+    log = bandit_log(
+        rng.integers(0, 2, 1000)[user],
+        rng.random(1000)[user],
+        np.full((5000, 2), 0.5),
         cluster=user,
     )
     assert check(log)["duplicates"].severity == "note"
@@ -1231,16 +1215,10 @@ def test_odd_logs_are_checked_without_a_fault(case, columns, clustered):
         extra |= {"cluster": np.arange(n) // 2, "time": np.arange(n)[::-1]}
     if columns == "unknown":
         prediction, policy = prediction[log.chosen_index], policy[log.chosen_index]
-        log = op.BanditLog.from_arrays(
-            action=log.chosen, reward=log.reward, propensity=log.propensity, **extra
-        )
+        log = bandit_log(log.chosen, log.reward, propensity=log.propensity, **extra)
     else:
-        given_columns = (
-            {"logging": case.pi0} if columns == "all" else {"propensity": log.propensity}
-        )
-        log = op.BanditLog.from_ragged(
-            offsets=log.offsets, chosen=log.chosen, reward=log.reward, **given_columns, **extra
-        )
+        narrow = {"logging": None, "propensity": log.propensity} if columns == "narrow" else {}
+        log = case.log_with(**narrow, **extra)
     for report in (check(log), check(log, {"π": policy}, prediction=prediction)):
         order = [one.severity for one in report]
         assert order == sorted(order, key=["problem", "warning", "note"].index)
@@ -1257,9 +1235,7 @@ def test_huge_weights(weight):
     log = op.BanditLog.from_arrays(action=np.arange(500) % 2, reward=np.arange(500.0), logging=pi0)
     report = check(log, [[0.5, 0.5]] * 500)
     assert {"frequencies", "weight-mean", "thin-support"} <= set(codes(report))
-    narrow = op.BanditLog.from_arrays(
-        action=np.arange(500) % 2, reward=np.arange(500.0), propensity=log.propensity
-    )
+    narrow = bandit_log(np.arange(500) % 2, np.arange(500.0), propensity=log.propensity)
     assert {"frequencies", "weight-mean"} <= set(codes(check(narrow, [0.5] * 500)))
 
 
@@ -1271,9 +1247,7 @@ def test_one_row():
     assert check(log, [0.5])["effective-size"].message == (
         "Of 1 decision, 1.0 effective ones stand behind policy (100%)."
     )
-    weighted = op.BanditLog.from_arrays(
-        action=["a", "b"], reward=[1.0, 2.0], propensity=[0.5, 0.5], row_weight=[3.0, 1.0]
-    )
+    weighted = bandit_log(["a", "b"], [1.0, 2.0], propensity=[0.5, 0.5], row_weight=[3.0, 1.0])
     assert check(weighted)["effective-size"].message == (
         "The log has 2 decisions, worth 1.6 of equal weight."
     )
@@ -1281,7 +1255,7 @@ def test_one_row():
 
 def test_only_proportions_of_row_weights_matter():
     case = make_case(np.random.default_rng(41), 400, weighted=True)
-    heavier = Case(**{**vars(case), "row_weight": case.row_weight * 1024.0})
+    heavier = replace(case, row_weight=case.row_weight * 1024.0)
     assert check(case.log, case.pi).to_json() == check(heavier.log, case.pi).to_json()
 
 
@@ -1289,7 +1263,7 @@ def test_equal_inputs_give_equal_bytes_and_blocks_do_not_matter(monkeypatch):
     case = make_case(np.random.default_rng(42), 1000, most=6, unsupported=0.2)
     whole = check(case.log, case.pi, prediction=case.delta_hat)
     assert whole.to_json() == check(case.log, case.pi, prediction=case.delta_hat).to_json()
-    monkeypatch.setattr(scan, "BLOCK", 64)
+    small_blocks(monkeypatch, 64)
     split = check(case.log, case.pi, prediction=case.delta_hat)
     assert codes(split) == codes(whole)
     assert len(whole) > 3

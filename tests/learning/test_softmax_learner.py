@@ -17,6 +17,7 @@ from offpolicy.learning._softmax_learner import SoftmaxLearner
 from offpolicy.learning._task import Task
 from offpolicy.policies.learned._features import FeatureMap
 from offpolicy.policies.learned._scores import Dense, Ragged
+from tests.support.cases import bandit_log
 from tests.support.learning import MEMBERS, classes, ragged
 
 
@@ -135,12 +136,7 @@ def test_the_kernel_learns_what_lines_cannot():
     X = rng.uniform(-1.0, 1.0, (3000, 2))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     action = rng.integers(0, 2, 3000)
-    log = op.BanditLog.from_arrays(
-        action=action,
-        reward=(action == y).astype(float),
-        logging=np.full((3000, 2), 0.5),
-        context=X,
-    )
+    log = bandit_log(action, (action == y).astype(float), np.full((3000, 2), 0.5), context=X)
     linear = SoftmaxLearner().fit(log).predict(X)
     kernel = SoftmaxLearner(features="kernel", centres=100).fit(log)
     assert (linear == y).mean() < 0.77  # no line is right in more than three quarters
@@ -174,10 +170,7 @@ def test_it_learns_from_features_of_candidates():
 def test_rewards_on_another_scale_change_nothing():
     log, X, _ = classes(6)
     a = SoftmaxLearner(tol=1e-12).fit(log).predict_proba(X)
-    other = op.BanditLog.from_arrays(
-        action=log.chosen, reward=100.0 * log.reward - 30.0,
-        logging=log.logging.reshape(-1, 3), context=X,
-    )  # fmt: skip
+    other = bandit_log(log.chosen, 100.0 * log.reward - 30.0, log.logging.reshape(-1, 3), context=X)
     b = SoftmaxLearner(tol=1e-12).fit(other)
     assert b.predict_proba(X) == pytest.approx(a, abs=0.02)
 
@@ -321,9 +314,7 @@ def test_nothing_to_learn_from_is_told():
     bare = op.BanditLog.from_arrays(action=[0, 1], reward=[0, 1], logging=[[0.5, 0.5]] * 2)
     with pytest.raises(LogError, match="nothing to learn from: give the log context="):
         SoftmaxLearner().fit(bare)
-    constant = op.BanditLog.from_arrays(
-        action=log.chosen, reward=np.ones(400), logging=log.logging.reshape(-1, 3), context=X
-    )
+    constant = bandit_log(log.chosen, np.ones(400), log.logging.reshape(-1, 3), context=X)
     with pytest.raises(LogError, match="Every reward is 1: all policies are as good"):
         SoftmaxLearner().fit(constant)
     X = X.copy()
@@ -332,25 +323,18 @@ def test_nothing_to_learn_from_is_told():
     with pytest.raises(LogError, match="context, row 7: nan"):
         fitted.predict_proba(X)
     X[7, 2] = 1e300
-    huge = op.BanditLog.from_arrays(
-        action=log.chosen, reward=log.reward, logging=log.logging.reshape(-1, 3), context=X
-    )
+    huge = bandit_log(log.chosen, log.reward, log.logging.reshape(-1, 3), context=X)
     with pytest.raises(LogError, match="column 2: its numbers are so large"):
         SoftmaxLearner().fit(huge)
 
 
 def test_odd_logs_give_sane_policies():
     rng = np.random.default_rng(0)
-    few = op.BanditLog.from_arrays(  # fewer decisions than actions
-        action=[0, 1, 2], reward=[1, 0, 1], logging=np.full((3, 8), 0.125),
-        context=rng.normal(size=(3, 2)),
-    )  # fmt: skip
+    few = bandit_log([0, 1, 2], [1, 0, 1], np.full((3, 8), 0.125), context=rng.normal(size=(3, 2)))
     log, X, _ = classes(1)
     pi0 = log.logging.reshape(-1, 3)
     double = np.hstack([X, X, 1e6 * X, np.ones((400, 1))])  # collinear, constant, large
-    collinear = op.BanditLog.from_arrays(
-        action=log.chosen, reward=log.reward, logging=pi0, context=double
-    )
+    collinear = bandit_log(log.chosen, log.reward, pi0, context=double)
     for odd in (few, collinear):
         for name in ("CAB-DR(M=30)", "IPS", "SNIPS"):
             learner = SoftmaxLearner(name).fit(odd)

@@ -24,24 +24,23 @@ from hypothesis import strategies as st
 import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.errors import LogError, ParameterError
-from offpolicy.logs.files import _convert as conversion
-from offpolicy.logs.files import _read as reading
 from offpolicy.logs.files import _small as memory
 from offpolicy.logs.files import _text as text
 from offpolicy.logs.files._convert import ConvertedScan
 from tests.support.cases import make_case
 from tests.support.files import as_csv, as_jsonl, same, table_of
 from tests.support.foreign import DANGLING, DSJSON, LINE, SLOTS, data, needs_data
+from tests.support.limits import limit
 
 
 @contextlib.contextmanager
 def small(block: int = 4_000) -> Iterator[None]:
     """Every file is too large to be held, and is read in many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "LARGEST", 0)
-        patch.setattr(reading, "SMALL", 0)
-        patch.setattr(text, "BLOCK_BYTES", block)
-        patch.setattr(conversion, "GROUP_ROWS", 97)
+        limit(patch, "offpolicy.logs.files._small.LARGEST", 0)
+        limit(patch, "offpolicy.logs.files._read.SMALL", 0)
+        limit(patch, "offpolicy.logs.files._text.BLOCK_BYTES", block)
+        limit(patch, "offpolicy.logs.files._convert.GROUP_ROWS", 97)
         yield
 
 
@@ -52,7 +51,8 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
     where.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(where))
     yield where
-    gc.collect()
+    if list(where.iterdir()):
+        gc.collect()
     assert not list(where.iterdir())
 
 
@@ -381,19 +381,14 @@ LONG = op.Columns(decision="id", chosen="picked", candidates="item", logging="p"
 
 
 def long_table(n: int = 300, seed: int = 1) -> pa.Table:
-    rng = np.random.default_rng(seed)
-    rows = []
-    for k in range(n):
-        size = int(rng.integers(1, 5))
-        p = rng.dirichlet(np.ones(size))
-        new = rng.dirichlet(np.ones(size))
-        chosen, reward = int(rng.integers(size)), float(rng.random())
-        rows += [
-            {"id": f"r{(k * 7919) % n}", "item": f"i{j}", "picked": int(j == chosen), "p": p[j],
-             "new": new[j], "reward": reward, "shop": "ab"[k % 2]}
-            for j in range(size)
-        ]  # fmt: skip
-    return pa.Table.from_pylist(rows)
+    case = make_case(np.random.default_rng(seed), n, most=4)
+    k = np.repeat(np.arange(n), np.diff(case.offsets))
+    place = np.arange(len(k)) - case.offsets[k]
+    return pa.table({
+        "id": [f"r{i * 7919 % n}" for i in k], "item": [f"i{j}" for j in place],
+        "picked": (place == case.chosen[k]).astype(int), "p": case.pi0, "new": case.pi,
+        "reward": case.reward[k] + 0.25, "shop": np.array(["a", "b"])[k % 2],
+    })  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.parquet"])
@@ -441,7 +436,7 @@ def test_a_decision_that_comes_back_is_refused(tmp_path, monkeypatch, group):
                         "item": ["a"] * 61, "p": [1.0] * 61, "reward": [0.5] * 61})  # fmt: skip
     as_csv(singles, tmp_path / "log.csv")
     with small(200):
-        monkeypatch.setattr(conversion, "GROUP_ROWS", group)
+        limit(monkeypatch, "offpolicy.logs.files._convert.GROUP_ROWS", group)
         with pytest.raises(LogError, match=r"log.csv, id, row 40: decision 3 comes back after"):
             op.read_log(tmp_path / "log.csv", LONG)
     held = op.read_log(as_csv(table.take([1, 0, *range(2, len(table))]), tmp_path / "b.csv"), LONG)
@@ -473,7 +468,7 @@ def test_what_is_wrong_in_the_long_format_is_named_by_row(tmp_path):
 
 def test_one_decision_without_end(tmp_path, monkeypatch):
     path = as_csv(long_table(), tmp_path / "log.csv")
-    monkeypatch.setattr(conversion, "LONGEST", 2)
+    limit(monkeypatch, "offpolicy.logs.files._convert.LONGEST", 2)
     with small(), pytest.raises(LogError, match='"id" what tells decisions apart'):
         op.read_log(path, LONG)
 
@@ -687,8 +682,8 @@ def test_the_copy_goes_at_exit_and_is_where_tmpdir_says(tmp_path, table):
     place = tmp_path / "elsewhere"
     place.mkdir()
     code = (
-        "import offpolicy as op, sys; from offpolicy.logs.files import _small\n"
-        "_small.LARGEST = 0\n"
+        "import offpolicy as op, sys\n"
+        "from offpolicy.logs.files import _small; _small.LARGEST = 0\n"
         "log = op.read_log(sys.argv[1]); print(log.files[0])\n"
     )
     shown = subprocess.run(
@@ -706,8 +701,8 @@ def test_the_copy_goes_at_exit_and_is_where_tmpdir_says(tmp_path, table):
 def test_a_full_disk(tmp_path, table):
     path = as_csv(table, tmp_path / "log.csv")
     code = (
-        "import resource, sys, offpolicy as op; from offpolicy.logs.files import _small as memory\n"
-        "import offpolicy.cli; memory.LARGEST = 0\n"
+        "import resource, sys, offpolicy.cli\n"
+        "from offpolicy.logs.files import _small; _small.LARGEST = 0\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "sys.argv[1:] = ['check', sys.argv[1]]; offpolicy.cli.main()\n"
     )
@@ -737,7 +732,7 @@ def test_no_place_for_the_copy(tmp_path, table, monkeypatch):
 def test_compressed_files_count_as_they_are_unpacked(tmp_path, monkeypatch):
     for name in ("a.csv", "a.csv.gz"):
         (tmp_path / name).write_bytes(b"x" * 100)
-    monkeypatch.setattr(memory, "LARGEST", 300)
+    limit(monkeypatch, "offpolicy.logs.files._small.LARGEST", 300)
     assert not memory.is_large([tmp_path / "a.csv"])
     assert memory.is_large([tmp_path / "a.csv.gz"])
     assert memory.is_large([tmp_path / "a.csv"] * 4)

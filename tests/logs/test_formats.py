@@ -25,7 +25,7 @@ def ips_and_snips(rows: list[tuple[float, float, float]]) -> tuple[float, float]
 
 
 def evaluated(log: op.BanditLog, policy: object) -> tuple[float, float]:
-    result = op.evaluate(log, policy, estimators=["IPS", "SNIPS"])
+    result = op.evaluate(log, policy, prediction=False, estimators=["IPS", "SNIPS"])
     return result["IPS"].value, result["SNIPS"].value
 
 

@@ -19,6 +19,7 @@ from offpolicy import datasets
 from offpolicy.errors import DatasetError, LogError, ParameterError
 from offpolicy.logs.formats import _letor_kernels as scanning
 from offpolicy.logs.formats import letor
+from tests.support.limits import limit
 
 DATA = os.environ.get("OFFPOLICY_DATA", "")
 LTR = Path(DATA) / "ltr"
@@ -160,8 +161,8 @@ def random_text(seed: int) -> str:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("block", [7, 100, 10**6])
 def test_any_file_is_read_as_the_obvious_reader_does(write, monkeypatch, seed, block):
-    monkeypatch.setattr(letor, "BLOCK", block)
-    monkeypatch.setattr(letor, "_LATE", 11)
+    limit(monkeypatch, "offpolicy.logs.formats.letor.BLOCK", block)
+    limit(monkeypatch, "offpolicy.logs.formats.letor._LATE", 11)
     text = random_text(seed)
     rows = slowly(text, 9)
     order = {}
@@ -247,7 +248,7 @@ WRONG = {
 @pytest.mark.parametrize("block", [16, 10**6])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n0 qid:1 1:1\n"])
 def test_a_malformed_line_is_named(write, monkeypatch, line, block, end):
-    monkeypatch.setattr(letor, "BLOCK", block)
+    limit(monkeypatch, "offpolicy.logs.formats.letor.BLOCK", block)
     path = write(f"0 qid:1 1:1 3:2\n\n# x\n1 qid:1 2:1\n{line}{end}".encode())
     expected = f"^{re.escape(f'{path}, line 5: {WRONG[line]}')}"
     with pytest.raises(LogError, match=expected):

@@ -10,9 +10,9 @@ from numpy.testing import assert_array_equal
 
 from offpolicy import BanditLog
 from offpolicy.errors import LogError, OffpolicyError, PropensityError
-from offpolicy.logs import _validation as validation
 from offpolicy.logs._validation import BLOCK_ROWS, check_probabilities
 from offpolicy.logs.labels import hash_groups, hash_rows
+from tests.support.limits import limit
 
 NAN, INF = float("nan"), float("inf")
 NAT = np.array(["2026-11-03", "NaT", "2026-11-05"], dtype="datetime64[D]")
@@ -252,7 +252,7 @@ def test_compiled_and_plain_checks_of_probabilities_say_the_same(row, values, mo
     logging[own] = values[: offsets[row + 1] - offsets[row]]
     said = []
     for smallest in (1, 10**9):
-        monkeypatch.setattr(validation, "_COMPILED", smallest)
+        limit(monkeypatch, "offpolicy.logs._validation._COMPILED", smallest)
         try:
             check_probabilities(logging, offsets, "logging", "a.csv", PropensityError, 1e-6)
             said.append("")

@@ -172,11 +172,9 @@ def test_ips_and_cab_with_a_perfect_model_are_unbiased(model):
 
 def test_intervals_cover():
     """New queries every time: the value is that of the population, here by a large sample."""
-    truth = {}
-    for metric in ("sum of ranks", "average rank"):
-        queries, logger, ranker, _ = world(20_000, seed=99)
-        log = simulate_clicks(queries, logger, features=False)
-        truth[metric] = true_value(log, ranker, metric)
+    queries, logger, ranker, _ = world(20_000, seed=99)
+    log = simulate_clicks(queries, logger, features=False)
+    truth = {metric: true_value(log, ranker, metric) for metric in ("sum of ranks", "average rank")}
     covered = {key: [] for key in [(m, e) for m in truth for e in ("IPS", "CAB", "headline")]}
     for seed in range(50):
         queries, logger, ranker, delta = world(150, seed=1000 + seed)

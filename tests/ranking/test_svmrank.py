@@ -16,6 +16,7 @@ from offpolicy.ranking.learning import _solver as solving
 from offpolicy.ranking.learning._objective import Objective
 from offpolicy.ranking.learning._problem import collapse, prepare
 from offpolicy.ranking.learning._svmrank import PropensitySVMRank
+from tests.support.limits import limit
 
 
 def example(seed=0, n=12, most=7, d=4):
@@ -299,7 +300,7 @@ def test_a_log_gives_its_features_and_its_estimators_weights(monkeypatch):
         asked.append(estimator)
         return log.weights
 
-    monkeypatch.setattr("offpolicy.ranking.learning._svmrank.document_weights", document_weights)
+    limit(monkeypatch, "offpolicy.ranking.learning._svmrank.document_weights", document_weights)
     log = SimpleNamespace(X=X, offsets=offsets, weights=weights)
     found = PropensitySVMRank(estimator="CIPS(M=5)").fit(log)
     assert_allclose(found.coef_, PropensitySVMRank().fit_weights(X, offsets, weights).coef_)
