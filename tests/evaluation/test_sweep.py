@@ -64,7 +64,7 @@ def test_compiled_grid_agrees(monkeypatch, name, shift, weighted):
     case = make_case(rng, 300, most=9, shift=shift, unsupported=0.2, tiny=1e-9, weighted=weighted)
     Ms = GRID[::7]
     slow = sweep(case, name, grid=Ms)
-    monkeypatch.setattr(scan, "SMALL", 0)
+    monkeypatch.setattr(scan, "COMPILED_FROM", 0)
     monkeypatch.setattr(scan, "BLOCK", 101)
     fast = sweep(case, name, grid=Ms)
     unit = np.array([terms(case, name, M) for M in Ms])

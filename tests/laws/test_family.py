@@ -64,7 +64,7 @@ def test_every_member_equals_the_reference(case):
 @pytest.mark.parametrize("shift", [0.0, 1e8])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_compiled_path_equals_the_reference(monkeypatch, shift, weighted):
-    monkeypatch.setattr(scan, "SMALL", 0)
+    monkeypatch.setattr(scan, "COMPILED_FROM", 0)
     monkeypatch.setattr(scan, "BLOCK", 37)
     rng = np.random.default_rng(5)
     case = make_case(rng, 120, shift=shift, unsupported=0.3, weighted=weighted)

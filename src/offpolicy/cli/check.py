@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import format_option, log_options, policies_of, read, show
+from offpolicy.cli.options import format_option, log_options, policies_of, read, show, tell
 
 
 @click.command("check")
@@ -44,8 +44,7 @@ def command(
         prediction=prediction,
         reward_range=reward_range,
     )
-    if "dropped" in report:
-        click.echo(report["dropped"].message, err=True)
+    tell(report, "dropped")
     show(report, style)
     if report.worst == "problem":
         raise SystemExit(1)

@@ -159,11 +159,9 @@ def _thinned(search: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 
 def _ended(report: Report) -> str:
-    """L-BFGS says in words of its own that it converged."""
     if not report.converged:
         return f"not converged ({report.message}): more steps may help, --max-iter."
-    own = report.message.startswith("CONVERGENCE")
-    return "converged." if own else f"converged; {report.message}."
+    return f"converged; {report.message}." if report.message else "converged."
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from offpolicy.logs import BanditLog, Dropped, LogScan
+    from offpolicy.results import Finding
 
 _ROLES = {
     "action": "what was chosen",
@@ -174,10 +175,18 @@ def show(found: Any, style: str) -> None:
         click.echo(str(found))
 
 
+def tell(findings: Iterable[Finding], code: str) -> None:
+    """The findings of a code, to stderr."""
+    for one in findings:
+        if one.code == code:
+            click.echo(str(one), err=True)
+
+
 def tell_dropped(dropped: Dropped | None) -> None:
     """How many rows were left out, and why, to stderr."""
-    if dropped is not None and dropped.rows:
-        click.echo(f"{dropped}.", err=True)
+    from offpolicy.evidence.findings import about_dropped
+
+    tell(about_dropped(dropped), "dropped")
 
 
 def as_tsv(table: Any) -> str:

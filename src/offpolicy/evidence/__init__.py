@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offpolicy.evidence._blocks import (
-    SMALL,
+    COMPILED_FROM,
     Block,
     blocks,
     contributions,
@@ -14,7 +14,6 @@ from offpolicy.evidence._blocks import (
 from offpolicy.evidence._default_model import train_model
 from offpolicy.evidence._fit_noise import Pull, influence
 from offpolicy.evidence._headline import (
-    FEWEST_REWARDED,
     chosen_place,
     degrees_of,
     make_headline,
@@ -23,6 +22,7 @@ from offpolicy.evidence._headline import (
     trusted,
     what_is_known,
 )
+from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE, percent
 from offpolicy.evidence._model_error import GRID
 from offpolicy.evidence._plan import (
     Centre,
@@ -39,10 +39,10 @@ from offpolicy.evidence._tuning import RULES, check_rule, chosen_by, least_error
 from offpolicy.evidence._walk import Rows, Scanned, scan
 
 __all__ = [
-    "FEWEST_REWARDED",
+    "COMPILED_FROM",
     "GRID",
     "RULES",
-    "SMALL",
+    "TOO_FEW_EFFECTIVE",
     "Block",
     "Centre",
     "InMemory",
@@ -66,6 +66,7 @@ __all__ = [
     "make_summary",
     "notice",
     "own_mean",
+    "percent",
     "range_of_rewards",
     "refuse_no_overlap",
     "sample_of",

@@ -21,7 +21,7 @@ from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import check_finite, where
 from offpolicy.errors import OffpolicyError, ParameterError, PredictionError
-from offpolicy.evidence._blocks import SMALL, Block, blocks, whole_block
+from offpolicy.evidence._blocks import COMPILED_FROM, Block, blocks, whole_block
 from offpolicy.logs import (
     BanditLog,
     Distributed,
@@ -264,7 +264,7 @@ class Streamed(Source):
 
     @property
     def _is_large(self) -> bool:
-        return self.n * self.width >= SMALL
+        return self.n * self.width >= COMPILED_FROM
 
     def _resolver(self, *, compiled: bool = False) -> _Resolver:
         return _Resolver(self.policies, self.prediction, compiled)

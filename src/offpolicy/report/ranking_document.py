@@ -12,7 +12,7 @@ from offpolicy._core.files import write_whole
 from offpolicy.errors import ResultError
 from offpolicy.ranking import evaluation, propensities
 from offpolicy.ranking.data import parse_metric
-from offpolicy.ranking.evaluation import RankingResult, findings_of
+from offpolicy.ranking.evaluation import RankingResult
 from offpolicy.ranking.propensities import Propensities
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.pages.learned import LearnedRanker, learned_ranker_page
@@ -131,7 +131,7 @@ def opened(body: dict[str, Any]) -> AnyDocument:
 def _rankers(
     found: tuple[tuple[str, RankingResult], ...], provenance: Provenance | None, twin: str
 ) -> Rankers:
-    ranked = tuple(Ranked(name, one, findings_of(one)) for name, one in found)
+    ranked = tuple(Ranked(name, one) for name, one in found)
     return Rankers(ranked, provenance, twin)
 
 

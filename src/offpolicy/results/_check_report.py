@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from offpolicy._core.files import write_whole
 from offpolicy.errors import ParameterError, did_you_mean
-from offpolicy.results._findings import ADVICE, ORDER, Finding, Severity
+from offpolicy.results._findings import CODES, ORDER, Finding, Severity
 from offpolicy.results._result import json_safe
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ class Report:
         hits = self._having(key)
         if not hits:
             code = key[-1] if isinstance(key, tuple) and key else key
-            hint = "" if code in ADVICE else did_you_mean(str(code), ADVICE)
+            hint = "" if code in CODES else did_you_mean(str(code), CODES)
             there = ", ".join(dict.fromkeys(one.code for one in self)) or "none at all"
             raise ParameterError(f"There is no finding {key!r}.{hint} The findings: {there}.")
         return hits[0]
 
     def _having(self, key: object) -> list[Finding]:
         if isinstance(key, tuple):
-            return [one for one in self.findings if (one.policy, one.code) == key]
+            return [one for one in self.findings if (one.place, one.code) == key]
         return [one for one in self.findings if one.code == key]
 
     # -- as text -----------------------------------------------------------------------------
@@ -62,8 +62,8 @@ class Report:
     def __str__(self) -> str:
         parts = [self.sentence()]
         for one in self:
-            about = "" if one.policy is None else f" of {one.policy}"
-            parts.append(f"{one.severity}: {one.code}{about}\n  {one.message}\n  {one.advice}")
+            about = "" if one.place is None else f" of {one.place}"
+            parts.append(f"{one.severity}: {one.code}{about}\n  {one.sentence}\n  {one.advice}")
         return "\n\n".join(parts)
 
     def sentence(self) -> str:
@@ -75,7 +75,7 @@ class Report:
         return f"Found {', '.join(said)}."
 
     def _repr_html_(self) -> str:
-        head = ("severity", "code", "policy", "message", "advice")
+        head = ("severity", "code", "place", "sentence", "advice")
         cell = "<{0} style='text-align:left'>{1}</{0}>"
         rows = [[str(getattr(one, name) or "") for name in head] for one in self]
         body = "".join(
@@ -92,7 +92,7 @@ class Report:
         """One row per finding, as an Arrow table; ``numbers`` as JSON text."""
         import pyarrow as pa
 
-        names = ("code", "severity", "policy", "message", "advice", "numbers")
+        names = ("code", "severity", "place", "sentence", "advice", "numbers")
         rows = [asdict(one) | {"numbers": _dumps(one.numbers)} for one in self]
         return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, bare_report_option, format_option, level_option
+from offpolicy.cli.options import as_tsv, bare_report_option, format_option, level_option, tell
 from offpolicy.cli.rank.options import (
     columns_among,
     log_options,
@@ -14,7 +14,6 @@ from offpolicy.cli.rank.options import (
     propensity_options,
     rankers_of,
     read,
-    tell_ways,
 )
 
 
@@ -67,16 +66,15 @@ def command(
     run = Run.begun(report)
     asked = [as_metric(metric) for metric in metrics]
     found = read(log, given, columns_among(rankers))
-    if found.log.propensity is None:
-        if found.log.prediction is None or any(one.upper() != "DM" for one in estimators):
-            need_propensities(found.log)
-        tell_ways()
+    if found.log.prediction is None or any(one.upper() != "DM" for one in estimators):
+        need_propensities(found.log)
     results = [
         (name, evaluate(found.log, ranker, list(estimators) or None, metric, level=level,
                         independent_clicks=not dependent_clicks))
         for name, ranker in rankers_of(rankers, found).items()
         for metric in asked
     ]  # fmt: skip
+    tell(results[0][1].findings, "no-examination")
     if style == "json":
         click.echo(RankingDocument(tuple(results)).to_json(), nl=False)
     elif style == "tsv":

@@ -179,10 +179,6 @@ def need_propensities(log: RankingLog) -> None:
         )
 
 
-def tell_ways() -> None:
-    click.echo(f"The log has no propensity. {_WAYS}", err=True)
-
-
 def is_file(ranker: str) -> bool:
     """Whether a ranker is named by the file it was saved to."""
     file = Path(ranker)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from offpolicy.ranking.evaluation._evaluate import evaluate, sweep
-from offpolicy.ranking.evaluation._findings import findings_of
 from offpolicy.ranking.evaluation._model_error import Thinkable
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._result import SCHEMA, RankingEstimate, RankingResult
@@ -17,7 +16,6 @@ __all__ = [
     "Thinkable",
     "choose",
     "evaluate",
-    "findings_of",
     "recalibrated",
     "sweep",
     "value_of",

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from offpolicy._core.files import write_whole
-from offpolicy._core.types import Floats
 from offpolicy.errors import ParameterError, ResultError, did_you_mean
 from offpolicy.estimators import Estimator, as_estimator, parse
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._metrics import parse_metric
-from offpolicy.results import json_safe
+from offpolicy.results import Finding, Tuned, json_safe, read_finding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +41,7 @@ class RankingEstimate:
         be measured, else the estimator's own mean.
     bias, bias_stderr
         What of the value is thought to be bias, and how uncertain that is.
-    imputed
+    imputed_mass
         The share of what counts as relevant that comes from the model.
     clicks
         Effective number of clicks behind the number; None if it rests on the model alone.
@@ -62,7 +61,7 @@ class RankingEstimate:
     covers: str
     bias: float
     bias_stderr: float
-    imputed: float
+    imputed_mass: float
     clicks: float | None
     largest_weight: float
     recalibrated: bool
@@ -73,35 +72,6 @@ class RankingEstimate:
         """Its clipping constant, if it has one."""
         member = parse(self.estimator)
         return member.parameter if member.parameter_name == "M" else None
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
-    """A parameter chosen from the log, and the table it was chosen from."""
-
-    estimator: str
-    """With its parameter."""
-    parameter: str
-    chosen: float
-    reason: str
-    grid: Floats
-    value: Floats
-    bias: Floats
-    bias_stderr: Floats
-    variance: Floats
-
-    @property
-    def mse(self) -> Floats:
-        """Estimated mean squared error at each value of the parameter."""
-        return np.asarray(self.bias**2 + self.bias_stderr**2 + self.variance)
-
-    def to_frame(self) -> pa.Table:
-        """The table as Arrow: one row per value of the parameter."""
-        import pyarrow as pa
-
-        columns = ("value", "bias", "bias_stderr", "variance", "mse")
-        return pa.table({self.parameter: self.grid} | {c: getattr(self, c) for c in columns})
 
 
 @final
@@ -116,9 +86,10 @@ class RankingResult:
     estimates: tuple[RankingEstimate, ...]
     headline: RankingEstimate
     """The one answer: CAB around the recalibrated model, M chosen from the log."""
-    choices: tuple[Choice, ...] = ()
+    tuned: tuple[Tuned, ...] = ()
     """One for each parameter that was left out, the headline's first."""
-    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What stands against trusting the answer."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -164,7 +135,7 @@ class RankingResult:
         if row.reason is not None:
             model = " around the recalibrated model" if row.recalibrated else ""
             lines.append(f"  By {_shown(row.estimator)}{model}; {row.reason}.")
-        return "\n".join([*lines, *(f"  Note: {warning}" for warning in self.warnings)])
+        return "\n".join([*lines, *(f"  {one}" for one in self.findings)])
 
     def to_text(self) -> str:
         """An aligned table."""
@@ -174,7 +145,11 @@ class RankingResult:
         for row in self.estimates:
             numbers = [row.value, row.stderr, row.interval.low, row.interval.high, row.bias]
             clicks = "–" if row.clicks is None else f"{row.clicks:,.1f}"
-            cells = [_shown(row.estimator), *(f"{x:.5g}" for x in numbers), f"{row.imputed:.1%}"]
+            cells = [
+                _shown(row.estimator),
+                *(f"{x:.5g}" for x in numbers),
+                f"{row.imputed_mass:.1%}",
+            ]
             table.append([*cells, clicks, f"{row.largest_weight:.4g}"])
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         table.insert(1, ["─" * width for width in widths])
@@ -207,8 +182,8 @@ class RankingResult:
             "clicks": self.clicks,
             "headline": asdict(self.headline),
             "estimates": [asdict(row) for row in self.estimates],
-            "choices": [_listed(choice) for choice in self.choices],
-            "warnings": list(self.warnings),
+            "tuned": [_listed(choice) for choice in self.tuned],
+            "findings": [asdict(one) for one in self.findings],
         }
         text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         if path is not None:
@@ -242,15 +217,15 @@ class RankingResult:
                 clicks=int(body["clicks"]),
                 estimates=tuple(_estimate(row) for row in body["estimates"]),
                 headline=_estimate(body["headline"]),
-                choices=tuple(_choice(row) for row in body["choices"]),
-                warnings=tuple(map(str, body["warnings"])),
+                tuned=tuple(_tuned(row) for row in body["tuned"]),
+                findings=tuple(read_finding(one) for one in body["findings"]),
             )
         except (KeyError, TypeError, ValueError) as problem:
             kind = type(problem).__name__
             raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
 
 
-_NUMBERS = ("value", "stderr", "level", "bias", "bias_stderr", "imputed", "largest_weight")
+_NUMBERS = ("value", "stderr", "level", "bias", "bias_stderr", "imputed_mass", "largest_weight")
 
 
 def _estimate(row: dict[str, Any]) -> RankingEstimate:
@@ -263,18 +238,18 @@ def _estimate(row: dict[str, Any]) -> RankingEstimate:
     )
 
 
-def _choice(row: dict[str, Any]) -> Choice:
+def _tuned(row: dict[str, Any]) -> Tuned:
     """The inverse of `_listed`."""
     arrays = {
         name: np.array([float(x) for x in cells])
         for name, cells in row.items()
         if isinstance(cells, list)
     }
-    return Choice(**row | arrays | {"chosen": float(row["chosen"])})
+    return Tuned(**row | arrays | {"chosen": float(row["chosen"])})
 
 
-def _listed(choice: Choice) -> dict[str, Any]:
-    """A choice with lists for arrays."""
+def _listed(choice: Tuned) -> dict[str, Any]:
+    """With lists for arrays."""
     cells = {item.name: getattr(choice, item.name) for item in fields(choice)}
     return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in cells.items()}
 

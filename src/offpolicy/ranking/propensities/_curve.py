@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
 from offpolicy._core.files import write_whole
-from offpolicy._core.types import Floats
+from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, ResultError, SupportError
 from offpolicy.intervals import t_quantile
 from offpolicy.ranking.data._log import RankingLog
+from offpolicy.results import Finding, finding, read_finding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,14 +72,14 @@ class Propensities:
     method : str
         How it was estimated.
     propensity : float64[top]
-        p_k/p_1; NaN where the log cannot tell, and ``notes`` says why.
+        p_k/p_1; NaN where the log cannot tell, and ``findings`` say why.
     log_covariance : float64[top, top]
         Of log propensity; queries are independent, impressions of one query need not be.
     degrees : float64[top]
         Degrees of freedom of each variance: about the number of queries it rests on, less one.
     shown, clicks : float64[top]
         Documents shown at each rank, and clicks on them, in the log.
-    notes : tuple of str
+    findings : tuple of Finding
         What to know before use.
     convergence : Convergence or None
         Of ``method="em"``.
@@ -92,7 +93,7 @@ class Propensities:
     degrees: Floats
     shown: Floats
     clicks: Floats
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     convergence: Convergence | None = None
     context: ContextModel | None = None
 
@@ -108,9 +109,10 @@ class Propensities:
             )
         top = len(p)
         nothing = np.zeros(top)
-        notes = ("The curve has no number for them.",) if np.isnan(p).any() else ()
+        gaps = np.flatnonzero(np.isnan(p)) + 1
+        findings = rank_finding("curve-gap", gaps, "the curve has no number.")
         unsure = np.zeros((top, top))
-        return cls("known", p, unsure, np.full(top, np.inf), nothing, nothing, notes)
+        return cls("known", p, unsure, np.full(top, np.inf), nothing, nothing, findings)
 
     @classmethod
     def power(cls, eta: float, top: int) -> Propensities:
@@ -147,7 +149,7 @@ class Propensities:
             self.degrees,
             self.shown,
             self.clicks,
-            self.notes,
+            self.findings,
         )
 
     def of(self, log: RankingLog, context: ArrayLike | None = None) -> Floats:
@@ -187,7 +189,7 @@ class Propensities:
             ranks = listed(sorted(set(log.rank[unknown].tolist())))
             raise SupportError(
                 f"The log has documents at {ranks}, whose propensity could not be estimated: "
-                f"{' '.join(self.notes)}"
+                f"{sentences(self.findings)}"
             )
         return np.where(log.rank > 0, np.minimum(curve, 1.0), 0.0)
 
@@ -226,7 +228,7 @@ class Propensities:
             "degrees": _plain(self.degrees),
             "shown": _plain(self.shown),
             "clicks": _plain(self.clicks),
-            "notes": list(self.notes),
+            "findings": [asdict(one) for one in self.findings],
             "convergence": None if self.convergence is None else self.convergence._asdict(),
             "context": None
             if self.context is None
@@ -247,7 +249,7 @@ class Propensities:
                 _array(data["degrees"]),
                 _array(data["shown"]),
                 _array(data["clicks"]),
-                tuple(map(str, data["notes"])),
+                tuple(read_finding(one) for one in data["findings"]),
                 None if end is None else Convergence(**end),
                 None
                 if context is None
@@ -312,7 +314,7 @@ class Propensities:
                 f"{'Converged' if end.converged else 'Not converged'} after {end.em_steps} steps "
                 f"of EM and {end.scoring_steps} of scoring."
             )
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *(sentences([one]) for one in self.findings)])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -330,6 +332,19 @@ def listed(ranks: Sequence[int]) -> str:
     if len(words) == 1:
         return f"rank {words[0]}"
     return f"ranks {', '.join(words[:-1])} and {words[-1]}"
+
+
+def rank_finding(code: str, ranks: Ints, sentence: str) -> tuple[Finding, ...]:
+    """About these ranks, if there are any."""
+    if not len(ranks):
+        return ()
+    place = listed(ranks.tolist())
+    return tuple(finding(code, "warning", f"{place.capitalize()}: {sentence}", place))
+
+
+def sentences(findings: Sequence[Finding]) -> str:
+    """What was found and what to do, in a row."""
+    return " ".join(f"{one.sentence} {one.advice}" for one in findings)
 
 
 def _plain(values: Floats) -> Any:

@@ -117,9 +117,8 @@ def _search(found: Searched) -> Markup:
     else:
         parts.append(element("p", "Its steps were not kept with this result.", class_="soft"))
     ended = f"not converged ({found.message}): more steps may help, --max-iter"
-    if found.converged:  # L-BFGS says so in words of its own
-        own = found.message.startswith("CONVERGENCE")
-        ended = "converged" if own else f"converged; {found.message}"
+    if found.converged:
+        ended = f"converged; {found.message}" if found.message else "converged"
     begun = STARTS.get(found.start.partition(" ")[0], f"from {found.start}")
     facts = [
         ("objective", found.estimator),

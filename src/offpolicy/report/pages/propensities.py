@@ -14,7 +14,6 @@ from offpolicy.report.sections.opening import warning_of
 from offpolicy.report.svg.drawing import Drawn, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import Scale
-from offpolicy.results import Finding
 
 if TYPE_CHECKING:
     from offpolicy.ranking.propensities import Propensities
@@ -89,9 +88,7 @@ def _answer(curve: Propensities, provenance: Provenance | None) -> Markup:
 
 
 def _warnings(curve: Propensities) -> Markup:
-    parts: list[Child] = [
-        warning_of(Finding("note", "warning", None, note, "")) for note in curve.notes
-    ]
+    parts: list[Child] = [warning_of(one) for one in curve.findings]
     if not parts:
         parts.append(element("p", "No warnings: every rank could be compared with the first."))
     return element("section", element("h2", "Before you use it"), *parts, id="warnings")

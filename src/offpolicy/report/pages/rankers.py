@@ -17,7 +17,6 @@ from offpolicy.report.sections.opening import warning_of
 from offpolicy.report.svg.charts import Row, forest
 from offpolicy.report.svg.drawing import Drawn, figure, table
 from offpolicy.report.svg.scales import around
-from offpolicy.results import Finding
 
 if TYPE_CHECKING:
     from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
@@ -28,11 +27,10 @@ _ROOM = 0.15
 
 
 class Ranked(NamedTuple):
-    """A ranker by its name, what was found of it, and what to do about what is doubtful."""
+    """A ranker by its name, and what was found of it."""
 
     ranker: str
     result: RankingResult
-    findings: tuple[Finding, ...]
 
 
 class Rankers(NamedTuple):
@@ -148,13 +146,8 @@ def _covered(result: RankingResult) -> str:
 
 def _warnings(found: Rankers) -> Markup:
     """Each once: what the log lacks is the same for all rankers."""
-    parts: list[Child] = []
-    seen: set[str] = set()
-    for one in found.drawn:
-        for finding in one.findings:
-            if finding.message not in seen:
-                seen.add(finding.message)
-                parts.append(warning_of(finding))
+    every = (finding for one in found.drawn for finding in one.result.findings)
+    parts: list[Child] = [warning_of(one) for one in {str(one): one for one in every}.values()]
     if not parts:
         parts.append(
             element(
@@ -255,8 +248,8 @@ def _forest(
         cells = [row.value, row.stderr, *row.interval, row.bias]
         clicks = "–" if row.clicks is None else count(row.clicks)
         body.append(
-            [name(shown), *(rounded(cell, places) for cell in cells), percent(row.imputed), clicks,
-             short(row.largest_weight)]
+            [name(shown), *(rounded(cell, places) for cell in cells), percent(row.imputed_mass),
+             clicks, short(row.largest_weight)]
         )  # fmt: skip
     return figure(draw, None, table(head, body, "The numbers"))
 
@@ -291,7 +284,7 @@ def _curves(found: Rankers) -> Markup:
 def _swept(one: Ranked) -> Swept | None:
     """The curve that the headline's M was chosen from."""
     row = one.result.headline
-    for choice in one.result.choices:
+    for choice in one.result.tuned:
         if choice.estimator == row.estimator and choice.parameter == "M":
             break
     else:

@@ -99,9 +99,6 @@ def warnings(material: Material) -> Markup:
     loud = [one for one in findings if one.severity != "note"]
     quiet = [one for one in findings if one.severity == "note"]
     parts: list[Child] = [warning_of(one) for one in loud]
-    dropped = material.dropped
-    if dropped is not None and dropped.rows and not any(one.code == "dropped" for one in findings):
-        parts.append(element("p", f"{dropped}."))
     if not loud:
         parts.append(element("p", _nothing(material)))
     if quiet:
@@ -109,7 +106,7 @@ def warnings(material: Material) -> Markup:
             element(
                 "details",
                 element("summary", f"{len(quiet)} thing{'s' * (len(quiet) > 1)} good to know"),
-                *(element("p", f"{one.message} {one.advice}") for one in quiet),
+                *(element("p", f"{one.sentence} {one.advice}") for one in quiet),
             )
         )
     if material.checked is None:
@@ -126,12 +123,12 @@ def warnings(material: Material) -> Markup:
 
 
 def warning_of(one: Finding) -> Markup:
-    """A finding in its box; advice may stand in the message itself."""
+    """A finding in its box."""
     return element(
         "div",
         element("p", _SIGNS[one.severity], class_="tag"),
-        element("p", one.message),
-        element("p", element("strong", "What to do: "), one.advice) if one.advice else None,
+        element("p", one.sentence),
+        element("p", element("strong", "What to do: "), one.advice),
         class_=f"warning {one.severity}",
         data_code=one.code,
     )
