@@ -6,27 +6,19 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test spark test-spark torch test-torch lint bench bench-files bench-learning bench-ranking reproduce evaluation learning ranking \
+.PHONY: demo test spark torch boost lint bench bench-files bench-learning bench-ranking reproduce evaluation learning ranking \
 	coverage tuning pictures reference docs screenshots clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
 
+# Tests of Spark, PyTorch, LightGBM and pages in a browser are skipped where these are missing.
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) -m "not spark"
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
-spark: $(READY)
-	$(BIN)/python -m pip install --quiet --editable '.[spark]'
-
-# Real executors on this machine; needs Java 17 or later.
-test-spark: spark
-	$(BIN)/python -m pytest tests/logs/test_spark.py -m spark
-
-torch: $(READY)
-	$(BIN)/python -m pip install --quiet --editable '.[torch]'
-
-test-torch: torch
-	$(BIN)/python -m pytest tests/torch src/offpolicy/torch
+# make spark torch boost test: with these as well. Spark needs Java 17 or later.
+spark torch boost: $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[$@]'
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -27,7 +27,9 @@ class Found:
 
 @cache
 def tree(module: str) -> ast.Module:
-    path = SOURCE.joinpath(*module.split(".")) if module else SOURCE
+    first, _, rest = module.partition(".")
+    home = ".".join(filter(None, (offpolicy._MODULES.get(first, first), rest)))
+    path = SOURCE.joinpath(*home.split(".")) if home else SOURCE
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(file.read_text(encoding="utf-8"))
 

@@ -3,7 +3,8 @@
     python scripts/reference.py [--out docs/reference]
 
 The sources are read, not imported, so the pages of optional parts (PyTorch) can be made without
-what they need. tests/docs/test_api_reference.py compares the pages in the repository with what this writes.
+what they need. tests/docs/test_api_reference.py compares the pages in the repository with what
+this writes.
 """
 
 from __future__ import annotations
@@ -48,9 +49,53 @@ class Part(NamedTuple):
 
 PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
     "logs": ("Logs", (Part("", ("BanditLog", "Columns", "read_log", "LogScan")),)),
-    "policies": ("Policies", (Part("policies"),)),
+    "policies": (
+        "Policies",
+        (
+            Part(
+                "policies",
+                (
+                    "Policy",
+                    "Uniform",
+                    "Tabular",
+                    "Softmax",
+                    "EpsilonGreedy",
+                    "Deterministic",
+                    "Mixture",
+                    "Classifier",
+                    "MonteCarlo",
+                ),
+            ),
+        ),
+    ),
     "models": ("Models", (Part("", ("RewardModel", "PropensityModel")),)),
-    "estimators": ("Estimators", (Part("estimators"),)),
+    "estimators": (
+        "Estimators",
+        (
+            Part(
+                "estimators",
+                (
+                    "Estimator",
+                    "DM",
+                    "IPS",
+                    "CIPS",
+                    "SNIPS",
+                    "DR",
+                    "SNDR",
+                    "SB",
+                    "SWITCH",
+                    "SWITCHDR",
+                    "DRos",
+                    "SGIPS",
+                    "SGDR",
+                    "CAB",
+                    "CABDR",
+                    "ICE",
+                    "parse",
+                ),
+            ),
+        ),
+    ),
     "evaluation": (
         "Evaluation",
         (
@@ -60,29 +105,117 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
             Part("", ("check", "Report", "Finding")),
         ),
     ),
-    "intervals": ("Intervals", (Part("intervals"), Part("betting"), Part("bootstrap"))),
+    "intervals": (
+        "Intervals",
+        (
+            Part(
+                "intervals",
+                (
+                    "Interval",
+                    "normal_quantile",
+                    "normal",
+                    "student_t",
+                    "hoeffding",
+                    "bernstein",
+                    "empirical_bernstein",
+                    "asymptotic_sequence",
+                    "t_quantile",
+                ),
+            ),
+            Part("betting"),
+            Part("bootstrap"),
+        ),
+    ),
     "simulation": (
         "Simulation",
         (Part("", ("simulate_bandit", "simulate_synthetic", "read_truth")),),
     ),
-    "learning": ("Learning", (Part("learning"),)),
+    "learning": (
+        "Learning",
+        (
+            Part(
+                "learning",
+                (
+                    "Candidate",
+                    "LearnerCV",
+                    "LinearSoftmax",
+                    "Objective",
+                    "Report",
+                    "SoftmaxLearner",
+                    "how_learned",
+                    "load_policy",
+                    "objective",
+                    "save_policy",
+                    "split",
+                ),
+            ),
+        ),
+    ),
     "torch": ("PyTorch", (Part("torch"),)),
-    "ranking": ("Rankings", (Part("ranking"),)),
+    "ranking": (
+        "Rankings",
+        (
+            Part(
+                "ranking",
+                (
+                    "ClickModel",
+                    "DependentClicks",
+                    "Metric",
+                    "PositionBased",
+                    "Propensities",
+                    "PropensitySVMRank",
+                    "RankerCV",
+                    "RankingColumns",
+                    "RankingCurve",
+                    "RankingEstimate",
+                    "RankingLog",
+                    "RankingResult",
+                    "RelevanceModel",
+                    "cascade",
+                    "document_weights",
+                    "estimate_propensities",
+                    "evaluate",
+                    "pairwise_loss",
+                    "simulate_clicks",
+                    "sweep",
+                    "tree_objective",
+                    "true_value",
+                ),
+            ),
+        ),
+    ),
     "theory": ("Theory", (Part("theory"),)),
     "testing": ("Testing", (Part("testing"),)),
-    "datasets": ("Data sets", (Part("datasets"),)),
+    "datasets": (
+        "Data sets",
+        (
+            Part(
+                "datasets",
+                (
+                    "Examples",
+                    "Queries",
+                    "cache_folder",
+                    "data_folder",
+                    "fetch",
+                    "letor",
+                    "load",
+                    "open_bandit",
+                    "open_bandit_file",
+                    "ranking",
+                ),
+            ),
+        ),
+    ),
     "formats": (
         "Formats",
         tuple(Part(f"formats.{one}") for one in ("dsjson", "obp", "obd", "letor")),
     ),
     "errors": ("Errors", (Part("errors"),)),
-}  # fmt: skip
+}
 INTERNAL = {
-    "bootstrap.PoissonBootstrap", "errors.did_you_mean", "estimators.Share",
-    "estimators.as_estimator", "formats.dsjson.Decision", "formats.dsjson.Facts",
-    "formats.dsjson.numbered_batches", "formats.dsjson.schema", "formats.obd.Facts",
-    "formats.obd.columns_of", "intervals.check_level", "intervals.check_range", "intervals.hull",
-    "policies.Target", "policies.resolve", "theory.Member",
+    "bootstrap.PoissonBootstrap", "errors.did_you_mean", "formats.dsjson.Decision",
+    "formats.dsjson.Facts", "formats.dsjson.numbered_batches", "formats.dsjson.schema",
+    "formats.obd.Facts", "formats.obd.columns_of", "theory.Member",
 }  # fmt: skip
 """Public for other modules of the library only."""
 

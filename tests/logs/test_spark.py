@@ -23,7 +23,9 @@ from tests.support.cases import make_case
 from tests.support.contexts import world
 from tests.support.files import same, table_of, write
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.filterwarnings("ignore"),
+]  # fmt: skip
 
 MASTER = "local-cluster[2,1,1024]"
 

@@ -76,6 +76,7 @@ def test_bad_input_is_a_sentence():
         tree_objective([0, 1, 3], [1.0, 0.0, 0.0])
 
 
+@pytest.mark.boost
 def test_lightgbm_learns_what_no_line_can():
     lightgbm = pytest.importorskip("lightgbm")
     rng = np.random.default_rng(0)

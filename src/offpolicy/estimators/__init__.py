@@ -21,7 +21,6 @@ from offpolicy.estimators._named import (
     DRos,
     Estimator,
     Share,
-    WeightFunction,
     as_estimator,
     parse,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "DRos",
     "Estimator",
     "Share",
-    "WeightFunction",
     "as_estimator",
     "parse",
     "theory",

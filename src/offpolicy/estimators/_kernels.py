@@ -24,7 +24,7 @@ KINDS = {
     "subgaussian": 6,
     "unsupported": 7,
 }
-"""Codes of the shares that `candidate_sums` knows (`offpolicy.estimators._named.Share`)."""
+"""Codes of the shares that `candidate_sums` knows (`offpolicy.estimators.Share`)."""
 
 
 @njit(**SUMS)

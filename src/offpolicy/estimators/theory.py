@@ -28,7 +28,7 @@ from offpolicy.estimators.weights import Masses, ratio
 
 
 class Member(Protocol):
-    """What the theorems need of an estimator (`offpolicy.estimators._named.Estimator` has it)."""
+    """What the theorems need of an estimator (`offpolicy.estimators.Estimator` has it)."""
 
     @property
     def self_normalised(self) -> bool: ...

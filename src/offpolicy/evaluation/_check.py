@@ -2,7 +2,7 @@
 
 What can be counted is counted. What is left to chance (do the logged probabilities fit what was
 chosen? did anything drift?) is judged by two inequalities that hold whatever the distribution
-(`offpolicy.evidence.findings._chance`), so that an honest log stays silent.
+(`evidence.findings._chance`), so that an honest log stays silent.
 """
 
 from __future__ import annotations

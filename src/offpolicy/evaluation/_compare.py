@@ -10,7 +10,7 @@ each policy by its headline, CAB-DR around its own recalibrated model at its own
 wrote the log takes part under the name "logged", with the reward itself for its contribution.
 
 The interval is for the difference of the policies' *values*, and made as the headline's
-(`offpolicy.evidence._headline`):
+(`evidence._headline`):
 
 * noise: the paired variance, with each row's part in the fit of the models
   (`evidence._fit_noise`), and made larger by as much as the theory's variance of either headline

@@ -88,7 +88,7 @@ def evaluate(
     reward_range : (low, high), optional
         Between which rewards lie; by default 0 and 1 if they are binary, else as observed.
     tuning : {"theory", "slope", "slope++", "switch"}
-        How a parameter that was left out (``"CAB"``) is chosen; see `offpolicy.evidence._tuning`.
+        How a parameter that was left out (``"CAB"``) is chosen.
     resume : folder, optional
         Keep the sums there, a million decisions at a time. Killed and called again with the same
         arguments, it goes on from there, to the same bytes. A folder belongs to one log; if that

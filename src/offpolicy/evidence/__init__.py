@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from offpolicy.evidence._blocks import (
-    COMPILED_FROM,
     Block,
     blocks,
     contributions,
@@ -22,7 +21,7 @@ from offpolicy.evidence._headline import (
     trusted,
     what_is_known,
 )
-from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE, percent
+from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._model_error import GRID
 from offpolicy.evidence._plan import (
     Centre,
@@ -39,7 +38,6 @@ from offpolicy.evidence._tuning import RULES, check_rule, chosen_by, least_error
 from offpolicy.evidence._walk import Rows, Scanned, scan
 
 __all__ = [
-    "COMPILED_FROM",
     "GRID",
     "RULES",
     "TOO_FEW_EFFECTIVE",
@@ -66,7 +64,6 @@ __all__ = [
     "make_summary",
     "notice",
     "own_mean",
-    "percent",
     "range_of_rewards",
     "refuse_no_overlap",
     "sample_of",

@@ -4,7 +4,7 @@ An estimator that clips or blends is biased, and an interval around it that know
 covers its own mean, not the policy's value. One that does neither rests on a few huge weights, and
 its noise is least visible when it is largest. So the intervals of all come from one place,
 `what_is_known`: CAB-DR around the recalibrated model, less its bias as measured
-(`offpolicy.evidence._model_error`). Their width has three parts.
+(`evidence._model_error`). Their width has three parts.
 
 * *Sampling error*, observed or, if that is more, by the paper's theory, which also counts the
   rare huge weights that the log did not happen to draw; and the noise of the model's own fit.

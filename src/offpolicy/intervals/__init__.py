@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from offpolicy.intervals._closed_form import (
-    EVERYTHING,
     Interval,
     asymptotic_sequence,
     bernstein,
     check_level,
-    check_range,
     empirical_bernstein,
     hoeffding,
     hull,
@@ -19,14 +17,12 @@ from offpolicy.intervals._closed_form import (
 )
 
 __all__ = [
-    "EVERYTHING",
     "Interval",
     "asymptotic_sequence",
     "bernstein",
     "betting",
     "bootstrap",
     "check_level",
-    "check_range",
     "empirical_bernstein",
     "hoeffding",
     "hull",

@@ -1,6 +1,6 @@
 """The capital of a bettor: what it rules out, and the loops that follow it row by row.
 
-The game, the bets and why they prove anything are told in `offpolicy.intervals.betting`.
+The game, the bets and why they prove anything are told in `offpolicy.betting`.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def empirical_bernstein(
 
     Covers the mean of x at every n, whatever the distribution within the bounds. The variance
     to give is the unbiased one, Σ(x − mean)²/(n − 1). Conservative:
-    `offpolicy.intervals.betting` is far tighter, but needs the rows.
+    `offpolicy.betting` is far tighter, but needs the rows.
     """
     check_level(level)
     reach = _check_bounded(mean, n, low, high)

@@ -1,7 +1,7 @@
 """Intervals that give the rows other weights: the bootstrap, and empirical likelihood.
 
 All cover the mean of x (with row weights ω, the ratio Σωx/Σω) and need large n: with few rows, or
-a few that dominate, they are too narrow. `offpolicy.intervals.betting` is valid at every n.
+a few that dominate, they are too narrow. `offpolicy.betting` is valid at every n.
 
 One row, or one group, says nothing about the spread: the interval is then infinite.
 """

@@ -1,8 +1,6 @@
 """Off-policy learning: members of the family as objectives, and learners that maximise them."""
 
 from offpolicy.learning._objective import Objective, need_differentiable, objective
-from offpolicy.learning._reward_model import Evidence, Known
-from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
 from offpolicy.learning._search import Candidate, LearnerCV, checked_combinations
 from offpolicy.learning._softmax_learner import Report, SoftmaxLearner
 from offpolicy.learning._split import split
@@ -10,16 +8,10 @@ from offpolicy.policies.learned import LinearSoftmax, how_learned, load_policy, 
 
 __all__ = [
     "Candidate",
-    "DenseRisk",
-    "Evidence",
-    "Known",
     "LearnerCV",
     "LinearSoftmax",
     "Objective",
-    "Observed",
-    "RaggedRisk",
     "Report",
-    "Risk",
     "SoftmaxLearner",
     "checked_combinations",
     "how_learned",

@@ -39,7 +39,7 @@ class Estimate:
     ----------
     value, stderr, interval
         The estimate, its standard error, and the interval at ``level`` for the policy's value;
-        ``covers`` says in words what it allows for (`offpolicy.evidence._headline`).
+        ``covers`` says in words what it allows for.
     imputed_mass
         Share of the policy's probability for which no observed reward answers: the model (or,
         in IPS and CIPS, the number 0) does: Σ max(π − π₀·weight, 0).

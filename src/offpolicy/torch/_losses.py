@@ -1,7 +1,7 @@
 r"""`ice_loss`: minus an estimator of the policy's value, as a function of its logits.
 
 With :math:`\pi` the softmax of the logits, and the slopes of the masses as in
-`offpolicy.learning._objective` (at a kink the one from below), the gradient is
+`learning._objective` (at a kink the one from below), the gradient is
 
 .. math:: \frac{\partial}{\partial s_k} = \omega\,\pi_k (a_k - \textstyle\sum\pi a)
           + \omega\,g\,(1\{k = y\} - \pi_k), \qquad g = c\,\frac{\partial u}{\partial c} ,
@@ -62,7 +62,7 @@ def ice_loss(
 
     Examples
     --------
-    >>> from offpolicy.log import BanditLog
+    >>> from offpolicy import BanditLog
     >>> log = BanditLog.from_arrays(action=[0, 1], reward=[1, 2], logging=[[0.5, 0.5]] * 2)
     >>> logits = torch.zeros(2, 2, requires_grad=True)
     >>> loss = ice_loss(logits, Batch.of(log), "IPS")

@@ -1,6 +1,6 @@
 """Large files of other kinds, written anew as temporary Parquet and then scanned.
 
-Text is read once, piece by piece (`offpolicy.logs.files._text`), and so are the long format and the
+Text is read once, piece by piece (`logs.files._text`), and so are the long format and the
 formats of others. The copy is in a folder of its own, which goes when the log does.
 """
 
@@ -125,7 +125,7 @@ def convert(
 ) -> ConvertedScan:
     """The log in files that are not, or not as they should be, Parquet with a row per decision.
 
-    ``foreign`` is the format if it is someone else's: `offpolicy.logs.formats.dsjson` or ``obd``.
+    ``foreign`` is the format if it is someone else's: `offpolicy.formats.dsjson` or ``obd``.
     """
     try:
         folder = Path(tempfile.mkdtemp(prefix="offpolicy-"))

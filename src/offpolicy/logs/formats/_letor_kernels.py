@@ -1,4 +1,4 @@
-"""The loop over the bytes of LETOR text. Python's part is in `offpolicy.logs.formats.letor`.
+"""The loop over the bytes of LETOR text. Python's part is in `offpolicy.formats.letor`.
 
 Numbers are exact to the last bit: up to 19 digits w and a power of ten 10ᵏ, |k| ≤ 22, which are
 all but a few in practice, are put together here; what could be rounded either way, and the rest,

@@ -165,7 +165,7 @@ def simulate_clicks(
 
     Examples
     --------
-    >>> from offpolicy.formats.letor import Queries
+    >>> from offpolicy.logs.formats.letor import Queries
     >>> queries = Queries(
     ...     np.zeros((3, 1)), np.array([0.0, 1.0, 2.0]), np.array([0, 3]), np.array([7]), 0
     ... )

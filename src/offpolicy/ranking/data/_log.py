@@ -154,7 +154,7 @@ class RankingLog:
     ) -> RankingLog:
         """A log from any dataframe in the long format: one row per document of an impression.
 
-        See `offpolicy.ranking.data._read.RankingColumns` for the columns.
+        See `RankingColumns` for the columns.
         """
         from offpolicy.ranking.data import _read as reading
 
@@ -170,7 +170,7 @@ class RankingLog:
         relevant: float = 1.0,
     ) -> RankingLog:
         """A log from a file: Parquet, CSV or JSON lines in the long format; or LETOR text, with
-        ``clicks``, a table of what was shown and clicked (`offpolicy.ranking.data._read`)."""
+        ``clicks``, a table of what was shown and clicked."""
         from offpolicy.ranking.data import _read as reading
 
         return reading.read(path, columns, clicks=clicks, relevant=relevant)

@@ -59,7 +59,7 @@ def evaluate(
         score stand in the order of the log.
     estimators : names or objects, optional
         Of the family without w^γ; default `DEFAULT_ESTIMATORS`. A parameter that is left out is
-        chosen from the log (`offpolicy.ranking.evaluation._tuning`).
+        chosen from the log.
     metric : str
         "average rank", "sum of ranks", "dcg", "dcg@10", "precision@5", "recall@5",
         "reciprocal rank".

@@ -104,7 +104,7 @@ class RankerCV:
     ----------
     best_ : PropensitySVMRank, fitted on the whole log
     params_ : dict, what was chosen
-    candidates_ : list of `offpolicy.learning._search.Candidate`, in the order of the grid
+    candidates_ : list of `Candidate`, in the order of the grid
 
     Examples
     --------

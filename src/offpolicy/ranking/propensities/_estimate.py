@@ -86,7 +86,7 @@ def estimate_propensities(
 
     Examples
     --------
-    >>> from offpolicy.ranking.log import RankingLog
+    >>> from offpolicy.ranking import RankingLog
     >>> log = RankingLog.from_arrays(  # two documents of one query, shown in either order
     ...     offsets=range(0, 801, 2), rank=[1, 2, 2, 1] * 200, click=[1, 0, 1, 0, 1, 0, 0, 0] * 100,
     ...     query=["q"] * 400, document=["a", "b"] * 400,
