@@ -268,13 +268,13 @@ def test_the_choice_is_the_least_of_its_table():
     log, ranker = logged()
     for independent in (True, False):
         result = evaluate(log, ranker, ["CAB", "SB"], independent_clicks=independent)
-        assert len(result.choices) == 3
-        for choice in result.choices:
+        assert len(result.tuned) == 3
+        for choice in result.tuned:
             at = int(np.argmin(choice.mse))
             assert choice.grid[at] == choice.chosen
             table = choice.to_frame()
             assert table.column("mse").to_numpy()[at] == choice.mse.min()
-        choice = result.choices[1]
+        choice = result.tuned[1]
         assert result["CAB"].value == pytest.approx(choice.value[choice.grid == choice.chosen][0])
         assert result["CAB"].reason.startswith("least estimated error")
 
@@ -385,20 +385,22 @@ def test_what_can_be_had_from_which_columns():
     model = evaluate(log.replace(propensity=None), ranker)
     assert [row.estimator for row in model] == ["DM"]
     assert model.headline.clicks is None
-    assert "model's word alone" in model.warnings[0]
+    assert [one.code for one in model.findings] == ["no-examination"]
     with pytest.raises(MissingColumnError, match="neither a prediction nor clicks"):
         evaluate(log.replace(propensity=None, prediction=None), ranker)
     with pytest.raises(MissingColumnError, match="CAB needs propensity"):
         evaluate(log.replace(propensity=None), ranker, ["CAB"])
 
 
-def test_warnings():
+def test_findings():
     log, ranker = logged(top=2)
-    notes = " ".join(evaluate(log, ranker).warnings)
-    assert "were not shown" in notes
+    result = evaluate(log, ranker)
+    assert [one.code for one in result.findings] == ["not-shown"]
     few = log.take(np.arange(5))
-    notes = " ".join(evaluate(few, few.X[:, 0]).warnings)
-    assert "there are 5 queries, too few" in notes
+    found = {one.code: one.numbers for one in evaluate(few, few.X[:, 0]).findings}
+    assert found["few-queries"] == {"queries": 5}
+    assert result.findings[0].numbers == {"share": 1.0 - log.shown.mean()}
+    assert "Warning (not-shown): " in str(result)
 
 
 def test_no_clicks():
@@ -441,7 +443,7 @@ def test_the_result_as_text_and_data(tmp_path):
     assert path.read_text(encoding="utf-8") == text
     body = json.loads(text)
     assert body["headline"]["recalibrated"] is True
-    assert len(body["choices"][0]["grid"]) == len(result.choices[0].grid)
+    assert len(body["tuned"][0]["grid"]) == len(result.tuned[0].grid)
     assert evaluate(log, ranker, ["IPS", "CAB(M=2)", "CAB(M=5)", "SB"], "dcg@3").to_json() == text
 
 

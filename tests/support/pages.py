@@ -109,7 +109,7 @@ def learned(policy: str = "policy.json", *, held_out: bool = True) -> dict:
         "schema": "offpolicy.learned/1", "policy": policy, "decisions": 1500,
         "evaluated": 1500 if held_out else None,
         "parameters": {"estimator": "CAB-DR(M=30)"},
-        "report": {"value": 0.6, "steps": 3, "converged": True, "message": "CONVERGENCE: REL",
+        "report": {"value": 0.6, "steps": 3, "converged": True, "message": "",
                    "start": "model"},
         "course": [[[1, 0.1], [2, 0.5], [3, 0.6]], [[1, 0.61], [2, 0.62]]],
         "result": json.loads(evaluated().to_json()) if held_out else None,

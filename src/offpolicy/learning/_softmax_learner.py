@@ -189,7 +189,8 @@ class SoftmaxLearner(Parameters):
             task = stream.task()
             self.fit_task(task, progress)
             report = self.report_
-            sampled = f"on a sample of {len(stream.sample):,} decisions: {report.message}"
+            ended = f": {report.message}" if report.message else ""
+            sampled = f"on a sample of {len(stream.sample):,} decisions{ended}"
             self.report_ = report._replace(message=sampled)
             if self.passes:
                 found = stream.improve(task, task.weights_of(self.policy_), progress)
