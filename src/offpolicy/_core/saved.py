@@ -32,7 +32,7 @@ def checked_name(path: str | Path, what: str) -> Path:
     """The path, if its name is that of a JSON file."""
     path = Path(path)
     if path.suffix.lower() != ".json":
-        raise PolicyError(f"{path}: the name of a {what}'s file must end in .json.")
+        raise PolicyError(f"the name of a {what}'s file must end in .json.", path)
     return path
 
 
@@ -66,7 +66,7 @@ def write_both(
     try:
         text = json.dumps({**body, "numbers": facts, **last}, indent=1, allow_nan=False)
     except ValueError as problem:
-        raise PolicyError(f"{path}: this {what} cannot be written as JSON ({problem}).") from None
+        raise PolicyError(f"this {what} cannot be written as JSON ({problem}).", path) from None
     before = _numbers_of(path)
     write_whole(numbers, raw)
     write_whole(path, text + "\n")
@@ -92,15 +92,13 @@ def read_body(path: Path, schema: str, what: str) -> dict[str, Any]:
     try:
         body = json.loads(path.read_bytes())
     except OSError as problem:
-        raise PolicyError(f"{path}: cannot be read ({problem.strerror}).") from None
+        raise PolicyError(f"cannot be read ({problem.strerror}).", path) from None
     except (ValueError, RecursionError, MemoryError):
-        raise PolicyError(f"{path}: this is not a {what}: it is not JSON.") from None
+        raise PolicyError(f"this is not a {what}: it is not JSON.", path) from None
     if not isinstance(body, dict) or "schema" not in body:
-        raise PolicyError(f"{path}: this is not a {what}: it is no JSON object with a schema.")
+        raise PolicyError(f"this is not a {what}: it is no JSON object with a schema.", path)
     if body["schema"] != schema:
-        raise PolicyError(
-            f'{path}: the schema is {body["schema"]!r}; this version reads "{schema}".'
-        )
+        raise PolicyError(f'the schema is {body["schema"]!r}; this version reads "{schema}".', path)
     return body
 
 
@@ -112,35 +110,37 @@ def damage_named(path: Path, what: str) -> Iterator[None]:
     except OffpolicyError as problem:
         if isinstance(problem, PolicyError):
             raise
-        raise PolicyError(f"{path}: the {what} is damaged ({problem})") from None
+        raise PolicyError(f"the {what} is damaged ({problem})", path) from None
     except _DAMAGED as problem:
         kind = type(problem).__name__
-        raise PolicyError(f"{path}: the {what} is damaged ({kind}: {problem}).") from None
+        raise PolicyError(f"the {what} is damaged ({kind}: {problem}).", path) from None
 
 
 def read_numbers(path: Path, facts: dict[str, Any], what: str) -> dict[str, Floats]:
     """The arrays, if the file beside is what was written."""
     name = facts["file"]
     if Path(name).name != name or "\\" in name or not name.endswith(".npy"):
-        raise PolicyError(f"{path}: {name!r} is not the name of a file beside it.")
+        raise PolicyError(f"{name!r} is not the name of a file beside it.", path)
     beside = path.with_name(name)
     try:
         raw = beside.read_bytes()
     except OSError as problem:
         raise PolicyError(
-            f"{beside}: the numbers of {path.name} cannot be read ({problem.strerror}). A {what} "
-            f"is two files: move and copy both."
+            f"the numbers of {path.name} cannot be read ({problem.strerror}). A {what} "
+            f"is two files: move and copy both.",
+            beside,
         ) from None
     if hashlib.sha256(raw).hexdigest() != facts["sha256"]:
         raise PolicyError(
-            f"{beside}: these are not the numbers that {path.name} was written with (their SHA-256 "
-            f"differs). Copy both files again, or learn again."
+            f"these are not the numbers that {path.name} was written with (their SHA-256 "
+            f"differs). Copy both files again, or learn again.",
+            beside,
         )
     flat = _list_of_floats(raw)
     if flat is None:
-        raise PolicyError(f"{beside}: it must be a NumPy file with one list of 64-bit floats.")
+        raise PolicyError("it must be a NumPy file with one list of 64-bit floats.", beside)
     if not np.isfinite(flat).all():
-        raise PolicyError(f"{beside}: a number is not finite.")
+        raise PolicyError("a number is not finite.", beside)
     found: dict[str, Floats] = {}
     at = 0
     for key, given in facts["shapes"].items():

@@ -34,7 +34,7 @@ def letor(
         folder = Path(source)
         names = sorted(p for p in folder.iterdir() if p.is_file() and _is_text(p))
         if not names:
-            raise LogError(f"{folder}: there is no .txt in it.")
+            raise LogError("there is no .txt in it.", folder)
         return text.read(names, features=features, dtype=dtype)
     return text.read(source, features=features, dtype=dtype)
 

@@ -530,11 +530,12 @@ def _validate(log: BanditLog, tolerance: float) -> None:
     if outside.any():
         row = int(np.argmax(outside))
         count = int(log.offsets[row + 1] - log.offsets[row])
-        raise LogError(
-            f"{check.where(source, 'chosen', row)}: position {log.chosen[row]}, but the decision "
-            f"has {count} candidates ({check.count_of(int(outside.sum()), n)} are like this). "
-            f"Positions run from 0 to the number of candidates less one."
-        ).at(np.flatnonzero(outside), "action")
+        sentence = (
+            f"position {log.chosen[row]}, but the decision has {count} candidates "
+            f"({check.count_of(outside)} are like this). Positions run from 0 to the number of "
+            f"candidates less one."
+        )
+        raise check.malformed(outside, "chosen", source, sentence)
     if log.logging is not None:
         check_probabilities(log.logging, log.offsets, "logging", source, PropensityError, tolerance)
         traced = log.logging
@@ -573,12 +574,12 @@ def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
         apart = np.abs(implied - log.propensity) > tolerance * np.maximum(implied, log.propensity)
         if apart.any():
             row = int(np.argmax(apart))
-            raise PropensityError(
-                f"{check.where(log.source, 'propensity', row)}: {log.propensity[row]}, but logging "
-                f"gives the chosen candidate {implied[row]} "
-                f"({check.count_of(int(apart.sum()), len(log))} disagree). "
-                f"Check that the chosen action and the order of the candidates match."
-            ).at(np.flatnonzero(apart), "propensity")
+            sentence = (
+                f"{log.propensity[row]}, but logging gives the chosen candidate {implied[row]} "
+                f"({check.count_of(apart)} disagree). Check that the chosen action and the order "
+                f"of the candidates match."
+            )
+            raise check.malformed(apart, "propensity", log.source, sentence, PropensityError)
     check_chosen_probabilities(
         implied, "propensity", log.source, PropensityError,
         positive=True, tolerance=tolerance,

@@ -16,7 +16,7 @@ import numpy as np
 
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import where
-from offpolicy.errors import LogError
+from offpolicy.errors import LogError, Place
 from offpolicy.intervals import Interval, normal_quantile
 from offpolicy.logs import BanditLog, LogScan, RewardSummary
 
@@ -41,8 +41,7 @@ def position_of(log: BanditLog) -> Ints:
     if outside.any():
         row = int(np.argmax(outside))
         raise LogError(
-            f"{where(log.source, 'position', row)}: {position[row] + 1}; it must be 1 to "
-            f"{POSITIONS}."
+            f"{position[row] + 1}; it must be 1 to {POSITIONS}.", where(log.source, "position", row)
         )
     return position
 
@@ -66,8 +65,8 @@ class Completed:
         if outside.any():
             row = int(np.argmax(outside))
             raise LogError(
-                f"{where(log.source, 'item_id', row)}: {item[row]}; this campaign has items 0 to "
-                f"{self.items - 1}."
+                f"{item[row]}; this campaign has items 0 to {self.items - 1}.",
+                where(log.source, "item_id", row),
             )
         logging = self._logging(log)
         whole = replace(
@@ -94,8 +93,8 @@ class Completed:
         if other.any():
             row = int(np.argmax(other))
             raise LogError(
-                f"{where(log.source, 'propensity_score', row)}: {log.propensity[row]}; in the "
-                f"random policy's log it must be 1/{self.items}."
+                f"{log.propensity[row]}; in the random policy's log it must be 1/{self.items}.",
+                where(log.source, "propensity_score", row),
             )
         return np.full(len(log) * self.items, 1.0 / self.items)
 
@@ -114,7 +113,7 @@ class CompletedScan(LogScan):
     def rewards(self) -> RewardSummary:
         return self.log.rewards
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         return self.log.find_reward_outside(low, high)
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:

@@ -80,7 +80,7 @@ def read(
     counts = Skipped() if counts is None else counts
     table = pa.Table.from_batches(batches(path, counts, on_bad_row=on_bad_row), schema())
     if not len(table):
-        raise LogError(f"{path}: there is not one decision in this file; {counts}.")
+        raise LogError(f"there is not one decision in this file; {counts}.", path)
     facts = Facts()
     facts.add(table)
     return BanditLog.from_frame(table, facts.columns(), source=str(path))

@@ -56,7 +56,7 @@ def how_learned(path: str | Path) -> dict[str, Any]:
     path = checked_name(path, WHAT)
     found = read_body(path, SCHEMA, WHAT).get("learned")
     if not isinstance(found, dict):
-        raise PolicyError(f"{path}: the policy is damaged (it does not say how it was learned).")
+        raise PolicyError("the policy is damaged (it does not say how it was learned).", path)
     return found
 
 

@@ -24,7 +24,7 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import ParameterError, PolicyError
 from offpolicy.logs.formats.letor import Queries
-from offpolicy.ranking.data._log import SMALLEST_PROPENSITY, RankingLog, rows_of_impressions
+from offpolicy.ranking.data._log import SMALLEST_EXAMINATION, RankingLog, rows_of_impressions
 from offpolicy.ranking.data._ranks import apply, ranks
 
 PerRank = float | Sequence[float]
@@ -191,7 +191,7 @@ def simulate_clicks(
     attraction = model.attraction(rank, relevance)
     propensity = model.examined(rank, attraction, offsets)
     # What nobody can get to was as good as not shown.
-    propensity = np.where(propensity >= SMALLEST_PROPENSITY, propensity, 0.0)
+    propensity = np.where(propensity >= SMALLEST_EXAMINATION, propensity, 0.0)
     rank = np.where(propensity > 0.0, rank, 0)
     return RankingLog(
         offsets=offsets,

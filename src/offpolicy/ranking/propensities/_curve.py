@@ -163,9 +163,10 @@ class Propensities:
         if lowest > top:
             row = int(np.argmax(log.rank > top))
             raise ParameterError(
-                f"{log.place(row, 'rank')}: rank {log.rank[row]}, but propensities are known for "
+                f"rank {log.rank[row]}, but propensities are known for "
                 f"the first {top} ranks only. Estimate with top={lowest}, or leave out documents "
-                f"below rank {top}."
+                f"below rank {top}.",
+                log.place(row, "rank"),
             )
         place = np.maximum(log.rank - 1, 0)
         if self.context is None:
@@ -289,13 +290,13 @@ class Propensities:
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ResultError(f"{path}: cannot be read as JSON: {error}.") from None
+            raise ResultError(f"cannot be read as JSON: {error}.", path) from None
         if not isinstance(data, dict):
-            raise ResultError(f"{path}: this is not a file of propensities.")
+            raise ResultError("this is not a file of propensities.", path)
         try:
             return cls.from_dict(data)
         except ResultError as error:
-            raise ResultError(f"{path}: {error}") from None
+            raise ResultError(f"{error}", path) from None
 
     # -- as text ---------------------------------------------------------------------------
 
