@@ -26,7 +26,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from os import PathLike
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,7 @@ class OffpolicyError(Exception):
     """Base of all errors raised on purpose; its text is a sentence meant for the user.
 
     With a ``place`` (or a file), the text begins with it, and ``file``, ``column`` and ``row`` are
-    known.
+    known; ``column`` alone is for sentences that name it themselves.
     """
 
     rows: NDArray[np.int64] | None = None
@@ -65,15 +65,12 @@ class OffpolicyError(Exception):
         sentence: str,
         place: Place | str | PathLike[str] | None = None,
         rows: NDArray[np.int64] | None = None,
+        *,
+        column: str = "",
     ) -> None:
         super().__init__(f"{place}: {sentence}" if place else sentence)
-        self.place = place if isinstance(place, Place) else Place(str(place or ""))
+        self.place = place if isinstance(place, Place) else Place(str(place or ""), column)
         self.rows = rows
-
-    def at(self, *, file: str = "", column: str = "") -> Self:
-        """The same error, where the sentence itself names the file or the column."""
-        self.place = self.place._replace(file=file or self.file, column=column or self.column)
-        return self
 
     @property
     def file(self) -> str:

@@ -178,7 +178,7 @@ import contextlib, io, json, sys
 import numpy as np
 from pathlib import Path
 from offpolicy.cli import main
-from offpolicy.engines import reading
+from offpolicy.logs.files import _read as reading
 
 path, seed, count, small, *options = sys.argv[1:]
 reading.SMALL = int(small)

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.cli import cli
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs.files import _convert as conversion
 from offpolicy.logs.files import _read as reading
 from offpolicy.logs.files import _small as memory
@@ -428,7 +428,7 @@ def test_a_decision_may_go_on_in_the_next_file(tmp_path, kind):
     )
     place = scan._label(0).origin(len(scan) - 1)
     size = int(np.sum(np.array(table["id"].to_pylist()) == table["id"][-1].as_py()))
-    assert place == (str(tmp_path / f"1.{kind}"), f"row {len(table) - cut - size}")
+    assert place == Place(str(tmp_path / f"1.{kind}"), row=len(table) - cut - size)
 
 
 @pytest.mark.parametrize("group", [7, 100_000])
@@ -545,7 +545,7 @@ def test_a_line_of_dsjson_is_named(tmp_path):
         scan = op.read_log(path)
     with pytest.raises(op.errors.PolicyError, match=r"log.dsjson, candidates, line 3.*: 2"):
         op.evaluate(scan, "candidates")
-    assert scan._label(0).origin(1) == (str(path), "line 6")
+    assert scan._label(0).origin(1) == Place(str(path), row=6, unit="line")
     scan.close()
     path.write_text(path.read_text() + "\njunk")
     with small(), pytest.raises(LogError, match=r"log.dsjson, line \d+: not JSON"):
@@ -596,7 +596,7 @@ GOOD = "action,reward,logging\n" + '0,1,"[0.5, 0.5]"\n' * 40
         ("log.csv", GOOD + "0,1,2,3\n", r"log.csv, line 42: .* 4 fields, but the header has 3"),
         ("log.csv", GOOD + "0,1,0.5\n", r'log.csv, logging, row 40: "0.5" is not a list'),
         ("log.csv", GOOD + '0,1,"[""x""]"\n', r"log.csv, logging, row 40: the lists must hold"),
-        ("log.csv", GOOD.encode() + b'\xe4,1,"[0.5, 0.5]"\n', r"log.csv, action: .*\(line 42\)"),
+        ("log.csv", GOOD.encode() + b'\xe4,1,"[0.5, 0.5]"\n', r"log.csv, action, line 42: "),
         ("log.csv", "a,a\n1,2\n", 'two columns named "a"'),
         ("log.csv", "", r"log.csv: not a readable CSV file .* The file is empty"),
         ("log.csv", GOOD[:22], "log is empty"),
@@ -687,7 +687,8 @@ def test_the_copy_goes_at_exit_and_is_where_tmpdir_says(tmp_path, table):
     place = tmp_path / "elsewhere"
     place.mkdir()
     code = (
-        "import offpolicy as op, sys; from offpolicy.engines import memory; memory.LARGEST = 0\n"
+        "import offpolicy as op, sys; from offpolicy.logs.files import _small as memory\n"
+        "memory.LARGEST = 0\n"
         "log = op.read_log(sys.argv[1]); print(log.files[0])\n"
     )
     shown = subprocess.run(
@@ -705,7 +706,7 @@ def test_the_copy_goes_at_exit_and_is_where_tmpdir_says(tmp_path, table):
 def test_a_full_disk(tmp_path, table):
     path = as_csv(table, tmp_path / "log.csv")
     code = (
-        "import resource, sys, offpolicy as op; from offpolicy.engines import memory\n"
+        "import resource, sys, offpolicy as op; from offpolicy.logs.files import _small as memory\n"
         "import offpolicy.cli; memory.LARGEST = 0\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "sys.argv[1:] = ['check', sys.argv[1]]; offpolicy.cli.main()\n"

@@ -13,13 +13,21 @@ from offpolicy.errors import OffpolicyError
 
 
 @contextmanager
-def refuses(error: type[OffpolicyError], *about: Any, match: str | None = None) -> Iterator[Any]:
-    """An error of exactly this class is raised; ``about`` are its place: a column, or a column and
-    a row, or a `Path` (of which the name is compared) before them."""
+def refuses(
+    error: type[OffpolicyError], column: str | None = None, row: int | None = None, *,
+    file: str | None = None, part: str | None = None, rows: list[int] | None = None,
+    match: str | None = None,
+) -> Iterator[pytest.ExceptionInfo[Any]]:  # fmt: skip
+    """An error of exactly this class is raised, about this place as far as it is given; ``rows``
+    are all that are malformed in this way."""
     with pytest.raises(error, match=match) as caught:
         yield caught
     problem = caught.value
     assert type(problem) is error
-    known = [Path(problem.file), problem.column, problem.row]
-    asked = list(about) if about and isinstance(about[0], Path) else [known[0], *about]
-    assert [known[0].name, *known[1 : len(asked)]] == [asked[0].name, *asked[1:]], str(problem)
+    place = {
+        "file": Path(problem.file).name, "column": problem.column, "row": problem.row,
+        "part": problem.place.part, "rows": None if rows is None else problem.rows.tolist(),
+    }  # fmt: skip
+    asked = {"file": file, "column": column, "row": row, "part": part, "rows": rows}
+    wanted = {name: value for name, value in asked.items() if value is not None}
+    assert {name: place[name] for name in wanted} == wanted, str(problem)

@@ -88,8 +88,8 @@ def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) 
     """A contiguous float64 array; anything that is not a number is an error."""
     kind = getattr(getattr(values, "dtype", None), "kind", "f")
     if np.ma.is_masked(values):
-        raise error(f"{column} has masked values. Fill them in or leave these rows out.").at(
-            column=column
+        raise error(
+            f"{column} has masked values. Fill them in or leave these rows out.", column=column
         )
     try:
         if isinstance(kind, str) and kind in "cmMSU":
@@ -97,15 +97,16 @@ def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) 
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise error(
-            f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}."
-        ).at(column=column) from None
+            f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}.",
+            column=column,
+        ) from None
 
 
 def as_vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     array = as_floats(values, column, error)
     if array.ndim != 1 or np.ndim(values) == 0:
-        raise error(f"{column} has shape {np.shape(values)}; it must have one dimension.").at(
-            column=column
+        raise error(
+            f"{column} has shape {np.shape(values)}; it must have one dimension.", column=column
         )
     return array
 
@@ -114,9 +115,7 @@ def as_sample(values: ArrayLike, name: str) -> Floats:
     """One finite number per row, at least one row: what an interval can be made of."""
     array = as_vector(values, name, ParameterError)
     if not len(array):
-        raise ParameterError(f"{name} is empty: without any row there is no interval.").at(
-            column=name
-        )
+        raise ParameterError(f"{name} is empty: without any row there is no interval.", column=name)
     check_finite(array, name, error=ParameterError)
     return array
 
@@ -125,7 +124,7 @@ def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
     array = np.asarray(values)
     if array.ndim != 1:
         what = "hold n + 1 integers" if column == "offsets" else "have one dimension"
-        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.").at(column=column)
+        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.", column=column)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         as_float = as_floats(array, column)
         check_finite(as_float, column, source)
@@ -146,7 +145,7 @@ def as_offsets(
         empty = EMPTY.replace("decision", unit)
         raise LogError(empty if len(offsets) == 1 else "offsets must hold n + 1 integers.")
     if offsets[0] != 0:
-        raise LogError(f"offsets must start at 0; they start at {offsets[0]}.")
+        raise LogError(f"offsets must start at 0; they start at {offsets[0]}.", column="offsets")
     lengths = np.diff(offsets)
     bad = lengths < 1
     if bad.any():
@@ -166,8 +165,9 @@ def check_length(
     if len(values) != length:
         raise error(
             f"{column} has {len(values):,} values, but the log has {length:,} {unit}: "
-            f"there must be one value for each."
-        ).at(column=column)
+            f"there must be one value for each.",
+            column=column,
+        )
 
 
 def check_finite(

@@ -209,7 +209,7 @@ class SoftmaxLearner(Parameters):
         for name in ("l2", "model_l2", "penalty"):
             value = getattr(self, name)
             if value is not None and not value >= 0.0:
-                raise ParameterError(f"{name} is {value}; it must be 0 or more.")
+                raise ParameterError(f"{name} is {value}; it must be 0 or more.", column=name)
         for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1), ("passes", 0)):
             if not getattr(self, name) >= least:
                 raise ParameterError(

@@ -153,7 +153,8 @@ class BanditLog:
                 raise LogError(
                     f"logging has shape {probabilities.shape}; it must be (n, K), one row per "
                     f"decision. Use from_ragged where candidates differ, or propensity= where "
-                    f"only the chosen action's probability is known."
+                    f"only the chosen action's probability is known.",
+                    column="logging",
                 )
             check.check_length(probabilities, n, "logging")
             K = probabilities.shape[1]
@@ -163,7 +164,9 @@ class BanditLog:
         elif actions is not None:
             names = labels.as_action_names(actions)
         if names is not None and K is not None and len(names) != K:
-            raise LogError(f"actions has {len(names)} names, but logging has {K} columns.")
+            raise LogError(
+                f"actions has {len(names)} names, but logging has {K} columns.", column="actions"
+            )
         if names is None and K is not None:
             names = labels.as_action_names(range(K))
         known = names is not None
@@ -182,7 +185,8 @@ class BanditLog:
             if features.ndim not in (2, 3) or features.shape[:2] != (n, width):
                 raise LogError(
                     f"candidate_features has shape {features.shape}; it must be "
-                    f"({n:,}, {width}, d): d numbers for every candidate of every decision."
+                    f"({n:,}, {width}, d): d numbers for every candidate of every decision.",
+                    column="candidate_features",
                 )
             features = features.reshape(n * width, -1)
         return cls(
@@ -381,7 +385,9 @@ class BanditLog:
             else " This log does not say what else could have been chosen: give actions= (names "
             "or number) when making it."
         )
-        raise error(f"{column} has shape {array.shape}, but must have {expected}.{hint}")
+        raise error(
+            f"{column} has shape {array.shape}, but must have {expected}.{hint}", column=column
+        )
 
     def named_column(self, name: str) -> NDArray[Any]:
         """A column of the frame the log was made from: flat if it holds lists."""
@@ -603,9 +609,11 @@ def _optional_context(values: Any) -> NDArray[Any] | None:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise LogError("context must have as many numbers in every row.") from None
+        raise LogError(
+            "context must have as many numbers in every row.", column="context"
+        ) from None
     if array.ndim not in (1, 2):
-        raise LogError(f"context has shape {array.shape}; it must be (n, d).")
+        raise LogError(f"context has shape {array.shape}; it must be (n, d).", column="context")
     return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
@@ -615,7 +623,8 @@ def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
     if not np.issubdtype(action.dtype, np.number):
         raise LogError(
             f"action holds {action[0]!r}, a name, but nothing says which candidate that is. Give "
-            f"candidates, a column with the list of their names, or action as positions."
+            f"candidates, a column with the list of their names, or action as positions.",
+            column="action",
         )
     return check.as_integers(action, "action", source)
 

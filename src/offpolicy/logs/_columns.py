@@ -84,7 +84,10 @@ class Columns:
     def context_in(self, names: Sequence[str]) -> list[str]:
         """The columns of the context among these; a pattern stands for those it matches."""
         if isinstance(self.context, str):
-            raise LogError("context must be a list of column names, even if there is only one.")
+            raise LogError(
+                "context must be a list of column names, even if there is only one.",
+                column="context",
+            )
         taken = {getattr(self, role) or role for role in _ROLES}
         found: list[str] = []
         for name in self.context:
@@ -228,9 +231,8 @@ def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
     apart = np.diff(known) != np.diff(offsets)
     row = int(np.argmax(apart))
     sentence = (
-        f"the list has {np.diff(offsets)[row]} entries, but the decision has "
-        f"{np.diff(known)[row]} candidates ({count_of(apart)} are like this). Lists of one row "
-        f"must be equally long."
+        f"the list has {np.diff(offsets)[row]} entries, but the decision has {np.diff(known)[row]} "
+        f"candidates ({count_of(apart)} are like this). Lists of one row must be equally long."
     )
     raise malformed(apart, name, source, sentence)
 

@@ -26,9 +26,14 @@ def as_names(
     if isinstance(values, Encoded):
         return values
     if np.ma.is_masked(values):
-        raise error(f"{column} has masked values. Fill them in or leave these rows out.")
+        raise error(
+            f"{column} has masked values. Fill them in or leave these rows out.", column=column
+        )
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
-        raise error(f"{column} is the single value {values!r}; there must be one for every row.")
+        raise error(
+            f"{column} is the single value {values!r}; there must be one for every row.",
+            column=column,
+        )
     if isinstance(values, (list, tuple)):
         kinds = {type(value) for value in values}
         if len(kinds) > 1 or not kinds <= {int, float, str, bytes, bool}:
@@ -40,9 +45,11 @@ def as_names(
     else:
         array = np.asarray(values)
     if array.ndim == 1 and array.dtype == object and all(type(v) is list for v in array):
-        raise error(f"{column} holds lists; there must be a single name in every row.")
+        raise error(
+            f"{column} holds lists; there must be a single name in every row.", column=column
+        )
     if array.ndim != 1:
-        raise error(f"{column} has shape {array.shape}; it must have one dimension.")
+        raise error(f"{column} has shape {array.shape}; it must have one dimension.", column=column)
     return array
 
 
@@ -52,7 +59,9 @@ def as_action_names(actions: Iterable[Any]) -> tuple[Hashable, ...]:
     try:
         different = len(set(names)) == len(names)
     except TypeError:
-        raise LogError("actions must hold hashable names (strings, numbers, tuples).") from None
+        raise LogError(
+            "actions must hold hashable names (strings, numbers, tuples).", column="actions"
+        ) from None
     if not different:
         raise LogError("actions names one action twice; every name must be different.")
     if not names:
@@ -81,7 +90,8 @@ def encode(
         )
     except TypeError:
         raise error(
-            f"{column} must hold hashable names (strings, numbers, tuples), all of one kind."
+            f"{column} must hold hashable names (strings, numbers, tuples), all of one kind.",
+            column=column,
         ) from None
     try:
         ordered = sorted(first_seen)  # type: ignore[type-var]

@@ -52,7 +52,7 @@ def read(
     """
     kind = np.dtype(dtype)
     if kind not in (np.float64, np.float32):
-        raise ParameterError(f"dtype is {kind}; it must be float64 or float32.")
+        raise ParameterError(f"dtype is {kind}; it must be float64 or float32.", column="dtype")
     if features is not None and not 1 <= features <= LARGEST_FEATURE:
         raise ParameterError(f"features is {features}; it must be 1 to {LARGEST_FEATURE:,}.")
     files = [existing(p) for p in ([paths] if isinstance(paths, (str, Path)) else paths)]

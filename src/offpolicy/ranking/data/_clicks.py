@@ -175,9 +175,9 @@ def simulate_clicks(
     """
     generator = np.random.default_rng(rng)
     if not (math.isfinite(sweeps) and sweeps > 0.0):
-        raise ParameterError(f"sweeps is {sweeps}; it must be a number above 0.")
+        raise ParameterError(f"sweeps is {sweeps}; it must be a number above 0.", column="sweeps")
     if top is not None and top < 1:
-        raise ParameterError(f"top is {top}; at least one document must be shown.")
+        raise ParameterError(f"top is {top}; at least one document must be shown.", column="top")
     shown = ranks(_scores(ranker, queries), queries.offsets)
     if top is not None:
         shown = np.where(shown <= top, shown, 0)

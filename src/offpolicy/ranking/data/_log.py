@@ -305,7 +305,9 @@ def as_features(X: Any) -> NDArray[Any]:
         return np.ascontiguousarray(X)
     array = check.as_floats(X, "X")
     if array.ndim != 2 or not array.shape[1]:
-        raise LogError(f"X has shape {array.shape}; it must be (N, d), one row per document.")
+        raise LogError(
+            f"X has shape {array.shape}; it must be (N, d), one row per document.", column="X"
+        )
     return array
 
 
@@ -351,7 +353,9 @@ def _validate(log: RankingLog) -> None:
             _refuse(log, outside, values, name, _OUTSIDE[name], error)
     if log.X is not None:
         if log.X.ndim != 2:
-            raise LogError(f"X has shape {log.X.shape}; it must be (N, d), one row per document.")
+            raise LogError(
+                f"X has shape {log.X.shape}; it must be (N, d), one row per document.", column="X"
+            )
         if not np.isfinite(log.X).all():
             finite = np.isfinite(log.X)
             row, column = (int(at) for at in np.argwhere(~finite)[0])
@@ -379,10 +383,9 @@ def _check_ranks(log: RankingLog) -> None:
         at = int(np.argmax(twice))
         row, first = int(order[at + 1]), int(order[at])
         raise LogError(
-            f"{log.rank[row]} is the rank of document "
-            f"{first - int(log.offsets[impressions[at]])} too ({int(twice.sum()):,} of "
-            f"{log.documents:,} are like this). Two documents of one impression cannot stand in "
-            f"the same place; are these two impressions?",
+            f"{log.rank[row]} is the rank of document {first - int(log.offsets[impressions[at]])} "
+            f"too ({int(twice.sum()):,} of {log.documents:,} are like this). Two documents of one "
+            f"impression cannot stand in the same place; are these two impressions?",
             log.place(row, "rank"),
         )
 

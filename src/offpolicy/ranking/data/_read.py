@@ -84,7 +84,10 @@ class RankingColumns:
         if self.features is None:
             return sorted((name for name in free if _FEATURE.fullmatch(name)), key=_natural)
         if isinstance(self.features, str):
-            raise LogError("features must be a list of column names, even if there is only one.")
+            raise LogError(
+                "features must be a list of column names, even if there is only one.",
+                column="features",
+            )
         found: list[str] = []
         for name in self.features:
             matching = [one for one in free if fnmatchcase(one, name)]
@@ -343,9 +346,8 @@ def _known_queries(
 def _refuse_some(at: Ints, documents: int, name: str, source: str, what: str) -> None:
     if len(at) < documents:
         raise LogError(
-            f"{what} must be known of every document, but the table "
-            f"lists {len(at):,} of {documents:,}. List all, with rank 0 for those that were not "
-            f"shown.",
+            f"{what} must be known of every document, but the table lists {len(at):,} of "
+            f"{documents:,}. List all, with rank 0 for those that were not shown.",
             where(source, name, 0),
         )
 

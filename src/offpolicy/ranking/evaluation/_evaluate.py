@@ -189,7 +189,7 @@ class RankingCurve:
         import pyarrow as pa
 
         if points < 2:
-            raise ParameterError(f"points is {points}; there must be at least 2.")
+            raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
         x = self.breakpoints
         if self.parameter == "M":
             count = min(points, len(x))

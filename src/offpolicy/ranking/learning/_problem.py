@@ -52,7 +52,9 @@ def checked(
     bounds = as_offsets(offsets)
     features = bounded_features(X)
     if bounds[-1] != len(features):
-        raise LogError(f"offsets end at {bounds[-1]}, but X has {len(features)} rows.")
+        raise LogError(
+            f"offsets end at {bounds[-1]}, but X has {len(features)} rows.", column="offsets"
+        )
     return features, bounds, as_weights(weights, bounds)
 
 
@@ -62,7 +64,8 @@ def as_weights(values: ArrayLike, offsets: Ints) -> Floats:
     if len(c) != offsets[-1]:
         raise LogError(
             f"weights has {len(c)} numbers, but there are {offsets[-1]} documents: every one has a "
-            f"weight."
+            f"weight.",
+            column="weights",
         )
     bad = ~(np.isfinite(c) & (c >= 0.0))
     if bad.any():

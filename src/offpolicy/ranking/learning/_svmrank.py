@@ -137,7 +137,9 @@ class PropensitySVMRank(Parameters):
         scores = self.decision_function(X)
         bounds = as_offsets(offsets)
         if bounds[-1] != len(scores):
-            raise LogError(f"offsets end at {bounds[-1]}, but X has {len(scores)} rows.")
+            raise LogError(
+                f"offsets end at {bounds[-1]}, but X has {len(scores)} rows.", column="offsets"
+            )
         return ranks(scores, bounds)
 
     def save(self, path: str | Path) -> None:

@@ -118,7 +118,7 @@ class Propensities:
     def power(cls, eta: float, top: int) -> Propensities:
         """(1/rank)^η for the first ``top`` ranks: the curve that most simulations assume."""
         if not 0.0 <= eta < math.inf:
-            raise ParameterError(f"eta is {eta}; it must be 0 or more.")
+            raise ParameterError(f"eta is {eta}; it must be 0 or more.", column="eta")
         return cls.known(np.arange(1.0, top + 1.0) ** -eta)
 
     def __len__(self) -> int:
@@ -163,9 +163,8 @@ class Propensities:
         if lowest > top:
             row = int(np.argmax(log.rank > top))
             raise ParameterError(
-                f"rank {log.rank[row]}, but propensities are known for "
-                f"the first {top} ranks only. Estimate with top={lowest}, or leave out documents "
-                f"below rank {top}.",
+                f"rank {log.rank[row]}, but propensities are known for the first {top} ranks only. "
+                f"Estimate with top={lowest}, or leave out documents below rank {top}.",
                 log.place(row, "rank"),
             )
         place = np.maximum(log.rank - 1, 0)

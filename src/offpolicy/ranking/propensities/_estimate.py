@@ -260,7 +260,7 @@ def _checked_top(log: RankingLog, top: Any) -> int:
     if top is None:
         return min(_TOP, lowest)
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 2:
-        raise ParameterError(f"top is {top!r}; it must be a whole number, 2 or more.")
+        raise ParameterError(f"top is {top!r}; it must be a whole number, 2 or more.", column="top")
     if top > lowest:
         raise ParameterError(
             f"top is {top}, but no document was shown below rank {lowest}. Give {lowest} or less."
@@ -294,7 +294,7 @@ def _one_of(value: str | None, name: str, options: tuple[str, ...]) -> str:
 def _checked_ridge(ridge: float | None) -> float:
     value = 1.0 if ridge is None else float(ridge)
     if not 0.0 <= value < math.inf:
-        raise ParameterError(f"ridge is {ridge}; it must be 0 or more.")
+        raise ParameterError(f"ridge is {ridge}; it must be 0 or more.", column="ridge")
     return value
 
 
