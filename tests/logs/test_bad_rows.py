@@ -18,6 +18,7 @@ from offpolicy.logs.files import _parquet as embedded
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import table_of, write
+from tests.support.refusals import refuses
 
 ROWS = 40_000
 
@@ -228,7 +229,7 @@ def test_what_is_wrong_afterwards_is_named_by_its_row_in_the_file(tmp_path, smal
         op.read_log(path, on_bad_row="drop"),
         ParquetScan([path], on_bad_row="drop"),
     ):
-        with pytest.raises(LogError, match=r"part-0.parquet, reward, row 40: 7.0 is outside"):
+        with refuses(LogError, "reward", 40, file="part-0.parquet"):
             op.evaluate(log, "new", reward_range=(-6, 6))
 
 
@@ -258,7 +259,7 @@ def test_what_is_wrong_with_a_whole_column_stays_an_error(small):
     with pytest.raises(LogError, match='no column "reward"'):
         op.read_log(small.drop(["reward"]), on_bad_row="drop")
     text = small.set_column(1, "reward", pa.array(["much"] * 60))
-    with pytest.raises(LogError, match="reward must hold numbers"):
+    with refuses(LogError, "reward"):
         op.read_log(text, on_bad_row="drop")
     with pytest.raises(ParameterError, match="on_bad_row is 'skip'; it must be \"error\" or"):
         op.read_log(small, on_bad_row="skip")

@@ -37,6 +37,7 @@ from offpolicy.ranking.evaluation._model_error import Thinkable
 from offpolicy.ranking.evaluation._recalibration import fitted, recalibrated, sigmoid
 from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import choose
+from tests.support.refusals import refuses
 
 METRICS = ["average rank", "sum of ranks", "dcg@3", "precision@2", "recall@2", "reciprocal rank"]
 FAMILY = ["DM", "IPS", "CIPS(M=2)", "SB(tau=0.3)", "SWITCH(M=2)", "CAB(M=2)", "CAB(M=0.5)"]
@@ -250,7 +251,7 @@ def test_curves_that_there_are_not():
         sweep(log, ranker, "IPS")
     with pytest.raises(MissingColumnError, match="needs propensity"):
         sweep(log.replace(propensity=None), ranker)
-    with pytest.raises(ParameterError, match="at least 2"):
+    with refuses(ParameterError, "points"):
         sweep(log, ranker).to_frame(1)
 
 
@@ -418,7 +419,7 @@ def test_errors():
         evaluate(log, ranker, [])
     with pytest.raises(EstimatorError, match=r"w\^γ"):
         evaluate(log, ranker, ["CAB-DR"])
-    with pytest.raises(PolicyError, match="score has 3 values"):
+    with refuses(PolicyError, "score"):
         evaluate(log, [1.0, 2.0, 3.0])
     with pytest.raises(ParameterError, match="is not a ranking log"):
         evaluate([1, 2], ranker)

@@ -21,6 +21,7 @@ from offpolicy.ranking.propensities import _strata as strata
 from offpolicy.ranking.propensities._curve import Propensities
 from offpolicy.ranking.propensities._estimate import estimate_propensities
 from offpolicy.ranking.propensities._pair_likelihood import PairCounts
+from tests.support.refusals import refuses
 
 MQ2008 = Path(os.environ.get("OFFPOLICY_DATA", "nowhere")) / "ltr" / "MQ2008"
 TOP, DOCS = 6, 8
@@ -653,7 +654,7 @@ def test_a_log_is_filled_with_propensities():
     assert (filled.propensity[at_three] == found.propensity[2]).all()
     assert (filled.propensity[log.rank == 0] == 0.0).all()
     short = estimate_propensities(log, top=4)
-    with pytest.raises(ParameterError, match=r"first 4 ranks only\. Estimate with top=6"):
+    with refuses(ParameterError, "rank", 1, part="impression 0, document 1"):
         short.of(log)
     with pytest.raises(ParameterError, match="the same in every context"):
         found.of(log, np.ones((len(log), 1)))
@@ -712,5 +713,5 @@ def test_a_known_curve_is_used_as_it_is():
     for wrong in ([1.0, 0.0], [1.5], [-0.1]):
         with pytest.raises(ParameterError, match=r"The propensity of rank \d is"):
             Propensities.known(wrong)
-    with pytest.raises(ParameterError, match="eta is -1"):
+    with refuses(ParameterError, "eta"):
         Propensities.power(-1.0, 3)

@@ -17,11 +17,6 @@ from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 EMPTY = "The log is empty: there is not one decision to learn from."
 
 
-def empty(source: str) -> str:
-    """`EMPTY`, with the name of the file."""
-    return f"{source}: {EMPTY}" if source else EMPTY
-
-
 class Copy(str):
     """The name of a file whose rows were copied from other files: these are to be named."""
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
-from offpolicy.errors import ParameterError, PolicyError
+from offpolicy.errors import ParameterError, Place, PolicyError
 from offpolicy.logs import BanditLog, check_probabilities, tolerance_of, widened
 
 
@@ -153,8 +153,9 @@ def _as_actions(labels: NDArray[Any], K: int, classes: Any) -> Ints:
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise ParameterError(
-            f"y, row {row}: {labels[row]!r} is not one of the policy's {K} actions "
-            f"({', '.join(map(repr, names[:5]))}{', …' if K > 5 else ''})."
+            f"{labels[row]!r} is not one of the policy's {K} actions "
+            f"({', '.join(map(repr, names[:5]))}{', …' if K > 5 else ''}).",
+            Place(column="y", row=row),
         )
     return codes
 

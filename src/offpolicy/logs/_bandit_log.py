@@ -296,7 +296,7 @@ class BanditLog:
             frame, columns = widened(as_table(frame), columns, source)
         table, roles = read_columns(frame, columns, source)
         if not len(table):
-            raise LogError(check.empty(source))
+            raise LogError(check.EMPTY, source)
         offsets = roles.pop("offsets", None)
         if offsets is None:
             roles.pop("candidate", None)
@@ -497,7 +497,7 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
     reasons += columns.by_role(kept.reasons)
     refuse_many(reasons, len(kept.rows), source)
     if kept.made is None:
-        raise LogError(check.empty(source))
+        raise LogError(check.EMPTY, source)
     log = kept.made
     object.__setattr__(log, "dropped", Dropped(len(log) + reasons.total(), dict(reasons)))
     if reasons and not long:

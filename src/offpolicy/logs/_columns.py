@@ -185,7 +185,8 @@ def _lists(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     ):
         raise LogError(
-            f'Column "{name}" holds {kind}, but must hold lists: one entry for every candidate.'
+            f"it holds {kind}, but must hold lists: one entry for every candidate.",
+            Place(source, name),
         )
     if column.null_count:
         missing = column.is_null().to_numpy()
@@ -246,8 +247,8 @@ def _plain(
     kind = table.schema.field(name).type
     if pa.types.is_nested(kind):
         raise LogError(
-            f'{source + ": " if source else ""}column "{name}" holds {kind}, but {role} must be '
-            f"a single value in every row."
+            f"it holds {kind}, but {role} must be a single value in every row.",
+            Place(source, name),
         )
     return _scalars(table, name, source, names=names)
 
@@ -306,12 +307,13 @@ def _missing(table: pa.Table, name: str, role: str, source: str) -> None:
 
 def missing_column(there: Sequence[str], name: str, role: str, source: str) -> LogError:
     """The error for a column that is not among those that are ``there``."""
-    place = f"{source}: there" if source else "There"
     hint = ""
     if len(there) == 1 and ";" in there[0]:
         hint = " Are the fields separated by something other than commas?"
     what = f" (for {role})" if role and role != name else ""
     return LogError(
-        f'{place} is no column "{name}"{what}.{did_you_mean(name, there)} '
-        f"The columns are {', '.join(there)}.{hint}"
+        f'{"there" if source else "There"} is no column "{name}"{what}.{did_you_mean(name, there)} '
+        f"The columns are {', '.join(there)}.{hint}",
+        source,
+        column=name,
     )

@@ -80,9 +80,11 @@ def _chosen_rows(
         for name in (action, names):
             if name not in table.column_names:
                 raise LogError(
-                    f'{source + ": " if source else ""}there is no column "{name}". In the long '
-                    f"format either chosen marks the row of what was chosen, or action names it "
-                    f"and candidates names the candidate of every row."
+                    f'there is no column "{name}". In the long format either chosen marks the row '
+                    f"of what was chosen, or action names it and candidates names the candidate of "
+                    f"every row.",
+                    source,
+                    column=name,
                 )
         flag = np.asarray(table.column(action).to_numpy() == table.column(names).to_numpy())
         how = f'"{names}" equals "{action}" in'

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import Stretch, empty
+from offpolicy._core.validation import EMPTY, Stretch
 from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import check_choice
@@ -77,7 +77,7 @@ class ParquetScan(LogScan):
         if verify:
             self._verify()
         if not len(self):
-            raise LogError(empty(self.source))
+            raise LogError(EMPTY, self.source)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
@@ -148,10 +148,10 @@ class ParquetScan(LogScan):
             for name in dict.fromkeys([*first, *own]):
                 if first.get(name) != own.get(name):
                     raise LogError(
-                        f'column "{name}" holds {own.get(name, "nothing")}, but in '
-                        f"{self.files[0]} it holds {first.get(name, 'nothing')}. Files of one log "
-                        f"must have the same columns.",
-                        file,
+                        f"it holds {own.get(name, 'nothing')}, but in {self.files[0]} it holds "
+                        f"{first.get(name, 'nothing')}. Files of one log must have the same "
+                        f"columns.",
+                        Place(file, name),
                     )
 
     def _verify(self) -> None:

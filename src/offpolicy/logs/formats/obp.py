@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats
-from offpolicy.errors import LogError, OffpolicyError, PolicyError, did_you_mean
+from offpolicy.errors import LogError, OffpolicyError, Place, PolicyError, did_you_mean
 from offpolicy.logs._bandit_log import BanditLog
 
 
@@ -95,9 +95,8 @@ def _at_position(
     outside = (place < 0) | (place >= L)
     if outside.any():
         row = int(np.argmax(outside))
-        raise error(
-            f"position, row {row}: {place[row]}, but {name} has the positions 0 to {L - 1}."
-        )
+        sentence = f"{place[row]}, but {name} has the positions 0 to {L - 1}."
+        raise error(sentence, Place(column="position", row=row))
     return array[np.arange(n), :, place]
 
 

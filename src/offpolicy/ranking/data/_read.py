@@ -385,8 +385,7 @@ def _column(table: pa.Table, name: str, source: str) -> NDArray[Any]:
     kind = table.schema.field(name).type
     if pa.types.is_nested(kind):
         raise LogError(
-            f'{source + ": " if source else ""}column "{name}" holds {kind}; there must be a '
-            f"single value in every row."
+            f"it holds {kind}; there must be a single value in every row.", Place(source, name)
         )
     return read_named(table, name, np.empty(0, np.int64), source)
 

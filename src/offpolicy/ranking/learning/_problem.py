@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_vector
-from offpolicy.errors import LogError, ParameterError, SupportError
+from offpolicy.errors import LogError, ParameterError, Place, SupportError
 from offpolicy.ranking.data._log import as_features, as_offsets
 from offpolicy.ranking.learning._objective import Objective
 
@@ -72,9 +72,9 @@ def as_weights(values: ArrayLike, offsets: Ints) -> Floats:
         row = int(np.argmax(bad))
         impression = int(np.searchsorted(offsets, row, side="right")) - 1
         raise LogError(
-            f"weights, impression {impression}, row {row}: {c[row]} is not a finite number of 0 or "
-            f"more ({int(bad.sum()):,} of {len(c):,} are not). The loss bounds a risk from above "
-            f"only where no document counts negatively."
+            f"{c[row]} is not a finite number of 0 or more ({int(bad.sum()):,} of {len(c):,} are "
+            f"not). The loss bounds a risk from above only where no document counts negatively.",
+            Place(column="weights", row=row, part=f"impression {impression}"),
         )
     return c
 
@@ -85,8 +85,9 @@ def bounded_features(X: ArrayLike) -> NDArray[Any]:
     if not _largest(features).max(initial=0.0) <= _LARGEST:  # NaN included
         row, column = np.argwhere(~(np.abs(features).astype(np.float64) <= _LARGEST))[0]
         raise LogError(
-            f"X, row {row}, column {column}: {features[row, column]} is not a finite number of at "
-            f"most {_LARGEST:g}. Correct it, or leave the impression out."
+            f"{features[row, column]} is not a finite number of at most {_LARGEST:g}. Correct it, "
+            f"or leave the impression out.",
+            Place(column="X", row=int(row), part=f"column {column}"),
         )
     return features
 
