@@ -359,7 +359,7 @@ def test_a_fault_of_ours_is_one_line_or_a_traceback(shop, monkeypatch, capsys):
     def broken(*_: object, **__: object) -> None:
         raise AssertionError("two\nlines")
 
-    monkeypatch.setattr("offpolicy.evaluation._evaluate.evaluate", broken)
+    monkeypatch.setattr("offpolicy.evaluation.evaluate", broken)
     code, out, err = run(shop, capsys)
     assert (code, out, err.count("\n")) == (3, "", 1)
     assert err.startswith("This is a fault of offpolicy, not of your data: AssertionError(")
@@ -389,7 +389,7 @@ def test_an_interrupt_is_130(shop, monkeypatch, capsys, how):
                 raise
         raise AttributeError("half imported")
 
-    monkeypatch.setattr("offpolicy.evaluation._evaluate.evaluate", interrupted)
+    monkeypatch.setattr("offpolicy.evaluation.evaluate", interrupted)
     code, out, err = run(shop, capsys)
     assert (code, out) == (130, "")
     assert err.strip() == "Interrupted. With --resume DIR, a run can go on after this."

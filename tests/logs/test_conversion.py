@@ -688,8 +688,8 @@ def test_the_copy_goes_at_exit_and_is_where_tmpdir_says(tmp_path, table):
     place = tmp_path / "elsewhere"
     place.mkdir()
     code = (
-        "import offpolicy as op, sys; from offpolicy.logs.files import _small as memory\n"
-        "memory.LARGEST = 0\n"
+        "import offpolicy as op, sys; from offpolicy.logs.files import _small\n"
+        "_small.LARGEST = 0\n"
         "log = op.read_log(sys.argv[1]); print(log.files[0])\n"
     )
     shown = subprocess.run(

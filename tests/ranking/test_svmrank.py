@@ -366,9 +366,9 @@ def damage(text):
 @pytest.mark.parametrize(
     ("hurt", "says"),
     [
-        (damage("{"), "not JSON"),
+        (damage("{"), "no JSON object with a schema"),
         (damage("{}"), "no JSON object with a schema"),
-        (damage('{"schema": "offpolicy.policy/1"}'), "the schema is"),
+        (damage('{"schema": "offpolicy.policy/1"}'), "The schema is"),
         (damage('{"schema": "offpolicy.ranker/1"}'), "damaged"),
         (lambda folder: next(folder.glob("*.npy")).write_bytes(b"x"), "not the numbers"),
         (lambda folder: next(folder.glob("*.npy")).unlink(), "two files"),

@@ -11,14 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from offpolicy.report.document import Document
+from offpolicy.report.document import Results
 from offpolicy.report.html.provenance import File, Provenance
-from offpolicy.report.learned_document import LearnedDocument
-from offpolicy.report.ranking_document import (
-    LearnedRankerDocument,
-    PropensityDocument,
-    RankingDocument,
-)
 from tests.support.pages import (
     HOSTILE,
     IMAGE,
@@ -89,19 +83,19 @@ def written(tmp_path_factory) -> dict[str, Path]:
     )  # fmt: skip
     names = (SCRIPT, IMAGE, MARKS, *HOSTILE[3:6])
     documents = {
-        "one": Document(evaluated(), None, (), provenance),
-        "several": Document(evaluated(policies=("new", "old")), compared(), None, provenance),
-        "lost": Document(unsupported(), None, None, provenance),
-        "hostile": Document(
-            evaluated(names=names, policies=(SCRIPT, IMAGE, MARKS)),
-            compared((SCRIPT, IMAGE, MARKS)), None, hostile,
+        "one": Results((evaluated(),), (), provenance),
+        "several": Results((evaluated(policies=("new", "old")), compared()), None, provenance),
+        "lost": Results((unsupported(),), None, provenance),
+        "hostile": Results(
+            (evaluated(names=names, policies=(SCRIPT, IMAGE, MARKS)),
+             compared((SCRIPT, IMAGE, MARKS))), None, hostile,
         ),
-        "rankers": RankingDocument(
-            ranked(("new", SCRIPT, IMAGE, MARKS), ("average rank", "dcg@3")), hostile
+        "rankers": Results(
+            ranked(("new", SCRIPT, IMAGE, MARKS), ("average rank", "dcg@3")), None, hostile
         ),
-        "examined": PropensityDocument(examined(), hostile),
-        "learned": LearnedDocument(learned(), hostile),
-        "learned ranker": LearnedRankerDocument(learned_ranker(), hostile),
+        "examined": Results((examined(),), None, hostile),
+        "learned": Results((learned(),), None, hostile),
+        "learned ranker": Results((learned_ranker(),), None, hostile),
     }  # fmt: skip
     for name, document in documents.items():
         document.to_html(folder / f"{name}.html")
@@ -115,16 +109,55 @@ CHARTS = {
 """At least so many on each page."""
 
 
+CONTRAST = """
+() => {
+  const parse = c => (c.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  document.querySelectorAll("details").forEach(d => d.open = true);
+  document.querySelectorAll("body *").forEach(e => {
+    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+    const silent = ["SCRIPT", "STYLE", "title"].includes(e.tagName);
+    if (!own || silent || !e.getClientRects().length) return;
+    const style = getComputedStyle(e), svg = e instanceof SVGElement;
+    const [a, b] = [light(parse(svg ? style.fill : style.color)), light(behind(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) found.push([e.tagName, e.textContent.slice(0, 40), ratio]);
+  });
+  return found;
+}
+"""
+
+
 @pytest.mark.parametrize("name", CHARTS)
-def test_a_page_is_quiet(browser, written, name):
+def test_a_page_is_quiet_and_can_be_read_at_every_width_in_both_themes(browser, written, name):
     with Opened(browser, written[name]) as opened:
-        opened.page.wait_for_timeout(100)
+        page = opened.page
+        assert page.locator("figure svg:visible").count() >= CHARTS[name]
+        assert page.locator("img, iframe, object, embed").count() == 0
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate(CONTRAST) == []  # with all details open
+            paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (paper == "rgb(22, 23, 26)") == (scheme == "dark")
+        for width in (800, 360):
+            page.set_viewport_size({"width": width, "height": 700})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            shown = page.locator("figure .narrow svg:visible").count()
+            assert (shown > 0) == (width == 360)
+        page.wait_for_timeout(100)
         assert opened.said == []
-        assert [url for url in opened.requests if not url.startswith("data:")] == [
-            written[name].as_uri()
-        ]
-        assert opened.page.locator("figure svg:visible").count() >= CHARTS[name]
-        assert opened.page.locator("img, iframe, object, embed").count() == 0
+        asked = [url for url in opened.requests if not url.startswith("data:")]
+        assert asked == [written[name].as_uri()]
 
 
 def test_the_policy_of_the_page_stops_other_scripts(browser, written, tmp_path):
@@ -164,8 +197,8 @@ def test_the_json_is_saved(browser, written, tmp_path):
             opened.page.get_by_role("button", name="Save as JSON").click()
         begun.value.save_as(tmp_path / "twin.json")
     twin = (tmp_path / "twin.json").read_text(encoding="utf-8")
-    assert Document.from_json(twin).result == evaluated()
-    assert json.loads(twin)["schema"] == "offpolicy.report/1"
+    assert Results.from_json(twin).results == (evaluated(),)
+    assert json.loads(twin)["schema"] == "offpolicy.results/1"
 
 
 def test_warnings_appear_when_they_should_and_only_then(browser, written):
@@ -190,56 +223,6 @@ def test_hostile_names_are_shown_harmlessly(browser, written):
         assert "\u202e" not in page.locator("main").inner_text()
         assert opened.said == []
         assert written["hostile"].stat().st_size < 1_000_000
-
-
-CONTRAST = """
-() => {
-  const parse = c => (c.match(/[\\d.]+/g) || []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
-    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
-  const behind = e => {
-    for (; e; e = e.parentElement) {
-      const c = parse(getComputedStyle(e).backgroundColor);
-      if (c.length === 3 || c[3] > 0) return c;
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  document.querySelectorAll("details").forEach(d => d.open = true);
-  document.querySelectorAll("body *").forEach(e => {
-    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
-    const silent = ["SCRIPT", "STYLE", "title"].includes(e.tagName);
-    if (!own || silent || !e.getClientRects().length) return;
-    const style = getComputedStyle(e), svg = e instanceof SVGElement;
-    const [a, b] = [light(parse(svg ? style.fill : style.color)), light(behind(e))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) found.push([e.tagName, e.textContent.slice(0, 40), ratio]);
-  });
-  return found;
-}
-"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["several", "lost", "examined", "learned ranker"])
-def test_text_can_be_read_in_both_themes(browser, written, scheme, name):
-    with Opened(browser, written[name], color_scheme=scheme) as opened:
-        assert opened.page.evaluate(CONTRAST) == []
-        paper = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (paper == "rgb(22, 23, 26)") == (scheme == "dark")
-
-
-@pytest.mark.parametrize(
-    "name", ["several", "lost", "hostile", "rankers", "examined", "learned", "learned ranker"]
-)
-@pytest.mark.parametrize("width", [360, 800])
-def test_nothing_is_wider_than_the_screen(browser, written, name, width):
-    with Opened(browser, written[name], viewport={"width": width, "height": 700}) as opened:
-        opened.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-        shown = opened.page.locator("figure .narrow svg:visible").count()
-        assert (shown > 0) == (width == 360)
 
 
 def test_everything_can_be_reached_and_is_named(browser, written):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -29,29 +29,36 @@ _VERBS = {
 }
 
 
-class _Verbs(click.Group):
-    """Loads a verb's module only when that verb is called."""
+class Verbs(click.Group):
+    """Loads a verb's module from the package only when that verb is called."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta["offpolicy.command"] = ("offpolicy", *args)
-        return super().parse_args(ctx, args)
+    def __init__(self, *args: Any, package: str, verbs: dict[str, str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.package, self.verbs = package, verbs
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_VERBS)
+        return list(self.verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _VERBS:
+        if cmd_name not in self.verbs:
             return None
-        command = import_module(f"offpolicy.cli.{cmd_name}").command
+        command = import_module(f"{self.package}.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
-            formatter.write_dl(list(_VERBS.items()))
+            formatter.write_dl(list(self.verbs.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta.setdefault("offpolicy.command", ("offpolicy", *args))
+        return super().parse_args(ctx, args)
 
 
-@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Verbs, package="offpolicy.cli", verbs=_VERBS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
 @click.version_option(__version__)
 @click.option("--debug", is_flag=True, help="show where an error comes from")
 @click.pass_context

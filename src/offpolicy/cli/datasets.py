@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import as_tsv, format_option
+from offpolicy._core.tables import aligned
+from offpolicy.cli import options as opt
 
 if TYPE_CHECKING:
     from offpolicy.datasets.catalogue import Entry
@@ -18,7 +19,7 @@ def command() -> None:
 
 
 @command.command("list")
-@format_option("table", "json", "tsv")
+@opt.format_option("table", "json", "tsv")
 def list_all(style: str) -> None:
     """All data sets that are known, and where each was found."""
     from offpolicy.datasets import catalogue
@@ -29,7 +30,7 @@ def list_all(style: str) -> None:
 
 @command.command("info")
 @click.argument("name")
-@format_option("table", "json", "tsv")
+@opt.format_option("table", "json", "tsv")
 def info(name: str, style: str) -> None:
     """Source, licence, files and shape of a data set."""
     from offpolicy.datasets.finding import named
@@ -102,13 +103,13 @@ def _row(known: Entry) -> dict[str, Any]:
 
 def _show(rows: list[dict[str, Any]], style: str) -> None:
     if style == "json":
-        import json
+        from offpolicy._core.documents import dumps
 
-        click.echo(json.dumps({"datasets": rows}, indent=1, ensure_ascii=False))
+        click.echo(dumps({"datasets": rows}))
     elif style == "tsv":
         import pyarrow as pa
 
-        click.echo(as_tsv(pa.Table.from_pylist(rows)))
+        click.echo(opt.as_tsv(pa.Table.from_pylist(rows)))
     else:
         head = ["name", "kind", "rows × features", "", "found"]
         body = [
@@ -116,10 +117,7 @@ def _show(rows: list[dict[str, Any]], style: str) -> None:
              row["found"] or "not here"]
             for row in rows
         ]  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        for line in [head, ["─" * width for width in widths[:-1]] + ["─" * 5], *body]:
-            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            click.echo("  ".join(cells).rstrip())
+        click.echo(aligned([head, *body], left=range(5)))
 
 
 def _facts(known: Entry) -> dict[str, Any]:

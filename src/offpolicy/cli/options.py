@@ -3,152 +3,218 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from offpolicy.logs import BanditLog, Dropped, LogScan
     from offpolicy.results import Finding
 
-_ROLES = {
-    "action": "what was chosen",
-    "reward": "what came of it",
-    "propensity": "probability with which it was chosen",
-    "logging": "list: the logger's probability of every candidate",
-    "candidates": "list: names of the candidates",
-    "cluster": "user or session: rows of one may be dependent",
-    "time": "when",
-    "row_weight": "how many decisions the row stands for",
-    "decision": "long format, a row per candidate: which decision it is of",
-    "chosen": "long format: 1 where the candidate was chosen, else 0",
-}
+Command = Callable[..., Any]
+COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
+POSITIVE, NOT_NEGATIVE = click.FloatRange(min=0.0, min_open=True), click.FloatRange(min=0.0)
+FILE, FOLDER = click.Path(dir_okay=False), click.Path(file_okay=False)
 
-_LONG = ("decision", "chosen")
 
-_FILES = (
-    ("--columns", "FILE", 'which column plays which role, as TOML: action = "item"'),
-    ("--where", "SQL", "a condition; rows that do not meet it are left out"),
-    ("--memory", "SIZE", "what the scan of large files may use, such as 4GB"),
-    ("--threads", "N", "on how many threads large files are read"),
-    ("--master", "URL", "of Spark: local[4], yarn, spark://host:7077"),
+def option(
+    text: str | None = None,
+    metavar: str | None = None,
+    kind: Any = None,
+    *,
+    default: Any = None,
+    flags: str = "",
+    **settings: Any,
+) -> dict[str, Any]:
+    """What click needs to know of an option: a tuple of kinds is a choice, the first the default;
+    one whose default is a tuple may be repeated, and one whose default is a truth is a flag that
+    says the opposite."""
+    if isinstance(kind, tuple):
+        kind, default = click.Choice(kind), kind[0]
+    if isinstance(default, bool):
+        settings |= {"default": default, "is_flag": True, "flag_value": not default}
+    elif default not in (None, ()):
+        settings |= {"default": default, "show_default": True}
+    return {
+        "flags": flags, "help": text, "metavar": metavar, "type": kind,
+        "multiple": isinstance(default, tuple),
+    } | settings  # fmt: skip
+
+
+class Options:
+    """Options that fill parameters of one object of the library, each that of its own name.
+
+    The object is named, not imported, so that --help stays light; tests/cli/test_options.py holds
+    names and defaults equal to the object's.
+    """
+
+    def __init__(self, fills: str | None = None, /, **table: dict[str, Any]) -> None:
+        self.fills, self.table = fills, table
+
+    def __call__(self, command: Command) -> Command:
+        for name, settings in reversed(self.table.items()):
+            flags = settings["flags"].split() or [f"--{name.replace('_', '-')}"]
+            rest = {key: value for key, value in settings.items() if key != "flags"}
+            command = click.option(*flags, name, **rest)(command)
+        return command
+
+    def said(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that were given or have a default here; the object has its own of others."""
+        return {name: given[name] for name in self.table if given[name] not in (None, ())}
+
+
+def columns_of(roles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """An option for each role: the column that plays it."""
+    return {role: option(text, "COLUMN") for role, text in roles.items()}
+
+
+_FILES = Options(
+    "offpolicy.logs.files.read_log",
+    engine=option("who reads the files", kind=("embedded", "spark")),
+    columns=option('which column plays which role, as TOML: action = "item"', "FILE"),
+    where=option("a condition; rows that do not meet it are left out", "SQL"),
+    memory=option("what the scan of large files may use, such as 4GB", "SIZE"),
+    threads=option("on how many threads large files are read", "N", COUNT),
+    master=option("of Spark: local[4], yarn, spark://host:7077", "URL"),
+    verify=option("compare large Parquet with its page checksums first", default=False),
+    on_bad_row=option(
+        "what becomes of a row that is malformed; dropped ones are counted", kind=("error", "drop")
+    ),
+)
+_COLUMNS = Options(
+    "offpolicy.logs.Columns",
+    context=option(
+        "what was known before: a reward model is trained on it if none is given; user_* for all "
+        "that begin so",
+        "COLUMN",
+        default=(),
+    ),
+    **columns_of(
+        {
+            "action": "what was chosen [action]",
+            "reward": "what came of it [reward]",
+            "propensity": "probability with which it was chosen [propensity]",
+            "logging": "list: the logger's probability of every candidate [logging]",
+            "candidates": "list: names of the candidates [candidates]",
+            "cluster": "user or session: rows of one may be dependent [cluster]",
+            "time": "when [time]",
+            "row_weight": "how many decisions the row stands for [row_weight]",
+            "decision": "long format, a row per candidate: which decision it is of",
+            "chosen": "long format: 1 where the candidate was chosen, else 0",
+        }
+    ),
+)
+_PREDICTION = Options(prediction=option("list: the reward model's estimates", "COLUMN"))
+
+POLICIES = option(
+    "column: probability of the chosen action, or list: of every candidate; :uniform; or the file "
+    "of a learned policy, policy.json; repeat for several",
+    "COLUMN",
+    default=(),
+    flags="--policy",
+)
+ESTIMATORS = option(
+    'such as IPS or "CAB(M=10)"; repeat for several', "NAME", default=(), flags="-e --estimator"
+)
+ESTIMATOR = option(metavar="NAME", default="CAB", flags="-e --estimator")
+REWARD_RANGE = option("the least and the greatest reward there can be", "LOW HIGH", float, nargs=2)
+LEVEL = option("coverage of the intervals", default=0.95)
+RESUME = option(
+    "keep sums there on the way; killed and run again, it goes on from them", "DIR", FOLDER
 )
 
 
-def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def log_options(command: Command) -> Command:
     """The log, and which of its columns plays which role."""
-    for role, meaning in reversed(_ROLES.items()):
-        text = meaning if role in _LONG else f"{meaning} [{role}]"
-        function = click.option(f"--{role.replace('_', '-')}", role, metavar="COLUMN", help=text)(
-            function
-        )
-    function = click.option(
-        "--context", metavar="COLUMN", multiple=True,
-        help="what was known before: a reward model is trained on it if none is given; user_* for "
-        "all that begin so",
-    )(function)  # fmt: skip
-    function = click.option(
-        "--on-bad-row", type=click.Choice(["error", "drop"]), default="error", show_default=True,
-        help="what becomes of a row that is malformed; dropped ones are counted",
-    )(function)  # fmt: skip
-    function = click.option(
-        "--verify", is_flag=True, help="compare large Parquet with its page checksums first"
-    )(function)
-    for name, shown, meaning in reversed(_FILES):
-        kind = click.IntRange(min=1) if name == "--threads" else str
-        function = click.option(name, metavar=shown, type=kind, help=meaning)(function)
-    function = click.option(
-        "--engine", type=click.Choice(["embedded", "spark"]), default="embedded",
-        show_default=True, help="who reads the files",
-    )(function)  # fmt: skip
-    function = click.option(
-        "--prediction", metavar="COLUMN", help="list: the reward model's estimates"
-    )(function)
-    return click.argument("log", nargs=-1, required=True, type=click.Path())(function)
+    command = _PREDICTION(_FILES(_COLUMNS(command)))
+    return click.argument("log", nargs=-1, required=True, type=click.Path())(command)
 
 
-def format_option(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return click.option(
-        "--format", "style", type=click.Choice(formats), default=formats[0], show_default=True
-    )
+def report_option(more: str = "") -> Options:
+    text = f"also write the answer as a page, report.html{more}"
+    return Options(report=option(text, "FILE", FILE))
 
 
-resume_option = click.option(
-    "--resume", type=click.Path(file_okay=False), metavar="DIR",
-    help="keep sums there on the way; killed and run again, it goes on from them",
-)  # fmt: skip
-
-report_option = click.option(
-    "--report", type=click.Path(dir_okay=False), metavar="FILE",
-    help="also write the answer as a page, report.html; looks at the log as check does",
-)  # fmt: skip
-
-bare_report_option = click.option(
-    "--report", type=click.Path(dir_okay=False), metavar="FILE",
-    help="also write the answer as a page, report.html",
-)  # fmt: skip
-
-level_option = click.option(
-    "--level", type=float, default=0.95, show_default=True, help="coverage of the intervals"
-)
+def format_option(*formats: str) -> Options:
+    return Options(style=option(kind=formats, flags="--format"))
 
 
-def read(log: tuple[str, ...], given: dict[str, Any]) -> BanditLog | LogScan:
+def learned_options(what: str, units: str) -> Options:
+    """Where what was learned is written, and what of the log it is kept from."""
+    return Options(
+        out=option(
+            f"the {what} to write, ending in .json; its numbers are in a second file beside it",
+            "FILE", FILE, flags="-o --out", required=True,
+        ),
+        holdout=option(
+            f"of the {units}, to be learned without and evaluated on; 0: none",
+            "SHARE", click.FloatRange(0.0, 1.0, max_open=True), default=0.2,
+        ),
+        refit=option(f"then learn again, from all {units}, and write that", default=False),
+    )  # fmt: skip
+
+
+def read(log: tuple[str, ...], given: Mapping[str, Any]) -> BanditLog | LogScan:
     """The log, by the options of `log_options`; a role named twice is as on the command line."""
     from dataclasses import replace
 
     from offpolicy.logs import BanditLog, Columns
     from offpolicy.logs.files import read_log
 
-    columns = Columns() if given["columns"] is None else Columns.from_toml(given["columns"])
-    named: dict[str, Any] = {role: given[role] for role in _ROLES if given[role] is not None}
-    if given["context"]:
-        named["context"] = given["context"]
-    found = read_log(
-        list(log),
-        replace(columns, **named),
-        where=given["where"],
-        memory=given["memory"],
-        threads=given["threads"],
-        engine=given["engine"],
-        master=given["master"],
-        on_bad_row=given["on_bad_row"],
-        verify=given["verify"],
-    )
-    if not isinstance(found, BanditLog) and sys.stderr.isatty():
+    settings = _FILES.said(given)
+    file = settings.pop("columns", None)
+    columns = Columns() if file is None else Columns.from_toml(file)
+    source = read_log(list(log), replace(columns, **_COLUMNS.said(given)), **settings)
+    if not isinstance(source, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress
 
-        found.progress = Progress()
-    return found
+        source.progress = Progress()
+    return source
 
 
-def policies_of(names: tuple[str, ...]) -> dict[str, Any]:
+def policies_of(names: Sequence[str]) -> dict[str, Any]:
     """Policies by name: columns, files of learned ones, or one that needs neither."""
-    from pathlib import Path
-
     from offpolicy.policies import Uniform
 
+    def load(file: Path) -> Any:
+        from offpolicy.policies.learned import load_policy
+
+        return load_policy(file)
+
     built_in = {":uniform": Uniform()}
-    found: dict[str, Any] = {}
     for name in names:
-        shown: str = name.removeprefix(":")
-        policy: Any = built_in.get(name, name)
         if name.startswith(":") and name not in built_in:
             raise click.UsageError(f"There is no policy {name}; there is {', '.join(built_in)}.")
-        file = Path(name.removeprefix("file:"))
-        if name.startswith("file:") or (file.suffix.lower() == ".json" and file.is_file()):
-            from offpolicy.policies.learned import load_policy
+    return by_name("policy", names, built_in, load)
 
-            shown, policy = file.stem, load_policy(file)
-        if shown in found:
-            raise click.UsageError(
-                "One --policy is given twice."
-                if len(set(names)) < len(names)
-                else f'Two policies are named "{shown}"; rename one of the files.'
-            )
-        found[shown] = policy
-    return found
+
+def saved_file(name: str) -> Path | None:
+    """The file of something learned, if that is what is named."""
+    from pathlib import Path
+
+    file = Path(name.removeprefix("file:"))
+    saved = name.startswith("file:") or (file.suffix.lower() == ".json" and file.is_file())
+    return file if saved else None
+
+
+def by_name(
+    what: str, names: Sequence[str], known: Mapping[str, Any], load: Callable[[Path], Any]
+) -> dict[str, Any]:
+    """Policies or rankers by the names to be shown: loaded from files, known, or left as named."""
+    if len(set(names)) < len(names):
+        raise click.UsageError(f"One --{what} is given twice.")
+    shown: dict[str, Any] = {}
+    for name in names:
+        file = saved_file(name)
+        label = name.removeprefix(":") if file is None else file.stem
+        if label in shown:
+            several = {"policy": "policies", "ranker": "rankers"}[what]
+            raise click.UsageError(f'Two {several} are named "{label}"; rename one of the files.')
+        shown[label] = known.get(name, name) if file is None else load(file)
+    return shown
 
 
 def check_writable(out: str, *suffixes: str) -> None:
@@ -182,6 +248,17 @@ def tell(findings: Iterable[Finding], code: str) -> None:
             click.echo(str(one), err=True)
 
 
+def show_learned(learned: Any, out: str, how: str, style: str) -> None:
+    """Print what was learned and written as was asked, and how to evaluate it."""
+    import shlex
+
+    click.echo(f"Wrote {out}.", err=True)
+    if style == "json":
+        click.echo(learned.to_json(), nl=False)
+    else:
+        click.echo(f"{learned}\n\nTo evaluate it on other {how} {shlex.quote(out)}")
+
+
 def tell_dropped(dropped: Dropped | None) -> None:
     """How many rows were left out, and why, to stderr."""
     from offpolicy.evidence.findings import about_dropped
@@ -198,24 +275,3 @@ def as_tsv(table: Any) -> str:
 def _cell(value: Any) -> str:
     """One field: tabs and line ends would break the table."""
     return "" if value is None else " ".join(str(value).split())
-
-
-def learned_options(what: str, units: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Where what was learned is written, and what of the log it is kept from."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        function = click.option(
-            "--refit", is_flag=True, help=f"then learn again, from all {units}, and write that"
-        )(function)
-        function = click.option(
-            "--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.2,
-            show_default=True, metavar="SHARE",
-            help=f"of the {units}, to be learned without and evaluated on; 0: none",
-        )(function)  # fmt: skip
-        return click.option(
-            "-o", "--out", type=click.Path(dir_okay=False), required=True, metavar="FILE",
-            help=f"the {what} to write, ending in .json; its numbers are in a second file beside "
-            f"it",
-        )(function)  # fmt: skip
-
-    return decorate

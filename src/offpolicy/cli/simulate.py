@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from offpolicy.cli.options import format_option
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
 
 if TYPE_CHECKING:
     from offpolicy.datasets import Examples, Population
+
+_SHARE = click.FloatRange(0.0, 1.0)
 
 
 class _Sources(click.Group):
@@ -46,68 +48,66 @@ def command() -> None:
     """
 
 
-def _output_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How many decisions, and where to."""
-    function = format_option("text", "json")(function)
-    function = click.option(
-        "--expected", is_flag=True,
-        help="also write the true mean reward of every candidate, as the column expected",
-    )(function)  # fmt: skip
-    function = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)(
-        function
-    )
-    function = click.option(
-        "-o", "--out", required=True, type=click.Path(dir_okay=False), metavar="FILE",
-        help="the Parquet file to write",
-    )(function)  # fmt: skip
-    return click.option(
-        "-n", "n", type=click.IntRange(min=1), default=10_000, show_default=True,
-        help="decisions",
-    )(function)  # fmt: skip
-
-
-def _share(most: float) -> click.FloatRange:
-    return click.FloatRange(0.0, most)
+_OUTPUT = Options(
+    n=option("decisions", kind=opt.COUNT, default=10_000, flags="-n"),
+    out=option("the Parquet file to write", "FILE", opt.FILE, flags="-o --out", required=True),
+    seed=option(kind=opt.SEED, default=0),
+    expected=option(
+        "also write the true mean reward of every candidate, as the column expected", default=False
+    ),
+    style=option(kind=("text", "json"), flags="--format"),
+)
+_POPULATION = Options(
+    "offpolicy.datasets.simulate_synthetic",
+    actions=option(kind=opt.COUNT, default=10),
+    fewest=option(
+        "candidates differ between decisions: from this many to all actions", kind=opt.COUNT
+    ),
+    contexts=option(
+        "how many there are; the truth is exact over all of them", kind=opt.COUNT, default=1000
+    ),
+    features=option("numbers in a context", kind=opt.COUNT, default=5),
+    overlap=option(
+        "1: the logger is the policy; 0: it avoids what the policy likes", kind=_SHARE, default=0.5
+    ),
+    unsupported=option(
+        "the chance that the logger never takes a candidate", kind=_SHARE, default=0.0
+    ),
+    model_error=option("of the predictions; 0: exact", kind=opt.NOT_NEGATIVE, default=0.5),
+    propensity_error=option(
+        "of the logged probabilities; 0: exact", kind=opt.NOT_NEGATIVE, default=0.0
+    ),
+    reward=option(kind=("binary", "continuous")),
+    noise=option(
+        "binary: the probability that a reward is flipped; continuous: the noise's deviation",
+        kind=opt.NOT_NEGATIVE, default=0.0,
+    ),
+)  # fmt: skip
+_LABELLED = Options(
+    scale=option(
+        "of the features; raw: one-vs-rest, a logger that hardly explores",
+        kind=("standardised", "raw"),
+    ),
+    tenth=option(
+        "whether the reward model learns from the logger's examples or from others",
+        kind=("same", "different"),
+    ),
+    model=option(
+        "predictions: how likely an action is right, or 1 for the likeliest",
+        kind=("probability", "indicator"),
+    ),
+    noise=option(
+        "the probability that a reward is that of the opposite",
+        kind=click.FloatRange(0.0, 0.5), default=0.0,
+    ),
+    right=option("what a right action earns", default=1.0),
+    wrong=option("what a wrong one earns", default=0.0),
+)  # fmt: skip
 
 
 @command.command("synthetic")
-@_output_options
-@click.option("--actions", type=click.IntRange(min=1), default=10, show_default=True)
-@click.option(
-    "--fewest", type=click.IntRange(min=1),
-    help="candidates differ between decisions: from this many to all actions",
-)  # fmt: skip
-@click.option(
-    "--contexts", type=click.IntRange(min=1), default=1000, show_default=True,
-    help="how many there are; the truth is exact over all of them",
-)  # fmt: skip
-@click.option(
-    "--features", type=click.IntRange(min=1), default=5, show_default=True,
-    help="numbers in a context",
-)  # fmt: skip
-@click.option(
-    "--overlap", type=_share(1.0), default=0.5, show_default=True,
-    help="1: the logger is the policy; 0: it avoids what the policy likes",
-)  # fmt: skip
-@click.option(
-    "--unsupported", type=_share(1.0), default=0.0, show_default=True,
-    help="the chance that the logger never takes a candidate",
-)  # fmt: skip
-@click.option(
-    "--model-error", type=click.FloatRange(min=0.0), default=0.5, show_default=True,
-    help="of the predictions; 0: exact",
-)  # fmt: skip
-@click.option(
-    "--propensity-error", type=click.FloatRange(min=0.0), default=0.0, show_default=True,
-    help="of the logged probabilities; 0: exact",
-)  # fmt: skip
-@click.option(
-    "--reward", type=click.Choice(["binary", "continuous"]), default="binary", show_default=True
-)
-@click.option(
-    "--noise", type=click.FloatRange(min=0.0), default=0.0, show_default=True,
-    help="binary: the probability that a reward is flipped; continuous: the noise's deviation",
-)  # fmt: skip
+@_OUTPUT
+@_POPULATION
 def synthetic(n: int, out: str, seed: int, style: str, expected: bool, **settings: Any) -> None:
     """A random problem, as hard as you like.
 
@@ -122,27 +122,8 @@ def synthetic(n: int, out: str, seed: int, style: str, expected: bool, **setting
 
 
 @click.command("labelled")
-@_output_options
-@click.option(
-    "--scale", type=click.Choice(["standardised", "raw"]), default="standardised",
-    show_default=True, help="of the features; raw: one-vs-rest, a logger that hardly explores",
-)  # fmt: skip
-@click.option(
-    "--tenth", type=click.Choice(["same", "different"]), default="same", show_default=True,
-    help="whether the reward model learns from the logger's examples or from others",
-)  # fmt: skip
-@click.option(
-    "--model", type=click.Choice(["probability", "indicator"]), default="probability",
-    show_default=True, help="predictions: how likely an action is right, or 1 for the likeliest",
-)  # fmt: skip
-@click.option(
-    "--noise", type=_share(0.5), default=0.0, show_default=True,
-    help="the probability that a reward is that of the opposite",
-)  # fmt: skip
-@click.option(
-    "--right", type=float, default=1.0, show_default=True, help="what a right action earns"
-)
-@click.option("--wrong", type=float, default=0.0, show_default=True, help="what a wrong one earns")
+@_OUTPUT
+@_LABELLED
 def _labelled(
     name: str, n: int, out: str, seed: int, style: str, expected: bool, **settings: Any
 ) -> None:
@@ -213,10 +194,10 @@ def _data_sets() -> list[str]:
     """The names that `_examples` knows, at hand or not."""
     from offpolicy.datasets import catalogue, roots
 
-    own = [path for root in roots() for path in root.glob("uci/*.csv.gz")]
+    files = [path for root in roots() for path in root.glob("uci/*.csv.gz")]
     return list(
         dict.fromkeys(
-            ["digits", *catalogue.LABELLED, *(path.name.removesuffix(".csv.gz") for path in own)]
+            ["digits", *catalogue.LABELLED, *(path.name.removesuffix(".csv.gz") for path in files)]
         )
     )
 
@@ -240,9 +221,9 @@ def _write(
     style: str,
     expected: bool,
 ) -> None:
-    import json
     import shlex
 
+    from offpolicy._core.documents import dumps, json_safe
     from offpolicy.cli.progress import Progress
     from offpolicy.datasets import Truth, write_log
 
@@ -257,7 +238,7 @@ def _write(
         progress=Progress("wrote") if sys.stderr.isatty() else None,
     )
     if style == "json":
-        click.echo(json.dumps({**json.loads(truth.to_json()), "mean_reward": mean}))
+        click.echo(dumps(json_safe(truth) | {"mean_reward": mean}, indent=None))
     else:
         click.echo(f"{n:,} decisions: the logger earned {mean:.5g}.")
         click.echo(

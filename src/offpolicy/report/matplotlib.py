@@ -60,20 +60,14 @@ def plot_result(result: Result, ax: Axes | None = None) -> Axes:
     rows = []
     several = len(result.policies) > 1
     for policy in result.policies:
-        own: list[Headline | Estimate] = [*result.headlines, *result.estimates]
-        for one in own:
-            if one.policy == policy:
-                answer = "answer: " if hasattr(one, "grid") else ""
-                label = f"{answer}{one.estimator.split('(')[0]}"
-                label += "" if one.M is None else f"(M={one.M:.3g})"
-                rows.append(
-                    (
-                        f"{policy}, {label}" if several else label,
-                        one.value,
-                        one.interval,
-                        bool(answer),
-                    )
-                )
+        estimates: list[Headline | Estimate] = [*result.headlines, *result.estimates]
+        for row in estimates:
+            if row.policy == policy:
+                answer = "answer: " if hasattr(row, "grid") else ""
+                label = f"{answer}{row.estimator.split('(')[0]}"
+                label += "" if row.M is None else f"(M={row.M:.3g})"
+                label = f"{policy}, {label}" if several else label
+                rows.append((label, row.value, row.interval, bool(answer)))
     ax = _forest(rows, ax)
     ax.axvline(result.logged.value, color=_GREY, linestyle=":", linewidth=1.4)
     ax.set_xlabel(f"mean reward, {result.estimates[0].level:.0%} intervals; dotted: what ran")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from offpolicy.results._check_report import Report
 from offpolicy.results._comparison import (
     CANNOT_TELL,
-    COMPARISONS,
     LOGGED,
     NOT_DECIDED,
     Comparison,
@@ -18,9 +17,8 @@ from offpolicy.results._findings import (
     Kind,
     Severity,
     finding,
-    read_finding,
 )
-from offpolicy.results._result import RESULTS, Estimate, Headline, Logged, Result, Tuned, json_safe
+from offpolicy.results._result import Estimate, Headline, Logged, Result, Tuned, shown_estimator
 from offpolicy.results._summary import (
     LONGEST_NAME,
     Action,
@@ -34,12 +32,10 @@ from offpolicy.results._summary import (
 __all__ = [
     "CANNOT_TELL",
     "CODES",
-    "COMPARISONS",
     "LOGGED",
     "LONGEST_NAME",
     "NOT_DECIDED",
     "ORDER",
-    "RESULTS",
     "Action",
     "Calibration",
     "Comparison",
@@ -58,6 +54,5 @@ __all__ = [
     "Tuned",
     "Weights",
     "finding",
-    "json_safe",
-    "read_finding",
+    "shown_estimator",
 ]

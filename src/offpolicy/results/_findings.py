@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 Severity = Literal["note", "warning", "problem"]
 ORDER: tuple[Severity, ...] = ("problem", "warning", "note")
@@ -154,12 +154,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.severity.capitalize()} ({self.code}): {self.sentence} {self.advice}"
-
-
-def read_finding(stored: Mapping[str, Any]) -> Finding:
-    """From what `dataclasses.asdict` made of it."""
-    text = {name: stored[name] for name in ("code", "severity", "place", "sentence", "advice")}
-    return Finding(**text, numbers=dict(stored["numbers"]))
 
 
 def finding(

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
+
+from offpolicy.cli import Verbs
 
 _VERBS = {
     "evaluate": "How good would these rankers have been?",
     "sweep": "The curve of an estimator over its parameter.",
-    "propensities": "How likely is each rank examined?",
+    "propensities": "How likely is each rank examined, relative to the first?",
     "learn": "Learn a ranker from clicks.",
 }
 
 
-class _Verbs(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _VERBS:
-            return None
-        command = import_module(f"offpolicy.cli.rank.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
-
-
-@click.command("rank", cls=_Verbs)
+@click.command("rank", cls=Verbs, package="offpolicy.cli.rank", verbs=_VERBS)
 def command() -> None:
     """Rankings with clicks.
 

@@ -24,10 +24,8 @@ from offpolicy.evidence._limits import (
     tail,
 )
 from offpolicy.evidence.findings._actions import (
-    action_codes,
     action_name,
     added,
-    number_of_actions,
     rows_of,
 )
 from offpolicy.evidence.findings._chance import LARGEST, Rows, kish
@@ -81,7 +79,7 @@ class _Masses(NamedTuple):
 
 
 def _masses(log: BanditLog, rows: Rows, target: Target, M: float) -> _Masses:
-    K = number_of_actions(log)
+    K = log.number_of_actions
 
     def of_block(block: Block) -> Floats:
         part, pi = block.log, block.target.flat
@@ -90,7 +88,9 @@ def _masses(log: BanditLog, rows: Rows, target: Target, M: float) -> _Masses:
         each = np.repeat(rows.omega[rows_of(log, part)], np.diff(part.offsets))
         gone = np.where(part.logging == 0.0, pi, 0.0)
         thin = float((each * (weights.clipped(pi, part.logging, M) - gone)).sum())
-        return np.append(np.bincount(action_codes(part), weights=each * gone, minlength=K), thin)
+        return np.append(
+            np.bincount(part.candidate_codes(), weights=each * gone, minlength=K), thin
+        )
 
     total = added(each_block(of_block, blocks(log, target, None))) / len(log)
     return _Masses(total[:-1], float(total[-1]))

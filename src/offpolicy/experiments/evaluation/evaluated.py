@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from offpolicy._core.documents import json_safe
 from offpolicy._core.files import write_whole
 from offpolicy.errors import MissingPackageError
 from offpolicy.experiments.evaluation import accuracy, claims, hindsight, pictures
@@ -27,7 +28,6 @@ from offpolicy.experiments.evaluation.accuracy import (
 from offpolicy.experiments.evaluation.claims import CLAIMS, STARTS, Judged
 from offpolicy.experiments.evaluation.hindsight import Chosen
 from offpolicy.experiments.labelled import PAPER
-from offpolicy.results import json_safe
 
 _T = TypeVar("_T")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from offpolicy._core.logistic import sigmoid
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import sample_actions, without_support
 from offpolicy.logs import BanditLog
@@ -124,7 +125,7 @@ def _world(
     rng = np.random.default_rng(seed)
     score = rng.standard_normal((CONTEXTS if types is None else types, K))
     seen = [score + noise * rng.standard_normal(score.shape) for noise in (1.0, 0.7, model_error)]
-    reward = _sigmoid(shift + 1.2 * score)
+    reward = sigmoid(shift + 1.2 * score)
     if sure:
         reward = np.eye(K)[score.argmax(axis=1)]
     return World(
@@ -133,7 +134,7 @@ def _world(
         logging=_softmax(logger_sharp * seen[0]),
         policy=_softmax(sharp * seen[1]),
         reward=reward,
-        prediction=_sigmoid(shift + 1.2 * seen[2]),
+        prediction=sigmoid(shift + 1.2 * seen[2]),
         draw_reward=binary,
         reward_range=(0.0, 1.0),
     )
@@ -162,10 +163,6 @@ def _with_estimated_propensities(
         share = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
         estimate[~others] = share[types[~others]]
     return BanditLog.from_arrays(action=action, reward=log.reward, logging=estimate)
-
-
-def _sigmoid(score: Floats) -> Floats:
-    return np.asarray(1.0 / (1.0 + np.exp(-score)))
 
 
 def _softmax(score: Floats) -> Floats:

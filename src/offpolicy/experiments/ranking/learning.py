@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.ragged import candidates_of
 from offpolicy._core.types import Floats
 from offpolicy.estimators import parse
 from offpolicy.experiments.cells import each_cell
@@ -24,7 +25,6 @@ from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data import (
     RankingLog,
     ranks,
-    rows_of_impressions,
     simulate_clicks,
     weights_at,
 )
@@ -81,7 +81,7 @@ def counted(queries: Queries, log: RankingLog) -> Counts:
     """The impressions of a log, which is of these queries, added up."""
     place = {int(qid): k for k, qid in enumerate(queries.qid)}
     assert log.query is not None
-    rows = rows_of_impressions(queries.offsets, np.array([place[int(q)] for q in log.query]))
+    rows = candidates_of(queries.offsets, np.array([place[int(q)] for q in log.query]))
     count = len(queries.relevance)
     shown = np.bincount(rows, minlength=count).astype(np.float64)
     clicks = np.bincount(rows, log.click, count).astype(np.float64)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from offpolicy._core.documents import json_safe
 from offpolicy._core.files import write_whole
 from offpolicy.errors import MissingPackageError
 from offpolicy.experiments import verdicts
@@ -22,7 +23,6 @@ from offpolicy.experiments.ranking.learning import Ranked
 from offpolicy.experiments.ranking.rank_sums import M_GRID, TAU_GRID
 from offpolicy.experiments.ranking.rankings import known_as, thresholds
 from offpolicy.experiments.verdicts import Verdict
-from offpolicy.results import json_safe
 
 SETS = ("MQ2007", "MQ2008")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -69,8 +69,7 @@ class Completed:
                 where(log.source, "item_id", row),
             )
         logging = self._logging(log)
-        whole = replace(
-            log,
+        return log.replace(
             offsets=np.arange(n + 1, dtype=np.int64) * self.items,
             chosen=item,
             actions=tuple(range(self.items)),
@@ -80,8 +79,6 @@ class Completed:
             logging=logging,
             propensity=log.propensity if logging is None else None,
         )
-        whole.__dict__.update(group=log.group, bucket=log.bucket)
-        return whole
 
     def _logging(self, log: BanditLog) -> Floats | None:
         if self.logging is not None:

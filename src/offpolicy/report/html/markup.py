@@ -67,6 +67,11 @@ def joined(*children: Child) -> Markup:
     return Markup("".join(_child(child) for child in children))
 
 
+def section(id_: str, title: str, *parts: Child) -> Markup:
+    """A section of a page, under its heading."""
+    return element("section", element("h2", title), *parts, id=id_)
+
+
 def name(text: str, longest: int = LONGEST) -> Markup:
     """A name of the user's, kept apart from the direction of what is around it."""
     return element("bdi", escaped(text, longest))

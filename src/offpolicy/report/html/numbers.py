@@ -33,6 +33,12 @@ def span(low: float, high: float, places: int) -> str:
     return f"[{rounded(low, places)}, {rounded(high, places)}]"
 
 
+def with_interval(value: float, interval: tuple[float, float]) -> str:
+    """0.501 [0.492, 0.510]."""
+    places = places_for(*interval)
+    return f"{rounded(value, places)} {span(*interval, places)}"
+
+
 def percent(share: float) -> str:
     """With two digits or so: 0.03%, 1.2%, 31%."""
     if share == 0.0:
@@ -60,6 +66,11 @@ def short(value: float) -> str:
 def count(value: float) -> str:
     """A number of rows: 1,000,000."""
     return "∞" if math.isinf(value) else f"{value:,.0f}"
+
+
+def counted(number: int, what: str, many: str | None = None) -> str:
+    """1 click, 2 clicks."""
+    return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
 def listed(words: Iterable[str]) -> str:

@@ -7,35 +7,40 @@ from typing import TYPE_CHECKING
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, plain
 from offpolicy.report.html.style import FRAGMENT
-from offpolicy.report.sections.clipping import curves
-from offpolicy.report.sections.closing import reproduction
+from offpolicy.report.sections.answer import answer, warnings
+from offpolicy.report.sections.curve import curves
+from offpolicy.report.sections.diagnostics import (
+    model_section,
+    over_log_section,
+    support_section,
+    weights_section,
+)
 from offpolicy.report.sections.estimates import differences, estimators, notebook_forest
-from offpolicy.report.sections.log import model, over_log, support, weights
-from offpolicy.report.sections.material import Material
-from offpolicy.report.sections.opening import answer, warnings
+from offpolicy.report.sections.page_data import PageData
+from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import WIDE, bare_table
 
 if TYPE_CHECKING:
     from offpolicy.results import Comparison, Result
 
 
-def page(material: Material, *further: Child, verb: str = "evaluate") -> str:
+def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
     """All of it, as one HTML file; ``further`` sections stand before the last."""
-    title = f"{plain(material.policies[0], 60)}: off-policy evaluation"
+    title = f"{plain(data.policies[0], 60)}: off-policy evaluation"
     sections: list[Child] = [
-        answer(material),
-        warnings(material),
-        estimators(material),
-        curves(material),
-        weights(material),
-        support(material),
-        model(material),
-        over_log(material),
-        differences(material),
+        answer(data),
+        warnings(data),
+        estimators(data),
+        curves(data),
+        weights_section(data),
+        support_section(data),
+        model_section(data),
+        over_log_section(data),
+        differences(data),
         *further,
-        reproduction(material.provenance, verb),
+        reproduction(data.provenance, verb),
     ]
-    return framed(title, sections, material.twin)
+    return framed(title, sections, data.twin)
 
 
 # -- notebooks ---------------------------------------------------------------------------------

@@ -6,14 +6,14 @@ import math
 from typing import TYPE_CHECKING
 
 from offpolicy.report.html.frame import framed
-from offpolicy.report.html.markup import Child, Markup, element, joined, name
-from offpolicy.report.html.numbers import count, places_for, rounded, short, span
+from offpolicy.report.html.markup import Child, Markup, element, joined, name, section
+from offpolicy.report.html.numbers import count, places_for, rounded, short
 from offpolicy.report.html.provenance import Provenance
-from offpolicy.report.sections.closing import reproduction
-from offpolicy.report.sections.opening import warning_of
+from offpolicy.report.sections.answer import answers, kicker, large_number, warnings_section
+from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import Drawn, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
-from offpolicy.report.svg.scales import Scale
+from offpolicy.report.svg.scales import Scale, marked
 
 if TYPE_CHECKING:
     from offpolicy.ranking.propensities import Propensities
@@ -53,25 +53,14 @@ def _known(curve: Propensities) -> list[int]:
 
 
 def _answer(curve: Propensities, provenance: Provenance | None) -> Markup:
-    files = () if provenance is None else provenance.files
-    kicker = joined(
-        "Examination by rank · method ", name(curve.method),
-        *([" · ", name(files[0].name)] if len(files) == 1 else []),
-    )  # fmt: skip
+    top = kicker(joined("Examination by rank · method ", name(curve.method)), provenance)
     known, p = _known(curve), curve.propensity.tolist()
-    parts: list[Child] = [element("p", kicker, class_="kicker")]
     if len(known) < 2:
-        parts.append(element("h1", "No rank can be compared with the first."))
-        return element("section", *parts, id="answer")
+        return answers(top, [("No rank can be compared with the first.", [])])
     last = known[-1]
     low, high = curve.interval()[last].tolist()
-    places = places_for(low, high)
-    number = element(
-        "span", f"{rounded(p[last], places)} {span(low, high, places)}", class_="number"
-    )
-    parts.append(
-        element("h1", f"Rank {last + 1} is examined ", number, " times as often as rank 1.")
-    )
+    number = large_number(p[last], (low, high))
+    sentence = joined(f"Rank {last + 1} is examined ", number, " times as often as rank 1.")
     half = next((k for k in known if p[k] < 0.5), None)
     said = (
         f"Less than half as often as rank 1 is examined from rank {half + 1} on."
@@ -83,15 +72,12 @@ def _answer(curve: Propensities, provenance: Provenance | None) -> Markup:
     shown, clicks = float(curve.shown.sum()), float(curve.clicks.sum())
     if shown > 0.0:
         said += f" From {count(clicks)} clicks on {count(shown)} documents shown there."
-    parts.append(element("p", said, class_="lead"))
-    return element("section", *parts, id="answer")
+    return answers(top, [(sentence, [element("p", said, class_="lead")])])
 
 
 def _warnings(curve: Propensities) -> Markup:
-    parts: list[Child] = [warning_of(one) for one in curve.findings]
-    if not parts:
-        parts.append(element("p", "No warnings: every rank could be compared with the first."))
-    return element("section", element("h2", "Before you use it"), *parts, id="warnings")
+    nothing = element("p", "No warnings: every rank could be compared with the first.")
+    return warnings_section(curve.findings, None if curve.findings else nothing)
 
 
 def _drawn(curve: Propensities) -> Markup:
@@ -107,23 +93,21 @@ def _drawn(curve: Propensities) -> Markup:
     alt = f"Line chart: examination of each rank relative to the first. {told}."
 
     def scale(start: float, stop: float) -> Scale:
-        span_of = max(top - 1, 1)
         step = max(1, -(-top // (20 if stop - start > 400.0 else 10)))
-        ticks = tuple((float(k), str(k)) for k in range(1, top + 1) if (k - 1) % step == 0)
-        inner, outer = start + 12.0, stop - 12.0
-        return Scale(lambda v: inner + (outer - inner) * (v - 1.0) / span_of, ticks, start, stop)
+        ticks = [(float(k), str(k)) for k in range(1, top + 1, step)]
+        return marked(1.0, float(top), ticks, start, stop, margin=12.0)
 
     def draw(width: float) -> Drawn:
-        own = [float(k + 1) for k in known]
+        at_known = [x[k] for k in known]
         rest = [k for k in range(top) if math.isfinite(rates[k])]
         wide = width > 500.0  # on a phone labels would lie on the lines; the caption says it all
         return line_chart(
             x,
             [
-                Line([high[k] for k in known], "noise", low=[low[k] for k in known], x=own),
+                Line([high[k] for k in known], "noise", low=[low[k] for k in known], x=at_known),
                 Line([1.0 / v for v in x], "second", "1/rank" if wide else ""),
                 Line(p, "line", "examination" if wide else ""),
-                Line([p[k] for k in known], "points", dots=True, x=own),
+                Line([p[k] for k in known], "points", dots=True, x=at_known),
                 Line([rates[k] for k in rest], "ring", "click-through" if wide else "", dots=True,
                      x=[x[k] for k in rest]),
             ],
@@ -155,12 +139,8 @@ def _drawn(curve: Propensities) -> Markup:
             cells = ["not known", "–", "–", "–"]
         seen = [count(float(curve.shown[k])), count(float(curve.clicks[k]))]
         body.append([str(k + 1), *cells, *seen])
-    return element(
-        "section",
-        element("h2", "How far down people look"),
-        figure(draw, caption, table(head, body, "The curve in numbers")),
-        id="curve",
-    )
+    drawn = figure(draw, caption, table(head, body, "The curve in numbers"))
+    return section("curve", "How far down people look", drawn)
 
 
 def _click_rates(curve: Propensities) -> list[float]:
@@ -173,9 +153,9 @@ def _click_rates(curve: Propensities) -> list[float]:
 
 
 def _meaning() -> Markup:
-    return element(
-        "section",
-        element("h2", "What it means"),
+    return section(
+        "meaning",
+        "What it means",
         element(
             "p",
             "A document can only be clicked where it is looked at. The curve says how often each "
@@ -189,7 +169,6 @@ def _meaning() -> Markup:
             element("code", "offpolicy rank evaluate LOG --propensities FILE.json --ranker …"),
             " uses the curve.",
         ),
-        id="meaning",
     )
 
 
@@ -215,4 +194,4 @@ def _method(curve: Propensities) -> Markup:
                 f"errors from the maximum.",
             )
         )
-    return element("section", element("h2", "How it was found"), *parts, id="method")
+    return section("method", "How it was found", *parts)

@@ -22,7 +22,7 @@ from offpolicy.report.svg.drawing import (
     x_axis_of,
     y_axis_of,
 )
-from offpolicy.report.svg.scales import linear
+from offpolicy.report.svg.scales import linear, marked
 
 
 class Row(NamedTuple):
@@ -170,20 +170,20 @@ def histogram(
     """Neighbouring columns: one share filled, another as an outline. ``ticks`` count columns."""
     narrow = width < 500.0
     left, right, top, bottom = 46.0, width - 10.0, 44.0, height - 44.0
-    most = max((max(one.share, one.other) for one in columns), default=1.0) or 1.0
+    most = max((max(column.share, column.other) for column in columns), default=1.0) or 1.0
     up = linear(0.0, most * 1.05, bottom, top, about=4, percent=True)
-    across = linear(0.0, float(len(columns)), left, right)._replace(ticks=tuple(ticks))
+    across = marked(0.0, float(len(columns)), ticks, left, right)
     gap = 1.0 if narrow else 1.5
     parts: list[Child] = [
         y_axis_of(up._replace(stop=26.0), left, right, y_label),
         x_axis_of(across, bottom, axis),
     ]
     outline: list[tuple[float, float]] = [(left, bottom)]
-    for k, one in enumerate(columns):
+    for k, column in enumerate(columns):
         a, b = across.at(float(k)), across.at(float(k + 1))
-        height_of = bottom - up.at(one.share)
-        kind = "bar tail" if one.tail else "bar"
-        if one.share > 0.0:
+        height_of = bottom - up.at(column.share)
+        kind = "bar tail" if column.tail else "bar"
+        if column.share > 0.0:
             parts.append(
                 element(
                     "rect",
@@ -194,9 +194,9 @@ def histogram(
                     class_=kind,
                 )
             )
-        outline += [(a, up.at(one.other)), (b, up.at(one.other))]
+        outline += [(a, up.at(column.other)), (b, up.at(column.other))]
     parts.append(path([*outline, (right, bottom)], "outline"))
-    first = next((k for k, one in enumerate(columns) if one.tail), None)
+    first = next((k for k, column in enumerate(columns) if column.tail), None)
     if first is not None and tail_label:
         at = across.at(float(first))
         parts.append(rule(at, top - 4.0, at, bottom, "mark"))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from offpolicy.report.html.markup import Child, Markup, element, number, plain
+from offpolicy.report.html.markup import Child, Markup, element, joined, number, plain
 from offpolicy.report.svg.scales import Scale
 
 WIDE, NARROW = 720.0, 336.0
@@ -34,10 +34,16 @@ def figure(draw: Callable[[float], Drawn], caption: Child, *behind: Child) -> Ma
     """A chart for both widths, its caption, and what is behind it: the table."""
     return element(
         "figure",
-        element("div", draw(WIDE).svg, class_="wide"),
-        element("div", draw(NARROW).svg, class_="narrow"),
+        both_widths(draw(WIDE), draw(NARROW)),
         None if caption is None else element("figcaption", caption),
         *behind,
+    )
+
+
+def both_widths(wide: Drawn, narrow: Drawn) -> Markup:
+    """A chart for screens and one for phones, of which one is shown."""
+    return joined(
+        element("div", wide.svg, class_="wide"), element("div", narrow.svg, class_="narrow")
     )
 
 
@@ -58,6 +64,11 @@ def bare_table(head: Sequence[str], rows: Sequence[Sequence[Child]]) -> Markup:
         for row in rows
     ]
     return element("table", element("thead", top), element("tbody", *body))
+
+
+def facts(rows: Sequence[tuple[str, str]]) -> Markup:
+    """What is called what, line by line."""
+    return element("div", bare_table(["", ""], rows), class_="scroll left", tabindex="0")
 
 
 def svg(width: float, height: float, alt: str, *children: Child) -> Markup:

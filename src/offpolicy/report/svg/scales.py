@@ -34,6 +34,19 @@ def linear(
     return Scale(at, ticks, start, stop)
 
 
+def marked(
+    low: float,
+    high: float,
+    ticks: Sequence[tuple[float, str]],
+    start: float,
+    stop: float,
+    margin: float = 0.0,
+) -> Scale:
+    """Equal steps are equally long, with these ticks, and the margin free at both ends."""
+    scale = linear(low, high, start + margin, stop - margin)
+    return scale._replace(ticks=tuple(ticks), start=start, stop=stop)
+
+
 def _label(value: float, places: int, percent: bool) -> str:
     shown = f"{100.0 * value:,.{places}f}%" if percent else f"{value:,.{places}f}"
     zero = float(shown.rstrip("%").replace(",", "")) == 0.0

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from offpolicy.intervals import normal_quantile
-from offpolicy.report.html.markup import Child, Markup, data_block, element, name
+from offpolicy.report.html.markup import Child, Markup, data_block, element, name, section
 from offpolicy.report.html.numbers import percent, places_for, rounded, short, span
 from offpolicy.report.sections.estimates import left_out
-from offpolicy.report.sections.material import MOST_POLICIES, Material
-from offpolicy.report.svg.drawing import NARROW, WIDE, Drawn, Mark, table
+from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
+from offpolicy.report.svg.drawing import NARROW, WIDE, Drawn, Mark, both_widths, table
 from offpolicy.report.svg.lines import Line, line_chart
-from offpolicy.report.svg.scales import Scale, around, with_room_for
+from offpolicy.report.svg.scales import Scale, around, marked, with_room_for
 
 if TYPE_CHECKING:
     from offpolicy.results import Headline, Summary
@@ -41,39 +42,41 @@ class Swept(NamedTuple):
     imputed: Sequence[float] | None = None
 
 
-def _swept(row: Headline, summary: Summary | None, material: Material) -> Swept:
+def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
     weights = None if summary is None else summary.weights
     return Swept(
         row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value,
-        material.level,
-        ran=material.logged.value,
+        data.level,
+        ran=data.logged.value,
         largest=math.inf if weights is None else weights.largest,
         imputed=None if summary is None else summary.imputed,
     )  # fmt: skip
 
 
-def curves(material: Material) -> Markup:
+def curves(data: PageData) -> Markup:
     """(4) What the answer would be at every M, and why this one was taken."""
-    title = element("h2", "How far to trust the weights")
-    if not material.headlines:
-        text = "Without propensities there are no weights, and no curve."
-        return element("section", title, element("p", text), id="curve")
-    summaries = {one.policy: one for one in material.summaries}
-    several = len(material.headlines) > 1
-    parts: list[Child] = [
-        element(
-            "p",
-            "A decision that the policy takes M times as often as the logger counts M times, and "
-            "no more: what is beyond M is left to the reward model. Far left all is the model's "
-            "word, far right all is the weights'. Where the curve is flat the choice matters "
-            "little; where it climbs or falls, the model and the rewards disagree.",
+    summaries = {summary.policy: summary for summary in data.summaries}
+    several = len(data.headlines) > 1
+    drawn = [
+        curve_over_M(
+            _swept(row, summaries.get(row.policy), data),
+            element("h3", name(row.policy)) if several else None,
         )
+        for row in data.headlines[:MOST_POLICIES]
     ]
-    for row in material.headlines[:MOST_POLICIES]:
-        title_of = element("h3", name(row.policy)) if several else None
-        parts.append(curve_over_M(_swept(row, summaries.get(row.policy), material), title_of))
-    parts.append(left_out(len(material.headlines)))
-    return element("section", title, *parts, id="curve")
+    lead = (
+        "A decision that the policy takes M times as often as the logger counts M times, and no "
+        "more: what is beyond M is left to the reward model. Far left all is the model's word, far "
+        "right all is the weights'. Where the curve is flat the choice matters little; where it "
+        "climbs or falls, the model and the rewards disagree."
+    )
+    if not drawn:
+        lead = "Without propensities there are no weights, and no curve."
+    return curves_section(lead, *drawn, left_out(len(data.headlines) - MOST_POLICIES))
+
+
+def curves_section(lead: str, *parts: Child) -> Markup:
+    return section("curve", "How far to trust the weights", element("p", lead), *parts)
 
 
 def _stops(row: Swept) -> list[int]:
@@ -106,14 +109,13 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
     noise = [z * row.stderrs[k] for k in stops]
     error = [z * row.errors[k] for k in stops]
     imputed = None if row.imputed is None else [row.imputed[k] for k in stops]
-    at = min(range(len(stops)), key=lambda k: abs(_log(row.grid[stops[k]]) - _log(row.M)))
+    chosen = min(range(len(stops)), key=lambda k: abs(_log(row.grid[stops[k]]) - _log(row.M)))
     # One wild point must not flatten the rest: the axis shows the neighbourhood of the answer.
-    ran = values[at] if row.ran is None else row.ran
-    reach = 6.0 * max(noise[at], error[at], abs(values[at] - ran) / 3.0)
-    near = [v for v in values if abs(v - values[at]) <= reach]
-    limits = with_room_for(
-        around([*near, values[at] - 1.6 * error[at], values[at] + 1.6 * error[at]]), ran
-    )
+    taken, off = values[chosen], error[chosen]
+    ran = taken if row.ran is None else row.ran
+    reach = 6.0 * max(noise[chosen], off, abs(taken - ran) / 3.0)
+    near = [v for v in values if abs(v - taken) <= reach]
+    limits = with_room_for(around([*near, taken - 1.6 * off, taken + 1.6 * off]), ran)
     told = _told(row, stops, noise, imputed)
     alt = (
         f"Line chart: the estimate for every clipping constant M. At the chosen M = {short(row.M)} "
@@ -122,17 +124,14 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
     )
 
     def scale(start: float, stop: float) -> Scale:
-        span_of = x[-1] or 1.0
-        return Scale(lambda v: start + (stop - start) * v / span_of, tuple(ticks), start, stop)
+        return marked(0.0, x[-1], ticks, start, stop)
 
     def draw(width: float) -> Drawn:
         return line_chart(
             x,
             [
-                Line([v + e for v, e in zip(values, error, strict=True)], "bias",
-                     low=[v - e for v, e in zip(values, error, strict=True)]),
-                Line([v + e for v, e in zip(values, noise, strict=True)], "noise",
-                     low=[v - e for v, e in zip(values, noise, strict=True)]),
+                _band(values, error, "bias"),
+                _band(values, noise, "noise"),
                 Line(values, "line", "estimate"),
             ],
             width,
@@ -141,7 +140,7 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
             y_limits=limits,
             x_label="M, the largest weight",
             y_label=row.measure,
-            marks=[Mark(x[at], f"chosen: M = {short(row.M)}")],
+            marks=[Mark(x[chosen], f"chosen: M = {short(row.M)}")],
             levels=[] if row.ran is None else [Mark(ran, f"what ran: {short(ran)}")],
             cursor=True,
         )  # fmt: skip
@@ -159,41 +158,30 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
             x_label="M, the largest weight",
             y_label="share of the policy's probability left to the model",
             height=170.0,
-            marks=[Mark(x[at], "")],
+            marks=[Mark(x[chosen], "")],
             percent=True,
             cursor=True,
             y_ticks=2,
         )
 
     wide, narrow = draw(WIDE), draw(NARROW)
-    number = f"M-{abs(hash_of(row.name + key))}"
+    number = f"M-{zlib.crc32((row.name + key).encode('utf-8', 'replace'))}"  # the same in every run
     data = {
         "wide": [round(v, 1) for v in wide.stops],
         "narrow": [round(v, 1) for v in narrow.stops],
         "text": told,
     }
-    mass = [] if imputed is None else [
-        element("div", draw_mass(WIDE).svg, class_="wide"),
-        element("div", draw_mass(NARROW).svg, class_="narrow"),
-    ]  # fmt: skip
     slider = element(
         "div",
         element("label", "Read off any M", for_=number),
-        element(
-            "input",
-            type="range",
-            min="0",
-            max=str(len(stops) - 1),
-            value=str(at),
-            step="1",
-            id=number,
-        ),
-        element("output", told[at], for_=number),
+        element("input", type="range", min="0", max=str(len(stops) - 1), value=str(chosen),
+                step="1", id=number),
+        element("output", told[chosen], for_=number),
         class_="slider",
         hidden=True,
-    )
+    )  # fmt: skip
     head = ["M", "estimate", "low", "high", "left to the model", "estimated error"]
-    places = places_for(values[at] - noise[at], values[at] + noise[at]) + 1
+    places = places_for(taken - noise[chosen], taken + noise[chosen]) + 1
     body: list[list[Child]] = [
         [
             short(row.grid[k]), rounded(v, places), rounded(v - e, places), rounded(v + e, places),
@@ -204,9 +192,8 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
     return element(
         "figure",
         title,
-        element("div", wide.svg, class_="wide"),
-        element("div", narrow.svg, class_="narrow"),
-        *mass,
+        both_widths(wide, narrow),
+        None if imputed is None else both_widths(draw_mass(WIDE), draw_mass(NARROW)),
         element(
             "figcaption",
             f"Dark band: the {percent(row.level)} interval for noise alone. Light band: with "
@@ -217,6 +204,12 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
         table(head, body, "The curve in numbers"),
         data_curve="M",
     )
+
+
+def _band(values: Sequence[float], halves: Sequence[float], class_: str) -> Line:
+    """An area as far to both sides of the values."""
+    pairs = list(zip(values, halves, strict=True))
+    return Line([v + half for v, half in pairs], class_, low=[v - half for v, half in pairs])
 
 
 def _told(
@@ -238,10 +231,3 @@ def _told(
 
 def _log(M: float) -> float:
     return math.log(min(max(M, 1e-3), 1e9))
-
-
-def hash_of(text: str) -> int:
-    """The same for the same text in every run, for ids."""
-    import zlib
-
-    return zlib.crc32(text.encode("utf-8", "replace"))

@@ -2,79 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from offpolicy.cli import options as opt
+from offpolicy.cli.options import Options, option
+
 if TYPE_CHECKING:
     from offpolicy._core.types import Floats, Ints
     from offpolicy.ranking.data import RankingLog
     from offpolicy.ranking.propensities import Propensities
 
-_ROLES = {
-    "impression": "one ranking that was shown; without it, every query is one",
-    "query": "impressions of one may be dependent",
-    "document": "its name; with --clicks, its place among the lines of the query, from 1",
-    "rank": "where it was shown, from 1; 0: not shown",
-    "click": "0 or 1",
-    "propensity": "probability with which the document was examined",
-    "prediction": "a model's probability of relevance",
-    "relevance": "known in experiments",
-}
+_COLUMNS = Options(
+    "offpolicy.ranking.data.RankingColumns",
+    **opt.columns_of(
+        {
+            "impression": "one ranking that was shown; without it, every query is one [impression]",
+            "query": "impressions of one may be dependent [query]",
+            "document": "its name; with --clicks, its place among the lines of the query, from 1 "
+            "[document]",
+            "rank": "where it was shown, from 1; 0: not shown [rank]",
+            "click": "0 or 1 [click]",
+            "propensity": "probability with which the document was examined [propensity]",
+            "prediction": "a model's probability of relevance [prediction]",
+            "relevance": "known in experiments [relevance]",
+        }
+    ),
+    features=option(
+        "numbers that rankers and models see; 'x*' for all that begin so [f1, f2, …]", "COLUMN",
+        default=(),
+    ),
+)  # fmt: skip
+_TEXT = Options(
+    "offpolicy.ranking.data.read_with",
+    clicks=option(
+        "LOG is LETOR text, and this the table of what was shown and clicked", "FILE", opt.FILE
+    ),
+    relevant=option(
+        "of LETOR text: from which judgement on a document is relevant", "GRADE", default=1.0
+    ),
+)
+propensity_options = Options(
+    propensities=option(
+        "what rank propensities wrote, or a CSV with the columns rank and propensity", "FILE",
+        opt.FILE,
+    ),
+    eta=option("propensity is (1/rank)^ETA", "ETA", opt.NOT_NEGATIVE),
+    context=option(
+        "for --propensities by context: its columns, in the order of the estimation", "COLUMN",
+        default=(),
+    ),
+)  # fmt: skip
+"""Propensities that the log does not hold."""
+METRIC = option('such as "dcg@10", "recall@5", "sum of ranks"', "NAME", default="average rank")
 _WAYS = (
     "Estimate it: offpolicy rank propensities LOG -o propensities.json, then --propensities "
     "propensities.json; or assume (1/rank)^ETA with --eta ETA."
 )
 
 
-def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def log_options(command: opt.Command) -> opt.Command:
     """The log, and which of its columns plays which role."""
-    function = click.option(
-        "--features", metavar="COLUMN", multiple=True,
-        help="numbers that rankers and models see; 'x*' for all that begin so [f1, f2, …]",
-    )(function)  # fmt: skip
-    for role, meaning in reversed(_ROLES.items()):
-        function = click.option(f"--{role}", role, metavar="COLUMN", help=f"{meaning} [{role}]")(
-            function
-        )
-    function = click.option(
-        "--relevant", type=float, default=1.0, show_default=True, metavar="GRADE",
-        help="of LETOR text: from which judgement on a document is relevant",
-    )(function)  # fmt: skip
-    function = click.option(
-        "--clicks", type=click.Path(dir_okay=False), metavar="FILE",
-        help="LOG is LETOR text, and this the table of what was shown and clicked",
-    )(function)  # fmt: skip
-    return click.argument("log", type=click.Path())(function)
-
-
-def propensity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Propensities that the log does not hold."""
-    function = click.option(
-        "--context", metavar="COLUMN", multiple=True,
-        help="for --propensities by context: its columns, in the order of the estimation",
-    )(function)  # fmt: skip
-    function = click.option(
-        "--eta", type=click.FloatRange(min=0.0), metavar="ETA",
-        help="propensity is (1/rank)^ETA",
-    )(function)  # fmt: skip
-    return click.option(
-        "--propensities", type=click.Path(dir_okay=False), metavar="FILE",
-        help="what rank propensities wrote, or a CSV with the columns rank and propensity",
-    )(function)  # fmt: skip
-
-
-metric_option = click.option(
-    "--metric", default="average rank", show_default=True, metavar="NAME",
-    help='such as "dcg@10", "recall@5", "sum of ranks"',
-)  # fmt: skip
+    return click.argument("log", type=click.Path())(_TEXT(_COLUMNS(command)))
 
 
 @dataclass(frozen=True)
-class Read:
+class LogFile:
     """A log, and other columns of its file."""
 
     log: RankingLog
@@ -102,15 +99,13 @@ class Read:
         return np.stack([self.columns[name][first] for name in names], axis=1)
 
 
-def read(log: str, given: dict[str, Any], names: Sequence[str] = ()) -> Read:
+def read(log: str, given: dict[str, Any], names: Sequence[str] = ()) -> LogFile:
     """The log by the options of `log_options` and, if the verb has them, `propensity_options`."""
     from dataclasses import replace
 
     from offpolicy.ranking.data import RankingColumns, read_with
 
-    columns = RankingColumns(**{role: given[role] for role in _ROLES})
-    if given["features"]:
-        columns = replace(columns, features=given["features"])
+    columns = RankingColumns(**_COLUMNS.said(given))
     ways = [name for name in ("propensity", "propensities", "eta") if given.get(name) is not None]
     if len(ways) > 1:
         raise click.UsageError(f"--{ways[0]} and --{ways[1]} are two ways to say the same.")
@@ -118,16 +113,14 @@ def read(log: str, given: dict[str, Any], names: Sequence[str] = ()) -> Read:
     if replaced:
         columns = replace(columns, propensity="")
     context = tuple(given.get("context") or ())
-    found, numbers = read_with(
-        log, list(dict.fromkeys([*names, *context])), columns,
-        clicks=given["clicks"], relevant=given["relevant"],
-    )  # fmt: skip
-    made = Read(found, numbers)
+    ranking_log, numbers = read_with(
+        log, list(dict.fromkeys([*names, *context])), columns, **_TEXT.said(given)
+    )
+    file = LogFile(ranking_log, numbers)
     if not replaced:
-        return made
-    curve = _curve(given, found)
-    rows = made.per_impression(context) if context else None
-    return Read(curve.filled(found, rows), numbers)
+        return file
+    rows = file.per_impression(context) if context else None
+    return LogFile(_curve(given, ranking_log).filled(ranking_log, rows), numbers)
 
 
 def _curve(given: dict[str, Any], log: RankingLog) -> Propensities:
@@ -180,33 +173,13 @@ def need_propensities(log: RankingLog) -> None:
         )
 
 
-def is_file(ranker: str) -> bool:
-    """Whether a ranker is named by the file it was saved to."""
-    file = Path(ranker)
-    return ranker.startswith("file:") or (file.suffix.lower() == ".json" and file.is_file())
-
-
-def rankers_of(names: Sequence[str], found: Read) -> dict[str, Any]:
+def rankers_of(names: Sequence[str], file: LogFile) -> dict[str, Any]:
     """Rankers by name: columns of scores, or files of learned ones."""
-    rankers: dict[str, Any] = {}
-    for name in names:
-        shown = name
-        ranker: Any = found.columns.get(name)
-        if is_file(name):
-            from offpolicy.ranking.learning import PropensitySVMRank
+    from offpolicy.ranking.learning import PropensitySVMRank
 
-            file = Path(name.removeprefix("file:"))
-            shown, ranker = file.stem, PropensitySVMRank.load(file)
-        if shown in rankers:
-            raise click.UsageError(
-                "One --ranker is given twice."
-                if len(set(names)) < len(names)
-                else f'Two rankers are named "{shown}"; rename one of the files.'
-            )
-        rankers[shown] = ranker
-    return rankers
+    return opt.by_name("ranker", names, file.columns, PropensitySVMRank.load)
 
 
 def columns_among(names: Sequence[str]) -> list[str]:
     """Those that are no files."""
-    return [name for name in names if not is_file(name)]
+    return [name for name in names if opt.saved_file(name) is None]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import shlex
 
-from offpolicy.report.html.markup import Child, Markup, element, name, plain
+from offpolicy.report.html.markup import Child, Markup, element, name, plain, section
 from offpolicy.report.html.numbers import count
 from offpolicy.report.html.provenance import File, Provenance
-from offpolicy.report.svg.drawing import bare_table
+from offpolicy.report.svg.drawing import bare_table, facts
 
 MOST_FILES = 100
 """Files that are listed; more are counted."""
 
 
-def reproduction(found: Provenance | None, verb: str = "evaluate") -> Markup:
+def reproduction(provenance: Provenance | None, verb: str = "evaluate") -> Markup:
     """(10) Command, versions, files, seed and time, and the same as JSON."""
     parts: list[Child] = []
-    if found is None:
+    if provenance is None:
         parts.append(
             element(
                 "p",
@@ -27,26 +27,24 @@ def reproduction(found: Provenance | None, verb: str = "evaluate") -> Markup:
             )
         )
     else:
-        command = " ".join(shlex.quote(plain(word, 300)) for word in found.command)
+        command = " ".join(shlex.quote(plain(word, 300)) for word in provenance.command)
         parts.append(element("pre", element("code", plain(command, 4000))))
-        versions = ", ".join(f"{what} {version}" for what, version in found.versions.items())
+        versions = ", ".join(f"{what} {version}" for what, version in provenance.versions.items())
         seed = (
             "none: nothing is drawn at random; samples and folds follow from the rows' positions"
-            if found.seed is None
-            else str(found.seed)
+            if provenance.seed is None
+            else str(provenance.seed)
         )
-        facts: list[list[Child]] = [
-            ["finished", f"{found.finished}, after {found.seconds:,.1f} s"],
-            ["versions", versions],
-            ["seed", seed],
-            ["engine", found.engine],
+        lines = [
+            ("finished", f"{provenance.finished}, after {provenance.seconds:,.1f} s"),
+            ("versions", versions),
+            ("seed", seed),
+            ("engine", provenance.engine),
         ]
-        parts.append(
-            element("div", bare_table(["", ""], facts), class_="scroll left", tabindex="0")
-        )
-        if found.files:
+        parts.append(facts(lines))
+        if provenance.files:
             parts.append(element("h3", "Files"))
-            parts.append(_files(found.files))
+            parts.append(_files(provenance.files))
         else:
             parts.append(
                 element(
@@ -72,7 +70,7 @@ def reproduction(found: Provenance | None, verb: str = "evaluate") -> Markup:
             class_="soft",
         )
     )
-    return element("section", element("h2", "How to make this page again"), *parts, id="again")
+    return section("again", "How to make this page again", *parts)
 
 
 def _files(files: tuple[File, ...]) -> Markup:

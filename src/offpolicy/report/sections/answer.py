@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from offpolicy.report.html.markup import Child, Markup, element, joined, name
-from offpolicy.report.html.numbers import count, percent, places_for, rounded, span
-from offpolicy.report.sections.material import Material
+from offpolicy.report.html.markup import Child, Markup, element, joined, name, section
+from offpolicy.report.html.numbers import (
+    count,
+    counted,
+    percent,
+    places_for,
+    rounded,
+    with_interval,
+)
+from offpolicy.report.html.provenance import Provenance
+from offpolicy.report.sections.page_data import PageData
 from offpolicy.results import Finding
 
 if TYPE_CHECKING:
@@ -15,58 +24,63 @@ if TYPE_CHECKING:
 _SIGNS = {"problem": "▲ Problem", "warning": "● Warning", "note": "Note"}
 
 
-def answer(material: Material) -> Markup:
+def answer(data: PageData) -> Markup:
     """(1) A sentence for every policy, the first one large."""
-    result = material.result
-    rows: list[Headline | Estimate] = list(material.headlines)
+    result = data.result
+    rows: list[Headline | Estimate] = list(data.headlines)
     if not rows and result is not None:
         rows = [result.estimates[0]]
-    first, *rest = rows
-    return element(
-        "section",
-        element("p", _kicker(material), class_="kicker"),
-        element("h1", _sentence(first, material)),
-        *_explained(first, material),
-        *(
-            joined(element("h2", _sentence(row, material)), *_explained(row, material))
-            for row in rest
-        ),
-        id="answer",
+    top = f"Off-policy evaluation · {counted(data.logged.n, 'logged decision')}"
+    return answers(
+        kicker(top, data.provenance),
+        [(_sentence(row, data), _explained(row, data)) for row in rows],
     )
 
 
-def _kicker(material: Material) -> Markup:
-    files = () if material.provenance is None else material.provenance.files
-    n = f"{material.logged.n:,} logged decision{'s' * (material.logged.n > 1)}"
-    return joined(
-        "Off-policy evaluation · ", n,
-        *([" · ", name(files[0].name)] if len(files) == 1 else []),
-        *([f" · {len(files)} files"] if len(files) > 1 else []),
-    )  # fmt: skip
+def answers(
+    top: Markup, sentences: Sequence[tuple[Child, Sequence[Child]]], *after: Child
+) -> Markup:
+    """Sentences, each with what explains it, the first one large."""
+    parts: list[Child] = [top]
+    for k, (sentence, explained) in enumerate(sentences):
+        parts += [element("h2" if k else "h1", sentence), *explained]
+    return element("section", *parts, *after, id="answer")
+
+
+def kicker(said: Child, provenance: Provenance | None) -> Markup:
+    """What the page is, and of which files."""
+    files = () if provenance is None else provenance.files
+    named: list[Child] = []
+    if files:
+        named = [" · ", name(files[0].name) if len(files) == 1 else f"{len(files)} files"]
+    return element("p", said, *named, class_="kicker")
+
+
+def large_number(value: float, interval: tuple[float, float]) -> Markup:
+    return element("span", with_interval(value, interval), class_="number")
 
 
 def _refusal(row: Headline | Estimate) -> str | None:
     return getattr(row, "refusal", None)
 
 
-def _sentence(row: Headline | Estimate, material: Material) -> Markup:
-    low, high = row.interval
-    places = places_for(low, high)
-    gap = row.value - material.logged.value
+def _sentence(row: Headline | Estimate, data: PageData) -> Markup:
+    places = places_for(*row.interval)
+    gap = row.value - data.logged.value
     side = "above" if gap >= 0.0 else "below"
     if _refusal(row) is not None:
         return joined("This log cannot tell how ", name(row.policy), " would have done.")
     return joined(
         name(row.policy), ": ",
-        element("span", f"{rounded(row.value, places)} {span(low, high, places)}", class_="number"),
+        large_number(row.value, row.interval),
         f", {rounded(abs(gap), places)} {side} what ran.",
     )  # fmt: skip
 
 
-def _explained(row: Headline | Estimate, material: Material) -> list[Child]:
+def _explained(row: Headline | Estimate, data: PageData) -> list[Child]:
     low, high = row.interval
-    places, logged = places_for(low, high), material.logged
-    told = f"{rounded(row.value, places)} {span(low, high, places)}"
+    places, logged = places_for(low, high), data.logged
+    told = with_interval(row.value, row.interval)
     refusal = _refusal(row)
     ran = f"What ran earned {rounded(logged.value, max(places, 3))} a decision"
     if refusal is not None:
@@ -93,23 +107,23 @@ def _rounded_name(row: Headline | Estimate) -> str:
 # -- warnings ----------------------------------------------------------------------------------
 
 
-def warnings(material: Material) -> Markup:
+def warnings(data: PageData) -> Markup:
     """(2) What may make the answer wrong, and what to do; nothing else."""
-    findings = material.findings
-    loud = [one for one in findings if one.severity != "note"]
-    quiet = [one for one in findings if one.severity == "note"]
-    parts: list[Child] = [warning_of(one) for one in loud]
+    findings = data.findings
+    loud = [finding for finding in findings if finding.severity != "note"]
+    quiet = [finding for finding in findings if finding.severity == "note"]
+    parts: list[Child] = []
     if not loud:
-        parts.append(element("p", _nothing(material)))
+        parts.append(element("p", _nothing(data)))
     if quiet:
         parts.append(
             element(
                 "details",
                 element("summary", f"{len(quiet)} thing{'s' * (len(quiet) > 1)} good to know"),
-                *(element("p", f"{one.sentence} {one.advice}") for one in quiet),
+                *(element("p", f"{finding.sentence} {finding.advice}") for finding in quiet),
             )
         )
-    if material.checked is None:
+    if data.checked is None:
         parts.append(
             element(
                 "p",
@@ -119,10 +133,16 @@ def warnings(material: Material) -> Markup:
                 class_="soft",
             )
         )
-    return element("section", element("h2", "Before you use it"), *parts, id="warnings")
+    return warnings_section(loud, *parts)
 
 
-def warning_of(one: Finding) -> Markup:
+def warnings_section(findings: Iterable[Finding], *after: Child) -> Markup:
+    """Findings in their boxes, and what else is to be known."""
+    boxes = (_warning(finding) for finding in findings)
+    return section("warnings", "Before you use it", *boxes, *after)
+
+
+def _warning(one: Finding) -> Markup:
     """A finding in its box."""
     return element(
         "div",
@@ -134,10 +154,10 @@ def warning_of(one: Finding) -> Markup:
     )
 
 
-def _nothing(material: Material) -> str:
-    if not material.summaries:
+def _nothing(data: PageData) -> str:
+    if not data.summaries:
         return "This result was kept without what warnings are made from."
-    n = count(float(material.logged.n))
+    n = count(float(data.logged.n))
     return (
         f"No warnings. Over {n} decisions, support, effective sample size, large weights, the "
         f"frequencies of the actions and the mean reward over the log show nothing unusual."

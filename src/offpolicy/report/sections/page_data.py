@@ -15,7 +15,7 @@ MOST_POLICIES = 6
 """Policies that are drawn; a page of more would be too long to read."""
 
 
-class Material(NamedTuple):
+class PageData(NamedTuple):
     """A result, a comparison, or both; what `check` found, if it was asked; and how it came
     about. ``twin`` is the same as JSON."""
 
