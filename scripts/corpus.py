@@ -27,7 +27,11 @@ from click.testing import CliRunner
 
 import offpolicy as op
 
-RENAMED: list[tuple[str, str]] = []
+RENAMED: list[tuple[str, str]] = [
+    (r"(findings\[\d+\])\.policy", r"\1.place"),
+    (r"^(.*)\.imputed$", r"\1.imputed_mass"),
+    (r"\.choices\[", ".tuned["),
+]
 """Regular expressions over the path of a number, and what they became."""
 
 ADDED = r"\.(checked|provenance|clicks|queries|result\.ranker)$"

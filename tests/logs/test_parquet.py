@@ -17,6 +17,7 @@ from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import lists, same, table_of, write
 from tests.support.limits import limit, small_blocks
+from tests.support.refusals import refuses
 
 
 @pytest.mark.parametrize("files", [1, 3])
@@ -215,7 +216,7 @@ def test_a_reward_outside_the_declared_range(tmp_path):
     reward = np.zeros(1000)
     reward[777] = 3.0
     paths = write(tmp_path, table_of(case, reward=reward))
-    with pytest.raises(LogError, match=r"part-0.parquet, reward, row 777: 3.0 is outside"):
+    with refuses(LogError, "reward", 777, file="part-0.parquet"):
         op.evaluate(ParquetScan(paths), "new", reward_range=(0, 1))
 
 
