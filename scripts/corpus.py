@@ -379,7 +379,9 @@ def compare(before: Path, after: Path) -> int:
         lost = sorted(set(a) - set(b))
         gained = sorted(path for path in set(b) - set(a) if not re.search(ADDED, path))
         changed = [path for path in a if path in b and far(a[path], b[path], allowed)]
-        if lost or gained or changed:
+        if gained:
+            print(f"{name}: {len(gained)} new, such as {gained[0]}")
+        if lost or changed:
             differing += 1
             print(f"{name}: {len(changed)} changed, {len(lost)} lost, {len(gained)} new")
             for path in changed[:8]:

@@ -8,19 +8,7 @@ from offpolicy.learning._split import split
 from offpolicy.policies.learned import LinearSoftmax, how_learned, load_policy, save_policy
 
 __all__ = [
-    "Candidate",
-    "LearnedPolicy",
-    "LearnerCV",
-    "LinearSoftmax",
-    "Objective",
-    "Report",
-    "SoftmaxLearner",
-    "checked_combinations",
-    "how_learned",
-    "learn",
-    "load_policy",
-    "need_differentiable",
-    "objective",
-    "save_policy",
-    "split",
-]
+    "Candidate", "LearnedPolicy", "LearnerCV", "LinearSoftmax", "Objective", "Report",
+    "SoftmaxLearner", "checked_combinations", "how_learned", "learn", "load_policy",
+    "need_differentiable", "objective", "save_policy", "split",
+]  # fmt: skip

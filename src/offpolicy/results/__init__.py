@@ -30,29 +30,8 @@ from offpolicy.results._summary import (
 )
 
 __all__ = [
-    "CANNOT_TELL",
-    "CODES",
-    "LOGGED",
-    "LONGEST_NAME",
-    "NOT_DECIDED",
-    "ORDER",
-    "Action",
-    "Calibration",
-    "Comparison",
-    "Difference",
-    "Estimate",
-    "Finding",
-    "Headline",
-    "Kind",
-    "Logged",
-    "OverLog",
-    "Report",
-    "Result",
-    "Severity",
-    "Summary",
-    "Support",
-    "Tuned",
-    "Weights",
-    "finding",
+    "CANNOT_TELL", "CODES", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action",
+    "Calibration", "Comparison", "Difference", "Estimate", "Finding", "Headline", "Kind", "Logged",
+    "OverLog", "Report", "Result", "Severity", "Summary", "Support", "Tuned", "Weights", "finding",
     "shown_estimator",
-]
+]  # fmt: skip

@@ -10,12 +10,6 @@ from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import choose
 
 __all__ = [
-    "RankingEstimate",
-    "RankingResult",
-    "Thinkable",
-    "choose",
-    "evaluate",
-    "recalibrated",
-    "sweep",
+    "RankingEstimate", "RankingResult", "Thinkable", "choose", "evaluate", "recalibrated", "sweep",
     "value_of",
-]
+]  # fmt: skip
