@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from offpolicy.results import CODES
+from offpolicy.results._findings import CODES
 
 PAGE = Path(__file__).parent.parent / "docs" / "findings.md"
 

@@ -33,8 +33,8 @@ from offpolicy.evidence.findings._drift import moved
 from offpolicy.evidence.findings._policy import CLIPS
 from offpolicy.evidence.findings._propensities import EDGES
 from offpolicy.evidence.findings._rows import _bits
-from offpolicy.results import CODES, Finding
 from offpolicy.results._check_report import Report
+from offpolicy.results._findings import CODES, Finding
 from tests.support.cases import Case, bandit_log, cases, make_case
 from tests.support.limits import small_blocks
 from tests.support.refusals import refuses

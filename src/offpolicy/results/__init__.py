@@ -11,10 +11,8 @@ from offpolicy.results._comparison import (
     Difference,
 )
 from offpolicy.results._findings import (
-    CODES,
     ORDER,
     Finding,
-    Kind,
     Severity,
     finding,
 )
@@ -30,8 +28,7 @@ from offpolicy.results._summary import (
 )
 
 __all__ = [
-    "CANNOT_TELL", "CODES", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action",
-    "Calibration", "Comparison", "Difference", "Estimate", "Finding", "Headline", "Kind", "Logged",
-    "OverLog", "Report", "Result", "Severity", "Summary", "Support", "Tuned", "Weights", "finding",
-    "shown_estimator",
+    "CANNOT_TELL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action", "Calibration",
+    "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog", "Report",
+    "Result", "Severity", "Summary", "Support", "Tuned", "Weights", "finding", "shown_estimator",
 ]  # fmt: skip
