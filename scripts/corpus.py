@@ -30,11 +30,15 @@ import offpolicy as op
 RENAMED: list[tuple[str, str]] = []
 """Regular expressions over the path of a number, and what they became."""
 
+ADDED = r"\.(checked|provenance|clicks|queries|result\.ranker)$"
+"""Fields of documents that had none before."""
+
 ALLOWED = {"learn": 1e-6, "rank learn": 1e-6}
 """Relative differences by the beginning of a question's name; others may differ by 1e-12, and are
 counted where they are not equal to the bit."""
 
-TALKATIVE = {"seconds", "sentence", "message", "advice", "covers", "reason", "text", "detail"}
+TALKATIVE = {"seconds", "sentence", "message", "advice", "covers", "reason", "text", "detail",
+             "schema"}  # fmt: skip
 """Fields whose words may change."""
 
 
@@ -368,7 +372,8 @@ def compare(before: Path, after: Path) -> int:
         b = dict(leaves(new[name]))
         inexact += sum(path in b and a[path] != b[path] == b[path] for path in a)
         numbers += sum(isinstance(value, int | float) for value in a.values())
-        lost, gained = sorted(set(a) - set(b)), sorted(set(b) - set(a))
+        lost = sorted(set(a) - set(b))
+        gained = sorted(path for path in set(b) - set(a) if not re.search(ADDED, path))
         changed = [path for path in a if path in b and far(a[path], b[path], allowed)]
         if lost or gained or changed:
             differing += 1

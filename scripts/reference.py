@@ -118,7 +118,6 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
                     "hoeffding",
                     "bernstein",
                     "empirical_bernstein",
-                    "asymptotic_sequence",
                     "t_quantile",
                 ),
             ),
@@ -137,12 +136,14 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
                 "learning",
                 (
                     "Candidate",
+                    "LearnedPolicy",
                     "LearnerCV",
                     "LinearSoftmax",
                     "Objective",
                     "Report",
                     "SoftmaxLearner",
                     "how_learned",
+                    "learn",
                     "load_policy",
                     "objective",
                     "save_policy",
@@ -160,6 +161,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
                 (
                     "ClickModel",
                     "DependentClicks",
+                    "LearnedRanker",
                     "Metric",
                     "PositionBased",
                     "Propensities",
@@ -175,6 +177,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
                     "document_weights",
                     "estimate_propensities",
                     "evaluate",
+                    "learn_ranker",
                     "pairwise_loss",
                     "simulate_clicks",
                     "sweep",
@@ -213,7 +216,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
     "errors": ("Errors", (Part("errors"),)),
 }
 INTERNAL = {
-    "bootstrap.PoissonBootstrap", "errors.did_you_mean", "formats.dsjson.Decision",
+    "errors.did_you_mean", "formats.dsjson.Decision",
     "formats.dsjson.Facts", "formats.dsjson.numbered_batches", "formats.dsjson.schema",
     "formats.obd.Facts", "formats.obd.columns_of", "theory.Member",
 }  # fmt: skip

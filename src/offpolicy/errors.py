@@ -73,7 +73,7 @@ class SupportError(OffpolicyError):
 
 
 class ResultError(OffpolicyError, ValueError):
-    """A stored result is damaged or of another version."""
+    """A stored result cannot be read: it is no JSON, damaged, or of another version."""
 
 
 class DatasetError(OffpolicyError, ValueError):

@@ -84,7 +84,7 @@ def test_as_json(folder):
     assert (body["actions"], body["context"], body["decisions"]) == (3, 4, 1600)
     assert body["evaluated"] < 1600
     assert body["parameters"]["estimator"] == "DR"
-    assert body["result"]["schema"] == "offpolicy.result/2"
+    assert body["result"]["schema"] == "offpolicy.result/1"
     log = op.read_log("log.parquet", op.Columns(context=["x*"]))
     whole = SoftmaxLearner("DR", l2=0.1, max_iter=30).fit(log, prediction="q")
     assert (load_policy("policy.json").weights == whole.policy_.weights).all()
@@ -175,7 +175,7 @@ def test_names_of_files(folder):
         (["log.parquet", "-o", "p.json"], "nothing to learn from: give the log context="),
         (["log.parquet", *QUICK[2:], "--context", "city"], "context holds text ('Ulm')"),
         (["constant.parquet", *QUICK], "Every reward is 1: all policies are as good"),
-        (["narrow.parquet", *QUICK], "lists only what was chosen; a policy needs all candidates"),
+        (["narrow.parquet", *QUICK], "lists only what was chosen. Give actions="),
         (["log.parquet", *QUICK, "-o", "p.txt"], "must end in .json"),
         (["log.parquet", *QUICK, "-o", "none/p.json"], "There is no folder none"),
         (["log.parquet", *QUICK, "-e", "SWITCH(M=2)"], "SWITCH jumps where c = M"),
@@ -210,7 +210,7 @@ def test_mistakes_with_a_learned_policy_are_told(folder, capsys):
     assert "does not know action 'milk'" in told("named.parquet", "--context", "x*", *asked)
     assert "none.json: cannot be read" in told("log.parquet", "--policy", "file:none.json")
     Path("result.json").write_text('{"schema": "offpolicy.result/1"}')
-    assert "the schema is 'offpolicy.result/1'" in told("log.parquet", "--policy", "result.json")
+    assert 'The schema is "offpolicy.result/1"' in told("log.parquet", "--policy", "result.json")
     (numbers,) = folder.glob("policy-*.npy")
     numbers.unlink()
     assert "A policy is two files" in told("log.parquet", "--context", "x*", *asked)

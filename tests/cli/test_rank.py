@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,11 +100,10 @@ def test_evaluate_as_json_and_tsv(folder):
     log = RankingLog.read("log.parquet")
     expected = evaluate(log, log.X[:, 0], ["IPS"])
     body = json.loads(run(*words, "--format", "json").stdout)
-    assert body["schema"] == "offpolicy.ranking-results/1"
+    assert body["schema"] == "offpolicy.results/1"
     assert [one["ranker"] for one in body["results"]] == ["new", "old"]
-    first = dict(body["results"][0])
-    assert first.pop("ranker") == "new"
-    assert RankingResult.from_json(json.dumps(first)).to_json() == expected.to_json()
+    first = RankingResult.from_json(json.dumps(body["results"][0]))
+    assert first.to_json() == replace(expected, ranker="new").to_json()
     head, *rows = [line.split("\t") for line in
                    run(*words, "--format", "tsv").stdout.splitlines()]  # fmt: skip
     assert head[:4] == ["ranker", "metric", "estimator", "value"]
@@ -432,7 +432,7 @@ def test_mistakes_with_rankers_are_told(folder, capsys):
     assert "given twice" in told(capsys, *asked, "new", "--ranker", "new")
     assert "none.json: cannot be read" in told(capsys, *asked, "file:none.json")
     Path("policy.json").write_text('{"schema": "offpolicy.policy/1"}')
-    assert "the schema is" in told(capsys, *asked, "policy.json")
+    assert "The schema is" in told(capsys, *asked, "policy.json")
     run("learn", "log.parquet", "-o", "r.json", "-e", "IPS", "--holdout", "0")
     assert "X has 2 features; the ranker learned from 3" in told(capsys, *asked, "r.json")
     Path("a").mkdir()

@@ -333,5 +333,5 @@ def test_files_without_a_truth_say_so(tmp_path, out):
         {"offpolicy.truth": '{"schema": "offpolicy.truth/2"}'}
     )
     pq.write_table(newer, plain)
-    with pytest.raises(LogError, match=r"not of the kind offpolicy\.truth/1"):
+    with pytest.raises(LogError, match=r"this version reads .offpolicy\.truth/1"):
         op.read_truth(plain)

@@ -1511,7 +1511,7 @@ def test_every_code_has_advice_and_is_in_the_docs():
 
 def test_checking_a_small_log_is_light():
     code = (
-        "import sys, offpolicy; from offpolicy.checks import check\n"
+        "import sys, offpolicy; from offpolicy.evaluation import check\n"
         "log = offpolicy.BanditLog.from_arrays(action=[0, 1] * 200, reward=[1, 0] * 200, "
         "logging=[[0.5, 0.5]] * 400)\n"
         "check(log, [[0.9, 0.1]] * 400, prediction=[[0.7, 0.2]] * 400).to_json()\n"

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from offpolicy.errors import ParameterError
 from offpolicy.intervals._closed_form import (
     EVERYTHING,
-    Interval,
-    asymptotic_sequence,
     bernstein,
     empirical_bernstein,
     hoeffding,
@@ -29,7 +27,6 @@ FROM_MOMENTS = {
     "hoeffding": lambda level, n=50: hoeffding(0.3, n, 0.0, 1.0, level),
     "bernstein": lambda level, n=50: bernstein(0.3, n, 0.1, 0.0, 1.0, level),
     "empirical": lambda level, n=50: empirical_bernstein(0.3, n, 0.1, 0.0, 1.0, level),
-    "sequence": lambda level, n=50: asymptotic_sequence(0.3, n, 0.1, level),
 }
 
 
@@ -154,49 +151,6 @@ def test_bounded_intervals_are_valid_for_rare_rewards(method):
     assert missed <= most_misses(repeats, 0.1)
 
 
-# -- the asymptotic sequence --------------------------------------------------------------------
-
-
-def test_sequence_equals_its_formula():
-    alpha, n, tuned_for = 0.05, 700, 1000
-    # The best ρ² has a closed form in Lambert's W.
-    best = (-scipy.special.lambertw(-(alpha**2) / math.e, -1).real - 1) / tuned_for
-    half = math.sqrt(
-        2.0 * 3.0 * (n * best + 1) / (n * n * best) * math.log(math.sqrt(n * best + 1) / alpha)
-    )
-    found = asymptotic_sequence(1.0, n, 3.0, 1 - alpha, tuned_for=tuned_for)
-    assert found == pytest.approx((1 - half, 1 + half), rel=1e-12)
-
-
-def test_sequence_is_tightest_where_it_is_tuned():
-    widths = [
-        asymptotic_sequence(0.0, 1000, 1.0, 0.95, tuned_for=t).width
-        for t in (100, 900, 1000, 1100, 10_000)
-    ]
-    assert min(widths) == widths[2]
-    ratio = widths[2] / normal(0.0, 1 / math.sqrt(1000), 0.95).width
-    assert ratio == pytest.approx(1.5486, abs=1e-3)
-
-
-def test_sequence_is_seldom_ever_wrong():
-    """Looked at after every row from 100 to 5,000; the normal interval is then often wrong."""
-    rng = np.random.default_rng(1)
-    repeats, first, last = 500, 100, 5000
-    n = np.arange(first, last + 1)
-    half = np.array(
-        [asymptotic_sequence(0.0, k, 1.0, 0.95, tuned_for=1000).high for k in n.tolist()]
-    )
-    wrong = naive = 0
-    for _ in range(repeats):
-        x = rng.exponential(size=last) - 1.0
-        mean = np.cumsum(x)[first - 1 :] / n
-        spread = np.sqrt(np.cumsum(x * x)[first - 1 :] / n - mean * mean)
-        wrong += bool((np.abs(mean) > half * spread).any())
-        naive += bool((np.abs(mean) > 1.96 * spread / np.sqrt(n)).any())
-    assert wrong <= most_misses(repeats, 0.05)
-    assert naive > repeats / 4
-
-
 # -- refusals -----------------------------------------------------------------------------------
 
 
@@ -251,21 +205,9 @@ def test_without_rows_there_is_no_interval(name, n):
             lambda: empirical_bernstein(0.5, 10, math.nan, 0.0, 1.0, 0.95),
             "sample_variance is nan; it must be 0 or more.",
         ),
-        (
-            lambda: asymptotic_sequence(0.5, 10, -1.0, 0.95),
-            "variance is -1.0; it must be 0 or more.",
-        ),
-        (
-            lambda: asymptotic_sequence(0.5, 10, 1.0, 0.95, tuned_for=0),
-            "tuned_for is 0; it must be a whole number, 1 or more.",
-        ),
     ],
 )
 def test_refusals_say_what_is_wrong(call, text):
     with pytest.raises(ParameterError) as caught:
         call()
     assert str(caught.value) == text
-
-
-def test_an_unknown_spread_says_nothing():
-    assert asymptotic_sequence(1.0, 5, math.inf, 0.95) == Interval(-math.inf, math.inf)

@@ -687,7 +687,8 @@ def test_the_copy_goes_at_exit_and_is_where_tmpdir_says(tmp_path, table):
     place = tmp_path / "elsewhere"
     place.mkdir()
     code = (
-        "import offpolicy as op, sys; from offpolicy.engines import memory; memory.LARGEST = 0\n"
+        "import offpolicy as op, sys; from offpolicy.logs.files import _small\n"
+        "_small.LARGEST = 0\n"
         "log = op.read_log(sys.argv[1]); print(log.files[0])\n"
     )
     shown = subprocess.run(
@@ -705,7 +706,7 @@ def test_the_copy_goes_at_exit_and_is_where_tmpdir_says(tmp_path, table):
 def test_a_full_disk(tmp_path, table):
     path = as_csv(table, tmp_path / "log.csv")
     code = (
-        "import resource, sys, offpolicy as op; from offpolicy.engines import memory\n"
+        "import resource, sys, offpolicy as op; from offpolicy.logs.files import _small as memory\n"
         "import offpolicy.cli; memory.LARGEST = 0\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "sys.argv[1:] = ['check', sys.argv[1]]; offpolicy.cli.main()\n"

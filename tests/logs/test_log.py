@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from offpolicy import BanditLog
-from offpolicy._core import validation
 from offpolicy.errors import LogError, OffpolicyError, PropensityError
+from offpolicy.logs import _validation as validation
 from offpolicy.logs._validation import BLOCK_ROWS, check_probabilities
 from offpolicy.logs.labels import hash_groups, hash_rows
 
@@ -386,10 +386,62 @@ def test_groups_are_the_same_on_every_machine():
     assert_array_equal(hash_groups(names)[:3], [46, 160, 41])
 
 
+def clustered(clusters: bool) -> BanditLog:
+    rng = np.random.default_rng(0)
+    return BanditLog.from_arrays(
+        action=rng.integers(0, 3, 300), actions=3, reward=rng.random(300),
+        logging=np.full((300, 3), 1 / 3), context=rng.random((300, 2)),
+        row_weight=rng.random(300) + 0.5,
+        cluster=rng.integers(0, 40, 300) if clusters else None,
+    )  # fmt: skip
+
+
+HALF, THIRDS = np.arange(40, 220), np.arange(100, 300, 3)
+PARTS = {
+    "rows": (lambda log: log.rows(40, 220), HALF),
+    "taken": (lambda log: log.take(np.array([7, 5, 299, 5])), [7, 5, 299, 5]),
+    "rows of taken": (lambda log: log.take(THIRDS).rows(5, 50), THIRDS[5:50]),
+    "taken of rows": (lambda log: log.rows(90, 300).take(THIRDS - 90), THIRDS),
+    "named": (lambda log: log.rows(40, 220).replace(actions=(1, 2, 3), trusted=True), HALF),
+    "rewarded": (lambda log: log.rows(40, 220).replace(reward=np.zeros(180)), HALF),
+    "guessed": (
+        lambda log: log.take(HALF).replace(logging=[0.2, 0.3, 0.5] * 180, propensity=None), HALF,
+    ),
+    "whole": (lambda log: log.replace(row_weight=None), np.arange(300)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("clusters", [True, False])
+@pytest.mark.parametrize("name", PARTS)
+def test_a_decision_stays_in_its_fold_whatever_becomes_of_its_log(name, clusters):
+    log, (make, places) = clustered(clusters), PARTS[name]
+    part = make(log)
+    assert_array_equal(part.bucket, log.bucket[places])
+    assert_array_equal(part.fold(7), log.fold(7)[places])
+    assert part.group is None if not clusters else (part.group == log.group[places]).all()
+    assert part.is_part == (name != "whole")
+
+
+def test_other_clusters_make_other_groups():
+    part = clustered(True).rows(40, 220).replace(cluster=np.arange(180))
+    assert_array_equal(part.group, np.arange(180))
+
+
+def test_replaced_fields_are_checked():
+    log = from_arrays(logging=np.array([[0.3, 0.7]] * 3, dtype=np.float32))
+    assert log.replace(reward=[3, 2, 1]).reward.tolist() == [3.0, 2.0, 1.0]
+    with pytest.raises(LogError, match="reward"):
+        log.replace(reward=[1.0, np.nan, 0.0])
+    with pytest.raises(PropensityError, match="sum"):
+        log.replace(logging=[0.5, 0.4] * 3, propensity=None)
+    assert log.weights.tolist() == [1.0] * 3
+    assert log.replace(row_weight=[1, 2, 3]).weights.tolist() == [1.0, 2.0, 3.0]
+
+
 @pytest.mark.parametrize("buckets", [1, 5, 256, 2**32])
 def test_a_bucket_is_the_remainder_of_the_hash(buckets):
-    whole = hash_rows(2**40, 1000, salt=3, buckets=2**62)
-    small = hash_rows(2**40, 1000, salt=3, buckets=buckets)
+    whole = hash_rows(np.arange(2**40, 2**40 + 1000), salt=3, buckets=2**62)
+    small = hash_rows(np.arange(2**40, 2**40 + 1000), salt=3, buckets=buckets)
     assert small.dtype == np.int64
     assert 0 <= small.min() <= small.max() < buckets
     if 2**62 % buckets == 0:

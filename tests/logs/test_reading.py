@@ -12,7 +12,14 @@ from offpolicy.errors import LogError, ParameterError
 from offpolicy.logs.files import _read as reading
 from offpolicy.logs.files._parquet import ParquetScan
 from offpolicy.logs.files._read import files_of
-from tests.support.files import as_csv, as_jsonl, same, write
+from tests.support.cases import make_case
+from tests.support.files import as_csv, as_jsonl, same, table_of, write
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    case = make_case(np.random.default_rng(0), 400, drawn=True)
+    return table_of(case, shop=pa.array(["a", "b"] * 200))
 
 
 @pytest.mark.parametrize(

@@ -929,7 +929,7 @@ def test_the_sigmoid_is_the_likeliest(seed, kind):
     best = min(minimize(loss, start).fun for start in starts)
     assert loss([found.slope, found.intercept]) <= best + 1e-6
     expected = 1.0 / (1.0 + np.exp(-found.slope * odds - found.intercept))
-    np.testing.assert_allclose(found.predict(p), expected, rtol=1e-9)
+    np.testing.assert_allclose(found.predict(p), expected, rtol=1e-9, atol=1e-16)
 
 
 def test_a_rare_action_is_not_calibrated():

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from offpolicy._core.logistic import sigmoid
 from offpolicy.datasets._queries import ranking
 from offpolicy.errors import (
     EstimatorError,
@@ -34,7 +35,7 @@ from offpolicy.ranking.data._relevance import RelevanceModel
 from offpolicy.ranking.data._weights import blended, document_weights
 from offpolicy.ranking.evaluation._evaluate import evaluate, sweep, true_value
 from offpolicy.ranking.evaluation._model_error import Thinkable
-from offpolicy.ranking.evaluation._recalibration import fitted, recalibrated, sigmoid
+from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import choose
 
@@ -320,24 +321,6 @@ def test_recalibration_moves_a_wrong_level_and_leaves_a_right_one():
     # high are more often relevant and more often seen, so the level is too high: by 0.047 on
     # average, with a deviation of 0.004 (six other seeds). This is four deviations more.
     assert 0.0 < recalibrated(log, target).mean() - delta.mean() < 0.063
-
-
-def test_the_recalibration_is_where_its_likelihood_is_flat():
-    rng = np.random.default_rng(0)
-    X = np.stack([np.ones(500), rng.normal(size=500)])
-    offset, p = rng.normal(size=500), rng.uniform(0.1, 1.0, 500)
-    click = (rng.random(500) < p * sigmoid(offset + 0.7)).astype(float)
-    prior = np.array([0.5, 0.2])
-    beta = fitted(X, offset, p, click, prior)
-
-    def loss(beta):
-        mean = p * sigmoid(offset + beta @ X)
-        return (
-            -np.log(np.where(click > 0, mean, 1 - mean)).sum() + 0.5 * ((beta / prior) ** 2).sum()
-        )
-
-    for step in ([1e-3, 0], [0, 1e-3], [-1e-3, 0], [0, -1e-3]):
-        assert loss(beta + step) > loss(beta)
 
 
 def test_no_fold_sees_its_own_clicks():

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from offpolicy._core.ragged import candidates_of
 from offpolicy.errors import LogError, OffpolicyError, PolicyError, PropensityError
-from offpolicy.ranking.data._log import RankingLog, rows_of_impressions
+from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._ranks import ranks, ranks_of
 from offpolicy.ranking.data._read import RankingColumns
 
@@ -106,9 +107,9 @@ def test_parts_and_changes():
         log.replace(click=np.full(6, 3))
 
 
-def test_rows_of_impressions():
-    assert rows_of_impressions(np.array([0, 2, 5, 6]), np.array([2, 0])).tolist() == [5, 0, 1]
-    assert len(rows_of_impressions(np.array([0, 2]), np.array([], dtype=np.int64))) == 0
+def test_rows_of_some_impressions():
+    assert candidates_of(np.array([0, 2, 5, 6]), np.array([2, 0])).tolist() == [5, 0, 1]
+    assert len(candidates_of(np.array([0, 2]), np.array([], dtype=np.int64))) == 0
 
 
 # -- files -----------------------------------------------------------------------------------

@@ -518,7 +518,7 @@ def test_ranks_that_are_not_linked_to_the_first_are_named():
     assert "Ranks 3 and 4" in str(found)
     with pytest.raises(SupportError, match="documents at ranks 3 and 4, whose propensity"):
         found.of(log)
-    again = Propensities.from_dict(found.to_dict())
+    again = Propensities.from_json(found.to_json())
     np.testing.assert_array_equal(again.propensity, found.propensity)
     context = estimate_propensities(log, "contextual", context=np.arange(n) % 40)
     assert np.isnan(context.propensity).tolist() == [False, False, True, True]
@@ -546,7 +546,7 @@ def test_one_query_has_infinite_intervals():
     assert found.propensity == pytest.approx([1.0, 0.5])
     assert found.interval().tolist() == [[1.0, 1.0], [0.0, np.inf]]
     assert found.notes[0].startswith("All comparisons are of one query")
-    assert Propensities.from_dict(found.to_dict()).interval().tolist() == found.interval().tolist()
+    assert Propensities.from_json(found.to_json()).interval().tolist() == found.interval().tolist()
     device = np.arange(len(log)) // 2 % 2
     context = estimate_propensities(log, "contextual", context=device)
     assert context.at([1.0]).interval()[1].tolist() == [0.0, np.inf]
@@ -630,7 +630,7 @@ def test_saved_and_loaded_it_is_the_same(method, tmp_path):
     found = estimated(simulated(20), method)
     found.save(tmp_path / "p.json")
     again = Propensities.load(tmp_path / "p.json")
-    assert again.to_dict() == found.to_dict()
+    assert again.to_json() == found.to_json()
     assert str(again) == str(found)
     np.testing.assert_array_equal(again.interval(0.8), found.interval(0.8))
 

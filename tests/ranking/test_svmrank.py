@@ -299,7 +299,7 @@ def test_a_log_gives_its_features_and_its_estimators_weights(monkeypatch):
         asked.append(estimator)
         return log.weights
 
-    monkeypatch.setattr("offpolicy.ranking.data._weights.document_weights", document_weights)
+    monkeypatch.setattr("offpolicy.ranking.learning._svmrank.document_weights", document_weights)
     log = SimpleNamespace(X=X, offsets=offsets, weights=weights)
     found = PropensitySVMRank(estimator="CIPS(M=5)").fit(log)
     assert_allclose(found.coef_, PropensitySVMRank().fit_weights(X, offsets, weights).coef_)
@@ -365,9 +365,9 @@ def damage(text):
 @pytest.mark.parametrize(
     ("hurt", "says"),
     [
-        (damage("{"), "not JSON"),
+        (damage("{"), "no JSON object with a schema"),
         (damage("{}"), "no JSON object with a schema"),
-        (damage('{"schema": "offpolicy.policy/1"}'), "the schema is"),
+        (damage('{"schema": "offpolicy.policy/1"}'), "The schema is"),
         (damage('{"schema": "offpolicy.ranker/1"}'), "damaged"),
         (lambda folder: next(folder.glob("*.npy")).write_bytes(b"x"), "not the numbers"),
         (lambda folder: next(folder.glob("*.npy")).unlink(), "two files"),

@@ -11,14 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from offpolicy.report.document import Document
+from offpolicy.report.document import Results
 from offpolicy.report.html.provenance import File, Provenance
-from offpolicy.report.learned_document import LearnedDocument
-from offpolicy.report.ranking_document import (
-    LearnedRankerDocument,
-    PropensityDocument,
-    RankingDocument,
-)
 from tests.support.pages import (
     HOSTILE,
     IMAGE,
@@ -89,19 +83,19 @@ def written(tmp_path_factory) -> dict[str, Path]:
     )  # fmt: skip
     names = (SCRIPT, IMAGE, MARKS, *HOSTILE[3:6])
     documents = {
-        "one": Document(evaluated(), None, (), provenance),
-        "several": Document(evaluated(policies=("new", "old")), compared(), None, provenance),
-        "lost": Document(unsupported(), None, None, provenance),
-        "hostile": Document(
-            evaluated(names=names, policies=(SCRIPT, IMAGE, MARKS)),
-            compared((SCRIPT, IMAGE, MARKS)), None, hostile,
+        "one": Results((evaluated(),), (), provenance),
+        "several": Results((evaluated(policies=("new", "old")), compared()), None, provenance),
+        "lost": Results((unsupported(),), None, provenance),
+        "hostile": Results(
+            (evaluated(names=names, policies=(SCRIPT, IMAGE, MARKS)),
+             compared((SCRIPT, IMAGE, MARKS))), None, hostile,
         ),
-        "rankers": RankingDocument(
-            ranked(("new", SCRIPT, IMAGE, MARKS), ("average rank", "dcg@3")), hostile
+        "rankers": Results(
+            ranked(("new", SCRIPT, IMAGE, MARKS), ("average rank", "dcg@3")), None, hostile
         ),
-        "examined": PropensityDocument(examined(), hostile),
-        "learned": LearnedDocument(learned(), hostile),
-        "learned ranker": LearnedRankerDocument(learned_ranker(), hostile),
+        "examined": Results((examined(),), None, hostile),
+        "learned": Results((learned(),), None, hostile),
+        "learned ranker": Results((learned_ranker(),), None, hostile),
     }  # fmt: skip
     for name, document in documents.items():
         document.to_html(folder / f"{name}.html")
@@ -203,8 +197,8 @@ def test_the_json_is_saved(browser, written, tmp_path):
             opened.page.get_by_role("button", name="Save as JSON").click()
         begun.value.save_as(tmp_path / "twin.json")
     twin = (tmp_path / "twin.json").read_text(encoding="utf-8")
-    assert Document.from_json(twin).result == evaluated()
-    assert json.loads(twin)["schema"] == "offpolicy.report/1"
+    assert Results.from_json(twin).results == (evaluated(),)
+    assert json.loads(twin)["schema"] == "offpolicy.results/1"
 
 
 def test_warnings_appear_when_they_should_and_only_then(browser, written):

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import offpolicy as op
 from offpolicy import errors
 from offpolicy.cli import cli
-from offpolicy.report.document import Document
+from offpolicy.report.document import Results
 from offpolicy.report.html import numbers as figures
 from offpolicy.report.html.markup import Markup, data_block, element, escaped, plain
 from offpolicy.report.html.provenance import File, Provenance
@@ -178,7 +178,7 @@ def test_hostile_files_and_commands():
         ("offpolicy", "evaluate", SCRIPT, MARKS), {"offpolicy": "0"},
         (File(IMAGE, 3, 5, "ab"), File(MARKS, 3, None, None)), "now", 1.0,
     )  # fmt: skip
-    document = Document(evaluated(), None, None, provenance)
+    document = Results((evaluated(),), None, provenance)
     page = Page(document.to_html())
     assert set(page.tags) == set(Page(evaluated().to_html()).tags) | {"pre", "h3"}
     assert len(document.to_html()) < 500_000
@@ -227,45 +227,34 @@ def test_the_page_is_made_from_json_alone():
 
 def test_the_twin_makes_the_same_page_again():
     provenance = Provenance(("offpolicy",), {}, (File("a", 1, 2, "c"),), "now", 1.0)
-    document = Document(evaluated(policies=("a", "b")), compared(), (), provenance)
+    document = Results((evaluated(policies=("a", "b")), compared()), (), provenance)
     text = document.to_html()
     twin = re.search(r'<script type="application/json" id="twin">(.*?)</script>', text, re.DOTALL)[
         1
     ]
-    again = Document.from_json(twin)
+    again = Results.from_json(twin)
     assert again == document
     assert again.to_html() == text
-
-
-def test_results_of_the_first_schema_still_open():
-    body = json.loads(evaluated().to_json())
-    del body["findings"], body["summaries"]
-    old = op.Result.from_json(json.dumps(body | {"schema": "offpolicy.result/1"}))
-    assert old.estimates == evaluated().estimates
-    page = Page(old.to_html())
-    assert "kept by an earlier version" in page.text
-    body = json.loads(compared().to_json())
-    del body["findings"], body["summaries"]
-    old = op.Comparison.from_json(json.dumps(body | {"schema": "offpolicy.comparison/1"}))
-    assert old.differences == compared().differences
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[]", "This is not a result: no JSON object with a schema."),
-        ('{"schema": "offpolicy.check/1"}', 'The schema is "offpolicy.check/1"; a page is made of'),
-        ('{"schema": "offpolicy.report/1"}', "The report is damaged (KeyError: 'result')."),
         (
-            '{"schema": "offpolicy.report/1", "result": null, "comparison": null, "checked": null,'
-            ' "provenance": null}',
-            "The report is damaged (it holds no result).",
+            '{"schema": "offpolicy.check/1"}',
+            'The schema is "offpolicy.check/1"; this version',
+        ),
+        ('{"schema": "offpolicy.results/1"}', "The result is damaged (KeyError: 'results')."),
+        (
+            '{"schema": "offpolicy.results/1", "results": [], "checked": null, "provenance": null}',
+            "The result is damaged (ValueError: no page is made of these results).",
         ),
     ],
 )
 def test_other_json_makes_no_page(text, said):
     with pytest.raises(errors.ResultError) as raised:
-        Document.from_json(text)
+        Results.opened(text)
     assert str(raised.value).startswith(said)
 
 

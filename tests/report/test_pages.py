@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,20 +15,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from offpolicy import errors
+from offpolicy._core.documents import json_safe
 from offpolicy.cli import cli
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.evaluation._evaluate import evaluate
 from offpolicy.ranking.evaluation._findings import findings_of
 from offpolicy.ranking.evaluation._result import RankingResult
 from offpolicy.ranking.propensities._curve import Propensities
+from offpolicy.report.document import Results
 from offpolicy.report.html.provenance import File, Provenance
-from offpolicy.report.learned_document import LearnedDocument
-from offpolicy.report.ranking_document import (
-    LearnedRankerDocument,
-    PropensityDocument,
-    RankingDocument,
-    opened,
-)
+from offpolicy.results import Report
 from tests.support.pages import (
     HOSTILE,
     IMAGE,
@@ -64,7 +61,7 @@ def twin(text: str) -> str:
 
 
 def test_a_result_makes_its_page(tmp_path):
-    ((_, result),) = ranked()
+    (result,) = ranked()
     text = result.to_html(tmp_path / "page.html", ranker="new")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == text
     page = Page(text)
@@ -77,36 +74,36 @@ def test_a_result_makes_its_page(tmp_path):
 
 def test_several_rankers_and_metrics_are_on_one_page():
     found = ranked(("new", "old"), ("average rank", "dcg@3"))
-    page = Page(RankingDocument(found).to_html())
+    page = Page(Results(found).to_html())
     assert "rankers" in sections(page)
     assert len(set(page.ids)) == len(page.ids)
-    for name, result in found:
-        assert f"{name}: {result.metric}" in page.text
+    for result in found:
+        assert f"{result.ranker}: {result.metric}" in page.text
     assert page.text.count("The curve in numbers") == 4
 
 
 def test_more_than_can_be_read_are_counted():
     found = ranked(tuple(f"r{k}" for k in range(15)))
-    page = Page(RankingDocument(found).to_html())
+    page = Page(Results(found).to_html())
     assert "3 more are in the JSON." in page.text
-    assert len(json.loads(twin(RankingDocument(found).to_html()))["results"]) == 15
+    assert len(json.loads(twin(Results(found).to_html()))["results"]) == 15
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_name_is_markup(name):
-    plain, hostile = (Page(RankingDocument(ranked((one,))).to_html()) for one in ("a", name))
+    plain, hostile = (Page(Results(ranked((one,))).to_html()) for one in ("a", name))
     assert hostile.tags == plain.tags
     assert hostile.events == []
 
 
 def test_no_file_name_is_markup():
     for document in (
-        RankingDocument(ranked((SCRIPT,)), HOSTILE_RUN),
-        PropensityDocument(examined(), HOSTILE_RUN),
-        LearnedDocument(learned(f"{SCRIPT}.json"), HOSTILE_RUN),
-        LearnedDocument(learned(MARKS, held_out=False), HOSTILE_RUN),
-        LearnedRankerDocument(learned_ranker(f"{IMAGE}.json"), HOSTILE_RUN),
-        LearnedRankerDocument(learned_ranker(IMAGE, held_out=False), HOSTILE_RUN),
+        Results(ranked((SCRIPT,)), None, HOSTILE_RUN),
+        Results((examined(),), None, HOSTILE_RUN),
+        Results((learned(f"{SCRIPT}.json"),), None, HOSTILE_RUN),
+        Results((learned(MARKS, held_out=False),), None, HOSTILE_RUN),
+        Results((learned_ranker(f"{IMAGE}.json"),), None, HOSTILE_RUN),
+        Results((learned_ranker(IMAGE, held_out=False),), None, HOSTILE_RUN),
     ):
         page = Page(document.to_html())
         assert "img" not in page.tags
@@ -116,13 +113,11 @@ def test_no_file_name_is_markup():
 
 
 def test_what_was_tried_is_text_too():
-    body = learned_ranker()
-    for one in body["candidates"]:
-        one["params"] = {"estimator": SCRIPT, IMAGE: IMAGE}
-    page = Page(LearnedRankerDocument(body).to_html())
+    usual = learned_ranker()
+    hostile = [replace(one, params={"estimator": SCRIPT, IMAGE: IMAGE}) for one in usual.candidates]
+    page = Page(Results((replace(usual, candidates=tuple(hostile)),)).to_html())
     assert "img" not in page.tags
-    usual = Page(LearnedRankerDocument(learned_ranker()).to_html())
-    assert page.tags.count("script") == usual.tags.count("script")
+    assert page.tags.count("script") == Page(Results((usual,)).to_html()).tags.count("script")
 
 
 def test_every_warning_has_advice():
@@ -163,29 +158,26 @@ def test_known_and_odd_curves_have_pages():
 
 
 def test_the_search_is_drawn_with_the_evaluation():
-    page = Page(LearnedDocument(learned()).to_html())
+    page = Page(Results((learned(),)).to_html())
     assert page.ids.index("order") < page.ids.index("search") < page.ids.index("again")
     assert "the objective over 5 steps" in page.text
     assert "converged" in page.text
     assert "CONVERGENCE" not in page.text.split("How it was learned")[1].split("again")[0]
     assert "Dashed: what came after the first search" in page.text
     assert "offpolicy learn … --report" in page.text
-    bare = learned() | {"course": []}
-    assert "steps were not kept" in Page(LearnedDocument(bare).to_html()).text
+    bare = replace(learned(), course=())
+    assert "steps were not kept" in Page(Results((bare,)).to_html()).text
 
 
 def test_what_was_not_evaluated_says_so():
-    for document in (
-        LearnedDocument(learned(held_out=False)),
-        LearnedRankerDocument(learned_ranker(held_out=False)),
-    ):
-        page = Page(document.to_html())
+    for found in (learned(held_out=False), learned_ranker(held_out=False)):
+        page = Page(Results((found,)).to_html())
         assert sections(page) == ["answer", "search", "again"]
         assert "learned, not yet evaluated" in page.text
 
 
 def test_a_learned_ranker_shows_its_gap_and_what_was_tried():
-    page = Page(LearnedRankerDocument(learned_ranker()).to_html())
+    page = Page(Results((learned_ranker(),)).to_html())
     assert "at most 0.04% of the objective" in page.text
     assert "4 rankers that were tried, between 3.1 and 8" in page.text
     assert "none of which the ranker was learned from" in page.text
@@ -197,32 +189,33 @@ def test_a_learned_ranker_shows_its_gap_and_what_was_tried():
 def test_the_twin_makes_the_same_page_again():
     run = Provenance(("offpolicy",), {}, (File("a", 1, 2, "c"),), "now", 1.0)
     for document in (
-        RankingDocument(ranked(("a", "b")), run),
-        PropensityDocument(examined(), run),
-        LearnedRankerDocument(learned_ranker(), run),
+        Results(ranked(("a", "b")), None, run),
+        Results((examined(),), None, run),
+        Results((learned(),), None, run),
+        Results((learned_ranker(),), None, run),
     ):
         text = document.to_html()
-        assert opened(json.loads(twin(text))).to_html() == text
-    text = LearnedDocument(learned(), run).to_html()
-    assert LearnedDocument.from_body(json.loads(twin(text))).to_html() == text
+        assert Results.opened(twin(text)).to_html() == text
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        {"schema": "offpolicy.ranking-results/1"},
-        {"schema": "offpolicy.ranking-results/1", "results": [3]},
-        {"schema": "offpolicy.ranking-results/1", "results": []},
+        {"schema": "offpolicy.results/1"},
+        {"schema": "offpolicy.results/1", "results": [3]},
+        {"schema": "offpolicy.results/1", "results": [], "checked": None, "provenance": None},
+        json_safe(Results((learned(), learned()))),
+        json_safe(Results((Report(()),))),
         {"schema": "offpolicy.propensities/1", "method": "pairs"},
         {"schema": "offpolicy.learned-ranker/1", "ranker": "a"},
         {"schema": "offpolicy.ranking-result/1"},
         {"schema": "offpolicy.learned/1"},
-        learned() | {"course": [[1]]},
+        json_safe(learned()) | {"course": [[1]]},
     ],
 )
 def test_damaged_json_makes_no_page(tmp_path, body):
     (tmp_path / "x.json").write_text(json.dumps(body))
-    with pytest.raises(errors.ResultError, match=r"x\.json: .*(damaged|no result)"):
+    with pytest.raises(errors.ResultError, match=r"x\.json: .*damaged"):
         run("report", str(tmp_path / "x.json"))
 
 
@@ -263,7 +256,7 @@ def test_rank_evaluate_writes_a_page(folder):
     assert json.loads(twin(text))["provenance"]["files"][0]["rows"] == clicked().documents
     body = json.loads(done.stdout)
     assert RankingResult.from_json(json.dumps(body["results"][0])).metric == "average rank"
-    assert "provenance" not in body
+    assert body["provenance"] is None
     (folder / "one.json").write_text(json.dumps(body["results"][0]))
     assert run("report", "one.json").exit_code == 0
     assert "new: average rank" in Page((folder / "one.html").read_text(encoding="utf-8")).text

@@ -307,7 +307,7 @@ def test_another_schema_is_named(result):
     with pytest.raises(errors.ResultError) as caught:
         op.Result.from_json(damaged(result, schema="offpolicy.result/3"))
     assert str(caught.value) == (
-        'The schema is "offpolicy.result/3"; this version reads "offpolicy.result/2".'
+        'The schema is "offpolicy.result/3"; this version reads "offpolicy.result/1".'
     )
 
 

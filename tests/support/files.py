@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import offpolicy as op
-from tests.support.cases import Case, make_case
+from tests.support.cases import Case
 
 
 def lists(case: Case, values: np.ndarray) -> pa.Array:
@@ -57,12 +57,6 @@ def same(a: op.Result, b: op.Result) -> None:
     assert b.headline.interval == pytest.approx(a.headline.interval, rel=1e-12)
     assert b.headline.M == a.headline.M
     assert b.logged.value == pytest.approx(a.logged.value, rel=1e-12)
-
-
-@pytest.fixture
-def table() -> pa.Table:
-    case = make_case(np.random.default_rng(0), 400, drawn=True)
-    return table_of(case, shop=pa.array(["a", "b"] * 200))
 
 
 def as_csv(table: pa.Table, path: Path, start: int = 0, stop: int | None = None) -> Path:

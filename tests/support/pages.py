@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
-import json
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import PurePath
 
 import numpy as np
 
 import offpolicy as op
+from offpolicy.learning import Candidate, LearnedPolicy, Report
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.evaluation._evaluate import evaluate as evaluate_ranker
+from offpolicy.ranking.learning._learned import Fit, LearnedRanker
 from offpolicy.ranking.propensities._estimate import estimate_propensities
 
 SCRIPT = '</script><script>document.title="owned"</script>'
@@ -80,10 +83,10 @@ def clicked():
 
 @functools.cache
 def ranked(names: tuple[str, ...] = ("new",), metrics: tuple[str, ...] = ("average rank",)):
-    """Rankers by these names, as a document is made of them."""
+    """Results about rankers by these names."""
     log = clicked()
     return tuple(
-        (name, evaluate_ranker(log, log.X[:, k % 2], ["IPS", "CAB"], metric))
+        replace(evaluate_ranker(log, log.X[:, k % 2], ["IPS", "CAB"], metric), ranker=name)
         for k, name in enumerate(names)
         for metric in metrics
     )
@@ -103,35 +106,29 @@ def examined():
     )  # fmt: skip
 
 
-def learned(policy: str = "policy.json", *, held_out: bool = True) -> dict:
-    """What ``learn --format json`` prints."""
-    return {
-        "schema": "offpolicy.learned/1", "policy": policy, "decisions": 1500,
-        "evaluated": 1500 if held_out else None,
-        "parameters": {"estimator": "CAB-DR(M=30)"},
-        "report": {"value": 0.6, "steps": 3, "converged": True, "message": "CONVERGENCE: REL",
-                   "start": "model"},
-        "course": [[[1, 0.1], [2, 0.5], [3, 0.6]], [[1, 0.61], [2, 0.62]]],
-        "result": json.loads(evaluated().to_json()) if held_out else None,
-    }  # fmt: skip
+def learned(policy: str = "policy.json", *, held_out: bool = True) -> LearnedPolicy:
+    """What ``learn`` finds."""
+    return LearnedPolicy(
+        policy, 6, 2, 1500, 1500 if held_out else None, {"estimator": "CAB-DR(M=30)"},
+        Report(0.6, 3, True, "CONVERGENCE: REL", "model"),
+        (((1, 0.1), (2, 0.5), (3, 0.6)), ((1, 0.61), (2, 0.62))),
+        evaluated() if held_out else None,
+    )  # fmt: skip
 
 
-def learned_ranker(ranker: str = "ranker.json", *, held_out: bool = True) -> dict:
-    """What ``rank learn --format json`` prints."""
+def learned_ranker(ranker: str = "ranker.json", *, held_out: bool = True) -> LearnedRanker:
+    """What ``rank learn`` finds."""
     tried = [
-        {"params": {"estimator": f"CAB(M={M})", "loss": loss}, "score": 3 + M / loss, "steps": 9}
+        Candidate({"estimator": f"CAB(M={M})", "loss": loss}, 3 + M / loss, 9)
         for M in (1, 5)
         for loss in (1.0, 10.0)
     ]
-    ((_, result),) = ranked()
-    return {
-        "schema": "offpolicy.learned-ranker/1", "ranker": ranker, "features": 2,
-        "impressions": 80, "evaluated": 80 if held_out else None, "modelled": True,
-        "parameters": {"estimator": "CAB(M=1)"},
-        "report": {"C": 0.5, "objective": 1.0, "gap": 0.0004, "steps": 12, "converged": True},
-        "metric": "average rank", "rule": "cab90", "candidates": tried,
-        "result": json.loads(result.to_json()) if held_out else None,
-    }  # fmt: skip
+    (result,) = ranked()
+    return LearnedRanker(
+        ranker, 2, 80, 80, 100, 80 if held_out else None, True, {"estimator": "CAB(M=1)"},
+        Fit(0.5, 1.0, 0.0004, 12, True), "average rank", "cab90", tuple(tried),
+        replace(result, ranker=PurePath(ranker).stem) if held_out else None,
+    )  # fmt: skip
 
 
 class Page(HTMLParser):

@@ -2,6 +2,7 @@
 
 __all__ = [
     "checkpoint",
+    "documents",
     "fastmath",
     "files",
     "kernels",
@@ -12,6 +13,7 @@ __all__ = [
     "parameters",
     "ragged",
     "saved",
+    "tables",
     "types",
     "validation",
 ]

@@ -8,16 +8,15 @@ and a JSON tree that says how they belong together; nothing in them is ever exec
 from __future__ import annotations
 
 import hashlib
-import importlib
 import io
 import json
-import zipfile
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from offpolicy._core.documents import damage_named, dumps
 from offpolicy._core.files import write_whole
 from offpolicy.errors import LogError, ParameterError
 
@@ -53,15 +52,14 @@ class Checkpoint:
                 f"earlier run."
             )
         else:
-            write_whole(path, json.dumps(own, indent=1) + "\n")
+            write_whole(path, dumps(own) + "\n")
 
     def _compare(self, path: Path, own: dict[str, str]) -> None:
         """Raise if the folder is of another log or another version."""
-        try:
+        advice = " Give another folder."
+        with damage_named("file", error=ParameterError, place=f"resume: {path}: ", advice=advice):
             found = json.loads(path.read_text())
             theirs = {name: str(found[name]) for name in own}
-        except (ValueError, KeyError, TypeError):
-            raise ParameterError(f"resume: {path} is damaged. Give another folder.") from None
         for name in ("schema", "version"):
             if theirs[name] != own[name]:
                 raise ParameterError(
@@ -80,13 +78,10 @@ class Checkpoint:
         path = self._path(question)
         if not path.exists():
             return Kept(0, None)
-        try:
+        advice = " Remove it, or give another folder."
+        with damage_named("file", error=ParameterError, place=f"resume: {path}: ", advice=advice):
             done, sums = decode(path.read_bytes())
-        except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile):
-            raise ParameterError(
-                f"resume: {path} is damaged. Remove it, or give another folder."
-            ) from None
-        return Kept(int(done), sums)
+            return Kept(int(done), sums)
 
     def save(self, question: str, kept: Kept) -> None:
         """Keep this in place of what was kept before."""
@@ -99,10 +94,26 @@ class Checkpoint:
 # -- dataclasses of arrays, as bytes -----------------------------------------------------------
 
 
+_Kind = TypeVar("_Kind", bound=type)
+_KINDS: dict[str, type] = {}
+
+
+def storable(kind: _Kind) -> _Kind:
+    """Let records of this class be kept, a dataclass or NamedTuple, under its name: wherever the
+    class moves, files stay readable."""
+    if _KINDS.setdefault(_tag(kind), kind) is not kind:
+        raise TypeError(f"two classes that can be kept are called {_tag(kind)}")
+    return kind
+
+
+def _tag(kind: type) -> str:
+    return kind.__name__.lstrip("_")
+
+
 def encode(value: Any) -> bytes:
-    """Numbers, text, arrays, lists and tuples of them, and the package's own dataclasses."""
+    """Numbers, text, arrays, lists and tuples of them, and records of `storable` classes."""
     arrays: dict[str, Any] = {}
-    tree = json.dumps(_flatten(value, arrays))
+    tree = dumps(_flatten(value, arrays), indent=None, ascii_only=True)
     arrays[_TREE] = np.frombuffer(tree.encode(), np.uint8)
     stream = io.BytesIO()
     np.savez(stream, **arrays)
@@ -128,8 +139,10 @@ def _flatten(value: Any, arrays: dict[str, Any]) -> Any:
         return {"array": name}
     if is_dataclass(value) or hasattr(value, "_fields"):
         kind = type(value)
+        if _KINDS.get(_tag(kind)) is not kind:
+            raise TypeError(f"{kind.__name__} cannot be kept")
         own = [_flatten(getattr(value, name), arrays) for name in _names(kind)]
-        return {"class": [kind.__module__, kind.__qualname__], "fields": own}
+        return {"class": _tag(kind), "fields": own}
     if isinstance(value, (list, tuple)):
         kind_of = "list" if isinstance(value, list) else "tuple"
         return {kind_of: [_flatten(item, arrays) for item in value]}
@@ -147,13 +160,7 @@ def _built(tree: Any, arrays: Any) -> Any:
         return [_built(item, arrays) for item in tree["list"]]
     if "tuple" in tree:
         return tuple(_built(item, arrays) for item in tree["tuple"])
-    module, name = tree["class"]
-    if not str(module).startswith("offpolicy."):
-        raise ValueError(f"{module} is not ours")
-    kind = getattr(importlib.import_module(module), name)
-    if not (is_dataclass(kind) or issubclass(kind, tuple)):
-        raise ValueError(f"{name} is not a record")
-    return kind(*(_built(item, arrays) for item in tree["fields"]))
+    return _KINDS[tree["class"]](*(_built(item, arrays) for item in tree["fields"]))
 
 
 def _names(kind: type) -> list[str]:
@@ -185,7 +192,7 @@ def _feed(found: Any, value: Any) -> None:
         _feed(found, sorted(value))
     elif is_dataclass(value) or hasattr(value, "_fields"):
         kind = type(value)
-        found.update(f"{kind.__module__}.{kind.__qualname__}(".encode())
+        found.update(f"{kind.__qualname__}(".encode())
         for name in _names(kind):
             _feed(found, getattr(value, name))
     elif isinstance(value, (list, tuple, np.ndarray)):

@@ -24,12 +24,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.types import Floats, Ints
 
 _COMPILED = 100_000
 """From this many numbers on, moments are taken by the compiled kernel."""
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Moments:
     """Moments of ``columns`` quantities over ``count`` rows; ``a + b`` is the union of the rows.

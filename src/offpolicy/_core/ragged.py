@@ -1,4 +1,4 @@
-"""Softmax, argmax and sums over the candidates of each decision (the ragged layout)."""
+"""The ragged layout: where candidates are, and softmax, argmax and sums within each decision."""
 
 from __future__ import annotations
 
@@ -12,9 +12,25 @@ def row_sums(values: Floats, offsets: Ints) -> Floats:
     return np.add.reduceat(values, offsets[:-1])
 
 
+def offsets_of(lengths: Ints) -> Ints:
+    """Where each decision's candidates start, and last where all end."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
 def decision_of_candidate(offsets: Ints) -> Ints:
     """For each candidate, the decision it belongs to."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def position_in_decision(offsets: Ints) -> Ints:
+    """For each candidate, its position among those of its decision."""
+    return np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], np.diff(offsets))
+
+
+def candidates_of(offsets: Ints, rows: Ints) -> Ints:
+    """Indices, in the flat arrays, of all candidates of these decisions, one after the other."""
+    bounds = offsets_of(np.diff(offsets)[rows])
+    return np.repeat(offsets[rows] - bounds[:-1], np.diff(bounds)) + np.arange(bounds[-1])
 
 
 def softmax(scores: Floats, offsets: Ints, temperature: float = 1.0) -> Floats:

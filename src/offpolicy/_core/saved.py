@@ -11,24 +11,22 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from offpolicy._core.documents import DAMAGE, damage_named, dumps, envelope
 from offpolicy._core.files import write_whole
 from offpolicy._core.types import Floats
-from offpolicy.errors import OffpolicyError, PolicyError
+from offpolicy.errors import PolicyError
 
 _OWN = re.compile(r"[0-9a-f]{16}\.npy")
-_DAMAGED = (
-    KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, MemoryError,
-)  # fmt: skip
+Made = TypeVar("Made")
 
 
-def checked_name(path: str | Path, what: str) -> Path:
+def _checked_name(path: str | Path, what: str) -> Path:
     """The path, if its name is that of a JSON file."""
     path = Path(path)
     if path.suffix.lower() != ".json":
@@ -40,16 +38,19 @@ def checked_name(path: str | Path, what: str) -> Path:
 
 
 def write_both(
-    path: Path,
+    path: str | Path,
     body: Mapping[str, Any],
     arrays: Mapping[str, Floats],
-    last: Mapping[str, Any],
+    schema: str,
     what: str,
 ) -> None:
-    """Write body, the facts of the numbers and what comes last; the numbers in a file beside.
+    """Write body and the facts of the numbers under a schema; the numbers in a file beside.
 
     What was there is replaced, numbers and all, or, if anything goes wrong, left as it was.
     """
+    from offpolicy import __version__
+
+    path = _checked_name(path, what)
     flat = np.concatenate([np.empty(0), *(array.reshape(-1) for array in arrays.values())])
     if not np.isfinite(flat).all():
         raise PolicyError(f"A weight of the {what} is not a finite number: it is not written.")
@@ -64,7 +65,8 @@ def write_both(
         "shapes": {name: array.shape for name, array in arrays.items()},
     }
     try:
-        text = json.dumps({**body, "numbers": facts, **last}, indent=1, allow_nan=False)
+        body = {"schema": schema, "offpolicy": __version__, **body, "numbers": facts}
+        text = dumps(body, ascii_only=True)  # names need not be valid Unicode
     except ValueError as problem:
         raise PolicyError(f"{path}: this {what} cannot be written as JSON ({problem}).") from None
     before = _numbers_of(path)
@@ -79,7 +81,7 @@ def _numbers_of(path: Path) -> Path | None:
     try:
         name = json.loads(path.read_bytes())["numbers"]["file"]
         own = name.startswith(f"{path.stem}-") and _OWN.fullmatch(name[len(path.stem) + 1 :])
-    except (OSError, *_DAMAGED):
+    except DAMAGE:
         return None
     return path.with_name(name) if own else None
 
@@ -87,38 +89,29 @@ def _numbers_of(path: Path) -> Path | None:
 # -- reading -----------------------------------------------------------------------------------
 
 
-def read_body(path: Path, schema: str, what: str) -> dict[str, Any]:
+def read_body(path: str | Path, schema: str, what: str) -> dict[str, Any]:
     """What the JSON says, if it is of this schema."""
+    path = _checked_name(path, what)
     try:
-        body = json.loads(path.read_bytes())
+        text = path.read_bytes()
     except OSError as problem:
         raise PolicyError(f"{path}: cannot be read ({problem.strerror}).") from None
-    except (ValueError, RecursionError, MemoryError):
-        raise PolicyError(f"{path}: this is not a {what}: it is not JSON.") from None
-    if not isinstance(body, dict) or "schema" not in body:
-        raise PolicyError(f"{path}: this is not a {what}: it is no JSON object with a schema.")
-    if body["schema"] != schema:
-        raise PolicyError(
-            f'{path}: the schema is {body["schema"]!r}; this version reads "{schema}".'
-        )
-    return body
+    return envelope(text, [schema], what, error=PolicyError, place=f"{path}: ")
 
 
-@contextmanager
-def damage_named(path: Path, what: str) -> Iterator[None]:
-    """Whatever a damaged file can raise, as a sentence."""
-    try:
-        yield
-    except OffpolicyError as problem:
-        if isinstance(problem, PolicyError):
-            raise
-        raise PolicyError(f"{path}: the {what} is damaged ({problem})") from None
-    except _DAMAGED as problem:
-        kind = type(problem).__name__
-        raise PolicyError(f"{path}: the {what} is damaged ({kind}: {problem}).") from None
+def read_both(
+    path: str | Path,
+    schema: str,
+    what: str,
+    build: Callable[[dict[str, Any], dict[str, Floats]], Made],
+) -> Made:
+    """What ``build`` makes of the JSON's body and the arrays."""
+    body = read_body(path, schema, what)
+    with damage_named(what, error=PolicyError, place=f"{path}: "):
+        return build(body, _read_numbers(Path(path), body["numbers"], what))
 
 
-def read_numbers(path: Path, facts: dict[str, Any], what: str) -> dict[str, Floats]:
+def _read_numbers(path: Path, facts: dict[str, Any], what: str) -> dict[str, Floats]:
     """The arrays, if the file beside is what was written."""
     name = facts["file"]
     if Path(name).name != name or "\\" in name or not name.endswith(".npy"):

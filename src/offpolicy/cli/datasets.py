@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from offpolicy._core.tables import aligned
 from offpolicy.cli import options as opt
 
 if TYPE_CHECKING:
@@ -102,9 +103,9 @@ def _row(known: Entry) -> dict[str, Any]:
 
 def _show(rows: list[dict[str, Any]], style: str) -> None:
     if style == "json":
-        import json
+        from offpolicy._core.documents import dumps
 
-        click.echo(json.dumps({"datasets": rows}, indent=1, ensure_ascii=False))
+        click.echo(dumps({"datasets": rows}))
     elif style == "tsv":
         import pyarrow as pa
 
@@ -116,10 +117,7 @@ def _show(rows: list[dict[str, Any]], style: str) -> None:
              row["found"] or "not here"]
             for row in rows
         ]  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        for line in [head, ["─" * width for width in widths[:-1]] + ["─" * 5], *body]:
-            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            click.echo("  ".join(cells).rstrip())
+        click.echo(aligned([head, *body], left=range(5)))
 
 
 def _facts(known: Entry) -> dict[str, Any]:

@@ -240,6 +240,17 @@ def show(found: Any, style: str) -> None:
         click.echo(str(found))
 
 
+def show_learned(learned: Any, out: str, how: str, style: str) -> None:
+    """Print what was learned and written as was asked, and how to evaluate it."""
+    import shlex
+
+    click.echo(f"Wrote {out}.", err=True)
+    if style == "json":
+        click.echo(learned.to_json(), nl=False)
+    else:
+        click.echo(f"{learned}\n\nTo evaluate it on other {how} {shlex.quote(out)}")
+
+
 def tell_dropped(dropped: Dropped | None) -> None:
     """How many rows were left out, and why, to stderr."""
     if dropped is not None and dropped.rows:

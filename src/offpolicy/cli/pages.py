@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 if TYPE_CHECKING:
+    from offpolicy._core.documents import Document
     from offpolicy.logs import BanditLog, LogScan
     from offpolicy.report.html.provenance import File, Provenance
-    from offpolicy.results import Comparison, Result
+    from offpolicy.results import Comparison, Finding, Result
 
 _PACKAGES = ("offpolicy", "numpy", "pyarrow", "duckdb", "numba", "scikit-learn")
 _CHUNK = 1 << 22
@@ -31,6 +32,19 @@ class Run(NamedTuple):
             raise click.UsageError(f"--report: there is no folder {Path(report).parent}.")
         return cls(None if report is None else Path(report), time.monotonic())
 
+    def write(
+        self,
+        *results: Document,
+        checked: tuple[Finding, ...] | None = None,
+        provenance: Provenance,
+    ) -> None:
+        """Write the page of these results."""
+        from offpolicy.report.document import Results
+
+        assert self.page is not None
+        Results(results, checked, provenance).to_html(self.page)
+        click.echo(f"Wrote {self.page}.", err=True)
+
 
 def write_page(
     run: Run,
@@ -43,15 +57,11 @@ def write_page(
 ) -> None:
     """Look at the log as `check` does, hash its files, and write the page."""
     from offpolicy.evaluation import check
-    from offpolicy.report.document import Document
 
-    assert run.page is not None
     checked = check(log, policies, prediction=prediction, reward_range=reward_range).findings
-    either = result if result is not None else comparison
-    assert either is not None
-    provenance = provenance_of_log(run, log, either.logged.n)
-    Document(result, comparison, checked, provenance).to_html(run.page)
-    click.echo(f"Wrote {run.page}.", err=True)
+    results = [one for one in (result, comparison) if one is not None]
+    provenance = provenance_of_log(run, log, results[0].logged.n)
+    run.write(*results, checked=checked, provenance=provenance)
 
 
 def provenance_of_log(

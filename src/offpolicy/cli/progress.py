@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import click
@@ -44,6 +45,24 @@ def line(done: int, total: int, seconds: float, verb: str = "read") -> str:
         clock = f"{left} s" if left < 120 else f"{left // 60} min {left % 60} s"
         text += f", {rate:,.0f} a second, {clock} left"
     return text
+
+
+@contextmanager
+def told_in_a_line(text: str) -> Iterator[Callable[[int, float], None] | None]:
+    """What is called with two numbers writes them into a line that replaces itself, and is gone in
+    the end; None if there is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+
+    def told(first: int, second: float) -> None:
+        sys.stderr.write(f"\r\x1b[K{text.format(first, second)}")
+        sys.stderr.flush()
+
+    try:
+        yield told
+    finally:
+        sys.stderr.write("\r\x1b[K")
 
 
 def counted(parts: Iterable[_T], total: int, what: str) -> Iterator[_T]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -22,6 +21,7 @@ def command(result: str, out: str | None) -> None:
     else.
     """
     from offpolicy.errors import ResultError
+    from offpolicy.report.document import Results
 
     path = Path(result)
     page = Path(out) if out is not None else path.with_suffix(".html")
@@ -32,29 +32,10 @@ def command(result: str, out: str | None) -> None:
     except FileNotFoundError:
         raise ResultError(f"{path}: there is no such file.") from None
     try:
-        document = _opened(text)
+        document = Results.opened(text)
     except ResultError as problem:
         raise ResultError(f"{path}: {problem}") from None
     if not page.absolute().parent.is_dir():
         raise click.UsageError(f"--out: there is no folder {page.parent}.")
     document.to_html(page)
     click.echo(f"Wrote {page}.", err=True)
-
-
-def _opened(text: str) -> Any:
-    """The document of any verb, by the schema that its JSON names."""
-    import json
-
-    from offpolicy.report import learned_document as learned
-    from offpolicy.report.document import Document
-
-    try:
-        body = json.loads(text)
-        schema = body["schema"]
-    except (ValueError, KeyError, TypeError):
-        return Document.from_json(text)
-    if schema == learned.SCHEMA:
-        return learned.LearnedDocument.from_body(body)
-    from offpolicy.report import ranking_document as ranked
-
-    return ranked.opened(body) if schema in ranked.SCHEMAS else Document.from_json(text)

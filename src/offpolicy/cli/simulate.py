@@ -222,9 +222,9 @@ def _write(
     style: str,
     expected: bool,
 ) -> None:
-    import json
     import shlex
 
+    from offpolicy._core.documents import dumps, json_safe
     from offpolicy.cli.progress import Progress
     from offpolicy.datasets import Truth, write_log
 
@@ -239,7 +239,7 @@ def _write(
         progress=Progress("wrote") if sys.stderr.isatty() else None,
     )
     if style == "json":
-        click.echo(json.dumps({**json.loads(truth.to_json()), "mean_reward": mean}))
+        click.echo(dumps(json_safe(truth) | {"mean_reward": mean}, indent=None))
     else:
         click.echo(f"{n:,} decisions: the logger earned {mean:.5g}.")
         click.echo(

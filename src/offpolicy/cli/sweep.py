@@ -40,11 +40,9 @@ def command(
     LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
     decision. Prints the curve at its breakpoints, at most 1001 of them.
     """
-    import json
-
+    from offpolicy._core.documents import dumps
     from offpolicy.evaluation import sweep
     from offpolicy.evidence import GRID
-    from offpolicy.results import json_safe
 
     ((_, asked),) = opt.policies_of((policy,)).items()
     curve = sweep(
@@ -61,4 +59,5 @@ def command(
 
         save_curve(curve, plot)
         click.echo(f"Wrote {plot}.", err=True)
-    click.echo(json.dumps(json_safe(frame.to_pydict())) if style == "json" else opt.as_tsv(frame))
+    cells = {name: frame.column(name).to_numpy() for name in frame.column_names}
+    click.echo(dumps(cells, indent=None) if style == "json" else opt.as_tsv(frame))

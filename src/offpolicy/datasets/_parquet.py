@@ -5,14 +5,14 @@ It is in the file's metadata, under ``offpolicy.truth``, where no estimator look
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from offpolicy._core.documents import Document, read
 from offpolicy._core.files import replacing
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets._population import Draw, Population
@@ -21,20 +21,22 @@ from offpolicy.errors import LogError, ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA = "offpolicy.truth/1"
 SUFFIXES = (".parquet", ".pq")
 _KEY = b"offpolicy.truth"
 _CANDIDATES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Truth:
+class Truth(Document):
     """What is known of a simulated log.
 
     ``value`` and ``logger_value`` are what policy and logger earn on average, exactly;
     ``shared`` is the probability that they have in common, and ``unsupported`` the policy's where
     the logger never goes. ``settings`` says how to simulate the log again.
     """
+
+    schema: ClassVar[str] = "offpolicy.truth/1"
+    what: ClassVar[str] = "truth"
 
     value: float
     logger_value: float
@@ -52,10 +54,6 @@ class Truth:
             settings=settings,
         )
 
-    def to_json(self) -> str:
-        """The schema ``offpolicy.truth/1``."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False)
-
 
 def read_truth(path: str | Path) -> Truth:
     """The truth of a file that ``offpolicy simulate`` wrote."""
@@ -72,10 +70,8 @@ def read_truth(path: str | Path) -> Truth:
         raise LogError(
             f'{path}: nothing is known of its truth, as "offpolicy simulate" did not write it.'
         )
-    known = json.loads(metadata[_KEY])
-    if known.pop("schema", None) != SCHEMA:
-        raise LogError(f"{path}: its truth is not of the kind {SCHEMA}; another version wrote it.")
-    return Truth(**known)
+    truth: Truth = read(metadata[_KEY], [Truth], error=LogError, place=f"{path}: ")
+    return truth
 
 
 def write_log(

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from offpolicy import intervals
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
@@ -295,6 +296,7 @@ def _arm(
 # -- all pairs, in one pass ------------------------------------------------------------------
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class _Paired:
     """Sums over the rows, for every pair; ``a + b`` is the union of the rows."""
@@ -381,7 +383,7 @@ def _add_unsupported(
     if log.logging is None:
         return
     places = np.flatnonzero(log.logging == 0.0)
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     share = omega[decision_of_candidate(log.offsets)[places]]
     nothing = np.zeros(len(places))
     mass = [

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy import intervals
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments, merged
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
@@ -281,6 +282,7 @@ def _terms(block: Block, member: Estimator) -> _Terms:
 # -- grid ------------------------------------------------------------------------------------
 
 
+@storable
 class GridMoments(NamedTuple):
     """Mergeable moments of the contributions at every M of a grid."""
 

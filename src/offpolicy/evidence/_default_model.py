@@ -7,10 +7,9 @@ it on the log as it would any other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.types import Floats
@@ -56,12 +55,8 @@ class _Trained:
     def named(self, log: BanditLog) -> BanditLog:
         if self.width == 0:
             return log
-        lengths = np.diff(log.offsets)
-        candidate = np.arange(int(log.offsets[-1])) - np.repeat(log.offsets[:-1], lengths)
-        names = tuple(range(max(self.width, int(lengths.max()))))
-        copy = replace(log, actions=names, candidate=candidate, trusted=True)
-        copy.__dict__.update(group=log.group, bucket=log.bucket)
-        return copy
+        names = tuple(range(max(self.width, log.number_of_actions)))
+        return log.replace(actions=names, candidate=log.candidate_codes(), trusted=True)
 
     def predict(self, log: BanditLog) -> Floats:
         return self.model.predict(self.named(log))

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
 from offpolicy.evidence._blocks import Block
@@ -37,6 +38,7 @@ from offpolicy.evidence._recalibration import (
 )
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Pull:
     """Sums over rows from which the influence of every row follows; ``a + b`` is their union."""
@@ -61,7 +63,7 @@ class Pull:
     @classmethod
     def _of(cls, block: Block, recalibration: Recalibration, M: Floats, at: _Chosen) -> Pull:
         log = block.log
-        omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        omega = log.weights
         with np.errstate(over="ignore", invalid="ignore"):
             w = omega * np.minimum(block.c, M[:, None])
             gradient = -_products(w * ((1.0 - at.kept) * at.slope), at.X)
@@ -131,7 +133,7 @@ def fit_variance(block: Block, recalibration: Recalibration, M: Floats) -> Float
     model was fitted on the rows of ``block``: about that for any number of rows evaluated."""
     log, n = block.log, len(block.log)
     at = _Chosen.of(block, recalibration)
-    omega = np.ones(n) if log.row_weight is None else log.row_weight
+    omega = log.weights
     moved = _influence(at, recalibration, Pull._of(block, recalibration, M, at).leverage(n))
     with np.errstate(over="ignore", invalid="ignore"):
         own = at.all.modelled + np.minimum(block.c, M[:, None]) * (log.reward - at.all.chosen)

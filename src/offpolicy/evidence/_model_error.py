@@ -27,6 +27,7 @@ from functools import cached_property
 
 import numpy as np
 
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.estimators import Estimator, weights
@@ -54,6 +55,7 @@ _PRIOR_ROWS = 5.0
 """A band's mean square starts from that of all rows, with the weight of this many."""
 
 
+@storable
 @dataclass(frozen=True, eq=False)
 class Bands:
     """Sums over the log, per band of the weight; ``a + b`` is the union of the rows."""
@@ -94,7 +96,7 @@ class Bands:
     ) -> Bands:
         """Sums over the rows of a log. Where π or π₀ are known for the chosen candidates only,
         these stand in for all: the sums have the same means."""
-        omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        omega = log.weights
         sums, unsupported = np.zeros((BANDS, 5)), np.zeros(2)
         if pi is None or log.logging is None:
             at = band_of(c)
@@ -133,7 +135,7 @@ class Bands:
         unsupported: Floats,
     ) -> Bands:
         """From the sums over candidates, those over the logged rows being added."""
-        omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        omega = log.weights
         at = band_of(c)
 
         def per_row(values: Floats) -> Floats:

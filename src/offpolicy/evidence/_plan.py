@@ -257,7 +257,7 @@ class HeadlineCurve(NamedTuple):
 def headline_curve(look: Look, n: int) -> HeadlineCurve:
     """The curve from the rows at hand, for a log of ``n`` of them."""
     log, tilde = look.block.log, look.tilde
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     omega = omega / omega.mean()
     weighted = omega * (log.reward - tilde.chosen)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -286,7 +286,7 @@ def _centre(sample: Block, member: Estimator) -> Centre:
     if not member.self_normalised:
         return Centre()
     log = sample.log
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     residual = log.reward
     with np.errstate(over="ignore", invalid="ignore"):
         if member.imputes is not None:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offpolicy._core.logistic import sigmoid
 from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats, Ints
 from offpolicy.estimators import weights
@@ -130,7 +131,7 @@ class Recalibration:
         features = Features.fitted(log, pi, delta_hat, low, high)
         columns = features.columns(log.offsets, pi, delta_hat, log.chosen_index)
         X = np.stack([np.ones(len(log)), *columns])
-        omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        omega = log.weights
         omega = omega / omega.mean()
         centre = (X[1:] * omega).mean(axis=1)
         spread = np.sqrt((omega * (X[1:] - centre[:, None]) ** 2).mean(axis=1))
@@ -152,7 +153,7 @@ class Recalibration:
                 if log.propensity is not None:
                     c = weights.ratio(pi[at], log.propensity[rest])
                     count = count * counted(c)
-                kept[k] = _kept(_sigmoid(coefficients[k] @ X[:, rest]), given, share[rest], count)
+                kept[k] = _kept(sigmoid(coefficients[k] @ X[:, rest]), given, share[rest], count)
         return cls(low, high, features, centre, spread, coefficients, kept)
 
     def predict(self, log: BanditLog, pi: Floats | None, delta_hat: Floats | None) -> Prediction:
@@ -189,7 +190,7 @@ class Recalibration:
         return raw
 
     def _reward(self, score: Floats) -> Floats:
-        return self.low + self.span * _sigmoid(score)
+        return self.low + self.span * sigmoid(score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +237,6 @@ def _kept(refitted: Floats, given: Floats, share: Floats, count: Floats) -> floa
     return min(max(w / (float((count * apart**2).sum()) + KEPT_PRECISION * noise), 0.0), 1.0)
 
 
-def _sigmoid(score: Floats) -> Floats:
-    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(score, -40.0, 40.0))))
-
-
 def _logistic(X: Floats, y: Floats, omega: Floats) -> Floats:
     """Ridge-penalised logistic regression of shares ``y`` in [0, 1] on the rows of ``X``."""
     size, rows = X.shape
@@ -278,7 +275,7 @@ def _derivatives(beta: Floats, X: Floats, y: Floats, omega: Floats) -> tuple[Flo
 
         logistic_derivatives(beta, X, y, omega, gradient, hessian)
         return gradient, hessian
-    p = _sigmoid(beta @ X)
+    p = sigmoid(beta @ X)
     # Plain sums, not BLAS: the same bits whatever the threads.
     gradient = np.array([(row * (omega * (p - y))).sum() for row in X])
     curvature = omega * p * (1.0 - p)

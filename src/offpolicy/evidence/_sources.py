@@ -334,10 +334,9 @@ def without_bad_rows(
                 f"given as an array does not know which. Make it a column of the log too."
             )
     assert found.made is not None
-    rows = located(found.rows, log.source)
-    object.__setattr__(found.made, "dropped", log.dropped + Dropped(len(log), found.reasons))
-    object.__setattr__(found.made, "source", rows)
-    return found.made
+    left = log.take(found.rows) if log.is_part else found.made
+    dropped = log.dropped + Dropped(len(log), found.reasons)
+    return left.replace(dropped=dropped, source=located(found.rows, log.source), trusted=True)
 
 
 def check_columns(log: BanditLog, policies: Mapping[str, str], prediction: str | None) -> None:

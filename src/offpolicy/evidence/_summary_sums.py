@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import Block
@@ -53,6 +54,7 @@ def classes_of(sample: Block) -> Floats:
     return np.unique(np.quantile(sample.delta_hat_chosen, shares, method="inverted_cdf"))
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Actions:
     """Sums by action: `CHOSEN` to `SPREAD`."""
@@ -98,6 +100,7 @@ class Actions:
         )
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Times:
     """From when to when the rows of each stretch are: numbers, or seconds since 1970."""
@@ -111,6 +114,7 @@ class Times:
         return Times(low, high, self.dated)
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Tally:
     """All of it, for one policy."""
@@ -186,7 +190,7 @@ def _row_sums(
     block: Block, part: Ints, modelled: Floats, residual: Floats, by_part: Floats, by_band: Floats
 ) -> None:
     log, c = block.log, block.c
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     with np.errstate(over="ignore", invalid="ignore"):
         one = omega * residual
         rows = [omega, omega * omega, omega * log.reward, omega * modelled, omega * modelled**2]
@@ -203,7 +207,7 @@ def _row_sums(
 
 def _model_sums(block: Block, cuts: Floats, recalibrated: Floats, sums: Floats) -> None:
     log, given = block.log, block.delta_hat_chosen
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     place = np.searchsorted(cuts, given, side="right")
     with np.errstate(over="ignore", invalid="ignore"):
         columns = [
@@ -219,14 +223,14 @@ def _model_sums(block: Block, cuts: Floats, recalibrated: Floats, sums: Floats) 
 
 def _actions(block: Block) -> Actions:
     log = block.log
-    names, codes = _names_and_codes(log)
+    names, codes = log.actions or tuple(range(log.number_of_actions)), log.candidate
     if codes is not None and len(names) > 4 * len(codes):
         # Many more actions than appear here: only those that do are counted.
         here, codes = np.unique(codes, return_inverse=True)
         names = tuple(names[k] for k in here.tolist())
     sums = np.zeros((len(names), 6))
     chosen = log.chosen if codes is None else codes[log.chosen_index]
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     sums[:, CHOSEN] = np.bincount(chosen, omega, len(names))
     sums[:, EARNED] = np.bincount(chosen, omega * log.reward, len(names))
     pi, pi0 = block.target.flat, log.logging
@@ -246,7 +250,7 @@ def _actions(block: Block) -> Actions:
             _candidate_sums(log, codes, pi, pi0, sums)
     else:
         if pi is not None:
-            every = _positions(log) if codes is None else codes
+            every = log.candidate_codes() if codes is None else codes
             sums[:, POLICY] = np.bincount(every, _each(omega, log) * pi, len(names))
         else:
             sums[:, POLICY] = np.bincount(chosen, omega * block.c, len(names))
@@ -257,19 +261,11 @@ def _actions(block: Block) -> Actions:
     return Actions(shown, sums, np.zeros(6), 0, 0.0).leading()
 
 
-def _names_and_codes(log: BanditLog) -> tuple[tuple[Any, ...], Ints | None]:
-    """All actions, and each candidate's among them; None where it is the position."""
-    if log.actions is None:
-        widest = int(np.diff(log.offsets).max())
-        return tuple(range(widest)), None
-    return log.actions, log.candidate
-
-
 def _candidate_sums(
     log: BanditLog, codes: Ints | None, pi: Floats, pi0: Floats, sums: Floats
 ) -> None:
-    every = _positions(log) if codes is None else codes
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    every = log.candidate_codes() if codes is None else codes
+    omega = log.weights
     each = _each(omega, log)
     for column, values in (
         (POLICY, each * pi),
@@ -278,10 +274,6 @@ def _candidate_sums(
         (SPREAD, each * each * pi0 * (1.0 - pi0)),
     ):
         sums[:, column] = np.bincount(every, values, len(sums))
-
-
-def _positions(log: BanditLog) -> Ints:
-    return np.arange(int(log.offsets[-1])) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
 
 
 def _each(omega: Floats, log: BanditLog) -> Floats:

@@ -144,7 +144,7 @@ class _Theory:
     def __init__(self, block: Block, tilde: Prediction, bands: Bands) -> None:
         log, pi = block.log, block.target.flat
         self.block, self.tilde = block, tilde
-        self.omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+        self.omega = log.weights
         self.omega = self.omega / self.omega.mean()
         self.whole = pi is not None and log.logging is not None and tilde.flat is not None
         if self.whole:

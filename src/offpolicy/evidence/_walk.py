@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments
 from offpolicy._core.types import Floats, Ints
 from offpolicy.estimators import NAMED, Estimator
@@ -64,6 +65,7 @@ class Rows:
         return 3 * len(self.members) + j
 
 
+@storable
 @dataclass(frozen=True, slots=True)
 class Scanned:
     """What one pass over the log leaves behind; ``a + b`` is the union of the rows."""

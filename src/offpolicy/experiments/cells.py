@@ -132,5 +132,5 @@ def _run(function: Callable[..., Any], cell: tuple[Any, ...], path: Path) -> Pat
 
 
 def _name(function: Callable[..., Any], cell: tuple[Any, ...]) -> str:
-    text = repr((function.__module__, function.__qualname__, cell))
+    text = repr((function.__module__.rpartition(".")[2], function.__qualname__, cell))
     return hashlib.sha256(text.encode()).hexdigest()[:24]

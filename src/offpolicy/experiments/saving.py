@@ -10,9 +10,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from offpolicy._core.documents import json_safe
 from offpolicy._core.files import write_whole
 from offpolicy.errors import MissingPackageError
-from offpolicy.results import json_safe
 
 
 def save(

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.logistic import sigmoid
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import Examples, load, sample_actions, without_support
 from offpolicy.errors import ParameterError
@@ -143,14 +144,14 @@ def _world(
     rng = np.random.default_rng(seed)
     score = rng.standard_normal((CONTEXTS if types is None else types, K))
     seen = [score + noise * rng.standard_normal(score.shape) for noise in (1.0, 0.7, model_error)]
-    reward = _sigmoid(shift + 1.2 * score)
+    reward = sigmoid(shift + 1.2 * score)
     if sure:
         reward = np.eye(K)[score.argmax(axis=1)]
     return World(
         _softmax(logger_sharp * seen[0]),
         _softmax(sharp * seen[1]),
         reward,
-        _sigmoid(shift + 1.2 * seen[2]),
+        sigmoid(shift + 1.2 * seen[2]),
         name=name,
         about=about,
     )
@@ -174,10 +175,6 @@ def _with_estimated_propensities(
         share = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
         estimate[~others] = share[types[~others]]
     return BanditLog.from_arrays(action=action, reward=log.reward, logging=estimate)
-
-
-def _sigmoid(score: Floats) -> Floats:
-    return np.asarray(1.0 / (1.0 + np.exp(-score)))
 
 
 def _softmax(score: Floats) -> Floats:

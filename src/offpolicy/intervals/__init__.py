@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from offpolicy.intervals._closed_form import (
     Interval,
-    asymptotic_sequence,
     bernstein,
     check_level,
     empirical_bernstein,
@@ -18,7 +17,6 @@ from offpolicy.intervals._closed_form import (
 
 __all__ = [
     "Interval",
-    "asymptotic_sequence",
     "bernstein",
     "betting",
     "bootstrap",

@@ -140,40 +140,6 @@ def empirical_bernstein(
     return _around(mean, half + 7.0 * reach * log_term / (3.0 * (n - 1)))
 
 
-def asymptotic_sequence(
-    mean: float, n: int, variance: float, level: float, *, tuned_for: int = 10_000
-) -> Interval:
-    r"""One interval of a sequence that may be looked at after every row, and stopped at any time.
-
-    .. math:: \hat m \pm s \sqrt{\frac{2(n\rho^2 + 1)}{n^2\rho^2}
-              \ln\frac{\sqrt{n\rho^2 + 1}}{\alpha}}
-
-    Robbins' normal mixture with an estimated variance (Waudby-Smith et al. 2024). Covers the mean
-    of x at all n at once; assumes that already the first n looked at is large. About 1.5 times as
-    wide as `normal` at n = ``tuned_for``, where it is tightest.
-
-    Parameters
-    ----------
-    mean : float
-    n : int
-        Rows so far.
-    variance : float
-        Of one row: n times the squared standard error of the mean.
-    level : float
-    tuned_for : int
-        About how many rows there will be when it matters. To be chosen beforehand, and kept.
-    """
-    check_level(level)
-    _check_count(n)
-    _check_variance(variance, "variance")
-    if not isinstance(tuned_for, Integral) or tuned_for < 1:
-        raise ParameterError(f"tuned_for is {tuned_for}; it must be a whole number, 1 or more.")
-    alpha = 1.0 - level
-    spread = n * _tightest_at_one(alpha) / int(tuned_for)
-    log_term = 0.5 * math.log1p(spread) - math.log(alpha)
-    return _around(mean, math.sqrt(2.0 * variance * (spread + 1.0) / spread * log_term / n))
-
-
 def t_quantile(level: float, degrees: float) -> float:
     """t such that Student's t lies in [−t, t] with probability ``level``; ∞ beyond 1e150.
 
@@ -249,18 +215,6 @@ def _check_bounded(mean: float, n: int, low: float, high: float) -> float:
             f"mean is {mean}, outside [{low}, {high}]: the bounds must hold for every row."
         )
     return reach
-
-
-def _tightest_at_one(alpha: float) -> float:
-    """ρ² for which the mixture's interval is narrowest at n = 1.
-
-    With u = ρ² + 1, the least of (u/(u − 1))·ln(u/α²) is where u − ln u = 1 − 2 ln α.
-    """
-    right = 1.0 - 2.0 * math.log(alpha)
-    u = right
-    for _ in range(200):
-        u = right + math.log(u)
-    return u - 1.0
 
 
 def _t_near_normal(z: float, degrees: float) -> float:

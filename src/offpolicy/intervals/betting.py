@@ -53,24 +53,6 @@ class Limits(NamedTuple):
     high: Floats
 
 
-def betting_low(x: ArrayLike, level: float, *, low: float = 0.0) -> float:
-    """A lower confidence limit for the mean of x ≥ ``low``, which has no upper bound.
-
-    Covers (from below) the mean of x at every n, with probability ``level``, one-sided. Assumes
-    that n was fixed beforehand, and rows independent, in an order that says nothing about them.
-
-    Examples
-    --------
-    >>> betting_low([0.0] * 10, 0.95)
-    0.0
-    >>> round(betting_low([0.0, 1.0] * 500, 0.975), 3)
-    0.467
-    """
-    check_level(level)
-    above = _rows_above(x, low)
-    return low + lower_limit(above, 1.0 - level)
-
-
 def betting(
     c: ArrayLike,
     reward: ArrayLike,
@@ -198,15 +180,6 @@ def weighted_sequence(
 
 
 # -- at the door --------------------------------------------------------------------------------
-
-
-def _rows_above(x: ArrayLike, low: float) -> Floats:
-    """x − low, which must nowhere be negative."""
-    values = check.as_sample(x, "x")
-    if not math.isfinite(low):
-        raise ParameterError(f"low is {low}; it must be finite.")
-    _refuse_outside(values, "x", values < low, f"below low = {low}")
-    return values - low
 
 
 def _bounded_sides(x: ArrayLike, low: float, high: float) -> tuple[Floats, Floats]:

@@ -9,11 +9,9 @@ One row, or one group, says nothing about the spread: the interval is then infin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from numbers import Integral
 from statistics import NormalDist
-from typing import Any, Literal, final
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,146 +79,6 @@ def bootstrap(
         shares = _corrected(means, y, omega, level)
     low, high = np.quantile(means, shares)
     return Interval(centre + unit * float(low), centre + unit * float(high))
-
-
-def bootstrap_groups(
-    group_weight: ArrayLike,
-    group_total: ArrayLike,
-    mean: float,
-    level: float,
-    *,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Interval:
-    """Draw whole groups anew; their sums are all that is needed, so this serves files of any size.
-
-    Covers the mean of x, a ratio of the groups' totals. Assumes independent groups, within which
-    rows may depend on each other. Needs many groups, none of which dominates.
-
-    Parameters
-    ----------
-    group_weight, group_total : (groups,)
-        Σω and Σω(x − mean) of every group, as in `_core.moments.Moments`. Groups of weight 0
-        were not used.
-    mean : float
-        The mean of all rows.
-    level : float
-    resamples, seed : int
-    """
-    check_level(level)
-    _check_draws(resamples, seed)
-    weight = check.as_sample(group_weight, "group_weight")
-    total = check.as_sample(group_total, "group_total")
-    if len(weight) != len(total):
-        raise ParameterError(
-            f"group_weight has {len(weight)} values and group_total {len(total)}: there must be "
-            f"one of each for every group."
-        )
-    if (weight < 0.0).any() or not weight.any():
-        raise ParameterError("group_weight must be 0 or more, and above 0 for some group.")
-    used = weight > 0.0
-    weight, total = weight[used], total[used]
-    groups = len(weight)
-    if groups == 1:
-        return EVERYTHING
-    rng = np.random.default_rng(seed)
-    counts = rng.multinomial(groups, np.full(groups, 1.0 / groups), size=resamples)
-    means = (counts * total).sum(axis=1) / (counts * weight).sum(axis=1)
-    return _percentile(mean + means, level)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class PoissonBootstrap:
-    """Weighted means of ``rows`` rows under many random row counts; ``a + b`` joins the rows.
-
-    Every row counts k times, k Poisson of mean 1 and drawn independently for each replicate, so
-    that no row needs to know of the others: what `bootstrap` does, in one pass over any stream.
-    """
-
-    rows: int
-    weight: Floats
-    mean: Floats
-
-    @classmethod
-    def of(
-        cls,
-        x: ArrayLike,
-        row_weight: ArrayLike | None = None,
-        *,
-        block: int,
-        resamples: int = 1000,
-        seed: int = 0,
-    ) -> PoissonBootstrap:
-        """The replicates of one block of rows. Every block must have a number of its own."""
-        _check_draws(resamples, seed)
-        if not isinstance(block, Integral) or block < 0:
-            raise ParameterError(f"block is {block}; it must be a whole number, 0 or more.")
-        values, omega = _rows(x, row_weight)
-        centre, unit, y = _centred(values, omega)
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block,)))
-        distinct, times = _distinct(y, omega)
-        if times is not None:
-            counts = rng.poisson(times, size=(resamples, len(times)))
-            weight = counts.sum(axis=1).astype(np.float64)
-            total = (counts * distinct).sum(axis=1)
-        else:
-            weight, total = np.empty((2, resamples))
-            for r in range(resamples):
-                # Rows that count k times are k draws, and these are Poisson in number.
-                drawn = rng.integers(0, len(y), rng.poisson(len(y)))
-                taken = None if omega is None else omega[drawn]
-                weight[r] = len(drawn) if taken is None else taken.sum()
-                total[r] = y[drawn].sum() if taken is None else (taken * y[drawn]).sum()
-        mean = centre + unit * total / np.where(weight > 0.0, weight, 1.0)
-        return cls(len(values), weight, mean)
-
-    def __add__(self, other: PoissonBootstrap) -> PoissonBootstrap:
-        if len(self.weight) != len(other.weight):
-            raise ParameterError(
-                f"{len(self.weight)} replicates cannot be joined with {len(other.weight)}: use the "
-                f"same number of resamples for all blocks."
-            )
-        weight = self.weight + other.weight
-        share = other.weight / np.where(weight > 0.0, weight, 1.0)
-        mean = self.mean + (other.mean - self.mean) * share
-        return PoissonBootstrap(self.rows + other.rows, weight, mean)
-
-    def interval(self, level: float) -> Interval:
-        """Quantiles of the replicates' means."""
-        check_level(level)
-        means = self.mean[self.weight > 0.0]
-        if self.rows == 1 or not len(means):
-            return EVERYTHING
-        return _percentile(means, level)
-
-
-def poisson_bootstrap(
-    blocks: Iterable[Any], level: float, *, resamples: int = 1000, seed: int = 0
-) -> Interval:
-    """The bootstrap of a stream: blocks of rows, each seen once and forgotten.
-
-    Covers the mean of all rows. Assumes independent rows. Needs large n. The same blocks in the
-    same order give the same interval; memory is that of one block and of the replicates.
-
-    Parameters
-    ----------
-    blocks : iterable
-        Of x, (rows,), or of pairs (x, row_weight).
-    level : float
-    resamples, seed : int
-    """
-    check_level(level)
-    _check_draws(resamples, seed)
-    joined: PoissonBootstrap | None = None
-    for number, block in enumerate(blocks):
-        x, row_weight = block if isinstance(block, tuple) else (block, None)
-        if len(x):
-            part = PoissonBootstrap.of(x, row_weight, block=number, resamples=resamples, seed=seed)
-            joined = part if joined is None else joined + part
-    if joined is None:
-        raise ParameterError("x is empty: without any row there is no interval.")
-    return joined.interval(level)
 
 
 def empirical_likelihood(x: ArrayLike, level: float) -> Interval:
@@ -317,12 +175,6 @@ def _resampled(y: Floats, omega: Floats | None, resamples: int, rng: np.random.G
             taken = omega[drawn]
             part[:] = (taken * y[drawn]).sum(axis=1) / taken.sum(axis=1)
     return means
-
-
-def _percentile(means: Floats, level: float) -> Interval:
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(means, [tail, 1.0 - tail])
-    return Interval(float(low), float(high))
 
 
 def _corrected(means: Floats, y: Floats, omega: Floats | None, level: float) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """Off-policy learning: members of the family as objectives, and learners that maximise them."""
 
+from offpolicy.learning._learned import LearnedPolicy, learn
 from offpolicy.learning._objective import Objective, need_differentiable, objective
 from offpolicy.learning._search import Candidate, LearnerCV, checked_combinations
 from offpolicy.learning._softmax_learner import Report, SoftmaxLearner
@@ -8,6 +9,7 @@ from offpolicy.policies.learned import LinearSoftmax, how_learned, load_policy, 
 
 __all__ = [
     "Candidate",
+    "LearnedPolicy",
     "LearnerCV",
     "LinearSoftmax",
     "Objective",
@@ -15,6 +17,7 @@ __all__ = [
     "SoftmaxLearner",
     "checked_combinations",
     "how_learned",
+    "learn",
     "load_policy",
     "need_differentiable",
     "objective",

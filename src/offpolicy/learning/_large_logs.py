@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -100,7 +100,7 @@ class Stream:
         assert isinstance(whole, LogScan)
         extra = [prediction] if isinstance(prediction, str) else []
         first = whole.read([(0, 1)], extra)
-        preparing.need_candidates(first)
+        first.need_candidates("A learner")
         inputs = 1 if first.context is None else first.context.shape[1]
         numbers = max(inputs, learner.centres if learner.features == "kernel" else 0) + 1
         size = max(min(sample_size(whole.width), SAMPLE_NUMBERS // numbers), 1)
@@ -206,8 +206,7 @@ class Stream:
                     f"{log.source}: the candidates have no names, and are not as many in every "
                     f"decision. Name them in a column (candidates)."
                 )
-        bare = replace(log, table=None, trusted=True)
-        bare.__dict__.update(group=log.group, bucket=log.bucket)
+        bare = log.replace(table=None, trusted=True)
         views = task.views.on(bare)
         if delta_hat is None and "prediction" in self.member.needs:
             assert task.model is not None
@@ -241,7 +240,7 @@ class Group:
         off, span = learner.baseline, scale.span
         risk = preparing.risk_of(
             self.stream.member,
-            replace(part, reward=(part.reward - off) / span, trusted=True),
+            part.replace(reward=(part.reward - off) / span, trusted=True),
             views,
             None if self.delta_hat is None else (self.delta_hat[candidates] - off) / span,
             None,

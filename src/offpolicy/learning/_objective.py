@@ -97,7 +97,7 @@ def of_block(member: Estimator, block: Block) -> Objective:
             "The gradient is with respect to the probability of every candidate, and this policy "
             "gives that of the chosen one only."
         )
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     share = omega / omega.sum()
     slope = slopes(member, pi, np.ones_like(pi) if log.logging is None else log.logging, block.c)
     gradient = np.zeros_like(pi)

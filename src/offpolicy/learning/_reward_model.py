@@ -134,11 +134,11 @@ def _likelihood(score: Singles, reward: Singles) -> tuple[Singles, Singles]:
     """log(1 + eˢ) − r·s, and its slope σ(s) − r."""
     size = np.exp(-np.abs(score))
     value = np.maximum(score, np.float32(0.0)) + np.log1p(size) - reward * score
-    return value, _sigmoid(score, size) - reward
+    return value, _logistic(score, size) - reward
 
 
-def _sigmoid(score: Singles, size: Singles) -> Singles:
-    """``size`` is e^{−|score|}."""
+def _logistic(score: Singles, size: Singles) -> Singles:
+    """σ(score) in single precision; ``size`` is e^{−|score|}."""
     one = np.float32(1.0)
     return np.asarray(np.where(score >= 0.0, one, size) / (one + size), dtype=np.float32)
 
@@ -146,4 +146,4 @@ def _sigmoid(score: Singles, size: Singles) -> Singles:
 def predicted(W: Floats, phi: Singles, base: float = 0.0) -> Singles:
     """σ(b + W φ), class-major: (K, n)."""
     score = W.astype(np.float32) @ phi.T + np.float32(base)
-    return _sigmoid(score, np.exp(-np.abs(score)))
+    return _logistic(score, np.exp(-np.abs(score)))

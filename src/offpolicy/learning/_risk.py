@@ -34,7 +34,7 @@ class Observed(NamedTuple):
     @classmethod
     def of(cls, log: BanditLog, delta_hat: Floats | None) -> Observed:
         n = len(log)
-        omega = np.ones(n) if log.row_weight is None else log.row_weight
+        omega = log.weights
         return cls(
             log.reward,
             np.ones(n) if log.propensity is None else log.propensity,

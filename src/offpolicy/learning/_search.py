@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,9 @@ _PREPARING = ("features", "centres", "gamma", "model_l2", "folds", "seed", "star
 them."""
 
 
-class Candidate(NamedTuple):
+@final
+@dataclass(frozen=True, slots=True)
+class Candidate:
     """One combination of parameters, and what the validation log says of its policy."""
 
     params: dict[str, Any]
@@ -71,7 +73,7 @@ RULES: dict[str, Callable[[BanditLog, Any], float]] = {
 def _weights(log: BanditLog, policy: Any) -> tuple[Floats, Floats]:
     if log.propensity is None:
         raise ParameterError("Choosing by weights needs a log with propensities.")
-    omega = np.ones(len(log)) if log.row_weight is None else log.row_weight
+    omega = log.weights
     return whole_block(log, resolve(log, policy), None).c, omega / omega.sum()
 
 

@@ -3,9 +3,9 @@ r"""`SoftmaxLearner`: policies :math:`\pi_w(y|x) \propto \exp(w\cdot\phi(x, y))`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,16 +17,22 @@ from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
 from offpolicy.learning._objective import need_differentiable
 from offpolicy.learning._task import Task
-from offpolicy.learning._task_data import need_candidates
 from offpolicy.logs import BanditLog, LogScan, with_names
 from offpolicy.policies import need_log
-from offpolicy.results import json_safe
 
-STARTS = ("model", "logger", "zero", "random")
+STARTS = {
+    "model": "from the reward model's scores",
+    "logger": "from a policy like the logger's",
+    "zero": "from the uniform policy",
+    "random": "from random weights",
+}
+"""Where a search may begin, and how that is told."""
 Progress = Callable[[int, float], None]
 
 
-class Report(NamedTuple):
+@final
+@dataclass(frozen=True, slots=True)
+class Report:
     """How the search for the weights ended."""
 
     value: float
@@ -123,7 +129,7 @@ class SoftmaxLearner(Parameters):
         need_log(log)
         if log.candidate_features is None:
             log = with_names(log)
-        need_candidates(log)
+        log.need_candidates("A learner")
         return self.fit_task(Task.of(self, member, log, prediction, known), progress)
 
     def fit_task(self, task: Task, progress: Progress | None = None) -> Self:
@@ -161,9 +167,9 @@ class SoftmaxLearner(Parameters):
         learned = {
             "learner": type(self).__name__,
             "parameters": self.get_params() | {"estimator": str(self.estimator)},
-            "report": self.report_._asdict(),
+            "report": self.report_,
         }
-        save_policy(self.policy_, path, learned=json_safe(learned))
+        save_policy(self.policy_, path, learned=learned)
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -190,11 +196,12 @@ class SoftmaxLearner(Parameters):
             self.fit_task(task, progress)
             report = self.report_
             sampled = f"on a sample of {len(stream.sample):,} decisions: {report.message}"
-            self.report_ = report._replace(message=sampled)
+            self.report_ = replace(report, message=sampled)
             if self.passes:
                 found = stream.improve(task, task.weights_of(self.policy_), progress)
                 self.policy_ = task.policy(found.w)
-                self.report_ = report._replace(
+                self.report_ = replace(
+                    report,
                     value=-found.loss * task.scale.span,
                     steps=report.steps + found.steps,
                     message=found.message,

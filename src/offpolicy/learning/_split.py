@@ -56,7 +56,7 @@ def split(
         held[order[: _count(len(log), share, "decision")]] = True
     else:
         held = np.isin(log.bucket, _held(buckets, share, seed))
-    return _taken(log, np.flatnonzero(~held)), _taken(log, np.flatnonzero(held))
+    return log.take(np.flatnonzero(~held)), log.take(np.flatnonzero(held))
 
 
 def _held(buckets: Ints, share: float, seed: int) -> Ints:
@@ -78,7 +78,7 @@ def _split_scan(scan: LogScan, share: float, seed: int) -> tuple[LogScan, LogSca
         )
     starts = range(0, len(scan), BLOCK)
     if scan.read([(0, 1)], ()).cluster is None:
-        found = [hash_rows(a, min(BLOCK, len(scan) - a)) for a in starts]
+        found = [hash_rows(np.arange(a, min(a + BLOCK, len(scan)))) for a in starts]
     else:
         makers = [functools.partial(_bucket, scan, a) for a in starts]
         found = list(each_block(lambda bucket: bucket, makers))
@@ -129,7 +129,7 @@ class Part(LogScan):
         log = self.base.read(spans, extra)
         kept = np.isin(log.bucket, self.buckets)
         rows = [a + np.flatnonzero(kept[a:b])[skip : skip + count] for a, b, skip, count in wanted]
-        return _taken(log, np.concatenate(rows))
+        return log.take(np.concatenate(rows))
 
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
         """What there is of every block of the log, in order."""
@@ -138,9 +138,3 @@ class Part(LogScan):
             yield functools.partial(self.read, [(start, stop)], extra)
             if self.progress is not None:
                 self.progress(stop, len(self))
-
-
-def _taken(log: BanditLog, rows: Ints) -> BanditLog:
-    part = log.take(rows)
-    object.__setattr__(part, "columns", log.columns)
-    return part

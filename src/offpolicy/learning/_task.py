@@ -224,7 +224,7 @@ def _risk(
     assert delta_hat is not None or not wanted
     return preparing.risk_of(
         member,
-        replace(log, reward=(log.reward - off) / span, trusted=True),
+        log.replace(reward=(log.reward - off) / span, trusted=True),
         views,
         (delta_hat - off) / span if wanted and delta_hat is not None else None,
         None if given is None else (given[1] - off) / span,

@@ -19,7 +19,6 @@ from offpolicy.learning import _reward_model as rewards
 from offpolicy.learning._reward_model import Evidence, Known
 from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
 from offpolicy.logs import BanditLog
-from offpolicy.models import chosen_codes
 from offpolicy.policies.learned import Dense, FeatureMap, Ragged, Scores, numeric
 
 _LARGEST_WEIGHT = 30.0
@@ -103,16 +102,6 @@ class Views:
             None if self.phi is None else self.phi[rows],
             self.candidate_map,
             None if self.features is None else self.features[candidates],
-        )
-
-
-def need_candidates(log: BanditLog) -> None:
-    """Raise unless the log says what else could have been chosen."""
-    if not log.candidates_known:
-        raise LogError(
-            "This log lists only what was chosen; a policy needs all candidates. Give the log "
-            "logging=, or propensity= and actions=; in a file, a column of lists (--logging, "
-            "--candidates)."
         )
 
 
@@ -212,12 +201,12 @@ def fit_model(
     folds that they have not seen.
     """
     reward = scale.down(log.reward)
-    weight = np.ones(len(log)) if log.row_weight is None else log.row_weight / log.row_weight.mean()
+    weight = log.weights / log.weights.mean()
     base = _base(log, reward, known, scale)
     fold = folds_of(log, folds, rng) if fold is None else fold
     if views.phi is not None:
         assert log.actions is not None
-        phi, code, K = views.phi, chosen_codes(log), len(log.actions)
+        phi, code, K = views.phi, log.chosen_codes(), len(log.actions)
         extra = None
         if known is not None:
             assert views.map is not None

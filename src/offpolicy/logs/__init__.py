@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from offpolicy.logs._bad_rows import Dropped, keep, listed, located, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
-from offpolicy.logs._columns import Columns, as_table, missing_column, read_named
+from offpolicy.logs._columns import (
+    Columns,
+    as_table,
+    column_of,
+    matching,
+    missing_column,
+    read_plain,
+)
 from offpolicy.logs._encoded import Encoded
 from offpolicy.logs._naming import context_columns, together, with_names, with_names_of
 from offpolicy.logs._scan import (
@@ -40,6 +47,7 @@ __all__ = [
     "as_table",
     "check_chosen_probabilities",
     "check_probabilities",
+    "column_of",
     "context_columns",
     "files",
     "formats",
@@ -47,8 +55,9 @@ __all__ = [
     "labels",
     "listed",
     "located",
+    "matching",
     "missing_column",
-    "read_named",
+    "read_plain",
     "refuse_many",
     "stretches",
     "together",

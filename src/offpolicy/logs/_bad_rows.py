@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar, final
 
 import numpy as np
 
@@ -34,6 +34,8 @@ class Dropped:
     3 of 10,000 rows were dropped: reward 2, logging 1
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("rows",)
+
     of: int
     reasons: Mapping[str, int] = field(default_factory=dict, hash=False)
 
@@ -49,17 +51,6 @@ class Dropped:
     def __add__(self, other: Dropped) -> Dropped:
         """After these, others of what was left."""
         return Dropped(self.of, dict(Counter(self.reasons) + Counter(other.reasons)))
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: ``{"rows": 3, "of": 10000, "reasons": {"reward": 2, "logging": 1}}``."""
-        return {"rows": self.rows, "of": self.of, "reasons": dict(_by_count(self.reasons))}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any] | None) -> Dropped | None:
-        """The inverse of `as_dict`; None of None."""
-        if stored is None:
-            return None
-        return cls(int(stored["of"]), {str(k): int(n) for k, n in stored["reasons"].items()})
 
 
 class Kept(NamedTuple, Generic[Made]):
@@ -140,8 +131,5 @@ def check_choice(on_bad_row: str) -> None:
 
 def listed(reasons: Mapping[str, int]) -> str:
     """'reward 2, logging 1', the most frequent first."""
-    return ", ".join(f"{reason} {count:,}" for reason, count in _by_count(reasons))
-
-
-def _by_count(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    by_count = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{reason} {count:,}" for reason, count in by_count)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import InitVar, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from offpolicy._core import ragged
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, PropensityError
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 class BanditLog:
     """Logged decisions: candidates, the chosen one, its propensity, and the reward.
 
-    Make one with `from_arrays`, `from_ragged` or `from_frame`. Arrays of the right type are not
-    copied: do not change them afterwards.
+    Make one with `from_arrays`, `from_ragged` or `from_frame`, and another like it with `replace`,
+    `rows` or `take`. Arrays of the right type are not copied: do not change them afterwards.
 
     Attributes
     ----------
@@ -64,7 +65,10 @@ class BanditLog:
     candidates_known : bool
         False if the log lists only what was chosen, not what else could have been.
     first_row : int
-        Position of the first decision in the log that this one is a part of.
+        Position of the first decision in the log that this one is a stretch of.
+    whole_row, whole_group : int64[n] or None
+        In a part of a log: each decision's position, and its `group`, in the whole of it, so that
+        it stays in its fold.
     columns : Columns or None
         Which column of ``table``, the frame it was made from, plays which role.
     dropped : Dropped or None
@@ -86,6 +90,8 @@ class BanditLog:
     candidates_known: bool = True
     source: str = ""
     first_row: int = 0
+    whole_row: Ints | None = None
+    whole_group: Ints | None = None
     table: pa.Table | None = field(default=None, repr=False)
     columns: Columns | None = None
     dropped: Dropped | None = None
@@ -94,7 +100,9 @@ class BanditLog:
 
     def __post_init__(self, trusted: bool, tolerance: float) -> None:
         if not trusted:
-            _validate(self, tolerance)
+            logging, propensity = _checked(self, tolerance)
+            object.__setattr__(self, "logging", logging)
+            object.__setattr__(self, "propensity", propensity)
 
     # -- making one ------------------------------------------------------------------------
 
@@ -185,18 +193,18 @@ class BanditLog:
                     f"({n:,}, {width}, d): d numbers for every candidate of every decision."
                 )
             features = features.reshape(n * width, -1)
-        return cls(
+        return cls._of(
             offsets=np.arange(n + 1, dtype=np.int64) * width,
             chosen=chosen,
             reward=rewards,
-            propensity=_optional_vector(propensity, "propensity", PropensityError),
+            propensity=propensity,
             logging=None if probabilities is None else probabilities.reshape(-1),
             actions=names,
             candidate=codes,
-            cluster=_optional_names(cluster, "cluster"),
-            time=_optional_names(time, "time"),
-            row_weight=_optional_vector(row_weight, "row_weight"),
-            context=_optional_context(context),
+            cluster=cluster,
+            time=time,
+            row_weight=row_weight,
+            context=context,
             candidate_features=features,
             candidates_known=known,
             source=source,
@@ -248,21 +256,19 @@ class BanditLog:
                     "is missing. Give it, or give chosen as positions."
                 )
             positions = labels.find_among(action, codes, names, bounds, source)
-        return cls(
+        return cls._of(
             offsets=bounds,
             chosen=positions,
             reward=rewards,
-            propensity=_optional_vector(propensity, "propensity", PropensityError),
-            logging=_optional_vector(logging, "logging", PropensityError),
+            propensity=propensity,
+            logging=logging,
             actions=names,
             candidate=codes,
-            cluster=_optional_names(cluster, "cluster"),
-            time=_optional_names(time, "time"),
-            row_weight=_optional_vector(row_weight, "row_weight"),
-            context=_optional_context(context),
-            candidate_features=None
-            if candidate_features is None
-            else check.as_floats(candidate_features, "candidate_features"),
+            cluster=cluster,
+            time=time,
+            row_weight=row_weight,
+            context=context,
+            candidate_features=candidate_features,
             source=source,
             table=table,
             tolerance=tolerance_of(logging),
@@ -301,9 +307,63 @@ class BanditLog:
             if roles.get("candidate") is None:
                 roles["chosen"] = _positions_in_lists(roles.pop("action"), source)
             log = cls.from_ragged(offsets=offsets, **roles, source=source)
-        object.__setattr__(log, "table", table)
-        object.__setattr__(log, "columns", columns)
-        return log
+        return log.replace(table=table, columns=columns, trusted=True)
+
+    @classmethod
+    def _of(cls, **given: Any) -> BanditLog:
+        """Of fields that need not be arrays yet."""
+        for name, make in _MAKERS.items():
+            if given[name] is not None:
+                given[name] = make(given[name], name)
+        return cls(**given)
+
+    # -- another like it -------------------------------------------------------------------
+
+    def replace(self, *, trusted: bool = False, **changes: Any) -> BanditLog:
+        """The same log with other fields: ``log.replace(reward=…, context=…)``.
+
+        Each decision keeps its `bucket`, unless ``cluster`` is another. Fields are checked as
+        when a log is made; ``trusted`` ones are taken as they are.
+        """
+        kept = {item.name: getattr(self, item.name) for item in fields(self)}
+        if "cluster" in changes:
+            kept["whole_group"] = None
+        if trusted:
+            return BanditLog(**(kept | changes), trusted=True)
+        # What has passed before may have been float32.
+        tolerance = tolerance_of(changes["logging"]) if "logging" in changes else 1e-3
+        return self._of(**(kept | changes), tolerance=tolerance)
+
+    def rows(self, start: int, stop: int) -> BanditLog:
+        """Decisions ``start : stop``, without copying."""
+        bounds = self.offsets[start : stop + 1]
+        return self._part(
+            slice(start, stop),
+            slice(int(bounds[0]), int(bounds[-1])),
+            offsets=bounds - bounds[0],
+            first_row=self.first_row + start,
+            table=None if self.table is None else self.table.slice(start, stop - start),
+        )
+
+    def take(self, rows: Ints) -> BanditLog:
+        """These decisions, in this order; each keeps its bucket."""
+        return self._part(
+            rows,
+            self.candidates_of(rows),
+            offsets=ragged.offsets_of(np.diff(self.offsets)[rows]),
+            first_row=0,
+            whole_row=self._position[rows],
+            table=None if self.table is None else self.table.take(rows),
+        )
+
+    def _part(self, rows: slice | Ints, flat: slice | Ints, **changes: Any) -> BanditLog:
+        kept = dict.fromkeys((*_PER_DECISION, "whole_row"), rows) | dict.fromkeys(
+            _PER_CANDIDATE, flat
+        )
+        parts = {name: _slice(getattr(self, name), which) for name, which in kept.items()}
+        # Groups are a matter of the whole log: found anew, a part's would not match the rest.
+        parts["whole_group"] = _slice(self.group, rows)
+        return self.replace(**(parts | changes), trusted=True)
 
     # -- looking at it ---------------------------------------------------------------------
 
@@ -334,15 +394,27 @@ class BanditLog:
     @cached_property
     def group(self) -> Ints | None:
         """Each decision's group, by a hash of its cluster; None without clusters."""
-        return None if self.cluster is None else labels.hash_groups(self.cluster)
+        if self.cluster is None or self.whole_group is not None:
+            return self.whole_group
+        return labels.hash_groups(self.cluster)
 
     @cached_property
     def bucket(self) -> Ints:
         """Each decision's bucket, 0 … 255: its `group`, or, without clusters, one by a hash of
         its position. What must not be learned from a decision is learned without its bucket."""
-        if self.group is not None:
-            return self.group
-        return labels.hash_rows(self.first_row, len(self))
+        return labels.hash_rows(self._position) if self.group is None else self.group
+
+    @property
+    def is_part(self) -> bool:
+        """Whether folds are those of a larger log."""
+        return self.first_row > 0 or self.whole_row is not None or self.whole_group is not None
+
+    @property
+    def _position(self) -> Ints:
+        """Each decision's position in the whole log."""
+        if self.whole_row is not None:
+            return self.whole_row
+        return np.arange(self.first_row, self.first_row + len(self))
 
     def fold(self, folds: int = 5) -> Ints:
         """Each decision's fold, for cross-fitting: decisions of one cluster share theirs."""
@@ -354,12 +426,51 @@ class BanditLog:
         lengths = np.diff(self.offsets)
         return bool(lengths.min() == lengths.max())
 
+    @property
+    def weights(self) -> Floats:
+        """How many decisions each row stands for: ``row_weight``, or 1."""
+        return np.ones(len(self)) if self.row_weight is None else self.row_weight
+
+    # -- which action a candidate is -------------------------------------------------------
+
+    def need_candidates(self, who: str, error: type[OffpolicyError] = LogError) -> None:
+        """Raise unless the log says what else could have been chosen."""
+        if not self.candidates_known:
+            raise error(
+                f"{who} needs to know the candidates of every decision, and this log lists only "
+                f"what was chosen. Give actions= (names or number) when making the log; in a file, "
+                f"a column of lists (logging or candidates)."
+            )
+
+    def need_names(self, who: str, error: type[OffpolicyError] = LogError) -> tuple[Hashable, ...]:
+        """The names of the actions; raise unless the log says which one each candidate is."""
+        if self.actions is None:
+            raise error(
+                f"{who} needs to know which action each candidate is: give candidate= (names) when "
+                f"making the log."
+            )
+        return self.actions
+
+    @property
+    def number_of_actions(self) -> int:
+        """Of the names, or, without any, of the candidates of the largest decision."""
+        return int(np.diff(self.offsets).max()) if self.actions is None else len(self.actions)
+
     def candidate_codes(self) -> Ints:
-        """For each candidate, its position in ``actions``."""
+        """For each candidate, its position in ``actions``; without names, in its decision."""
         if self.candidate is not None:
             return self.candidate
-        width = int(self.offsets[1])
-        return np.tile(np.arange(width, dtype=np.int64), len(self))
+        return ragged.position_in_decision(self.offsets)
+
+    def chosen_codes(self) -> Ints:
+        """Likewise for each decision's chosen candidate."""
+        return self.chosen if self.candidate is None else self.candidate[self.chosen_index]
+
+    def codes_among(self, names: Iterable[Hashable]) -> Ints:
+        """For each candidate, the position of its action among ``names``; −1 if it is not there."""
+        place = {name: k for k, name in enumerate(names)}
+        own = np.array([place.get(name, -1) for name in self.actions or ()], dtype=np.int64)
+        return own[self.candidate_codes()]
 
     def per_candidate(
         self, values: ArrayLike, column: str, error: type[OffpolicyError] = LogError
@@ -392,68 +503,9 @@ class BanditLog:
             )
         return read_named(self.table, name, self.offsets, self.source)
 
-    def rows(self, start: int, stop: int) -> BanditLog:
-        """Decisions ``start : stop``, without copying."""
-        bounds = self.offsets[start : stop + 1]
-        flat = slice(int(bounds[0]), int(bounds[-1]))
-        row = slice(start, stop)
-        part = BanditLog(
-            offsets=bounds - bounds[0],
-            chosen=self.chosen[row],
-            reward=self.reward[row],
-            propensity=_slice(self.propensity, row),
-            logging=_slice(self.logging, flat),
-            actions=self.actions,
-            candidate=_slice(self.candidate, flat),
-            cluster=_slice(self.cluster, row),
-            time=_slice(self.time, row),
-            row_weight=_slice(self.row_weight, row),
-            context=_slice(self.context, row),
-            candidate_features=_slice(self.candidate_features, flat),
-            candidates_known=self.candidates_known,
-            source=self.source,
-            first_row=self.first_row + start,
-            table=None if self.table is None else self.table.slice(start, stop - start),
-            trusted=True,
-        )
-        # Groups are a matter of the whole log: found anew, a part's would not match the rest.
-        if self.group is not None:
-            part.__dict__["group"] = self.group[row]
-        if "bucket" in self.__dict__:
-            part.__dict__["bucket"] = self.bucket[row]
-        return part
-
-    def take(self, rows: Ints) -> BanditLog:
-        """These decisions, in this order; each keeps its bucket."""
-        flat = self.candidates_of(rows)
-        lengths = np.diff(self.offsets)[rows]
-        part = BanditLog(
-            offsets=np.concatenate([[0], np.cumsum(lengths)]),
-            chosen=self.chosen[rows],
-            reward=self.reward[rows],
-            propensity=_slice(self.propensity, rows),
-            logging=_slice(self.logging, flat),
-            actions=self.actions,
-            candidate=_slice(self.candidate, flat),
-            cluster=_slice(self.cluster, rows),
-            time=_slice(self.time, rows),
-            row_weight=_slice(self.row_weight, rows),
-            context=_slice(self.context, rows),
-            candidate_features=_slice(self.candidate_features, flat),
-            candidates_known=self.candidates_known,
-            source=self.source,
-            table=None if self.table is None else self.table.take(rows),
-            trusted=True,
-        )
-        part.__dict__["group"] = None if self.group is None else self.group[rows]
-        part.__dict__["bucket"] = self.bucket[rows]
-        return part
-
     def candidates_of(self, rows: Ints) -> Ints:
         """Indices, in the flat arrays, of all candidates of these decisions."""
-        lengths = np.diff(self.offsets)[rows]
-        starts = np.cumsum(lengths) - lengths
-        return np.repeat(self.offsets[rows] - starts, lengths) + np.arange(int(lengths.sum()))
+        return ragged.candidates_of(self.offsets, rows)
 
     def batches(self) -> Iterator[BanditLog]:
         """The log in pieces that fit in memory: here, itself."""
@@ -493,10 +545,10 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
     if kept.made is None:
         raise LogError(check.empty(source))
     log = kept.made
-    object.__setattr__(log, "dropped", Dropped(len(log) + reasons.total(), dict(reasons)))
+    dropped = Dropped(len(log) + reasons.total(), dict(reasons))
     if reasons and not long:
-        object.__setattr__(log, "source", located(kept.rows, source))
-    return log
+        source = located(kept.rows, source)
+    return log.replace(dropped=dropped, source=source, trusted=True)
 
 
 def _decisions(columns: Columns) -> Callable[[pa.Table, Ints], int]:
@@ -511,17 +563,23 @@ def _decisions(columns: Columns) -> Callable[[pa.Table, Ints], int]:
     return count
 
 
-def _validate(log: BanditLog, tolerance: float) -> None:
+_PER_DECISION = (
+    "chosen", "reward", "propensity", "cluster", "time", "row_weight", "context",
+)  # fmt: skip
+_PER_CANDIDATE = ("logging", "candidate", "candidate_features")
+
+
+def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | None]:
+    """Raise unless the log is well-formed; ``logging`` and ``propensity``, made to agree."""
     n, source = len(log), log.source
     if n == 0:
         raise LogError(check.EMPTY)
     total = int(log.offsets[-1])
-    check.check_length(log.chosen, n, "chosen")
-    for name in ("propensity", "cluster", "time", "row_weight", "context"):
+    for name in _PER_DECISION:
         values = getattr(log, name)
         if values is not None:
             check.check_length(values, n, name)
-    for name in ("logging", "candidate", "candidate_features"):
+    for name in _PER_CANDIDATE:
         values = getattr(log, name)
         if values is not None:
             check.check_length(values, total, name, "candidates")
@@ -535,18 +593,18 @@ def _validate(log: BanditLog, tolerance: float) -> None:
             f"has {count} candidates ({check.count_of(int(outside.sum()), n)} are like this). "
             f"Positions run from 0 to the number of candidates less one."
         ).at(np.flatnonzero(outside), "action")
-    if log.logging is not None:
-        check_probabilities(log.logging, log.offsets, "logging", source, PropensityError, tolerance)
-        traced = log.logging
-        if traced[log.chosen_index].min() >= SMALLEST_PROPENSITY:
-            object.__setattr__(log, "logging", without_traces(traced))
+    logging, propensity = log.logging, log.propensity
+    if logging is not None:
+        check_probabilities(logging, log.offsets, "logging", source, PropensityError, tolerance)
+        if logging[log.chosen_index].min() >= SMALLEST_PROPENSITY:
+            logging = without_traces(logging)
     if log.propensity is not None:
         check_chosen_probabilities(
             log.propensity, "propensity", source, PropensityError,
             positive=True, tolerance=tolerance,
         )  # fmt: skip
-    if log.logging is not None:
-        _agree_on_propensity(log, tolerance)
+    if logging is not None:
+        propensity = _implied_propensity(log, logging, tolerance)
     if log.row_weight is not None:
         check_positive(log.row_weight, "row_weight", source)
     if log.candidate_features is not None:
@@ -563,12 +621,12 @@ def _validate(log: BanditLog, tolerance: float) -> None:
             if name == "time" and np.issubdtype(values.dtype, np.floating):
                 check.check_finite(values, name, source)
             labels.refuse_missing(values, name, source)
+    return logging, propensity
 
 
-def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
+def _implied_propensity(log: BanditLog, logging: Floats, tolerance: float) -> Floats:
     """``propensity`` is what ``logging`` says of the chosen candidate; given, it must agree."""
-    assert log.logging is not None
-    implied = log.logging[log.chosen_index]
+    implied = logging[log.chosen_index]
     if log.propensity is not None:
         apart = np.abs(implied - log.propensity) > tolerance * np.maximum(implied, log.propensity)
         if apart.any():
@@ -583,22 +641,19 @@ def _agree_on_propensity(log: BanditLog, tolerance: float) -> None:
         implied, "propensity", log.source, PropensityError,
         positive=True, tolerance=tolerance,
     )  # fmt: skip
-    object.__setattr__(log, "propensity", implied)
+    return implied
 
 
-def _optional_vector(
-    values: ArrayLike | None, column: str, error: type[OffpolicyError] = LogError
-) -> Floats | None:
-    return None if values is None else check.as_vector(values, column, error)
+def _vector(values: Any, column: str) -> Floats:
+    wrong = PropensityError if column in ("propensity", "logging") else LogError
+    return check.as_vector(values, column, wrong)
 
 
-def _optional_names(values: Any, column: str) -> NDArray[Any] | None:
-    return None if values is None else np.asarray(labels.as_names(values, column))
+def _names(values: Any, column: str) -> NDArray[Any]:
+    return np.asarray(labels.as_names(values, column))
 
 
-def _optional_context(values: Any) -> NDArray[Any] | None:
-    if values is None:
-        return None
+def _context(values: Any, column: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError:
@@ -606,6 +661,18 @@ def _optional_context(values: Any) -> NDArray[Any] | None:
     if array.ndim not in (1, 2):
         raise LogError(f"context has shape {array.shape}; it must be (n, d).")
     return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+_MAKERS: dict[str, Callable[[Any, str], NDArray[Any]]] = {
+    "reward": _vector,
+    "propensity": _vector,
+    "logging": _vector,
+    "cluster": _names,
+    "time": _names,
+    "row_weight": _vector,
+    "context": _context,
+    "candidate_features": check.as_floats,
+}
 
 
 def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:

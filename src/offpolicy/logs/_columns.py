@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import count_of, place_of, rows_of, where
 from offpolicy.errors import LogError, did_you_mean
@@ -49,7 +50,7 @@ class Columns:
 
     def by_role(self, counts: Mapping[str, int]) -> Counter[str]:
         """Counts by column as counts by the role that a column was given, if it was."""
-        role = {getattr(self, role): role for role in _ROLES}
+        role = {getattr(self, role): role for role in ROLES}
         found: Counter[str] = Counter()
         for name, count in counts.items():
             found[role.get(name, name)] += count
@@ -78,52 +79,82 @@ class Columns:
                 raise LogError(f"{path}, {role}: {name!r} is not {kind}.")
         return cls(**given)
 
-    def context_in(self, names: Sequence[str]) -> list[str]:
+    def context_in(self, names: Sequence[str], source: str = "") -> list[str]:
         """The columns of the context among these; a pattern stands for those it matches."""
-        if isinstance(self.context, str):
-            raise LogError("context must be a list of column names, even if there is only one.")
-        taken = {getattr(self, role) or role for role in _ROLES}
-        found: list[str] = []
-        for name in self.context:
-            free = sorted(one for one in names if one not in taken and fnmatchcase(one, name))
-            found += [name] if name in names or not free else free
-        return list(dict.fromkeys(found))
+        taken = {getattr(self, role) or role for role in ROLES}
+        return matching(self.context, "context", names, taken, source)
+
+    def of(self, role: str, names: Sequence[str], source: str) -> str | None:
+        """Which of these columns plays a role, if there is one."""
+        needed = role in ("action", "reward")
+        return column_of(role, getattr(self, role), names, source, needed=needed)
 
 
-_ROLES = (
+ROLES = (
     "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
 )  # fmt: skip
+
+
+def column_of(
+    role: str,
+    given: str | None,
+    names: Sequence[str],
+    source: str,
+    *,
+    needed: bool = False,
+    also: str | None = None,
+) -> str | None:
+    """Which of these columns plays a role: the one that is ``given``, or one of the role's name
+    (or ``also``); None if it is given as "", or if there is none and none is needed."""
+    if given == "" and not needed:
+        return None
+    for name in (role, also) if given is None else (given,):
+        if name in names:
+            return name
+    if given is None and not needed:
+        return None
+    raise missing_column(names, role if given is None else given, role, source)
+
+
+def matching(
+    wanted: Sequence[str],
+    role: str,
+    names: Sequence[str],
+    taken: Container[str],
+    source: str,
+    order: Callable[[str], Any] | None = None,
+) -> list[str]:
+    """The columns that these names are, or that these patterns match among those not taken."""
+    if isinstance(wanted, str):
+        raise LogError(f"{role} must be a list of column names, even if there is only one.")
+    found: list[str] = []
+    for name in wanted:
+        free = [one for one in names if one not in taken and fnmatchcase(one, name)]
+        if name not in names and not free:
+            raise missing_column(names, name, role, source)
+        found += [name] if name in names else sorted(free, key=order)
+    return list(dict.fromkeys(found))
 
 
 def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, dict[str, Any]]:
     """The frame as an Arrow table, and the arrays by role (``offsets`` if there are lists)."""
     table = as_table(frame)
     roles: dict[str, Any] = {}
-    for role in _ROLES:
-        given = getattr(columns, role)
-        if given == "" and role not in ("action", "reward"):
+    for role in ROLES:
+        name = columns.of(role, table.column_names, source)
+        if name is None:
             continue
-        if given is None and role not in table.column_names:
-            if role in ("action", "reward"):
-                _missing(table, role, role, source)
-            continue
-        name = role if given is None else given
-        if name not in table.column_names:
-            _missing(table, name, role, source)
         if role in ("logging", "candidates"):
             offsets, values = _lists(table, name, source, names=role == "candidates")
             known = roles.setdefault("offsets", offsets)
             _same_lengths(known, offsets, name, source)
             roles["candidate" if role == "candidates" else role] = values
         else:
-            roles[role] = _plain(table, name, role, source, names=role == "action")
+            roles[role] = read_plain(table, name, role, source, names=role == "action")
     if columns.context:
-        context = columns.context_in(table.column_names)
-        for name in context:
-            if name not in table.column_names:
-                _missing(table, name, "context", source)
+        context = columns.context_in(table.column_names, source)
         roles["context"] = np.stack(
-            [_plain(table, name, "context", source) for name in context], axis=1
+            [read_plain(table, name, "context", source) for name in context], axis=1
         )
     return table, roles
 
@@ -155,16 +186,21 @@ def as_table(frame: Any) -> pa.Table:
 
 def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArray[Any]:
     """One column: flat if it holds lists (as long as the log's candidates), else one a row."""
-    import pyarrow as pa
 
     if name not in table.column_names:
-        _missing(table, name, "", source)
-    kind = table.schema.field(name).type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        raise missing_column(table.column_names, name, "", source)
+    if _holds_lists(table.schema.field(name).type):
         own, values = _lists(table, name, source)
         _same_lengths(offsets, own, name, source)
         return np.asarray(values)
     return np.asarray(_scalars(table, name, source))
+
+
+def _holds_lists(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _lists(
@@ -175,9 +211,7 @@ def _lists(
 
     column = table.column(name)
     kind = column.type
-    if not (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
+    if not _holds_lists(kind):
         raise LogError(
             f'Column "{name}" holds {kind}, but must hold lists: one entry for every candidate.'
         )
@@ -219,7 +253,7 @@ def _joined_offsets(parts: Sequence[Ints]) -> Ints:
     if len(parts) == 1:
         return parts[0]
     lengths = [np.diff(bounds) for bounds in parts]
-    return np.concatenate([[0], np.cumsum(np.concatenate([*lengths, np.empty(0, np.int64)]))])
+    return offsets_of(np.concatenate([*lengths, np.empty(0, np.int64)]))
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
@@ -234,7 +268,7 @@ def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
     ).at(np.flatnonzero(apart), name)
 
 
-def _plain(
+def read_plain(
     table: pa.Table, name: str, role: str, source: str, *, names: bool = False
 ) -> NDArray[Any] | Encoded:
     """A column with one plain value in every row."""
@@ -296,10 +330,6 @@ def _is_garbled(text: bytes) -> bool:
     except UnicodeDecodeError:
         return True
     return False
-
-
-def _missing(table: pa.Table, name: str, role: str, source: str) -> None:
-    raise missing_column(table.column_names, name, role, source)
 
 
 def missing_column(there: Sequence[str], name: str, role: str, source: str) -> LogError:

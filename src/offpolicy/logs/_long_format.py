@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.ragged import offsets_of, position_in_decision
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import where
 from offpolicy.errors import LogError
@@ -41,7 +42,7 @@ def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, C
         )
     codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
     order = np.argsort(codes, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))]).astype(np.int64)
+    offsets = offsets_of(np.bincount(codes))
     at = _chosen_rows(table, columns, source, codes, ids)
     own = {getattr(columns, role) or role for role in _PER_DECISION} | set(
         columns.context_in(table.column_names)
@@ -62,7 +63,7 @@ def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, C
     if columns.chosen:
         # What was chosen is known by its row: as a name if candidates have names, else a place.
         position = np.empty(len(order), dtype=np.int64)
-        position[order] = np.arange(len(order)) - np.repeat(offsets[:-1], np.diff(offsets))
+        position[order] = position_in_decision(offsets)
         key = "action" if "action" not in wide else "the chosen candidate"
         wide[key] = (
             table.column(names).take(pa.array(at)) if names else pa.array(position[at], pa.int64())

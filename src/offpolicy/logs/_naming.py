@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from offpolicy.logs._bandit_log import BanditLog
 
@@ -15,7 +11,7 @@ def with_names(log: BanditLog) -> BanditLog:
     """Candidates without names that are as many in every decision are named by their positions."""
     if log.actions is not None or not log.candidates_known or not log.has_equal_lengths:
         return log
-    return _copy(log, actions=tuple(range(int(log.offsets[1]))))
+    return log.replace(actions=tuple(range(int(log.offsets[1]))), trusted=True)
 
 
 def with_names_of(log: BanditLog, actions: tuple[Hashable, ...]) -> BanditLog:
@@ -26,9 +22,7 @@ def with_names_of(log: BanditLog, actions: tuple[Hashable, ...]) -> BanditLog:
         return named
     if log.actions is None:
         return log
-    place = {name: k for k, name in enumerate(actions)}
-    own = np.array([place[name] for name in log.actions], dtype=np.int64)
-    return _copy(log, actions=actions, candidate=own[log.candidate_codes()])
+    return log.replace(actions=actions, candidate=log.codes_among(actions), trusted=True)
 
 
 def together(parts: Iterable[tuple[Hashable, ...]]) -> tuple[Hashable, ...]:
@@ -45,10 +39,3 @@ def context_columns(log: BanditLog) -> tuple[str, ...] | None:
     if log.context is None or log.columns is None or log.table is None:
         return None
     return tuple(log.columns.context_in(log.table.column_names))
-
-
-def _copy(log: BanditLog, **changes: Any) -> BanditLog:
-    """Groups and buckets are a matter of the whole log, so that a part keeps its own."""
-    copy = replace(log, **changes, trusted=True)
-    copy.__dict__.update({k: log.__dict__[k] for k in ("group", "bucket") if k in log.__dict__})
-    return copy

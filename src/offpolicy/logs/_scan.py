@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError
 from offpolicy.logs._bad_rows import Dropped
@@ -122,10 +124,11 @@ def stretches(n: int, size: int) -> list[tuple[int, int]]:
         return [(0, n)]
     parts = min(STRETCHES, size)
     each, found = size // parts, []
+    share = hash_rows(np.arange(parts), salt=1, buckets=2**32)
     for part in range(parts):
         first, last = part * n // parts, (part + 1) * n // parts
         room = max(last - first - each, 0) + 1
-        start = first + int(hash_rows(part, 1, salt=1, buckets=2**32)[0]) * room // 2**32
+        start = first + int(share[part]) * room // 2**32
         found.append((start, min(start + each, last)))
     return found
 

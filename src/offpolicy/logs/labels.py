@@ -219,12 +219,12 @@ def hash_groups(cluster: NDArray[Any], known: Sequence[Hashable] | None = None) 
     return np.array(group, dtype=np.int64)[codes]
 
 
-def hash_rows(first: int, n: int, salt: int = 0, buckets: int = GROUPS) -> Ints:
-    """A bucket for each of the rows from ``first`` on, by a hash of its position.
+def hash_rows(rows: Ints, salt: int = 0, buckets: int = GROUPS) -> Ints:
+    """A bucket for each row, by a hash of its position in the log.
 
     The last step of MurmurHash3 for 64 bits: neighbours land in unrelated buckets.
     """
-    x = np.arange(first, first + n, dtype=np.uint64)
+    x = rows.astype(np.uint64)
     x += np.uint64(0x9E3779B97F4A7C15 * (salt + 1) % 2**64)
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         x *= np.uint64(factor)

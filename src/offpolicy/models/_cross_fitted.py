@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core import validation as check
+from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import (
-    LogError,
     ParameterError,
     PredictionError,
     PropensityError,
@@ -44,12 +44,9 @@ from offpolicy.models._inputs import (
     Inputs,
     Mode,
     by_action,
-    chosen_codes,
     feature_width,
     known_of,
-    need_names,
     need_width,
-    offsets_of,
 )
 from offpolicy.models._probabilities import floored, mapped, monotone, normalised, sigmoid
 from offpolicy.policies import need_log, remember, resolve_prediction
@@ -273,8 +270,8 @@ class RewardModel(_CrossFitted):
             return self.mode
         if log.candidate_features is not None:
             return "shared"
-        need_names(log, self._name)
-        counts = np.bincount(chosen_codes(log), minlength=len(log.actions or ()))
+        actions = log.need_names(self._name)
+        counts = np.bincount(log.chosen_codes(), minlength=len(actions))
         return "per-action" if counts.min() >= ENOUGH_ROWS else "shared"
 
     def _learner(
@@ -423,17 +420,13 @@ class PropensityModel(_CrossFitted):
         bad = estimate[log.chosen_index] < SMALLEST_PROPENSITY
         if bad.any():
             row = int(np.argmax(bad))
-            assert log.actions is not None
-            action = log.actions[int(chosen_codes(log)[row])]
+            action = log.need_names(self._name)[int(log.chosen_codes()[row])]
             raise PropensityError(
                 f"{check.where(log.source, 'propensity', row)}: the estimate for the chosen action "
                 f"{action!r} is 0 ({check.count_of(int(bad.sum()), len(log))} are like this). "
                 f"Set floor above 0, and fit on a log in which every such action was chosen."
             )
-        copy = replace(log, logging=estimate, propensity=None)
-        # What a slice was given by the whole log: found anew, the folds would change.
-        copy.__dict__.update(group=log.group, bucket=log.bucket)
-        return copy
+        return log.replace(logging=estimate, propensity=None)
 
     def _check_parameters(self) -> None:
         if self.calibration is not None:
@@ -445,11 +438,7 @@ class PropensityModel(_CrossFitted):
         need_probabilities(self.model)
 
     def _checked_inputs(self, log: BanditLog, actions: tuple[Hashable, ...] | None) -> Inputs:
-        if not log.candidates_known:
-            raise LogError(
-                f"{self._name} needs to know the candidates of every decision, and this log lists "
-                f"only what was chosen. Give actions= (names or number) when making the log."
-            )
+        log.need_candidates(self._name)
         return Inputs.of(log, self._name, "per-action", actions)
 
     def _calibration(

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core import validation as check
-from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.ragged import decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, MissingColumnError, ParameterError, PredictionError
 from offpolicy.estimators import weights
 from offpolicy.logs import BanditLog
-from offpolicy.models._inputs import Inputs, by_action, known_of, offsets_of, parts
+from offpolicy.models._inputs import Inputs, by_action, known_of, parts
 from offpolicy.models._probabilities import normalised
 from offpolicy.policies import resolve
 
@@ -117,7 +117,7 @@ def fit_weights(log: BanditLog, weighting: Weighting, policy: Any) -> Floats | N
     if (weight > 0.0).any():
         cap = np.quantile(weight[weight > 0.0], CLIP_QUANTILE, method="higher")
         weight = np.minimum(weight, cap) / cap
-    return weight if log.row_weight is None else weight * log.row_weight
+    return weight * log.weights
 
 
 # -- fitted models -------------------------------------------------------------------------------

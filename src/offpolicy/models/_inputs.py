@@ -48,10 +48,8 @@ class Inputs:
                 f"Give context={option} when making the log."
             )
         if features is None:
-            need_names(log, who)
-            place = {name: k for k, name in enumerate(actions or ())}
-            own = np.array([place.get(name, -1) for name in log.actions or ()], dtype=np.int64)
-            code = own[log.candidate_codes()]
+            log.need_names(who)
+            code = log.codes_among(actions or ())
         else:
             code = np.empty(0, dtype=np.int64)
         decision = decision_of_candidate(log.offsets)
@@ -113,16 +111,6 @@ def parts(rows: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
-def offsets_of(lengths: Ints) -> Ints:
-    """Where each decision starts, and last where all end."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def chosen_codes(log: BanditLog) -> Ints:
-    """For each decision, the position of the chosen action among the log's."""
-    return log.candidate_codes()[log.chosen_index]
-
-
 def feature_width(log: BanditLog) -> int | None:
     """How many numbers describe a candidate; None if none do."""
     if log.candidate_features is None:
@@ -131,15 +119,6 @@ def feature_width(log: BanditLog) -> int | None:
 
 
 # -- checks --------------------------------------------------------------------------------------
-
-
-def need_names(log: BanditLog, who: str) -> None:
-    """Raise unless the log says which action each candidate is."""
-    if log.actions is None:
-        raise LogError(
-            f"{who} needs to know which action each candidate is: give candidate= (names) when "
-            f"making the log."
-        )
 
 
 def need_width(found: int | None, expected: int | None, column: str) -> None:

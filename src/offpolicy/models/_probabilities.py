@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core import logistic
 from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats, Ints
 from offpolicy.logs import SMALLEST_PROPENSITY
@@ -35,46 +36,23 @@ class _Sigmoid:
     intercept: float
 
     def predict(self, p: Floats) -> Floats:
-        return _logistic(self.slope * _log_odds(p) + self.intercept)
+        return logistic.sigmoid(self.slope * _log_odds(p) + self.intercept)
 
 
 def sigmoid(p: Floats, y: Floats, weight: Floats | None) -> _Sigmoid:
-    """The logistic curve of greatest likelihood, by Newton's method.
+    """The logistic curve of greatest likelihood.
 
     A very small penalty on the slope keeps it finite where one score parts the choices cleanly.
     """
-    w = np.ones(len(y)) if weight is None else weight / weight.mean()
     z = _log_odds(p)
     centre = float(z.mean())
-    z -= centre
-    rate = float((w * y).sum() / w.sum())
-
-    def loss(theta: Floats) -> float:
-        score = theta[0] * z + theta[1]
-        unlikely = w * (np.logaddexp(0.0, score) - y * score)
-        return float(unlikely.sum() + SLOPE_PENALTY * theta[0] ** 2 / 2.0)
-
-    theta = np.array([0.0, np.log(rate / (1.0 - rate))])
-    now = loss(theta)
-    for _ in range(100):
-        share = _logistic(theta[0] * z + theta[1])
-        error, curvature = w * (share - y), w * share * (1.0 - share)
-        gradient = np.array([(error * z).sum() + SLOPE_PENALTY * theta[0], error.sum()])
-        cross, square = (curvature * z).sum(), (curvature * z * z).sum()
-        hessian = [[square + SLOPE_PENALTY, cross], [cross, curvature.sum() + 1e-12]]
-        step = np.linalg.solve(hessian, gradient)
-        promised = float(gradient @ step)
-        if promised <= 1e-12 * (1.0 + now):
-            break
-        while (then := loss(theta - step)) > now - 1e-4 * promised and promised > 1e-12 * now:
-            step, promised = step / 2.0, promised / 2.0
-        theta, now = theta - step, then
-    return _Sigmoid(float(theta[0]), float(theta[1] - theta[0] * centre))
-
-
-def _logistic(score: Floats) -> Floats:
-    with np.errstate(over="ignore"):
-        return np.asarray(1.0 / (1.0 + np.exp(-score)))
+    slope, intercept = logistic.fit(
+        np.stack([z - centre, np.ones(len(z))]),
+        y,
+        np.array([SLOPE_PENALTY, 1e-12]),
+        weight=1.0 if weight is None else weight / weight.mean(),
+    ).tolist()
+    return _Sigmoid(slope, intercept - slope * centre)
 
 
 def _log_odds(p: Floats) -> Floats:

@@ -48,7 +48,7 @@ class Uniform:
     """Every candidate is equally likely."""
 
     def probabilities(self, log: BanditLog) -> Floats:
-        _need_candidates(log, "Uniform")
+        log.need_candidates("Uniform", PolicyError)
         lengths = np.diff(log.offsets)
         return np.repeat(1.0 / lengths, lengths)
 
@@ -82,13 +82,8 @@ class Tabular:
     renormalise: bool = False
 
     def probabilities(self, log: BanditLog) -> Floats:
-        _need_candidates(log, "Tabular")
-        if log.actions is None:
-            raise PolicyError(
-                "Tabular needs to know which action each candidate is: give candidate= (names) "
-                "when making the log."
-            )
-        table = np.atleast_2d(self._rows(log.actions))
+        log.need_candidates("Tabular", PolicyError)
+        table = np.atleast_2d(self._rows(log.need_names("Tabular", PolicyError)))
         codes = log.candidate_codes()
         lengths = np.diff(log.offsets)
         rows = np.zeros(len(log), dtype=np.int64)
@@ -203,7 +198,7 @@ class Deterministic:
             raise ParameterError("Deterministic takes either action or scores, and not both.")
 
     def probabilities(self, log: BanditLog) -> Floats:
-        _need_candidates(log, "Deterministic")
+        log.need_candidates("Deterministic", PolicyError)
         if self.scores is not None:
             best = argmax(_scores(self.scores, log, "Deterministic"), log.offsets)
         else:
@@ -259,18 +254,14 @@ class Classifier:
     model: Any
 
     def probabilities(self, log: BanditLog) -> Floats:
-        _need_candidates(log, "Classifier")
+        log.need_candidates("Classifier", PolicyError)
         if log.context is None:
             raise PolicyError("A classifier as policy needs a log with context.")
-        if log.actions is None:
-            raise PolicyError(
-                "A classifier as policy needs to know which action each candidate is: give "
-                "candidate= (names) when making the log."
-            )
+        actions = log.need_names("A classifier as policy", PolicyError)
         raw = self.model.predict_proba(log.context)
         predicted = check.as_floats(raw, "predict_proba", PolicyError)
         classes = getattr(self.model, "classes_", None)
-        width = len(log.actions) if classes is None else len(classes)
+        width = len(actions) if classes is None else len(classes)
         if predicted.shape != (len(log), width):
             raise PolicyError(
                 f"predict_proba has shape {predicted.shape}; it must be ({len(log):,}, {width}): "
@@ -279,15 +270,15 @@ class Classifier:
         predicted = widened(predicted, tolerance_of(raw))
         if classes is None:
             return _of_candidates(predicted, log)
-        place = {name: k for k, name in enumerate(log.actions)}
+        place = {name: k for k, name in enumerate(actions)}
         names = np.asarray(classes).tolist()
         unknown = [name for name in names if name not in place]
         if unknown:
             raise PolicyError(
                 f"The classifier's class {unknown[0]!r} is not among the log's actions "
-                f"{list(log.actions)[:10]}. Give the log the classes as actions=."
+                f"{list(actions)[:10]}. Give the log the classes as actions=."
             )
-        full = np.zeros((len(log), len(log.actions)))
+        full = np.zeros((len(log), len(actions)))
         full[:, [place[name] for name in names]] = predicted
         return _of_candidates(full, log)
 
@@ -339,7 +330,7 @@ class MonteCarlo:
 
     def counts(self, log: BanditLog) -> NDArray[np.int64]:
         """How often each candidate was drawn, in each of the replicates: (replicates, N)."""
-        _need_candidates(log, "MonteCarlo")
+        log.need_candidates("MonteCarlo", PolicyError)
         streams = np.random.SeedSequence(self.seed).spawn(self.replicates)
         counts = np.zeros((self.replicates, int(log.offsets[-1])), dtype=np.int64)
         for replicate, stream in enumerate(streams):
@@ -477,17 +468,9 @@ def _all_candidates(log: BanditLog, target: Target, name: str) -> Floats:
 
 
 def _scores(scores: Scores, log: BanditLog, name: str) -> Floats:
-    _need_candidates(log, name)
+    log.need_candidates(name, PolicyError)
     values = log.per_candidate(
         scores(log) if callable(scores) else scores, f"{name} scores", PolicyError
     )
     check.check_finite(values, f"{name} scores", log.source, PolicyError, log.offsets)
     return values
-
-
-def _need_candidates(log: BanditLog, name: str) -> None:
-    if not log.candidates_known:
-        raise PolicyError(
-            f"{name} needs to know the candidates of every decision, and this log lists only what "
-            f"was chosen. Give actions= (names or number) when making the log."
-        )

@@ -15,15 +15,16 @@ from offpolicy.ranking.data._weights import document_weights
 from offpolicy.ranking.evaluation._evaluate import RankingCurve, evaluate, sweep, true_value
 from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
 from offpolicy.ranking.learning._boosting import pairwise_loss, tree_objective
+from offpolicy.ranking.learning._learned import LearnedRanker, learn_ranker
 from offpolicy.ranking.learning._search import RankerCV
 from offpolicy.ranking.learning._svmrank import PropensitySVMRank
 from offpolicy.ranking.propensities._curve import Propensities
 from offpolicy.ranking.propensities._estimate import estimate_propensities
 
 __all__ = [
-    "ClickModel", "DependentClicks", "Metric", "PositionBased", "Propensities",
+    "ClickModel", "DependentClicks", "LearnedRanker", "Metric", "PositionBased", "Propensities",
     "PropensitySVMRank", "RankerCV", "RankingColumns", "RankingCurve", "RankingEstimate",
     "RankingLog", "RankingResult", "RelevanceModel", "cascade", "document_weights",
-    "estimate_propensities", "evaluate", "pairwise_loss", "simulate_clicks", "sweep",
-    "tree_objective", "true_value",
+    "estimate_propensities", "evaluate", "learn_ranker", "pairwise_loss", "simulate_clicks",
+    "sweep", "tree_objective", "true_value",
 ]  # fmt: skip

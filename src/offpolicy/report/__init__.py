@@ -1,13 +1,7 @@
-"""The report: an evaluation or a comparison as one self-contained HTML file.
+"""The report: results as one self-contained HTML file, and as the JSON that it is made of.
 
 Charts are functions from numbers to SVG (`report.svg`), and text becomes markup in one
 place (`report.html.markup`).
 """
 
-from __future__ import annotations
-
-from offpolicy.report.html.provenance import File, Provenance
-from offpolicy.report.pages.evaluation import fragment, page
-from offpolicy.report.sections.page_data import PageData
-
-__all__ = ["File", "PageData", "Provenance", "fragment", "page"]
+__all__ = ["document", "matplotlib"]

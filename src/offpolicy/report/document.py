@@ -1,94 +1,72 @@
-"""Documents: all that a page is made of, as one JSON file."""
+"""All that a page is made of, as one JSON document."""
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, final
+from dataclasses import dataclass
+from typing import ClassVar, Self, final
 
-from offpolicy._core.files import write_whole
-from offpolicy.errors import ResultError
+from offpolicy._core.documents import Document, read, written
+from offpolicy.learning import LearnedPolicy
+from offpolicy.ranking.evaluation import RankingResult
+from offpolicy.ranking.learning import LearnedRanker
+from offpolicy.ranking.propensities import Propensities
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.pages.evaluation import page
+from offpolicy.report.pages.learned import learned_page, learned_ranker_page
+from offpolicy.report.pages.propensities import examination_page
+from offpolicy.report.pages.rankers import Rankers, ranking_page
 from offpolicy.report.sections.page_data import PageData
-from offpolicy.results import (
-    COMPARISONS,
-    RESULTS,
-    Comparison,
-    Finding,
-    Result,
-    json_safe,
-    read_finding,
-)
+from offpolicy.results import Comparison, Finding, Result
 
-SCHEMA = "offpolicy.report/1"
+KINDS = (Result, Comparison, RankingResult, Propensities, LearnedPolicy, LearnedRanker)
+"""Documents that there are pages of."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Document:
-    """A result, a comparison, or both, with what `check` found and how they came about."""
+class Results(Document):
+    """The results of a command: a result, a comparison, or both; rankers; or one of the others of
+    `KINDS`. With what `check` found, if it was asked, and how they came about."""
 
-    result: Result | None = None
-    comparison: Comparison | None = None
+    schema: ClassVar[str] = "offpolicy.results/1"
+
+    results: tuple[Document, ...]
     checked: tuple[Finding, ...] | None = None
     provenance: Provenance | None = None
 
+    @classmethod
+    def opened(cls, text: str) -> Self:
+        """From JSON, of these or of a single result."""
+        found = read(text, [cls, *KINDS])
+        return found if isinstance(found, cls) else cls((found,))
+
+    def _check_read(self) -> None:
+        """There is a page of them."""
+        kinds = [type(one) for one in self.results]
+        if kinds not in ([Result, Comparison], [RankingResult] * (len(kinds) or 1)) and (
+            len(kinds) != 1 or kinds[0] not in KINDS
+        ):
+            raise ValueError("no page is made of these results")
+
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The page; written to ``path`` whole or not at all."""
-        text = page(
-            PageData(self.result, self.comparison, self.checked, self.provenance, self.to_json())
-        )
-        if path is not None:
-            write_whole(Path(path), text)
-        return text
+        return written(self._page(self.to_json()), path)
 
-    def to_json(self) -> str:
-        """As JSON text (schema ``offpolicy.report/1``)."""
-        parts = {"result": self.result, "comparison": self.comparison}
-        body: dict[str, Any] = {
-            "schema": SCHEMA,
-            **{
-                key: None if part is None else json.loads(part.to_json())
-                for key, part in parts.items()
-            },
-            "checked": None if self.checked is None else [asdict(one) for one in self.checked],
-            "provenance": None if self.provenance is None else self.provenance.as_dict(),
-        }
-        return json.dumps(json_safe(body), ensure_ascii=False, allow_nan=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> Document:
-        """From what `to_json` wrote, or from the JSON of a result or of a comparison."""
-        try:
-            body = json.loads(text)
-            schema = body["schema"]
-        except (ValueError, KeyError, TypeError):
-            raise ResultError("This is not a result: no JSON object with a schema.") from None
-        if schema in RESULTS:
-            return cls(result=Result.from_json(text))
-        if schema in COMPARISONS:
-            return cls(comparison=Comparison.from_json(text))
-        if schema != SCHEMA:
-            raise ResultError(
-                f'The schema is "{schema}"; a page is made of results (--format json of evaluate, '
-                f"compare, learn, and rank evaluate, propensities and learn), and of what a page "
-                f"saves as JSON."
-            )
-        try:
-            result, comparison = body["result"], body["comparison"]
-            checked, provenance = body["checked"], body["provenance"]
-            found = cls(
-                None if result is None else Result.from_json(json.dumps(result)),
-                None if comparison is None else Comparison.from_json(json.dumps(comparison)),
-                None if checked is None else tuple(read_finding(one) for one in checked),
-                None if provenance is None else Provenance.from_dict(provenance),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            kind = type(problem).__name__
-            raise ResultError(f"The report is damaged ({kind}: {problem}).") from None
-        if found.result is None and found.comparison is None:
-            raise ResultError("The report is damaged (it holds no result).")
-        return found
+    def _page(self, twin: str) -> str:
+        first, run = self.results[0], self.provenance
+        if isinstance(first, Propensities):
+            return examination_page(first, run, twin)
+        if isinstance(first, LearnedPolicy):
+            result = first.result
+            data = None if result is None else PageData(result, None, None, run, twin)
+            return learned_page(first, data, run, twin)
+        if isinstance(first, LearnedRanker):
+            held_out = None if first.result is None else Rankers((first.result,), run, twin, True)
+            return learned_ranker_page(first, held_out, run, twin)
+        ranked = tuple(one for one in self.results if isinstance(one, RankingResult))
+        if ranked:
+            return ranking_page(Rankers(ranked, run, twin))
+        result = next((one for one in self.results if isinstance(one, Result)), None)
+        compared = next((one for one in self.results if isinstance(one, Comparison)), None)
+        return page(PageData(result, compared, self.checked, run, twin))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from offpolicy.results._check_report import Report
 from offpolicy.results._comparison import (
     CANNOT_TELL,
-    COMPARISONS,
     LOGGED,
     NOT_DECIDED,
     Comparison,
@@ -31,10 +30,9 @@ from offpolicy.results._findings import (
     finding,
     grade,
     percent,
-    read_finding,
     tail,
 )
-from offpolicy.results._result import RESULTS, Estimate, Headline, Logged, Result, Tuned, json_safe
+from offpolicy.results._result import Estimate, Headline, Logged, Result, Tuned, shown_estimator
 from offpolicy.results._summary import (
     LONGEST_NAME,
     Action,
@@ -50,7 +48,6 @@ __all__ = [
     "ALPHA",
     "CALIBRATION",
     "CANNOT_TELL",
-    "COMPARISONS",
     "DRIFT",
     "FEWEST_FOR_DRIFT",
     "LOGGED",
@@ -58,7 +55,6 @@ __all__ = [
     "NOT_DECIDED",
     "OFF_BY",
     "ORDER",
-    "RESULTS",
     "SMALL",
     "SMALL_SHARE",
     "TENTHS",
@@ -84,8 +80,7 @@ __all__ = [
     "Weights",
     "finding",
     "grade",
-    "json_safe",
     "percent",
-    "read_finding",
+    "shown_estimator",
     "tail",
 ]

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import html
-import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, ClassVar, final
 
-from offpolicy._core.files import write_whole
+from offpolicy._core.documents import Document, dumps
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.results._findings import ADVICE, ORDER, Finding, Severity
-from offpolicy.results._result import json_safe
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA = "offpolicy.check/1"
-
 
 @final
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Document):
     """All findings, the worst first. ``"support" in report`` asks whether there is one;
     ``report["support"]`` and ``report["new", "support"]`` give it (the worst, if several)."""
+
+    schema: ClassVar[str] = "offpolicy.check/1"
+    what: ClassVar[str] = "report"
+    derived: ClassVar[tuple[str, ...]] = ("worst",)
 
     findings: tuple[Finding, ...]
 
@@ -93,20 +91,5 @@ class Report:
         import pyarrow as pa
 
         names = ("code", "severity", "policy", "message", "advice", "numbers")
-        rows = [asdict(one) | {"numbers": _dumps(one.numbers)} for one in self]
+        rows = [asdict(one) | {"numbers": dumps(one.numbers, indent=None)} for one in self]
         return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """As JSON text (schema ``offpolicy.check/1``); written to ``path`` whole or not at all.
-
-        Equal inputs give equal bytes. Infinite numbers are the strings "inf" and "-inf".
-        """
-        body = {"schema": SCHEMA, "worst": self.worst, "findings": [asdict(one) for one in self]}
-        text = _dumps(body, indent=1) + "\n"
-        if path is not None:
-            write_whole(Path(path), text)
-        return text
-
-
-def _dumps(value: Any, indent: int | None = None) -> str:
-    return json.dumps(json_safe(value), indent=indent, ensure_ascii=False, allow_nan=False)

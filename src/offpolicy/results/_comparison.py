@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, final
 
-from offpolicy._core.files import write_whole
-from offpolicy.errors import ParameterError, ResultError, did_you_mean
+from offpolicy._core.documents import Document
+from offpolicy._core.tables import aligned, frame_of
+from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.intervals import Interval
 from offpolicy.logs import Dropped
-from offpolicy.results._findings import Finding, read_finding
-from offpolicy.results._result import Headline, Logged, json_safe
+from offpolicy.results._findings import Finding
+from offpolicy.results._result import Headline, Logged
 from offpolicy.results._summary import Summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-SCHEMA = "offpolicy.comparison/2"
-COMPARISONS = ("offpolicy.comparison/1", SCHEMA)
-"""The first version held nothing to draw."""
 LOGGED = "logged"
 """The name of the policy that wrote the log."""
 NOT_DECIDED = "not decided"
@@ -130,7 +126,7 @@ class Difference:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Document):
     """All differences. Index by two names: ``comparison["new", "old"]``, either way round.
 
     Attributes
@@ -148,6 +144,9 @@ class Comparison:
     findings, summaries
         As in `Result`.
     """
+
+    schema: ClassVar[str] = "offpolicy.comparison/1"
+    what: ClassVar[str] = "comparison"
 
     differences: tuple[Difference, ...]
     headlines: tuple[Headline, ...]
@@ -231,17 +230,8 @@ class Comparison:
 
     def to_text(self) -> str:
         """An aligned table."""
-        head, *body = self._cells()
-        widths = [max(len(row[j]) for row in [head, *body]) for j in range(len(head))]
-        left = (0, 1, len(head) - 1)
-        lines = [
-            "  ".join(
-                cell.ljust(width) if j in left else cell.rjust(width)
-                for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in [head, ["─" * width for width in widths], *body]
-        ]
-        return "\n".join(lines)
+        cells = self._cells()
+        return aligned(cells, left=(0, 1, len(cells[0]) - 1))
 
     def _cells(self) -> list[list[str]]:
         level = f"{self.level:.4g}"
@@ -272,13 +262,9 @@ class Comparison:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The comparison as a page: one HTML file that needs nothing else, with the warnings, the
         charts and the tables behind them. Written to ``path`` whole or not at all."""
-        from offpolicy.report.pages.evaluation import page
-        from offpolicy.report.sections.page_data import PageData
+        from offpolicy.report.document import Results
 
-        text = page(PageData(None, self, None, None, self.to_json()))
-        if path is not None:
-            write_whole(Path(path), text)
-        return text
+        return Results((self,)).to_html(path)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the differences with their intervals (needs matplotlib: ``pip install
@@ -291,83 +277,12 @@ class Comparison:
 
     def to_frame(self) -> pa.Table:
         """One row per pair, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
-        import pyarrow as pa
+        return frame_of(Difference, self.differences)
 
-        rows = []
-        for row in self.differences:
-            flat = {item.name: getattr(row, item.name) for item in fields(row)}
-            flat["low"], flat["high"] = flat.pop("interval")
-            rows.append(flat)
-        types = {name: pa.string() if name in _TEXT else pa.float64() for name in rows[0]}
-        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """As JSON text (schema ``offpolicy.comparison/2``); a file is written whole or not at all.
-
-        Equal inputs give equal bytes. Infinite numbers are the strings "inf" and "-inf".
-        """
-        body = {
-            "schema": SCHEMA,
-            "level": self.level,
-            "multiplicity": self.multiplicity,
-            "baseline": self.baseline,
-            "logged": asdict(self.logged),
-            "dropped": None if self.dropped is None else self.dropped.as_dict(),
-            "headlines": [asdict(row) for row in self.headlines],
-            "differences": [asdict(row) for row in self.differences],
-            "findings": [asdict(one) for one in self.findings],
-            "summaries": [one.as_dict() for one in self.summaries],
-        }
-        text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        if path is not None:
-            write_whole(Path(path), text)
-        return text
-
-    @classmethod
-    def from_json(cls, text: str) -> Comparison:
-        """The inverse of `to_json`."""
-        try:
-            body = json.loads(text)
-            schema = body["schema"]
-        except (ValueError, KeyError, TypeError):
-            raise ResultError("This is not a comparison: no JSON object with a schema.") from None
-        if schema not in COMPARISONS:
-            raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
-        try:
-            read = cls(
-                tuple(Difference(**_read(row)) for row in body["differences"]),
-                tuple(Headline(**_read(row)) for row in body["headlines"]),
-                Logged(**_read(body["logged"])),
-                float(body["level"]),
-                body["multiplicity"],
-                body["baseline"],
-                Dropped.from_dict(body.get("dropped")),
-                tuple(read_finding(one) for one in body.get("findings", ())),
-                tuple(Summary.from_dict(one) for one in body.get("summaries", ())),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            kind = type(problem).__name__
-            raise ResultError(f"The comparison is damaged ({kind}: {problem}).") from None
-        if not read.differences:
-            raise ResultError("The comparison is damaged (it holds no differences).")
-        return read
-
-
-_TEXT = ("first", "second", "verdict", "policy", "estimator", "covers", "reason", "refusal")
-
-
-def _read(row: dict[str, Any]) -> dict[str, Any]:
-    """A stored row as it was: text, a count, an interval, or numbers that may be infinite."""
-    cells: dict[str, Any] = {}
-    for key, value in row.items():
-        if key == "interval":
-            low, high = value
-            cells[key] = Interval(float(low), float(high))
-        elif value is None or key in _TEXT or key == "n":
-            cells[key] = value
-        else:
-            cells[key] = tuple(map(float, value)) if isinstance(value, list) else float(value)
-    return cells
+    def _check_read(self) -> None:
+        """A comparison is of something."""
+        if not self.differences:
+            raise ValueError("it holds no differences")
 
 
 def _count(rows: float) -> str:

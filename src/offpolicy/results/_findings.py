@@ -92,12 +92,6 @@ class Finding:
     numbers: Mapping[str, float | int | str] = field(default_factory=dict, hash=False)
 
 
-def read_finding(stored: Mapping[str, Any]) -> Finding:
-    """From what `dataclasses.asdict` made of it."""
-    text = {name: stored[name] for name in ("code", "severity", "policy", "message", "advice")}
-    return Finding(**text, numbers=dict(stored["numbers"]))
-
-
 # -- from where on -----------------------------------------------------------------------------
 
 ALPHA = 1e-3

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from offpolicy._core.files import write_whole
+from offpolicy._core.documents import Document, json_safe
+from offpolicy._core.tables import aligned, frame_of
 from offpolicy._core.types import Floats
-from offpolicy.errors import EstimatorError, ParameterError, ResultError, did_you_mean
+from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
 from offpolicy.intervals import Interval
 from offpolicy.logs import Dropped
-from offpolicy.results._findings import Finding, read_finding
+from offpolicy.results._findings import Finding
 from offpolicy.results._summary import Summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
-
-SCHEMA = "offpolicy.result/2"
-RESULTS = ("offpolicy.result/1", SCHEMA)
-"""The first version held nothing to draw."""
 
 
 @final
@@ -168,7 +163,7 @@ class Tuned:
     imputed_mass: Floats
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tuned) and _tuned(self) == _tuned(other)
+        return isinstance(other, Tuned) and json_safe(self) == json_safe(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -199,8 +194,10 @@ class Logged:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(Document):
     """All estimates, in the order asked for. Index by estimator, or by (policy, estimator)."""
+
+    schema: ClassVar[str] = "offpolicy.result/1"
 
     estimates: tuple[Estimate, ...]
     logged: Logged
@@ -290,7 +287,7 @@ class Result:
                 )
                 lines.append(f"  The interval covers {row.covers}.")
             if row.reason is not None:
-                lines.append(f"  By {_shown(row.estimator)}; {row.reason}.")
+                lines.append(f"  By {shown_estimator(row.estimator)}; {row.reason}.")
         if self.dropped is not None and self.dropped.rows:
             lines.append(f"{self.dropped}.")
         if self.trained is not None:
@@ -302,17 +299,7 @@ class Result:
 
     def to_text(self) -> str:
         """An aligned table."""
-        head, *body = self._cells()
-        widths = [max(len(row[j]) for row in [head, *body]) for j in range(len(head))]
-        left = 2 if len(self.policies) > 1 else 1
-        lines = [
-            "  ".join(
-                cell.ljust(width) if j < left else cell.rjust(width)
-                for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in [head, ["─" * width for width in widths], *body]
-        ]
-        return "\n".join(lines)
+        return aligned(self._cells(), left=(0, 1) if len(self.policies) > 1 else (0,))
 
     def _cells(self) -> list[list[str]]:
         several = len(self.policies) > 1
@@ -325,7 +312,7 @@ class Result:
             ess = "–" if row.ess is None else f"{row.ess:,.1f}"
             cells.append(
                 ([row.policy] if several else [])
-                + [_shown(row.estimator), _short(row.value), _short(row.stderr)]
+                + [shown_estimator(row.estimator), _short(row.value), _short(row.stderr)]
                 + [_short(row.interval.low), _short(row.interval.high)]
                 + [f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
             )
@@ -339,13 +326,9 @@ class Result:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The result as a page: one HTML file that needs nothing else, with the warnings, the
         charts and the tables behind them. Written to ``path`` whole or not at all."""
-        from offpolicy.report.pages.evaluation import page
-        from offpolicy.report.sections.page_data import PageData
+        from offpolicy.report.document import Results
 
-        text = page(PageData(self, None, None, None, self.to_json()))
-        if path is not None:
-            write_whole(Path(path), text)
-        return text
+        return Results((self,)).to_html(path)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the estimates with their intervals (needs matplotlib: ``pip install
@@ -358,97 +341,12 @@ class Result:
 
     def to_frame(self) -> pa.Table:
         """One row per estimate, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
-        import pyarrow as pa
+        return frame_of(Estimate, self.estimates)
 
-        rows = []
-        for row in self.estimates:
-            flat = {item.name: getattr(row, item.name) for item in fields(row)}
-            flat["low"], flat["high"] = flat.pop("interval")
-            rows.append(flat)
-        text = ("policy", "estimator", "covers", "reason")
-        types = {name: pa.string() if name in text else pa.float64() for name in rows[0]}
-        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """As JSON text (schema ``offpolicy.result/2``); written to ``path`` whole or not at all.
-
-        Equal inputs give equal bytes. Infinite numbers are the strings "inf" and "-inf".
-        """
-        body = {
-            "schema": SCHEMA,
-            "logged": asdict(self.logged) | {"interval": list(self.logged.interval)},
-            "dropped": None if self.dropped is None else self.dropped.as_dict(),
-            "trained": self.trained,
-            "findings": [asdict(one) for one in self.findings],
-            "headlines": [asdict(row) | {"interval": list(row.interval)} for row in self.headlines],
-            "tuned": [_tuned(row) for row in self.tuned],
-            "estimates": [asdict(row) | {"interval": list(row.interval)} for row in self.estimates],
-            "summaries": [one.as_dict() for one in self.summaries],
-        }
-        text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        if path is not None:
-            write_whole(Path(path), text)
-        return text
-
-    @classmethod
-    def from_json(cls, text: str) -> Result:
-        """The inverse of `to_json`."""
-        try:
-            body = json.loads(text)
-            schema = body["schema"]
-        except (ValueError, KeyError, TypeError):
-            raise ResultError("This is not a result: no JSON object with a schema.") from None
-        if schema not in RESULTS:
-            raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
-        try:
-            estimates = tuple(Estimate(**_row(row)) for row in body["estimates"])
-            logged = Logged(**_row(body["logged"]))
-            headlines = tuple(Headline(**_row(row)) for row in body["headlines"])
-            tuned = tuple(Tuned(**_arrays(row)) for row in body["tuned"])
-            dropped = Dropped.from_dict(body.get("dropped"))
-            trained = None if body.get("trained") is None else int(body["trained"])
-            findings = tuple(read_finding(one) for one in body.get("findings", ()))
-            summaries = tuple(Summary.from_dict(one) for one in body.get("summaries", ()))
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            kind = type(problem).__name__
-            raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
-        if not estimates:
-            raise ResultError("The result is damaged (it holds no estimates).")
-        return cls(estimates, logged, headlines, tuned, dropped, trained, findings, summaries)
-
-
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    low, high = row["interval"]
-    cells = {key: _cell(key, value) for key, value in row.items() if key != "interval"}
-    return cells | {"interval": Interval(float(low), float(high))}
-
-
-def _tuned(row: Tuned) -> dict[str, Any]:
-    """A `Tuned` with lists for arrays."""
-    cells = {item.name: getattr(row, item.name) for item in fields(row)}
-    return {
-        key: value.tolist() if isinstance(value, np.ndarray) else value
-        for key, value in cells.items()
-    }
-
-
-def _arrays(row: dict[str, Any]) -> dict[str, Any]:
-    """The inverse of `_tuned`."""
-    cells = {
-        key: np.array([float(x) for x in value]) if isinstance(value, list) else value
-        for key, value in row.items()
-    }
-    return cells | {"chosen": float(row["chosen"])}
-
-
-_TEXT = ("policy", "estimator", "covers", "reason", "refusal", "n")
-
-
-def _cell(key: str, value: Any) -> Any:
-    """A stored value as it was: text, a count, or numbers that may be infinite or absent."""
-    if key in _TEXT or (key == "ess" and value is None):
-        return value
-    return tuple(map(float, value)) if isinstance(value, list) else float(value)
+    def _check_read(self) -> None:
+        """A result is about something."""
+        if not self.estimates:
+            raise ValueError("it holds no estimates")
 
 
 def _canonical(name: str) -> str:
@@ -459,23 +357,12 @@ def _canonical(name: str) -> str:
         return name
 
 
-def json_safe(value: Any) -> Any:
-    """The same, with infinite numbers as the strings "inf" and "-inf"."""
-    if isinstance(value, dict):
-        return {key: json_safe(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_safe(item) for item in value]
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
-
-
 def _short(value: float) -> str:
     """Five significant digits."""
     return f"{value:.5g}"
 
 
-def _shown(estimator: str) -> str:
+def shown_estimator(estimator: str) -> str:
     """The name with its parameter rounded, for people: CAB(M=3.21)."""
     try:
         member = parse(estimator)

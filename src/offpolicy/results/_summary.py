@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
 LONGEST_NAME = 200
 """Characters of an action's name that are kept."""
@@ -133,49 +132,3 @@ class Summary:
     support: Support
     calibration: Calibration | None
     over_log: OverLog | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Summary:
-        """The inverse of `as_dict`."""
-        support = stored["support"]
-        other = support["other"]
-        return cls(
-            str(stored["policy"]),
-            _numbers(stored["imputed"]),
-            _part(Weights, stored["weights"]),
-            Support(
-                tuple(_action(row) for row in support["actions"]),
-                None if other is None else _action(other),
-                int(support["others"]),
-                bool(support["exact"]),
-                float(support["short"]),
-            ),
-            _part(Calibration, stored["calibration"]),
-            _part(OverLog, stored["over_log"]),
-        )
-
-
-def _action(row: Mapping[str, Any]) -> Action:
-    cells = {key: _cell(value) for key, value in row.items() if key != "name"}
-    return Action(name=str(row["name"]), **cells)
-
-
-def _part(kind: Any, stored: Mapping[str, Any] | None) -> Any:
-    """A record of numbers, tuples of numbers and flags."""
-    if stored is None:
-        return None
-    return kind(**{key: _cell(value) for key, value in stored.items()})
-
-
-def _cell(value: Any) -> Any:
-    if value is None or isinstance(value, bool):
-        return value
-    return _numbers(value) if isinstance(value, list) else float(value)
-
-
-def _numbers(values: Any) -> Numbers | None:
-    return None if values is None else tuple(float(value) for value in values)

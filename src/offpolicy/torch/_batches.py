@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.validation import check_finite
-from offpolicy.errors import LogError, ParameterError, PredictionError
+from offpolicy.errors import ParameterError, PredictionError
 from offpolicy.logs import BanditLog
 from offpolicy.policies import need_log, resolve_prediction
 
@@ -95,8 +96,7 @@ class Batch:
         torch.Size([2, 2])
         """
         need_log(log)
-        if not log.candidates_known:
-            raise LogError("This log lists only what was chosen; a loss needs all candidates.")
+        log.need_candidates("A loss")
         delta_hat = resolve_prediction(log, prediction)
         if delta_hat is not None:
             check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
@@ -193,14 +193,10 @@ def _rows(values: Any, n: int) -> Any:
 
 def _by_action(log: BanditLog, candidates: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Position of the chosen action, which actions are there, and tables with 0 elsewhere."""
-    if log.actions is None:
-        raise LogError(
-            "by_action needs to know which action each candidate is: give candidate= (names) when "
-            "making the log."
-        )
+    actions = log.need_names("by_action")
     code = log.candidate_codes()
-    place = np.repeat(np.arange(len(log)), np.diff(log.offsets)), code
-    shape = len(log), len(log.actions)
+    place = decision_of_candidate(log.offsets), code
+    shape = len(log), len(actions)
     mask = np.zeros(shape, dtype=bool)
     mask[place] = True
 
@@ -210,7 +206,7 @@ def _by_action(log: BanditLog, candidates: dict[str, Any]) -> tuple[Any, Any, di
         return made
 
     tables = {name: None if x is None else table(x) for name, x in candidates.items()}
-    return code[log.chosen_index], mask, tables
+    return log.chosen_codes(), mask, tables
 
 
 # -- batches made by hand --------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from offpolicy._core.ragged import softmax
+from offpolicy._core.ragged import decision_of_candidate, softmax
 from offpolicy._core.types import Floats
 from offpolicy.errors import ParameterError, PolicyError
 from offpolicy.logs import BanditLog
@@ -53,11 +53,7 @@ class TorchPolicy:
 
     def probabilities(self, log: BanditLog) -> Floats:
         """π of every candidate, flat."""
-        if not log.candidates_known:
-            raise PolicyError(
-                "TorchPolicy needs to know the candidates of every decision, and this log lists "
-                "only what was chosen. Give actions= (names or number) when making the log."
-            )
+        log.need_candidates("TorchPolicy", PolicyError)
         inputs = self._inputs(log)
         with _at_rest(self.module), torch.no_grad():
             parts = [
@@ -116,7 +112,7 @@ def _of_candidates(logits: Floats, rows: int, log: BanditLog) -> Floats:
     if rows == n and logits.ndim == 2:
         if log.actions is not None and logits.shape[1] == len(log.actions):
             code = log.candidate_codes()
-            return np.asarray(logits[np.repeat(np.arange(n), np.diff(log.offsets)), code])
+            return np.asarray(logits[decision_of_candidate(log.offsets), code])
         if log.candidate is None and logits.size == total and log.has_equal_lengths:
             return logits.reshape(-1)
     actions = "" if log.actions is None else f" ({n:,}, {len(log.actions)}), one for every action;"

@@ -51,12 +51,14 @@ def command(
     LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
     or LETOR text, with --clicks.
     """
+    from dataclasses import replace
+
     import pyarrow as pa
 
     from offpolicy.cli.pages import Run, provenance_of_rankings
     from offpolicy.ranking.data import as_metric
     from offpolicy.ranking.evaluation import evaluate
-    from offpolicy.report.ranking_document import RankingDocument
+    from offpolicy.report.document import Results
 
     run = Run.begun(report)
     asked = [as_metric(metric) for metric in metrics]
@@ -67,22 +69,20 @@ def command(
             rankings.need_propensities(file.log)
         rankings.tell_ways()
     results = tuple(
-        (name, evaluate(file.log, ranker, metric=metric, **_SETTINGS.said(given)))
+        replace(evaluate(file.log, ranker, metric=metric, **_SETTINGS.said(given)), ranker=name)
         for name, ranker in rankings.rankers_of(rankers, file).items()
         for metric in asked
     )
     if style == "json":
-        click.echo(RankingDocument(results).to_json(), nl=False)
+        click.echo(Results(results).to_json(), nl=False)
     elif style == "tsv":
         rows = [
-            {"ranker": name, "metric": result.metric} | row
-            for name, result in results
+            {"ranker": result.ranker, "metric": result.metric} | row
+            for result in results
             for row in result.to_frame().to_pylist()
         ]
         click.echo(opt.as_tsv(pa.Table.from_pylist(rows)))
     else:
-        click.echo("\n\n".join(f"{name}: {result}" for name, result in results))
+        click.echo("\n\n".join(f"{result.ranker}: {result}" for result in results))
     if run.page is not None:
-        provenance = provenance_of_rankings(run, file.log.documents)
-        RankingDocument(results, provenance).to_html(run.page)
-        click.echo(f"Wrote {run.page}.", err=True)
+        run.write(*results, provenance=provenance_of_rankings(run, file.log.documents))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,15 +95,11 @@ def command(
             curve.save(out)
         click.echo(f"Wrote {out}.", err=True)
     if style == "json":
-        click.echo(json.dumps(curve.to_dict(), indent=1, allow_nan=False))
+        click.echo(curve.to_json(), nl=False)
     else:
         click.echo(opt.as_tsv(frame) if style == "tsv" else str(curve))
     if run.page is not None:
-        from offpolicy.report.ranking_document import PropensityDocument
-
-        provenance = provenance_of_rankings(run, file.log.documents)
-        PropensityDocument(curve, provenance).to_html(run.page)
-        click.echo(f"Wrote {run.page}.", err=True)
+        run.write(curve, provenance=provenance_of_rankings(run, file.log.documents))
 
 
 def _of_impressions(file: rankings.LogFile, name: str) -> Ints:

@@ -34,11 +34,8 @@ def command(log: str, ranker: str, style: str, **given: Any) -> None:
     LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
     or LETOR text, with --clicks. Prints the curve at its breakpoints, at most 1001 of them.
     """
-    import json
-    import math
-
+    from offpolicy._core.documents import dumps
     from offpolicy.ranking.evaluation import sweep
-    from offpolicy.results import json_safe
 
     file = rankings.read(log, given, rankings.columns_among([ranker]))
     rankings.need_propensities(file.log)
@@ -47,9 +44,6 @@ def command(log: str, ranker: str, style: str, **given: Any) -> None:
     if style == "tsv":
         click.echo(opt.as_tsv(frame))
         return
-    # A ratio by nothing, as at M = 0 without a model, is no number.
-    known = {
-        name: [None if math.isnan(x) else x for x in cells]
-        for name, cells in frame.to_pydict().items()
-    }
-    click.echo(json.dumps(json_safe(known), allow_nan=False))
+    # A ratio by nothing, as at M = 0 without a model, is no number, and None in JSON.
+    cells = {name: frame.column(name).to_numpy() for name in frame.column_names}
+    click.echo(dumps(cells, indent=None))

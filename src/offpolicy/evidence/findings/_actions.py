@@ -1,34 +1,12 @@
-"""Which action a candidate is, and sums over a log that is read in blocks."""
+"""What an action is called, and sums over a log that is read in blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from offpolicy._core.types import Floats, Ints
+from offpolicy._core.types import Floats
 from offpolicy.logs import BanditLog
 from offpolicy.policies import Target
-
-
-def number_of_actions(log: BanditLog) -> int:
-    """All `action_codes` are below this."""
-    return len(log.actions) if log.actions is not None else int(np.diff(log.offsets).max())
-
-
-def positions(log: BanditLog) -> Ints:
-    """Each candidate's position in its decision."""
-    return np.arange(int(log.offsets[-1])) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
-
-
-def action_codes(log: BanditLog) -> Ints:
-    """Each candidate's action; its position in the decision where actions have no names."""
-    return positions(log) if log.actions is None else log.candidate_codes()
-
-
-def chosen_codes(log: BanditLog) -> Ints:
-    """Likewise the chosen candidates'."""
-    return log.chosen if log.candidate is None else log.candidate[log.chosen_index]
 
 
 def action_name(log: BanditLog, k: int) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.evidence.findings._actions import action_name, chosen_codes
+from offpolicy.evidence.findings._actions import action_name
 from offpolicy.evidence.findings._chance import RECHECKED, Rows
 from offpolicy.logs import BanditLog
 from offpolicy.results import (
@@ -31,7 +31,7 @@ def about_drift(log: BanditLog, rows: Rows) -> list[Finding]:
     """Of rewards, of propensities, and of what was chosen."""
     if len(log) < FEWEST_FOR_DRIFT:
         return []
-    order, codes = order_in_time(log), chosen_codes(log)
+    order, codes = order_in_time(log), log.chosen_codes()
     tests = 3.0 * (int(codes.max()) + 1)
     found = {}
     for name, column in (("reward", log.reward), ("propensity", log.propensity)):

@@ -13,10 +13,8 @@ from offpolicy._core.types import Floats
 from offpolicy.estimators import weights
 from offpolicy.evidence._blocks import Block, blocks, whole_block
 from offpolicy.evidence.findings._actions import (
-    action_codes,
     action_name,
     added,
-    number_of_actions,
     rows_of,
 )
 from offpolicy.evidence.findings._chance import LARGEST, Rows, kish
@@ -82,7 +80,7 @@ class _Masses(NamedTuple):
 
 
 def _masses(log: BanditLog, rows: Rows, target: Target, M: float) -> _Masses:
-    K = number_of_actions(log)
+    K = log.number_of_actions
 
     def of_block(block: Block) -> Floats:
         part, pi = block.log, block.target.flat
@@ -91,7 +89,9 @@ def _masses(log: BanditLog, rows: Rows, target: Target, M: float) -> _Masses:
         each = np.repeat(rows.omega[rows_of(log, part)], np.diff(part.offsets))
         gone = np.where(part.logging == 0.0, pi, 0.0)
         thin = float((each * (weights.clipped(pi, part.logging, M) - gone)).sum())
-        return np.append(np.bincount(action_codes(part), weights=each * gone, minlength=K), thin)
+        return np.append(
+            np.bincount(part.candidate_codes(), weights=each * gone, minlength=K), thin
+        )
 
     total = added(each_block(of_block, blocks(log, target, None))) / len(log)
     return _Masses(total[:-1], float(total[-1]))

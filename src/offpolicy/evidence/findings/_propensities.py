@@ -12,11 +12,8 @@ from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
 from offpolicy.evidence._blocks import Block, blocks
 from offpolicy.evidence.findings._actions import (
-    action_codes,
     action_name,
     added,
-    chosen_codes,
-    number_of_actions,
     rows_of,
     the_logger,
 )
@@ -103,7 +100,7 @@ def about_frequencies(log: BanditLog, rows: Rows) -> list[Finding]:
         return []
     if log.logging is None:
         return _inverse_propensities(log, rows, log.propensity)
-    K = number_of_actions(log)
+    K = log.number_of_actions
     observed, expected, variance = _class_totals(log, rows, K)
     off = np.abs(observed - expected)
     chance = 2.0 * tail(off, variance, float(rows.omega.max()))
@@ -142,7 +139,7 @@ def _class_totals(log: BanditLog, rows: Rows, K: int) -> tuple[Floats, Floats, F
     def of_block(block: Block) -> Floats:
         part = block.log
         n, omega = len(part), rows.omega[rows_of(log, part)]
-        p, codes = _normalised(part), action_codes(part)
+        p, codes = _normalised(part), part.candidate_codes()
         bins = np.searchsorted(EDGES, p)
         decision, at = decision_of_candidate(part.offsets), part.chosen_index
         each = omega[decision]
@@ -167,7 +164,7 @@ def _deviation(log: BanditLog, k: int, K: int) -> Floats:
     def of_block(block: Block) -> Floats:
         part = block.log
         p = _normalised(part)
-        member = action_codes(part) == k if k < K else np.searchsorted(EDGES, p) == k - K
+        member = part.candidate_codes() == k if k < K else np.searchsorted(EDGES, p) == k - K
         mean = row_sums(np.where(member, p, 0.0), part.offsets)
         return np.asarray(member[part.chosen_index] - mean)
 
@@ -193,7 +190,7 @@ def _inverse_propensities(log: BanditLog, rows: Rows, propensity: Floats) -> lis
     """Where only the chosen action's probability is known: Σ 1{chosen k}/π₀ estimates how many
     decisions could have chosen k, and Σ 1/π₀ how many candidates there were. Too few may be for
     lack of support, or by chance; too many cannot be."""
-    codes, n = chosen_codes(log), len(log)
+    codes, n = log.chosen_codes(), len(log)
     inverse = 1.0 / np.maximum(propensity, 1.0 / LARGEST)
     total = np.bincount(codes, weights=rows.omega * inverse)
     squares = np.bincount(codes, weights=(rows.omega * inverse) ** 2)

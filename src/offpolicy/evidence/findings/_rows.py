@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.parallel import each_block
+from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Floats
 from offpolicy.evidence._blocks import Block, blocks
 from offpolicy.evidence._plan import usual_reward
-from offpolicy.evidence.findings._actions import chosen_codes, positions, the_logger
+from offpolicy.evidence.findings._actions import the_logger
 from offpolicy.evidence.findings._chance import Rows, kish
 from offpolicy.logs import STRETCHES, BanditLog, Dropped, listed
 from offpolicy.logs.labels import encode
@@ -171,7 +172,7 @@ def about_duplicates(log: BanditLog) -> list[Finding]:
         return []
     situation = _situations(log)
     row = situation
-    for values in (chosen_codes(log), log.propensity, log.reward):
+    for values in (log.chosen_codes(), log.propensity, log.reward):
         row = _mixed(row, _bits(values))
     order = np.argsort(situation, kind="stable")
     ordered, index = situation[order], np.arange(len(log))
@@ -202,7 +203,7 @@ def _situations(log: BanditLog) -> NDArray[np.uint64]:
         part = block.log
         if part.logging is None:
             return np.zeros(len(part), dtype=np.uint64)
-        values = _mixed(_bits(part.logging), _bits(positions(part)))
+        values = _mixed(_bits(part.logging), _bits(position_in_decision(part.offsets)))
         return np.add.reduceat(values, part.offsets[:-1])
 
     parts = list(each_block(of_block, blocks(log, the_logger(log), None)))

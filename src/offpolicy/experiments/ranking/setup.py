@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import catalogue, find, ranking, ranking_files
 from offpolicy.datasets.catalogue import Ranking
@@ -31,7 +31,6 @@ from offpolicy.ranking.data import (
     RelevanceModel,
     as_metric,
     ranks,
-    rows_of_impressions,
     simulate_clicks,
 )
 from offpolicy.ranking.learning import PropensitySVMRank
@@ -133,9 +132,9 @@ def joined(one: Queries, other: Queries) -> Queries:
 
 def subset(queries: Queries, which: Ints) -> Queries:
     """Some of the queries, in this order."""
-    rows = rows_of_impressions(queries.offsets, which)
+    rows = candidates_of(queries.offsets, which)
     lengths = np.diff(queries.offsets)[which]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = offsets_of(lengths)
     return Queries(queries.X[rows], queries.relevance[rows], offsets, queries.qid[which], 0)
 
 
@@ -143,7 +142,7 @@ def rows_of_log(queries: Queries, log: RankingLog) -> Ints:
     """The rows of the documents of a log, which is of these queries."""
     place = {int(qid): k for k, qid in enumerate(queries.qid)}
     assert log.query is not None
-    return rows_of_impressions(queries.offsets, np.array([place[int(q)] for q in log.query]))
+    return candidates_of(queries.offsets, np.array([place[int(q)] for q in log.query]))
 
 
 # -- what is trained -----------------------------------------------------------------------------

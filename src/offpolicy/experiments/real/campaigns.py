@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -67,8 +67,7 @@ class Completed:
         outside = (item < 0) | (item >= self.items)
         _refuse(outside, log, "item_id", item, f"this campaign has items 0 to {self.items - 1}")
         logging = self._logging(log)
-        whole = replace(
-            log,
+        return log.replace(
             offsets=np.arange(n + 1, dtype=np.int64) * self.items,
             chosen=item,
             actions=tuple(range(self.items)),
@@ -78,8 +77,6 @@ class Completed:
             logging=logging,
             propensity=log.propensity if logging is None else None,
         )
-        whole.__dict__.update(group=log.group, bucket=log.bucket)
-        return whole
 
     def _logging(self, log: BanditLog) -> Floats | None:
         if self.logging is not None:

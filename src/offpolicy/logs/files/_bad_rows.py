@@ -78,12 +78,12 @@ class WellFormed(ParquetScan):
         self._bad = [np.concatenate([np.empty(0, np.int64), *parts]) for parts in bad]
         self.dropped = Dropped(len(scan), dict(reasons))
         refuse_many(reasons, len(self), self.source)
-        self.__dict__["rewards"] = RewardSummary(
+        self.rewards = RewardSummary(
             min(one.low for one in summaries),
             max(one.high for one in summaries),
             all(one.binary for one in summaries),
         )
-        self.__dict__["_clusters"] = self._known(clusters)
+        self._clusters = self._known(clusters)
 
     def _known(self, clusters: set[Hashable]) -> tuple[Hashable, ...] | None:
         if self._roles.of("cluster") is None:

@@ -292,10 +292,7 @@ class ParquetScan(LogScan):
                 have += len(table)
             places.append(np.arange(start, stop, dtype=np.int64))
         log = self._log(pa.concat_tables(tables), Stretch.of(parts))
-        if "group" not in log.__dict__:
-            bucket = [labels.hash_rows(int(place[0]), len(place)) for place in places]
-            log.__dict__["bucket"] = np.concatenate(bucket)
-        return log
+        return log.replace(whole_row=np.concatenate(places), trusted=True)
 
     def _stretches(
         self, ranges: Sequence[tuple[int, int]], selected: str

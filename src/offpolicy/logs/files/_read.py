@@ -207,7 +207,7 @@ def _dsjson(path: Path, on_bad_row: str) -> BanditLog:
     if on_bad_row == "drop":
         bad = Counter({"malformed line": counts[dsjson.BAD]} if counts[dsjson.BAD] else {})
         refuse_many(bad, len(log), str(path))
-        object.__setattr__(log, "dropped", Dropped(len(log) + bad.total(), dict(bad)))
+        log = log.replace(dropped=Dropped(len(log) + bad.total(), dict(bad)), trusted=True)
     return log
 
 

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import ParameterError
 from offpolicy.logs import labels
 from offpolicy.logs._bandit_log import BanditLog
-from offpolicy.logs._columns import Columns, missing_column
-
-_ROLES = (
-    "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
-)  # fmt: skip
+from offpolicy.logs._columns import ROLES, Columns, missing_column
 
 
 @dataclass(frozen=True)
@@ -32,18 +28,7 @@ class Roles:
 
     def of(self, role: str) -> str | None:
         """The column that plays a role, if there is one."""
-        given: str | None = getattr(self.columns, role)
-        if given == "":
-            return None
-        name = given or role
-        if name in self.names:
-            return name
-        if given is None and role not in ("action", "reward"):
-            return None
-        raise self.missing(name, role)
-
-    def missing(self, name: str, role: str = "") -> LogError:
-        return missing_column(list(self.names), name, role, self.source)
+        return self.columns.of(role, self.names, self.source)
 
     @cached_property
     def reward(self) -> str:
@@ -54,18 +39,15 @@ class Roles:
     @cached_property
     def own(self) -> list[str]:
         """The columns that the log itself is made of."""
-        found = [self.of(role) for role in _ROLES]
-        context = self.columns.context_in(self.names)
-        for name in context:
-            if name not in self.names:
-                raise self.missing(name, "context")
+        found = [self.of(role) for role in ROLES]
+        context = self.columns.context_in(self.names, self.source)
         return list(dict.fromkeys([*(name for name in found if name), *context]))
 
     def with_extra(self, extra: Sequence[str]) -> list[str]:
         """The log's own columns and these."""
         for name in extra:
             if name not in self.names:
-                raise self.missing(name)
+                raise missing_column(self.names, name, "", self.source)
         return list(dict.fromkeys([*self.own, *extra]))
 
 
@@ -86,7 +68,7 @@ def log_of(
 ) -> BanditLog:
     """Some rows of a log, ``clusters`` being those of all of it."""
     log = BanditLog.from_frame(table, columns, source=source)
-    object.__setattr__(log, "first_row", first_row)
+    group = None
     if clusters is not None and log.cluster is not None:
-        log.__dict__["group"] = labels.hash_groups(log.cluster, clusters)
-    return log
+        group = labels.hash_groups(log.cluster, clusters)
+    return log.replace(first_row=first_row, whole_group=group, trusted=True)

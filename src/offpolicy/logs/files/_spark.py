@@ -208,10 +208,7 @@ class SparkScan(Distributed):
             0,
             self._clusters,
         )
-        if "group" not in log.__dict__:
-            buckets = [labels.hash_rows(start, stop - start) for start, stop in ranges]
-            log.__dict__["bucket"] = np.concatenate(buckets)
-        return log
+        return log.replace(whole_row=wanted, trusted=True)
 
     def _between(self, start: int, stop: int) -> range:
         """The pieces that hold these positions."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,8 +66,7 @@ def read(path: str | Path, *, items: int | None = None) -> BanditLog:
             f"{where(str(path), 'item_id', row)}: {action[row]}, but with items={K} they are 0 to "
             f"{K - 1}. Give the number of all items of the campaign."
         )
-    return replace(
-        log,
+    return log.replace(
         offsets=np.arange(len(log) + 1, dtype=np.int64) * K,
         chosen=action,
         actions=tuple(range(K)),

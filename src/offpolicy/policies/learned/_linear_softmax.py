@@ -86,21 +86,16 @@ class LinearSoftmax:
     def _codes(self, log: BanditLog) -> Ints:
         """For each candidate, the row of the weights."""
         log = with_names(log)
-        if log.actions is None:
-            raise PolicyError(
-                "The learned policy needs to know which action each candidate is: give candidate= "
-                "(names) when making the log."
-            )
         assert self.actions is not None
-        place = {name: k for k, name in enumerate(self.actions)}
-        own = np.array([place.get(name, -1) for name in log.actions], dtype=np.int64)
-        if (own < 0).any():
-            name = log.actions[int(np.argmax(own < 0))]
+        known = set(self.actions)
+        names = log.need_names("The learned policy", PolicyError)
+        unknown = [name for name in names if name not in known]
+        if unknown:
             raise PolicyError(
-                f"The learned policy does not know action {name!r}: it was not in the log that it "
-                f"was learned from. Its actions are {list(self.actions)[:10]}."
+                f"The learned policy does not know action {unknown[0]!r}: it was not in the log "
+                f"that it was learned from. Its actions are {list(self.actions)[:10]}."
             )
-        return own[log.candidate_codes()]
+        return log.codes_among(self.actions)
 
 
 def _need_width(found: int, expected: int, column: str) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-from offpolicy._core.saved import checked_name, damage_named, read_body, read_numbers, write_both
+from offpolicy._core.documents import damage_named
+from offpolicy._core.saved import read_body, read_both, write_both
 from offpolicy._core.types import Floats
 from offpolicy.errors import PolicyError
 from offpolicy.logs.labels import as_action_names
@@ -28,36 +29,27 @@ def save_policy(
     ``learned`` is kept as it is: how the policy came about. A policy that was there is replaced,
     numbers and all, or, if anything goes wrong, left as it was.
     """
-    from offpolicy import __version__
-
-    path = checked_name(path, WHAT)
     body = {
-        "schema": SCHEMA,
-        "offpolicy": __version__,
         "actions": None if policy.actions is None else [_plain(name) for name in policy.actions],
         "context_columns": policy.columns,
         "gamma": {
             part: one.gamma for part, one in _maps(policy).items() if one.centres is not None
         },
+        "learned": dict(learned or {}),
     }
-    write_both(path, body, _arrays(policy), {"learned": dict(learned or {})}, WHAT)
+    write_both(path, body, _arrays(policy), SCHEMA, WHAT)
 
 
 def load_policy(path: str | Path) -> LinearSoftmax:
     """The policy that `save_policy` wrote, to the last bit; a damaged file is a `PolicyError`."""
-    path = checked_name(path, WHAT)
-    body = read_body(path, SCHEMA, WHAT)
-    with damage_named(path, WHAT):
-        return _built(path, body)
+    return read_both(path, SCHEMA, WHAT, _built)
 
 
 def how_learned(path: str | Path) -> dict[str, Any]:
     """What is kept of how a policy came about: its learner's parameters and report."""
-    path = checked_name(path, WHAT)
-    found = read_body(path, SCHEMA, WHAT).get("learned")
-    if not isinstance(found, dict):
-        raise PolicyError(f"{path}: the policy is damaged (it does not say how it was learned).")
-    return found
+    body = read_body(path, SCHEMA, WHAT)
+    with damage_named(WHAT, error=PolicyError, place=f"{path}: "):
+        return dict(body["learned"])
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -92,8 +84,7 @@ def _plain(name: Hashable) -> Hashable:
 # -- reading -----------------------------------------------------------------------------------
 
 
-def _built(path: Path, body: dict[str, Any]) -> LinearSoftmax:
-    arrays = read_numbers(path, body["numbers"], WHAT)
+def _built(body: dict[str, Any], arrays: dict[str, Floats]) -> LinearSoftmax:
     actions = body["actions"]
     if actions is not None:
         if not isinstance(actions, list):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offpolicy.ranking.data._clicks import ClickModel, simulate_clicks
-from offpolicy.ranking.data._log import RankingLog, rows_of_impressions
+from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric, as_metric, parse_metric
 from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._read import RankingColumns, read_with, source_of
@@ -22,7 +22,6 @@ __all__ = [
     "parse_metric",
     "ranks",
     "read_with",
-    "rows_of_impressions",
     "simulate_clicks",
     "source_of",
     "weights_at",

@@ -20,11 +20,12 @@ from typing import Any, final
 
 import numpy as np
 
+from offpolicy._core.ragged import candidates_of, offsets_of, position_in_decision
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import ParameterError, PolicyError
 from offpolicy.logs.formats.letor import Queries
-from offpolicy.ranking.data._log import SMALLEST_PROPENSITY, RankingLog, rows_of_impressions
+from offpolicy.ranking.data._log import SMALLEST_PROPENSITY, RankingLog
 from offpolicy.ranking.data._ranks import apply, ranks
 
 PerRank = float | Sequence[float]
@@ -182,9 +183,9 @@ def simulate_clicks(
     if top is not None:
         shown = np.where(shown <= top, shown, 0)
     which = _shown_queries(len(queries.qid), sweeps, generator)
-    rows = rows_of_impressions(queries.offsets, which)
+    rows = candidates_of(queries.offsets, which)
     sizes = np.diff(queries.offsets)[which]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = offsets_of(sizes)
     model = PositionBased() if model is None else model
     relevance = (queries.relevance[rows] >= relevant).astype(np.float64)
     rank = shown[rows]
@@ -201,7 +202,7 @@ def simulate_clicks(
         X=queries.X[rows] if features else None,
         relevance=relevance,
         query=queries.qid[which],
-        document=np.arange(len(rows)) - np.repeat(offsets[:-1], sizes) + 1,
+        document=position_in_decision(offsets) + 1,
     )
 
 

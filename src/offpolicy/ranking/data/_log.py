@@ -8,7 +8,6 @@ stood. All validation happens when a log is made, once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
-from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.files import replacing
+from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, PredictionError, PropensityError
 from offpolicy.logs import Encoded, labels
@@ -173,7 +173,7 @@ class RankingLog:
         ``clicks``, a table of what was shown and clicked."""
         from offpolicy.ranking.data import _read as reading
 
-        return reading.read(path, columns, clicks=clicks, relevant=relevant)
+        return reading.read_with(path, (), columns, clicks=clicks, relevant=relevant)[0]
 
     # -- looking at it ---------------------------------------------------------------------
 
@@ -223,8 +223,7 @@ class RankingLog:
 
     def fold(self, folds: int = 5) -> Ints:
         """Each impression's fold, for cross-fitting: those of one query share theirs."""
-        count = int(self.cluster.max()) + 1
-        return labels.hash_rows(0, count)[self.cluster] % folds
+        return labels.hash_rows(self.cluster) % folds
 
     def per_document(
         self, values: ArrayLike, column: str, error: type[OffpolicyError] = LogError
@@ -251,14 +250,14 @@ class RankingLog:
     def take(self, impressions: ArrayLike) -> RankingLog:
         """The log of these impressions (positions, or a mask), in this order."""
         which = np.arange(len(self))[np.asarray(impressions)]
-        rows = rows_of_impressions(self.offsets, which)
+        rows = candidates_of(self.offsets, which)
         sizes = self.sizes[which]
 
         def taken(values: NDArray[Any] | None) -> Any:
             return None if values is None else values[rows]
 
         return RankingLog(
-            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            offsets=offsets_of(sizes),
             rank=self.rank[rows],
             click=self.click[rows],
             propensity=taken(self.propensity),
@@ -279,18 +278,10 @@ class RankingLog:
 
     def to_parquet(self, path: str | Path) -> None:
         """Write `to_frame` to a file, whole or not at all; `read` reads it back."""
-        from offpolicy.ranking.data import _read as reading
+        import pyarrow.parquet as pq
 
-        reading.to_parquet(self, path)
-
-
-def rows_of_impressions(offsets: Ints, which: Ints) -> Ints:
-    """The rows of the documents of these impressions, one impression after the other."""
-    sizes = np.diff(offsets)[which]
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    starts = np.repeat(offsets[which] - (ends - sizes), sizes)
-    return np.asarray(np.arange(total) + starts, dtype=np.int64)
+        with replacing(Path(path)) as part:
+            pq.write_table(self.to_frame(), part, write_page_checksum=True)
 
 
 def as_offsets(values: ArrayLike) -> Ints:
@@ -417,8 +408,3 @@ def _refuse(
             f"{log.place(row, column)}: {values[row]} {sentence.rstrip('.')} {count}."
             f"{' ' + rest if dot else ''}"
         )
-
-
-def impressions_of(lengths: Sequence[int]) -> Ints:
-    """Offsets from the numbers of documents."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from offpolicy._core import validation as check
-from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.ragged import decision_of_candidate, position_in_decision
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import PolicyError
 from offpolicy.ranking.data._log import RankingLog
@@ -54,7 +54,7 @@ def ranks(scores: Floats, offsets: Ints) -> Ints:
     impression = decision_of_candidate(offsets)
     order = np.lexsort((-scores, impression))
     found = np.empty(len(scores), dtype=np.int64)
-    found[order] = np.arange(len(scores)) - np.repeat(offsets[:-1], np.diff(offsets)) + 1
+    found[order] = position_in_decision(offsets) + 1
     return found
 
 

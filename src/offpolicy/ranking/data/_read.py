@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core import validation as check
-from offpolicy._core.files import replacing
+from offpolicy._core.ragged import candidates_of, offsets_of, position_in_decision
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import Copy, Stretch, where
 from offpolicy.errors import LogError
-from offpolicy.logs import as_table, labels, missing_column, read_named
-from offpolicy.ranking.data._log import RankingLog, impressions_of, rows_of_impressions
+from offpolicy.logs import as_table, column_of, labels, matching, missing_column, read_plain
+from offpolicy.ranking.data._log import RankingLog
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,35 +62,20 @@ class RankingColumns:
         """The column of every role that has one."""
         found: dict[str, str] = {}
         for role in [field.name for field in fields(self) if field.name != "features"]:
-            given = getattr(self, role)
-            if given is None:
-                usual = [name for name in (role, _ALSO.get(role, role)) if name in names]
-                if usual:
-                    found[role] = usual[0]
-                elif role in _NEEDED:
-                    raise missing_column(names, role, role, source)
-            elif given:
-                if given not in names:
-                    raise missing_column(names, given, role, source)
-                found[role] = given
+            given, needed = getattr(self, role), role in _NEEDED
+            name = column_of(role, given, names, source, needed=needed, also=_ALSO.get(role))
+            if name is not None:
+                found[role] = name
         if "impression" not in found and "query" not in found:
             raise missing_column(names, "impression", "impression", source)
         return found
 
     def feature_columns(self, names: Sequence[str], taken: set[str], source: str) -> list[str]:
         """The columns of the features, in order."""
-        free = [name for name in names if name not in taken]
         if self.features is None:
-            return sorted((name for name in free if _FEATURE.fullmatch(name)), key=_natural)
-        if isinstance(self.features, str):
-            raise LogError("features must be a list of column names, even if there is only one.")
-        found: list[str] = []
-        for name in self.features:
-            matching = [one for one in free if fnmatchcase(one, name)]
-            if name not in names and not matching:
-                raise missing_column(names, name, "features", source)
-            found += [name] if name in names else sorted(matching, key=_natural)
-        return list(dict.fromkeys(found))
+            free = (name for name in names if name not in taken and _FEATURE.fullmatch(name))
+            return sorted(free, key=_natural)
+        return matching(self.features, "features", names, taken, source, _natural)
 
 
 def from_frame(frame: Any, columns: RankingColumns | None, source: str = "") -> RankingLog:
@@ -106,24 +90,13 @@ def from_frame(frame: Any, columns: RankingColumns | None, source: str = "") -> 
     roles: dict[str, Any] = {
         role: _column(table, found[role], source) for role in _NUMBERS if role in found
     }
-    roles["rank"] = _whole(_column(table, found["rank"], source), found["rank"], source)
+    roles["rank"] = check.as_integers(_column(table, found["rank"], source), found["rank"], source)
     if "document" in found:
         roles["document"] = _column(table, found["document"], source)
     features = columns.feature_columns(names, set(found.values()), source)
     if features:
         roles["X"] = _features(table, features, source)
     return RankingLog.from_arrays(offsets=offsets, query=query, source=source, **roles)
-
-
-def read(
-    path: str | Path,
-    columns: RankingColumns | None = None,
-    *,
-    clicks: str | Path | None = None,
-    relevant: float = 1.0,
-) -> RankingLog:
-    """See `RankingLog.read`."""
-    return read_with(path, (), columns, clicks=clicks, relevant=relevant)[0]
 
 
 def read_with(
@@ -152,18 +125,6 @@ def read_with(
     return log, {name: _numbers(table, name, source, log, at) for name in names}
 
 
-def with_clicks(
-    queries: Queries,
-    frame: Any,
-    columns: RankingColumns | None = None,
-    source: str = "",
-    *,
-    relevant: float = 1.0,
-) -> RankingLog:
-    """A log from LETOR queries and a table of what was shown and clicked."""
-    return _scattered_log(queries, as_table(frame), columns, source, relevant)[0]
-
-
 def _scattered_log(
     queries: Queries,
     table: pa.Table,
@@ -183,8 +144,8 @@ def _scattered_log(
     assert qid is not None
     which = _known_queries(queries, qid, bounds, found["query"], source)
     lengths = np.diff(queries.offsets)[which]
-    offsets = impressions_of(lengths.tolist())
-    place = _whole(_column(table, found["document"], source), found["document"], source)
+    offsets = offsets_of(lengths.tolist())
+    place = check.as_integers(_column(table, found["document"], source), found["document"], source)
     impression = np.repeat(np.arange(len(which)), np.diff(bounds))
     outside = (place < 1) | (place > lengths[impression])
     if outside.any():
@@ -201,7 +162,7 @@ def _scattered_log(
             f"{where(source, found['document'], row)}: document {place[row]} is listed twice in "
             f"one impression."
         )
-    rows = rows_of_impressions(queries.offsets, which)
+    rows = candidates_of(queries.offsets, which)
     roles: dict[str, Any] = {}
     for role in ("rank", "click", "propensity", "prediction"):
         if role not in found:
@@ -218,7 +179,7 @@ def _scattered_log(
         query=qid,
         X=queries.X[rows],
         relevance=(queries.relevance[rows] >= relevant).astype(np.float64),
-        document=np.arange(len(rows)) - np.repeat(offsets[:-1], lengths) + 1,
+        document=position_in_decision(offsets) + 1,
         **roles,
     )
     return log, at
@@ -238,14 +199,6 @@ def to_frame(log: RankingLog) -> pa.Table:
     if log.X is not None:
         columns |= {f"f{k + 1}": log.X[:, k] for k in range(log.X.shape[1])}
     return pa.table(columns)
-
-
-def to_parquet(log: RankingLog, path: str | Path) -> None:
-    """See `RankingLog.to_parquet`."""
-    import pyarrow.parquet as pq
-
-    with replacing(Path(path)) as part:
-        pq.write_table(to_frame(log), part, write_page_checksum=True)
 
 
 # -- parts -----------------------------------------------------------------------------------
@@ -327,7 +280,7 @@ def _known_queries(
     queries: Queries, qid: NDArray[Any], bounds: Ints, column: str, source: str
 ) -> Ints:
     """Which query of the LETOR text each impression is of."""
-    wanted = _whole(qid, column, source)
+    wanted = check.as_integers(qid, column, source)
     order = np.argsort(queries.qid)
     at = np.minimum(np.searchsorted(queries.qid[order], wanted), len(order) - 1)
     unknown = queries.qid[order][at] != wanted
@@ -376,20 +329,7 @@ def _scattered(values: NDArray[Any], at: Ints, size: int, name: str, source: str
 
 
 def _column(table: pa.Table, name: str, source: str) -> NDArray[Any]:
-    """One plain value in every row."""
-    import pyarrow as pa
-
-    kind = table.schema.field(name).type
-    if pa.types.is_nested(kind):
-        raise LogError(
-            f'{source + ": " if source else ""}column "{name}" holds {kind}; there must be a '
-            f"single value in every row."
-        )
-    return read_named(table, name, np.empty(0, np.int64), source)
-
-
-def _whole(values: NDArray[Any], name: str, source: str) -> Ints:
-    return check.as_integers(values, name, source)
+    return np.asarray(read_plain(table, name, "it", source))
 
 
 def _features(table: pa.Table, names: list[str], source: str) -> NDArray[Any]:

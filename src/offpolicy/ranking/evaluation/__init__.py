@@ -6,12 +6,11 @@ from offpolicy.ranking.evaluation._evaluate import evaluate, sweep
 from offpolicy.ranking.evaluation._findings import findings_of
 from offpolicy.ranking.evaluation._model_error import Thinkable
 from offpolicy.ranking.evaluation._recalibration import recalibrated
-from offpolicy.ranking.evaluation._result import SCHEMA, RankingEstimate, RankingResult
+from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
 from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import choose
 
 __all__ = [
-    "SCHEMA",
     "RankingEstimate",
     "RankingResult",
     "Thinkable",

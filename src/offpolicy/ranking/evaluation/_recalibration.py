@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from offpolicy._core import logistic
 from offpolicy._core.types import Floats, Ints
 from offpolicy.ranking.data._log import RankingLog
 
@@ -26,7 +27,6 @@ _PRIOR = np.array([0.5, 0.2, 0.2])
 _UNKNOWN = np.array([3.0, 0.5, 0.5])
 """The same where there is no model to start from."""
 _LEAST = 1e-4
-_STEPS = 30
 LARGEST = 400_000
 """Documents to fit on; of a larger log some impressions are enough for three numbers."""
 
@@ -47,48 +47,15 @@ def recalibrated(log: RankingLog, target: Ints) -> Floats:
     for k in range(FOLDS):
         own = fold == k
         rest = used & ~own
-        beta = fitted(columns[:, rest], offset[rest], log.propensity[rest], log.click[rest], prior)
+        beta = logistic.fit(
+            columns[:, rest],
+            log.click[rest],
+            prior**-2.0,
+            offset=offset[rest],
+            seen=log.propensity[rest],
+        )
         score[own] = offset[own] + (beta[:, None] * columns[:, own]).sum(axis=0)
-    return sigmoid(score)
-
-
-def fitted(X: Floats, offset: Floats, p: Floats, click: Floats, prior: Floats) -> Floats:
-    """The most probable coefficients (columns are rows of ``X``), by Fisher scoring."""
-    precision = prior**-2.0
-    beta = np.zeros(len(X))
-    loss = _loss(beta, X, offset, p, click, precision)
-    for _ in range(_STEPS):
-        delta = sigmoid(offset + (beta[:, None] * X).sum(axis=0))
-        mean = p * delta
-        # Where p and δ are both 1 there is nothing to learn; elsewhere 1 − pδ > 0.
-        slope = (1.0 - delta) / np.maximum(1.0 - mean, 1e-12)
-        gradient = (X * ((click - mean) * slope)).sum(axis=1) - precision * beta
-        curvature = mean * (1.0 - delta) * slope
-        hessian = np.einsum("ir,jr->ij", X * curvature, X, optimize=False) + np.diag(precision)
-        move = np.linalg.solve(hessian, gradient)
-        for _ in range(20):
-            now = _loss(beta + move, X, offset, p, click, precision)
-            if now <= loss:
-                break
-            move = 0.5 * move
-        else:
-            break
-        beta, gained, loss = beta + move, loss - now, now
-        if gained < 1e-9 * (1.0 + abs(loss)):
-            break
-    return beta
-
-
-def sigmoid(score: Floats) -> Floats:
-    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(score, -40.0, 40.0))))
-
-
-def _loss(
-    beta: Floats, X: Floats, offset: Floats, p: Floats, click: Floats, precision: Floats
-) -> float:
-    mean = p * sigmoid(offset + (beta[:, None] * X).sum(axis=0))
-    chance = np.where(click > 0.0, mean, 1.0 - mean)
-    return float(-np.log(np.maximum(chance, 1e-300)).sum() + 0.5 * (precision * beta**2).sum())
+    return logistic.sigmoid(score)
 
 
 def _columns(log: RankingLog, target: Ints) -> Floats:

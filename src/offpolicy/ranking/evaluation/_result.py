@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from offpolicy._core.files import write_whole
+from offpolicy._core.documents import Document
+from offpolicy._core.tables import aligned, frame_of
 from offpolicy._core.types import Floats
-from offpolicy.errors import ParameterError, ResultError, did_you_mean
+from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, as_estimator, parse
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._metrics import parse_metric
-from offpolicy.results import json_safe
+from offpolicy.results import shown_estimator
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-SCHEMA = "offpolicy.ranking-result/1"
 
 
 @final
@@ -106,8 +103,10 @@ class Choice:
 
 @final
 @dataclass(frozen=True, slots=True)
-class RankingResult:
+class RankingResult(Document):
     """All estimates, in the order asked for; index by estimator: ``result["CAB"]``."""
+
+    schema: ClassVar[str] = "offpolicy.ranking-result/1"
 
     metric: str
     impressions: int
@@ -119,6 +118,8 @@ class RankingResult:
     choices: tuple[Choice, ...] = ()
     """One for each parameter that was left out, the headline's first."""
     warnings: tuple[str, ...] = ()
+    ranker: str = "The ranker"
+    """Its name."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -163,7 +164,7 @@ class RankingResult:
         ]
         if row.reason is not None:
             model = " around the recalibrated model" if row.recalibrated else ""
-            lines.append(f"  By {_shown(row.estimator)}{model}; {row.reason}.")
+            lines.append(f"  By {shown_estimator(row.estimator)}{model}; {row.reason}.")
         return "\n".join([*lines, *(f"  Note: {warning}" for warning in self.warnings)])
 
     def to_text(self) -> str:
@@ -174,114 +175,27 @@ class RankingResult:
         for row in self.estimates:
             numbers = [row.value, row.stderr, row.interval.low, row.interval.high, row.bias]
             clicks = "–" if row.clicks is None else f"{row.clicks:,.1f}"
-            cells = [_shown(row.estimator), *(f"{x:.5g}" for x in numbers), f"{row.imputed:.1%}"]
+            cells = [
+                shown_estimator(row.estimator),
+                *(f"{x:.5g}" for x in numbers),
+                f"{row.imputed:.1%}",
+            ]
             table.append([*cells, clicks, f"{row.largest_weight:.4g}"])
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        table.insert(1, ["─" * width for width in widths])
-        return "\n".join(
-            "  ".join(
-                cell.rjust(width) if j else cell.ljust(width)
-                for j, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in table
-        )
+        return aligned(table, left=(0,))
 
     def to_frame(self) -> pa.Table:
         """One row per estimate, as an Arrow table."""
-        import pyarrow as pa
-
-        rows = []
-        for row in self.estimates:
-            flat = asdict(row)
-            flat["low"], flat["high"] = flat.pop("interval")
-            rows.append(flat)
-        return pa.Table.from_pylist(rows)
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """As JSON text; written to ``path`` whole or not at all. Equal inputs give equal bytes."""
-        body = {
-            "schema": SCHEMA,
-            "metric": self.metric,
-            "impressions": self.impressions,
-            "queries": self.queries,
-            "clicks": self.clicks,
-            "headline": asdict(self.headline),
-            "estimates": [asdict(row) for row in self.estimates],
-            "choices": [_listed(choice) for choice in self.choices],
-            "warnings": list(self.warnings),
-        }
-        text = json.dumps(json_safe(body), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        if path is not None:
-            write_whole(Path(path), text)
-        return text
+        return frame_of(RankingEstimate, self.estimates)
 
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, ranker: str = "The ranker"
     ) -> str:
         """The result as a page: one HTML file that needs nothing else, with the warnings, the
         charts and the tables behind them. Written to ``path`` whole or not at all."""
-        from offpolicy.report.ranking_document import RankingDocument
+        from offpolicy.report.document import Results
 
-        return RankingDocument(((ranker, self),)).to_html(path)
+        return Results((replace(self, ranker=ranker),)).to_html(path)
 
-    @classmethod
-    def from_json(cls, text: str) -> RankingResult:
-        """The inverse of `to_json`."""
-        try:
-            body = json.loads(text)
-            schema = body["schema"]
-        except (ValueError, KeyError, TypeError):
-            raise ResultError("This is not a result: no JSON object with a schema.") from None
-        if schema != SCHEMA:
-            raise ResultError(f'The schema is "{schema}"; this version reads "{SCHEMA}".')
-        try:
-            return cls(
-                metric=str(parse_metric(body["metric"])),
-                impressions=int(body["impressions"]),
-                queries=int(body["queries"]),
-                clicks=int(body["clicks"]),
-                estimates=tuple(_estimate(row) for row in body["estimates"]),
-                headline=_estimate(body["headline"]),
-                choices=tuple(_choice(row) for row in body["choices"]),
-                warnings=tuple(map(str, body["warnings"])),
-            )
-        except (KeyError, TypeError, ValueError) as problem:
-            kind = type(problem).__name__
-            raise ResultError(f"The result is damaged ({kind}: {problem}).") from None
-
-
-_NUMBERS = ("value", "stderr", "level", "bias", "bias_stderr", "imputed", "largest_weight")
-
-
-def _estimate(row: dict[str, Any]) -> RankingEstimate:
-    """From stored cells: infinite numbers are text."""
-    low, high = row["interval"]
-    cells = row | {name: float(row[name]) for name in _NUMBERS}
-    clicks = None if row["clicks"] is None else float(row["clicks"])
-    return RankingEstimate(
-        **cells | {"interval": Interval(float(low), float(high)), "clicks": clicks}
-    )
-
-
-def _choice(row: dict[str, Any]) -> Choice:
-    """The inverse of `_listed`."""
-    arrays = {
-        name: np.array([float(x) for x in cells])
-        for name, cells in row.items()
-        if isinstance(cells, list)
-    }
-    return Choice(**row | arrays | {"chosen": float(row["chosen"])})
-
-
-def _listed(choice: Choice) -> dict[str, Any]:
-    """A choice with lists for arrays."""
-    cells = {item.name: getattr(choice, item.name) for item in fields(choice)}
-    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in cells.items()}
-
-
-def _shown(estimator: str) -> str:
-    """The name with its parameter rounded, for people."""
-    member = parse(estimator)
-    if member.parameter is None:
-        return estimator
-    return f"{member.name}({member.parameter_name}={member.parameter:.4g})"
+    def _check_read(self) -> None:
+        """A metric has a name that is known."""
+        parse_metric(self.metric)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Floats, Ints
 
 Sums = tuple[float, float, float, float, float]
@@ -66,7 +67,7 @@ class Objective:
     def __post_init__(self) -> None:
         N, d = self.X.shape
         self.scores, self._slopes = np.zeros(N), np.empty(N)
-        self._order = np.arange(N) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        self._order = position_in_decision(self.offsets)
         self._none, self._nothing = np.empty((N, 0)), np.empty(0)
         self._rows = max(ROWS, int(np.diff(self.offsets).max(initial=0)))
         self._room = np.empty((2, min(self._rows, N), d))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from offpolicy._core.ragged import candidates_of, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_vector
 from offpolicy.errors import LogError, ParameterError, SupportError
@@ -152,12 +153,11 @@ def collapse(X: NDArray[Any], offsets: Ints, c: Floats) -> tuple[Ints, Floats]:
 def _centred(X: NDArray[Any], offsets: Ints, which: Ints) -> tuple[Floats, Ints]:
     """Rows of some impressions, less the means of these; and their offsets."""
     sizes = np.diff(offsets)[which]
-    bounds = np.r_[0, np.cumsum(sizes)]
+    bounds = offsets_of(sizes)
     if len(which) == len(offsets) - 1:
         rows = X.astype(np.float64)
     else:
-        at = np.arange(bounds[-1]) + np.repeat(offsets[which] - bounds[:-1], sizes)
-        rows = X[at].astype(np.float64)
+        rows = X[candidates_of(offsets, which)].astype(np.float64)
     means = np.add.reduceat(rows, bounds[:-1], axis=0) / sizes[:, None]
     rows -= np.repeat(means, sizes, axis=0)
     return rows, bounds

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core.parameters import Parameters
-from offpolicy._core.saved import checked_name, damage_named, read_body, read_numbers, write_both
+from offpolicy._core.saved import read_both, write_both
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator
@@ -20,7 +20,6 @@ from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._weights import document_weights
 from offpolicy.ranking.learning._problem import Problem, bounded_features, prepare
 from offpolicy.ranking.learning._solver import Solution, solve
-from offpolicy.results import json_safe
 
 SCHEMA = "offpolicy.ranker/1"
 WHAT = "ranker"
@@ -142,29 +141,26 @@ class PropensitySVMRank(Parameters):
 
     def save(self, path: str | Path) -> None:
         """Write the ranker to a JSON file, and its weights to a NumPy file beside it."""
-        from offpolicy import __version__
-
         self._need_fitted()
         body = {
-            "schema": SCHEMA,
-            "offpolicy": __version__,
             "parameters": self.get_params() | {"estimator": str(self.estimator)},
             "fitted": {name: getattr(self, name) for name in _FITTED},
         }
-        write_both(checked_name(path, WHAT), json_safe(body), {"coef": self.coef_}, {}, WHAT)
+        write_both(path, body, {"coef": self.coef_}, SCHEMA, WHAT)
 
     @classmethod
     def load(cls, path: str | Path) -> PropensitySVMRank:
         """The ranker that `save` wrote, to the last bit; a damaged file is a `PolicyError`."""
-        path = checked_name(path, WHAT)
-        body = read_body(path, SCHEMA, WHAT)
-        with damage_named(path, WHAT):
-            learner = cls().set_params(**body["parameters"])
-            learner.check()
-            (coef,) = (read_numbers(path, body["numbers"], WHAT)[name] for name in ("coef",))
-            if coef.ndim != 1 or not len(coef):
-                raise ValueError(f"the weights have shape {coef.shape}")
-            learner._set(coef, {name: body["fitted"][name] for name in _FITTED})
+        return read_both(path, SCHEMA, WHAT, cls._built)
+
+    @classmethod
+    def _built(cls, body: dict[str, Any], arrays: dict[str, Floats]) -> PropensitySVMRank:
+        learner = cls().set_params(**body["parameters"])
+        learner.check()
+        coef = arrays["coef"]
+        if coef.ndim != 1 or not len(coef):
+            raise ValueError(f"the weights have shape {coef.shape}")
+        learner._set(coef, {name: body["fitted"][name] for name in _FITTED})
         return learner
 
     # -- parts -----------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpolicy.ranking.propensities._curve import SCHEMA, Propensities
+from offpolicy.ranking.propensities._curve import Propensities
 from offpolicy.ranking.propensities._estimate import estimate_propensities
 
-__all__ = ["SCHEMA", "Propensities", "estimate_propensities"]
+__all__ = ["Propensities", "estimate_propensities"]

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offpolicy._core.logistic import sigmoid
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError
 from offpolicy.ranking.data._log import RankingLog
@@ -109,7 +110,7 @@ def value_and_derivatives(
     for j, k, rows in _by_pair(data):
         Z = data.design[data.segment[rows]]
         apart = scores[data.segment[rows], j] - scores[data.segment[rows], k]
-        share = 1.0 / (1.0 + np.exp(-apart))
+        share = sigmoid(apart)
         both = data.above[rows] + data.below[rows]
         value += float((data.above[rows] * apart - both * np.logaddexp(0.0, apart)).sum())
         part = Z.T @ (data.above[rows] - both * share)
@@ -187,7 +188,7 @@ def _scores(theta: Floats, data: ContextPairs) -> tuple[Floats, int]:
     logs = data.design @ theta.T
     for j, k, rows in _by_pair(data):
         at = data.segment[rows]
-        share = 1.0 / (1.0 + np.exp(logs[at, k] - logs[at, j]))
+        share = sigmoid(logs[at, j] - logs[at, k])
         left = data.above[rows] - (data.above[rows] + data.below[rows]) * share
         for i in range(width):
             part = np.bincount(group[at], left * data.design[at, i], minlength=size)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
-from offpolicy._core.files import write_whole
+from offpolicy._core.documents import Document, read
+from offpolicy._core.tables import aligned
 from offpolicy._core.types import Floats
 from offpolicy.errors import ParameterError, ResultError, SupportError
 from offpolicy.intervals import t_quantile
@@ -22,10 +22,10 @@ from offpolicy.ranking.data._log import RankingLog
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA = "offpolicy.propensities/1"
 
-
-class Convergence(NamedTuple):
+@final
+@dataclass(frozen=True, slots=True)
+class Convergence:
     """How regression-EM ended."""
 
     em_steps: int
@@ -37,7 +37,9 @@ class Convergence(NamedTuple):
     converged: bool
 
 
-class ContextModel(NamedTuple):
+@final
+@dataclass(frozen=True, slots=True)
+class ContextModel:
     """log p_k(x) = a_k + b_k · (x − centre)/spread; rank 1 has a = b = 0."""
 
     coefficients: Floats
@@ -63,7 +65,7 @@ class ContextModel(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Propensities:
+class Propensities(Document):
     """Examination by rank, relative to rank 1.
 
     Attributes
@@ -85,6 +87,9 @@ class Propensities:
     context : ContextModel or None
         Of ``method="contextual"``; ``propensity`` is then the curve at the mean context.
     """
+
+    schema: ClassVar[str] = "offpolicy.propensities/1"
+    what: ClassVar[str] = "file of propensities"
 
     method: str
     propensity: Floats
@@ -216,50 +221,12 @@ class Propensities:
 
     # -- as data ---------------------------------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and strings; NaN becomes None, infinity "inf"."""
-        return {
-            "schema": SCHEMA,
-            "method": self.method,
-            "propensity": _plain(self.propensity),
-            "log_covariance": _plain(self.log_covariance),
-            "degrees": _plain(self.degrees),
-            "shown": _plain(self.shown),
-            "clicks": _plain(self.clicks),
-            "notes": list(self.notes),
-            "convergence": None if self.convergence is None else self.convergence._asdict(),
-            "context": None
-            if self.context is None
-            else {name: _plain(value) for name, value in self.context._asdict().items()},
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Propensities:
-        """The inverse of `to_dict`."""
-        if data.get("schema") != SCHEMA:
-            raise ResultError(f"These are not propensities: the schema must be {SCHEMA!r}.")
-        try:
-            end, context = data["convergence"], data["context"]
-            made = cls(
-                str(data["method"]),
-                _array(data["propensity"]),
-                _array(data["log_covariance"]),
-                _array(data["degrees"]),
-                _array(data["shown"]),
-                _array(data["clicks"]),
-                tuple(map(str, data["notes"])),
-                None if end is None else Convergence(**end),
-                None
-                if context is None
-                else ContextModel(**{name: _array(value) for name, value in context.items()}),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ResultError(f"The stored propensities are damaged: {error}.") from None
-        top = len(made)
-        lengths = {len(x) for x in (made.log_covariance, made.degrees, made.shown, made.clicks)}
-        if lengths != {top} or made.log_covariance.shape != (top, top):
-            raise ResultError("The stored propensities are damaged: their lengths differ.")
-        return made
+    def _check_read(self) -> None:
+        """All is of as many ranks."""
+        top = len(self)
+        lengths = {len(x) for x in (self.log_covariance, self.degrees, self.shown, self.clicks)}
+        if lengths != {top} or self.log_covariance.shape != (top, top):
+            raise ValueError("its lengths differ")
 
     def to_frame(self, level: float = 0.95) -> pa.Table:
         """One row per rank, as an Arrow table."""
@@ -272,28 +239,24 @@ class Propensities:
 
     def save(self, path: str | Path) -> None:
         """Write JSON, whole or not at all."""
-        write_whole(Path(path), json.dumps(self.to_dict(), allow_nan=False) + "\n")
+        self.to_json(path)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The curve as a page: one HTML file that needs nothing else. Written to ``path`` whole or
         not at all."""
-        from offpolicy.report.ranking_document import PropensityDocument
+        from offpolicy.report.document import Results
 
-        return PropensityDocument(self).to_html(path)
+        return Results((self,)).to_html(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Propensities:
         """Read what `save` wrote."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ResultError(f"{path}: cannot be read as JSON: {error}.") from None
-        if not isinstance(data, dict):
-            raise ResultError(f"{path}: this is not a file of propensities.")
-        try:
-            return cls.from_dict(data)
-        except ResultError as error:
-            raise ResultError(f"{path}: {error}") from None
+            text = Path(path).read_bytes()
+        except OSError as error:
+            raise ResultError(f"{path}: cannot be read: {error}.") from None
+        found: Propensities = read(text, [cls], place=f"{path}: ")
+        return found
 
     # -- as text ---------------------------------------------------------------------------
 
@@ -305,7 +268,7 @@ class Propensities:
         for k, (p, (low, high)) in enumerate(zip(self.propensity, self.interval(), strict=True)):
             numbers = ["–" if math.isnan(x) else f"{x:.4f}" for x in (p, low, high)]
             rows.append([str(k + 1), *numbers, f"{self.shown[k]:,.0f}", f"{self.clicks[k]:,.0f}"])
-        lines = aligned(rows)
+        lines = [aligned(rows, ruled=False)]
         if self.convergence is not None:
             end = self.convergence
             lines.append(
@@ -315,29 +278,9 @@ class Propensities:
         return "\n".join([*lines, *self.notes])
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of text, each to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
-    ]
-
-
 def listed(ranks: Sequence[int]) -> str:
     """'rank 4', 'ranks 4, 5 and 9'."""
     words = list(map(str, ranks))
     if len(words) == 1:
         return f"rank {words[0]}"
     return f"ranks {', '.join(words[:-1])} and {words[-1]}"
-
-
-def _plain(values: Floats) -> Any:
-    kept = np.where(np.isfinite(values), values, 0.0).astype(object)
-    kept[np.isnan(values)] = None
-    kept[np.isinf(values)] = "inf"
-    return kept.tolist()
-
-
-def _array(values: Any) -> Floats:
-    return np.asarray(values, dtype=np.float64)

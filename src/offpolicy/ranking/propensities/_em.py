@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.logistic import sigmoid
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import MissingColumnError
 from offpolicy.ranking.data._log import RankingLog
@@ -162,7 +163,7 @@ def _penalty(width: int, ridge: float) -> Floats:
 
 def _block(at: Parameters, Z: Floats, place: Ints) -> tuple[Floats, Floats, Floats]:
     """σ, μ = pσ cut to where its logarithm exists, and d log μ/dβ = (1 − σ) z."""
-    sigma = 1.0 / (1.0 + np.exp(-np.clip(Z @ at.beta, -40.0, 40.0)))
+    sigma = sigmoid(Z @ at.beta)
     mean = np.clip(np.exp(at.log_p)[place] * sigma, 1e-300, 1.0 - 1e-12)
     return sigma, mean, Z * (1.0 - sigma)[:, None]
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Ints
 from offpolicy.errors import LogError, MissingColumnError
 from offpolicy.logs import labels
@@ -80,7 +81,7 @@ def _codes(names: NDArray[Any], source: str) -> Ints:
 def _places(log: RankingLog) -> Ints:
     """The place of each document in its impression, where it identifies the document."""
     assert log.X is not None
-    places = np.arange(log.documents) - np.repeat(log.offsets[:-1], log.sizes)
+    places = position_in_decision(log.offsets)
     first = np.unique(log.cluster, return_index=True)[1]
     model = first[log.cluster]
     alike = log.sizes == log.sizes[model]

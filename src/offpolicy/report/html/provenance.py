@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
 
 @final
@@ -31,20 +31,3 @@ class Provenance:
     seconds: float
     seed: int | None = None
     engine: str = "embedded"
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Provenance:
-        """The inverse of `as_dict`."""
-        return cls(
-            tuple(str(word) for word in stored["command"]),
-            {str(name): str(version) for name, version in stored["versions"].items()},
-            tuple(File(**file) for file in stored["files"]),
-            str(stored["finished"]),
-            float(stored["seconds"]),
-            stored["seed"],
-            str(stored["engine"]),
-        )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from offpolicy.ranking.data import parse_metric
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain, section
 from offpolicy.report.html.numbers import count, decimals, percent, rounded, short
@@ -20,57 +20,15 @@ from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import around, linear, marked
 
 if TYPE_CHECKING:
+    from offpolicy.learning import Candidate, LearnedPolicy
+    from offpolicy.ranking.learning import LearnedRanker
     from offpolicy.report.sections.page_data import PageData
 
 _MOST_ROWS = 100
-STARTS = {
-    "model": "from the reward model's scores",
-    "logger": "from a policy like the logger's",
-    "zero": "from the uniform policy",
-    "random": "from random weights",
-}
-"""Where a search began, in words."""
-
-
-class Searched(NamedTuple):
-    """A learned policy: what was maximised, how far the search came, and its steps."""
-
-    name: str
-    estimator: str
-    decisions: int
-    evaluated: int | None
-    """Decisions that the evaluated policy was learned from; None if nothing was held out."""
-    value: float
-    steps: int
-    converged: bool
-    message: str
-    start: str
-    course: tuple[tuple[tuple[int, float], ...], ...]
-    """Step and value of each search, one after the other; empty if they were not kept."""
-
-    @classmethod
-    def from_body(cls, body: Mapping[str, Any]) -> Self:
-        """From JSON of the schema ``offpolicy.learned/1``."""
-        report, evaluated = body["report"], body["evaluated"]
-        return cls(
-            PurePath(str(body["policy"])).stem,
-            str(body["parameters"]["estimator"]),
-            int(body["decisions"]),
-            None if evaluated is None else int(evaluated),
-            float(report["value"]),
-            int(report["steps"]),
-            bool(report["converged"]),
-            str(report["message"]),
-            str(report["start"]),
-            tuple(
-                tuple((int(step), float(value)) for step, value in search)
-                for search in body.get("course") or ()
-            ),
-        )  # fmt: skip
 
 
 def learned_page(
-    found: Searched, data: PageData | None, provenance: Provenance | None, twin: str
+    found: LearnedPolicy, data: PageData | None, provenance: Provenance | None, twin: str
 ) -> str:
     """The page of the evaluation with what it took to learn the policy; that alone, if nothing was
     held out."""
@@ -94,7 +52,7 @@ def _not_evaluated(learned: str, what: str, seen: str, one: str, others: str) ->
     return answers(kicker(f"A learned {what} · {seen}", None), [(sentence, [lead])])
 
 
-def _search(found: Searched) -> Markup:
+def _search(found: LearnedPolicy) -> Markup:
     text = (
         "The search looks for the policy of which the objective says the most, on the decisions "
         "that it is learned from. What the objective says there flatters"
@@ -106,17 +64,12 @@ def _search(found: Searched) -> Markup:
         parts.append(_course(found.course))
     else:
         parts.append(element("p", "Its steps were not kept with this result.", class_="soft"))
-    ended = f"not converged ({found.message}): more steps may help, --max-iter"
-    if found.converged:  # L-BFGS says so in words of its own
-        in_words = not found.message.startswith("CONVERGENCE")
-        ended = f"converged; {found.message}" if in_words else "converged"
-    begun = STARTS.get(found.start.partition(" ")[0], f"from {found.start}")
     lines = [
-        ("objective", found.estimator),
+        ("objective", str(found.parameters["estimator"])),
         ("learned from", f"{found.decisions:,} decisions"),
-        ("it says there", f"{short(found.value)}, less penalties"),
-        ("steps", f"{found.steps:,}, {begun}"),
-        ("ended", ended),
+        ("it says there", f"{short(found.report.value)}, less penalties"),
+        ("steps", f"{found.report.steps:,}, {found.begun}"),
+        ("ended", found.ended),
     ]
     if found.evaluated is not None and found.evaluated != found.decisions:
         lines.append(
@@ -174,69 +127,13 @@ def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
 # -- rankers -----------------------------------------------------------------------------------
 
 
-class Tried(NamedTuple):
-    """A combination of parameters, and what queries that it was not fitted on say of it."""
-
-    params: Mapping[str, str]
-    score: float
-    steps: int
-
-
-class LearnedRanker(NamedTuple):
-    """A learned ranker: what was minimised, how close it came, and what else was tried."""
-
-    name: str
-    estimator: str
-    features: int
-    impressions: int
-    evaluated: int | None
-    modelled: bool
-    C: float
-    gap: float
-    steps: int
-    converged: bool
-    metric: str
-    higher_is_better: bool
-    rule: str | None
-    tried: tuple[Tried, ...]
-
-    @classmethod
-    def from_body(cls, body: Mapping[str, Any], *, higher_is_better: bool) -> Self:
-        """From JSON of the schema ``offpolicy.learned-ranker/1``; the metric says what is
-        better."""
-        report, evaluated, rule = body["report"], body["evaluated"], body["rule"]
-        return cls(
-            PurePath(str(body["ranker"])).stem,
-            str(body["parameters"]["estimator"]),
-            int(body["features"]),
-            int(body["impressions"]),
-            None if evaluated is None else int(evaluated),
-            bool(body["modelled"]),
-            float(report["C"]),
-            float(report["gap"]),
-            int(report["steps"]),
-            bool(report["converged"]),
-            str(body["metric"]),
-            higher_is_better,
-            None if rule is None else str(rule),
-            tuple(
-                Tried(
-                    {str(key): str(value) for key, value in one["params"].items()},
-                    float(one["score"]),
-                    int(one["steps"]),
-                )
-                for one in body["candidates"]
-            ),
-        )
-
-
 def learned_ranker_page(
     found: LearnedRanker, rankers: Rankers | None, provenance: Provenance | None, twin: str
 ) -> str:
     """The page of the evaluation with what it took to learn the ranker; that alone, if nothing was
     held out."""
     if rankers is not None:
-        return ranking_page(rankers._replace(held_out=True), _fitted(found), verb="rank learn")
+        return ranking_page(rankers, _fitted(found), verb="rank learn")
     seen = f"{found.impressions:,} impressions"
     opening = _not_evaluated(found.name, "ranker", seen, "query", "queries")
     sections: list[Child] = [opening, _fitted(found), reproduction(provenance, "rank learn")]
@@ -244,13 +141,14 @@ def learned_ranker_page(
 
 
 def _fitted(found: LearnedRanker) -> Markup:
-    gap = f"at most {percent(found.gap)} of the objective"
-    ended = "converged" if found.converged else "not converged: more steps may help, --max-iter"
+    report = found.report
+    gap = f"at most {percent(report.gap)} of the objective"
+    ended = "converged" if report.converged else "not converged: more steps may help, --max-iter"
     lines = [
-        ("minimised", found.estimator),
-        ("C", short(found.C)),
+        ("minimised", str(found.parameters["estimator"])),
+        ("C", short(report.C)),
         ("learned from", f"{found.impressions:,} impressions, {found.features:,} features"),
-        ("steps", f"{found.steps:,}, {ended}"),
+        ("steps", f"{report.steps:,}, {ended}"),
         ("certified gap", f"{gap} above the least there can be"),
     ]
     if found.modelled:
@@ -260,7 +158,7 @@ def _fitted(found: LearnedRanker) -> Markup:
             ("evaluated", f"the ranker learned from {found.evaluated:,} impressions, not this one")
         )
     parts: list[Child] = [facts(lines)]
-    if found.tried:
+    if found.candidates:
         parts += [
             element("h3", "What was tried"),
             element(
@@ -275,26 +173,30 @@ def _fitted(found: LearnedRanker) -> Markup:
 
 def _tried(found: LearnedRanker) -> Markup:
     """Scores over estimators, or over the other parameters if there is one estimator only."""
+
+    def kind_of(tried: Candidate) -> str:
+        return str(tried.params.get("estimator", found.parameters["estimator"]))
+
     head = ["estimator", "other parameters", found.metric, "steps"]
     rows: list[list[Child]] = [
         [
-            name(tried.params.get("estimator", found.estimator)),
+            name(kind_of(tried)),
             _others(tried) or "–",
             rounded(tried.score, 5) if math.isfinite(tried.score) else "–",
             count(float(tried.steps)),
         ]
-        for tried in found.tried[:_MOST_ROWS]
+        for tried in found.candidates[:_MOST_ROWS]
     ]
     behind = table(head, rows, "All that was tried, in numbers")
-    finite = [tried for tried in found.tried if math.isfinite(tried.score)]
+    finite = [tried for tried in found.candidates if math.isfinite(tried.score)]
     if len(finite) < 2:
         return behind
-    kinds = [tried.params.get("estimator", found.estimator) for tried in finite]
+    kinds = list(map(kind_of, finite))
     several = len(set(kinds)) > 1
     groups: dict[str, list[float]] = {}
     for kind, tried in zip(kinds, finite, strict=True):
         groups.setdefault(kind if several else _others(tried), []).append(tried.score)
-    pick = max if found.higher_is_better else min
+    pick = max if parse_metric(found.metric).higher_is_better else min
     best = [pick(scores) for scores in groups.values()]
     x = [float(k) for k in range(len(best))]
     others = [
@@ -329,9 +231,10 @@ def _tried(found: LearnedRanker) -> Markup:
     return figure(draw, caption if others else None, behind)
 
 
-def _others(tried: Tried) -> str:
+def _others(tried: Candidate) -> str:
     """loss 10, or what else was tried beside the estimator."""
-    return ", ".join(f"{key} {_number(v)}" for key, v in tried.params.items() if key != "estimator")
+    rest = [(key, v) for key, v in tried.params.items() if key != "estimator"]
+    return ", ".join(f"{key} {_number(str(v))}" for key, v in rest)
 
 
 def _parameter(estimator: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from offpolicy.ranking.evaluation import RankingEstimate, RankingResult, findings_of
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain, section
 from offpolicy.report.html.numbers import count, counted, percent, short
@@ -18,43 +19,31 @@ from offpolicy.report.sections.estimates import (
     forest_chart,
     forest_row,
     left_out,
-    shown_estimator,
 )
 from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import figure, table
-from offpolicy.results import Finding
-
-if TYPE_CHECKING:
-    from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
+from offpolicy.results import Finding, shown_estimator
 
 MOST_RESULTS = 12
 """Rankers times metrics that are drawn; a page of more would be too long to read."""
 
 
-class Ranked(NamedTuple):
-    """A ranker by its name, what was found of it, and what to do about what is doubtful."""
-
-    ranker: str
-    result: RankingResult
-    findings: tuple[Finding, ...]
-
-
 class Rankers(NamedTuple):
     """What a page of rankers is made of; ``twin`` is the same as JSON."""
 
-    results: tuple[Ranked, ...]
+    results: tuple[RankingResult, ...]
     provenance: Provenance | None
     twin: str
     held_out: bool = False
     """Whether the ranker was learned, and these queries kept from it."""
 
     @property
-    def drawn(self) -> tuple[Ranked, ...]:
+    def drawn(self) -> tuple[RankingResult, ...]:
         return self.results[:MOST_RESULTS]
 
     @property
     def level(self) -> float:
-        return self.results[0].result.headline.level
+        return self.results[0].headline.level
 
 
 def ranking_page(rankers: Rankers, *further: Child, verb: str = "rank evaluate") -> str:
@@ -72,11 +61,11 @@ def ranking_page(rankers: Rankers, *further: Child, verb: str = "rank evaluate")
     return framed(title, sections, rankers.twin)
 
 
-def _title_of(ranked: Ranked, rankers: Rankers) -> Markup | None:
+def _title_of(ranked: RankingResult, rankers: Rankers) -> Markup | None:
     """The ranker and the metric, where there are several of either."""
     if len(rankers.results) == 1:
         return None
-    return element("h3", name(ranked.ranker), f", {ranked.result.metric}")
+    return element("h3", name(ranked.ranker), f", {ranked.metric}")
 
 
 def _left_out(rankers: Rankers) -> Markup | None:
@@ -88,7 +77,7 @@ def _left_out(rankers: Rankers) -> Markup | None:
 
 def _answer(rankers: Rankers) -> Markup:
     """A sentence for every ranker and metric, the first one large."""
-    result = rankers.results[0].result
+    result = rankers.results[0]
     held_out = "held-out " if rankers.held_out else ""
     top = f"Ranking evaluation · {counted(result.impressions, f'{held_out}impression')}"
     learned = ", none of which the ranker was learned from" if rankers.held_out else ""
@@ -99,18 +88,18 @@ def _answer(rankers: Rankers) -> Markup:
     )
     sentences = []
     for k, ranked in enumerate(rankers.drawn):
-        covered = element("p", _covered(ranked.result), class_="soft")
+        covered = element("p", _covered(ranked), class_="soft")
         explained = [covered] if k else [element("p", lead, class_="lead"), covered]
         sentences.append((_sentence(ranked), explained))
     return answers(kicker(top, rankers.provenance), sentences, _left_out(rankers))
 
 
-def _sentence(ranked: Ranked) -> Markup:
-    row = ranked.result.headline
-    better = "higher" if ranked.result.higher_is_better else "lower"
+def _sentence(ranked: RankingResult) -> Markup:
+    row = ranked.headline
+    better = "higher" if ranked.higher_is_better else "lower"
     return joined(
         name(ranked.ranker),
-        f": {ranked.result.metric} ",
+        f": {ranked.metric} ",
         large_number(row.value, row.interval),
         f", {better} is better.",
     )
@@ -132,7 +121,7 @@ def _warnings(rankers: Rankers) -> Markup:
     """Each once: what the log lacks is the same for all rankers."""
     findings: dict[str, Finding] = {}
     for ranked in rankers.drawn:
-        for finding in ranked.findings:
+        for finding in findings_of(ranked):
             findings.setdefault(finding.message, finding)
     nothing = element(
         "p",
@@ -155,16 +144,16 @@ def _warnings(rankers: Rankers) -> Markup:
 
 def _side_by_side(rankers: Rankers) -> Markup | None:
     """The answers about several rankers, for each metric."""
-    groups: dict[str, list[Ranked]] = {}
+    groups: dict[str, list[RankingResult]] = {}
     for ranked in rankers.drawn:
-        groups.setdefault(ranked.result.metric, []).append(ranked)
+        groups.setdefault(ranked.metric, []).append(ranked)
     if all(len(group) < 2 for group in groups.values()):
         return None
     parts: list[Child] = []
     for metric, group in groups.items():
         if len(groups) > 1:
             parts.append(element("h3", metric))
-        rows = [(ranked.ranker, ranked.result.headline) for ranked in group]
+        rows = [(ranked.ranker, ranked.headline) for ranked in group]
         parts.append(_forest(rows, metric, strong=False, what="ranker"))
     lead = element(
         "p",
@@ -177,13 +166,12 @@ def _side_by_side(rankers: Rankers) -> Markup | None:
 def _estimators(rankers: Rankers) -> Markup:
     parts: list[Child] = []
     for ranked in rankers.drawn:
-        result = ranked.result
-        rows = [(shown_estimator(row.estimator), row) for row in result.estimates]
-        extra = result.headline not in result.estimates
+        rows = [(shown_estimator(row.estimator), row) for row in ranked.estimates]
+        extra = ranked.headline not in ranked.estimates
         if extra:
-            rows.insert(0, ("The answer", result.headline))
+            rows.insert(0, ("The answer", ranked.headline))
         parts.append(_title_of(ranked, rankers))
-        parts.append(_forest(rows, result.metric, strong=extra, what="estimator"))
+        parts.append(_forest(rows, ranked.metric, strong=extra, what="estimator"))
     lead = element(
         "p",
         f"Dots are what each estimator says. Bars are {percent(rankers.level)} intervals for the "
@@ -218,7 +206,7 @@ def _forest(
 
 def _curves(rankers: Rankers) -> Markup:
     drawn = [
-        curve_over_M(swept, _title_of(ranked, rankers), key=ranked.result.metric)
+        curve_over_M(swept, _title_of(ranked, rankers), key=ranked.metric)
         for ranked in rankers.drawn
         if (swept := _swept(ranked)) is not None
     ]
@@ -233,10 +221,10 @@ def _curves(rankers: Rankers) -> Markup:
     return curves_section(lead, *drawn, _left_out(rankers))
 
 
-def _swept(ranked: Ranked) -> Swept | None:
+def _swept(ranked: RankingResult) -> Swept | None:
     """The curve that the headline's M was chosen from."""
-    row = ranked.result.headline
-    for choice in ranked.result.choices:
+    row = ranked.headline
+    for choice in ranked.choices:
         if choice.estimator == row.estimator and choice.parameter == "M":
             break
     else:
@@ -247,5 +235,5 @@ def _swept(ranked: Ranked) -> Swept | None:
         ranked.ranker, choice.grid.tolist(), choice.value.tolist(),
         [math.sqrt(v) for v in choice.variance.tolist()],
         [math.sqrt(v) for v in choice.mse.tolist()],
-        choice.chosen, row.value, row.level, measure=ranked.result.metric,
+        choice.chosen, row.value, row.level, measure=ranked.metric,
     )  # fmt: skip

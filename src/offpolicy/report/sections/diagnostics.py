@@ -17,14 +17,13 @@ from offpolicy.report.svg.scales import Scale, around, linear, with_room_for
 from offpolicy.results import Action, Calibration, OverLog, Summary, Support, Weights
 
 _TAIL = 0.01
-_OLD = "This result was kept by an earlier version, without what is drawn here. Evaluate anew."
 
 
 def _section(
     data: PageData, id_: str, title: str, lead: str, draw: Callable[[Summary], Markup]
 ) -> Markup:
     """One figure for each policy."""
-    parts: list[Child] = [element("p", lead)] if data.summaries else [element("p", _OLD)]
+    parts: list[Child] = [element("p", lead)]
     several = len(data.policies) > 1
     for summary in data.summaries:
         if several:

@@ -12,7 +12,7 @@ from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.charts import Row, forest
 from offpolicy.report.svg.drawing import Drawn, Mark, figure, table
 from offpolicy.report.svg.scales import around, with_room_for
-from offpolicy.results import Result
+from offpolicy.results import Result, shown_estimator
 
 if TYPE_CHECKING:
     from offpolicy.ranking.evaluation import RankingEstimate
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     AnyEstimate: TypeAlias = Estimate | Headline | Difference | RankingEstimate
 
 _ROOM = 0.15
-
-
-def shown_estimator(estimator: str) -> str:
-    """CAB-DR(M=3.103), with its parameter rounded."""
-    base, _, inner = estimator.partition("(")
-    key, _, value = inner.rstrip(")").partition("=")
-    try:
-        return f"{base}({key}={float(value):.4g})" if inner else estimator
-    except ValueError:
-        return estimator
 
 
 def estimators(data: PageData) -> Markup:

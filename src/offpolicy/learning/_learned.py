@@ -1,0 +1,173 @@
+"""`learn`: a policy, and what decisions that it was not learned from say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, ClassVar, final
+
+from offpolicy._core.documents import Document
+from offpolicy.evaluation import evaluate
+from offpolicy.learning._softmax_learner import STARTS, Progress, Report, SoftmaxLearner
+from offpolicy.learning._split import split
+from offpolicy.logs import BanditLog, LogScan
+from offpolicy.results import Result
+
+MOST_STEPS = 1000
+"""Of a search that are kept: more could not be told apart in a picture."""
+
+Search = tuple[tuple[int, float], ...]
+"""Step and value."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LearnedPolicy(Document):
+    """How a policy was learned, and what it is worth.
+
+    Attributes
+    ----------
+    policy
+        The file that it is written to.
+    actions, context
+        How many actions it knows, and numbers of context; None if it looks at features of the
+        candidates instead.
+    decisions
+        That it was learned from.
+    evaluated
+        Decisions that the evaluated policy was learned from: fewer, if the one written was then
+        learned again; None if nothing was held out.
+    parameters, report
+        The learner's, and how its search ended.
+    course
+        Step and value of every search, one after the other.
+    result
+        What the decisions held out say of it.
+    """
+
+    schema: ClassVar[str] = "offpolicy.learned/1"
+
+    policy: str
+    actions: int | None
+    context: int | None
+    decisions: int
+    evaluated: int | None
+    parameters: dict[str, Any]
+    report: Report
+    course: tuple[Search, ...]
+    result: Result | None
+
+    @property
+    def name(self) -> str:
+        """The policy's, by its file."""
+        return PurePath(self.policy).stem
+
+    @property
+    def ended(self) -> str:
+        """How the search ended, in words; L-BFGS says in words of its own that it converged."""
+        message = self.report.message
+        if not self.report.converged:
+            return f"not converged ({message}): more steps may help, --max-iter"
+        return "converged" if message.startswith("CONVERGENCE") else f"converged; {message}"
+
+    @property
+    def begun(self) -> str:
+        """Where the search began, in words."""
+        start = self.report.start
+        return STARTS.get(start.partition(" ")[0], f"from {start}")
+
+    def __str__(self) -> str:
+        actions = "features of the candidates"
+        if self.actions is not None:
+            actions = f"{self.actions:,} actions"
+        numbers = "" if self.context is None else f", {self.context:,} numbers of context each"
+        lines = [
+            f"A policy over {actions}, learned from {self.decisions:,} decisions{numbers}.",
+            f"  {self.parameters['estimator']} was maximised; it says {self.report.value:.5g} "
+            f"there, less penalties. That flatters: what",
+            "  was learned from is no place to find out what the policy is worth.",
+            f"  {self.report.steps:,} steps, {self.begun}; {self.ended}.",
+        ]
+        if self.result is None:
+            lines.append("Nothing was held out: evaluate the policy on other decisions.")
+            return "\n".join(lines)
+        lines += [
+            "",
+            f"On {self.result.logged.n:,} decisions that it was not learned from:",
+            self.result.sentence(),
+        ]
+        if self.evaluated != self.decisions:
+            lines.append(
+                f"This is about the policy learned from {self.evaluated:,} decisions. The one "
+                f"written was learned from all {self.decisions:,}."
+            )
+        return "\n".join(lines)
+
+
+def learn(
+    learner: SoftmaxLearner,
+    log: BanditLog | LogScan,
+    *,
+    policy: str = "policy.json",
+    holdout: float = 0.2,
+    refit: bool = False,
+    prediction: Any = None,
+    level: float = 0.95,
+    progress: Progress | None = None,
+) -> LearnedPolicy:
+    """Fit the learner without a share of the decisions, and evaluate its policy on these.
+
+    Parameters
+    ----------
+    policy : str
+        The file that the learner is to be saved to, `SoftmaxLearner.save`; its name without .json
+        is the policy's.
+    holdout : float
+        The share of the decisions to be learned without, by `split`; 0: none.
+    refit : bool
+        Whether the learner is then fitted again, on all decisions.
+    """
+    rest: BanditLog | LogScan = log
+    held: BanditLog | LogScan | None = None
+    if holdout:
+        rest, held = split(log, holdout, seed=learner.seed)
+    course, result = _fit(learner, rest, prediction, progress), None
+    if held is not None:
+        name = PurePath(policy).stem
+        result = evaluate(held, {name: learner.policy_}, prediction=prediction, level=level)
+    if refit:
+        course = _fit(learner, log, prediction, progress)
+    found = learner.policy_
+    return LearnedPolicy(
+        policy,
+        None if found.actions is None else len(found.actions),
+        None if found.map is None else found.map.inputs,
+        len(log if refit else rest),
+        None if result is None else len(rest),
+        learner.get_params() | {"estimator": str(learner.estimator)},
+        learner.report_,
+        course,
+        result,
+    )
+
+
+def _fit(
+    learner: SoftmaxLearner, log: BanditLog | LogScan, prediction: Any, progress: Progress | None
+) -> tuple[Search, ...]:
+    """Learn, and say how the objective rose."""
+    course: list[list[tuple[int, float]]] = [[]]
+
+    def told(step: int, value: float) -> None:
+        if course[-1] and step <= course[-1][-1][0]:  # another start, or all decisions by now
+            course.append([])
+        course[-1].append((step, value))
+        if progress is not None:
+            progress(step, value)
+
+    learner.fit(log, prediction=prediction, progress=told)
+    return tuple(_thinned(search) for search in course if search)
+
+
+def _thinned(search: list[tuple[int, float]]) -> Search:
+    every = max(1, -(-len(search) // MOST_STEPS))
+    return tuple(one for k, one in enumerate(search) if k % every == 0 or k == len(search) - 1)
