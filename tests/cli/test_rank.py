@@ -270,7 +270,9 @@ def test_mistakes_with_propensities_are_told(two, capsys):
     Path("p.csv").write_text("rank,propensity\n1,1\n")
     assert "first 1 ranks only" in told(capsys, *asked, "--propensities", "p.csv")
     Path("p.csv").write_text("rank,propensity\n1,1\n3,0.2\n")
-    assert "no number for them" in told(capsys, *asked, "--propensities", "p.csv", code=1)
+    assert "whose propensity could not be" in told(
+        capsys, *asked, "--propensities", "p.csv", code=1
+    )
     by_device = ["--method", "contextual", "--context", "phone", "-o", "c.json"]
     run("propensities", "two.parquet", *by_device)
     assert "depend on the context" in told(capsys, *asked, "--propensities", "c.json")

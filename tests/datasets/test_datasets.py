@@ -29,10 +29,10 @@ from offpolicy.cli import cli, main
 from offpolicy.datasets import _fetching as fetching
 from offpolicy.datasets import _folders as folders
 from offpolicy.datasets import _lzw as lzw
-from offpolicy.datasets import _open_bandit as openbandit
 from offpolicy.datasets import catalogue
 from offpolicy.datasets.catalogue import LABELLED, OPEN_BANDIT, Labelled, Member
 from offpolicy.errors import DatasetError, ParameterError
+from tests.support.limits import limit
 
 DATA = os.environ.get("OFFPOLICY_DATA", "")
 RAW = Path(DATA) / "uci" / "raw"
@@ -582,7 +582,7 @@ def test_the_full_release_in_its_layout(tmp_path, monkeypatch, campaign, items):
     path = datasets.open_bandit_file("bts", campaign)
     assert path == inner / "bts" / campaign / f"{campaign}.csv"
     assert len(op.read_log(path)) == 120
-    monkeypatch.setattr(openbandit, "LARGE", 100)
+    limit(monkeypatch, "offpolicy.datasets._open_bandit.LARGE", 100)
     with pytest.raises(
         DatasetError, match=r"read it piece by piece, with op\.read_log\(datasets\.op"
     ):

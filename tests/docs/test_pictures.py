@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import offpolicy as op
+from tests.support.cases import bandit_log
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -21,11 +22,8 @@ def test_simulated_estimates_are_those_of_the_library(monkeypatch, kind):
     counts = np.random.default_rng(0).integers(0, 4, (3, *problem.delta.shape, 2))
     for drawn, found in zip(counts, pictures.self_normalised(kind, problem, counts), strict=True):
         x, y, z = np.nonzero(drawn)
-        log = op.BanditLog.from_arrays(
-            action=y,
-            reward=pictures.rewards_of(problem)[x, y, z],
-            logging=problem.pi0[x],
-            row_weight=drawn[x, y, z],
+        log = bandit_log(
+            y, pictures.rewards_of(problem)[x, y, z], problem.pi0[x], row_weight=drawn[x, y, z]
         )
         result = op.evaluate(
             log, problem.pi[x], prediction=problem.delta_hat[x], estimators=[kind()]

@@ -12,34 +12,49 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy._core.checkpoint import Checkpoint, decode, digest, encode
 from offpolicy._core.moments import Moments
+from offpolicy.cli import cli
 from offpolicy.errors import LogError, ParameterError
-from offpolicy.evidence import _sources as sources
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import table_of, write
+from tests.support.limits import limit, small_blocks
 
+ROWS, BLOCK = 6_000, 750
 KILLED = """
 import os, signal, sys
-from offpolicy.evidence import _sources as sources
-from offpolicy.cli import cli
+from pytest import MonkeyPatch
 from offpolicy._core.moments import Moments
+from offpolicy.cli import cli
+from tests.evidence.test_checkpoint import kept_blocks
 
-sources.KEEP_EVERY = {every}
-add, left = Moments.__add__, [{adds}]
+kept_blocks(MonkeyPatch())
+add, left = Moments.__add__, [int(sys.argv[1])]
 def add_or_die(self, other):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return add(self, other)
 Moments.__add__ = add_or_die
-cli(sys.argv[1:])
+cli(sys.argv[2:])
 """
+
+
+def kept_blocks(patch: pytest.MonkeyPatch) -> None:
+    """Few rows are walked as many are, and kept after every block."""
+    small_blocks(patch, BLOCK)
+    limit(patch, "offpolicy.evidence._sources.KEEP_EVERY", 1)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_blocks(monkeypatch)
 
 
 class Stop(Exception):
@@ -62,15 +77,14 @@ def blocks_read(scan: ParquetScan) -> list[int]:
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    monkeypatch.setattr(sources, "KEEP_EVERY", 1)
-    case = make_case(np.random.default_rng(0), 90_000, drawn=True)
-    shop = np.random.default_rng(1).integers(0, 4, 90_000)
-    return write(tmp_path, table_of(case, shop=shop), 2, group=5_000)
+def files(tmp_path: Path) -> list[Path]:
+    case = make_case(np.random.default_rng(0), ROWS, drawn=True)
+    shop = np.random.default_rng(1).integers(0, 4, ROWS)
+    return write(tmp_path, table_of(case, shop=shop), 2, group=400)
 
 
 @pytest.mark.parametrize("where", [None, "shop <> 2"])
-@pytest.mark.parametrize("rows", [70_000, 80_000, 89_000])
+@pytest.mark.parametrize("rows", [4_600, 5_300, 5_900])
 def test_a_walk_goes_on_to_the_same_bytes(files, tmp_path, where, rows):
     whole = op.evaluate(ParquetScan(files, where=where), "new", prediction="q").to_json()
     scan = ParquetScan(files, where=where)
@@ -112,21 +126,21 @@ def test_compare_and_sweep_go_on_as_well(files, tmp_path):
     folder = tmp_path / "kept"
     whole = both(None)
     with pytest.raises(Stop):
-        both(folder, stop=70_000)
+        both(folder, stop=4_600)
     assert both(folder) == whole
 
 
 def test_rows_that_are_dropped_stay_dropped(files, tmp_path):
     table = pq.read_table(files[0])
     reward = table.column("reward").to_numpy().copy()
-    reward[[3, 17_000, 17_001]] = np.nan
-    pq.write_table(table.set_column(1, "reward", pa.array(reward)), files[0], row_group_size=3_000)
+    reward[[3, 1_100, 1_101]] = np.nan
+    pq.write_table(table.set_column(1, "reward", pa.array(reward)), files[0], row_group_size=200)
 
     def scan() -> ParquetScan:
         return ParquetScan(files, where="shop <> 3", on_bad_row="drop")
 
     whole = op.evaluate(scan(), "new", prediction="q")
-    assert whole.dropped.rows == (table.column("shop").to_numpy()[[3, 17_000, 17_001]] != 3).sum()
+    assert whole.dropped.rows == (table.column("shop").to_numpy()[[3, 1_100, 1_101]] != 3).sum()
     stopped = scan()
     seen = []
 
@@ -143,53 +157,48 @@ def test_rows_that_are_dropped_stay_dropped(files, tmp_path):
 
 
 def test_a_copy_of_text_goes_on_as_well(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "KEEP_EVERY", 1)
-    monkeypatch.setattr("offpolicy.logs.files._small.LARGEST", 1_000)
+    limit(monkeypatch, "offpolicy.logs.files._small.LARGEST", 1_000)
     rng = np.random.default_rng(0)
     lines = ["action,reward,logging,new"]
-    for reward in rng.integers(0, 2, 40_000):
+    for reward in rng.integers(0, 2, ROWS):
         lines.append(f'{rng.integers(0, 2)},{reward},"[0.5, 0.5]","[0.9, 0.1]"')
     path = tmp_path / "log.csv"
     path.write_text("\n".join(lines) + "\n")
     whole = op.evaluate(op.read_log(path), "new").to_json()
     stopped = op.read_log(path)
-    stop_after(stopped, 39_000)
+    stop_after(stopped, 5_900)
     with pytest.raises(Stop):
         op.evaluate(stopped, "new", resume=tmp_path / "kept")
     again = op.read_log(path)
     assert op.evaluate(again, "new", resume=tmp_path / "kept").to_json() == whole
 
 
-def test_a_log_in_memory_is_kept_as_well(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "KEEP_EVERY", 1)
-    log = op.BanditLog.from_frame(table_of(make_case(np.random.default_rng(0), 50_000, drawn=True)))
+def test_a_log_in_memory_is_kept_as_well(tmp_path):
+    log = op.BanditLog.from_frame(table_of(make_case(np.random.default_rng(0), ROWS, drawn=True)))
     one = op.evaluate(log, "new", prediction="q")
     for _ in range(2):
         kept = op.evaluate(log, "new", prediction="q", resume=tmp_path / "kept")
         assert kept.to_json() == one.to_json()
 
 
-@pytest.mark.parametrize("adds", [3, 10, 20])
-def test_kill_minus_nine(tmp_path, adds):
-    case = make_case(np.random.default_rng(5), 120_000, drawn=True)
-    write(tmp_path, table_of(case), 2)
+def test_kill_minus_nine(files, tmp_path):
     command = ["evaluate", str(tmp_path / "*.parquet"), "--policy", "new", "--prediction", "q"]
     command += ["-e", "SNIPS", "-e", "CAB", "--format", "json"]
 
-    def run(code: str, *more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", code, *command, *more], capture_output=True, text=True
-        )
+    def run(*more: str) -> str:
+        outcome = CliRunner().invoke(cli, [*command, *more])
+        assert outcome.exit_code == 0, outcome.stderr
+        return outcome.stdout
 
-    plain = "import sys; from offpolicy.cli import cli; cli(sys.argv[1:])"
-    whole = run(plain)
-    assert whole.returncode == 0, whole.stderr
-    folder = tmp_path / "kept"
-    killed = run(KILLED.format(every=1, adds=adds), "--resume", str(folder))
-    assert killed.returncode == -9, killed.stderr
-    resumed = run(plain, "--resume", str(folder))
-    assert resumed.returncode == 0, resumed.stderr
-    assert resumed.stdout == whole.stdout
+    whole = run()
+    for adds in (3, 10, 20):
+        kept = ["--resume", str(tmp_path / f"kept-{adds}")]
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED, str(adds), *command, *kept],
+            capture_output=True, text=True, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+        assert killed.returncode == -9, killed.stderr
+        assert run(*kept) == whole
 
 
 # -- what must be refused --------------------------------------------------------------------

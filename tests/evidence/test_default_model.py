@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,13 @@ from click.testing import CliRunner, Result
 import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.errors import LogError
-from offpolicy.evidence._default_model import FEWEST_ROWS, train_model
+from offpolicy.evidence._default_model import FEWEST_ROWS, _regression, train_model
 from offpolicy.evidence._sources import source_of
 from offpolicy.logs.files._parquet import ParquetScan
+from tests.support.cases import Shape, make_case
 from tests.support.contexts import K, world
 from tests.support.files import same
+from tests.support.limits import small_blocks
 
 COLUMNS = op.Columns(context=["x0", "x1", "x2"])
 
@@ -53,12 +56,22 @@ def test_no_decision_is_predicted_from_its_own_fold():
     assert not np.array_equal(source.delta_hat[~mine], other.delta_hat[~mine])
 
 
+def test_words_are_coded_and_give_the_model_of_the_words():
+    table, _ = world(1_000, cities=True)
+    log = op.BanditLog.from_frame(table, op.Columns(context=["x0", "city"]))
+    source = source_of(log, {"new": "new"}, None)
+    train_model(source)
+    plain = op.RewardModel(_regression(log.context))
+    named = replace(log, actions=tuple(range(K)), candidate=np.tile(np.arange(K), 1_000))
+    np.testing.assert_array_equal(source.delta_hat, plain.fit(named).predict(named))
+
+
 @pytest.mark.parametrize("cities", [False, True])
 def test_files_train_the_same_model(tmp_path: Path, monkeypatch, cities):
-    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 5_000)
-    table, _ = world(30_000, cities=cities)
+    small_blocks(monkeypatch, 500, sample=1_000)
+    table, _ = world(6_000, cities=cities)
     columns = op.Columns(context=["x0", "city"] if cities else ["x0", "x1", "x2"])
-    pq.write_table(table, tmp_path / "log.parquet", row_group_size=4_000)
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=800)
     scan = ParquetScan([tmp_path / "log.parquet"], columns)
     log = op.BanditLog.from_frame(table, columns)
     same(op.evaluate(log, {"new": "new"}), op.evaluate(scan, "new"))
@@ -71,8 +84,9 @@ def test_files_train_the_same_model(tmp_path: Path, monkeypatch, cities):
         np.testing.assert_allclose(b, a, rtol=1e-12)
 
 
-def test_it_goes_on_after_a_stop(tmp_path: Path):
-    table, _ = world(30_000)
+def test_it_goes_on_after_a_stop(tmp_path: Path, monkeypatch):
+    small_blocks(monkeypatch, 500)
+    table, _ = world(3_000)
     pq.write_table(table, tmp_path / "log.parquet")
     scan = ParquetScan([tmp_path / "log.parquet"], COLUMNS)
     whole = op.evaluate(scan, "new")
@@ -83,20 +97,14 @@ def test_it_goes_on_after_a_stop(tmp_path: Path):
 
 def test_ragged_candidates_with_names():
     rng = np.random.default_rng(1)
-    lengths = rng.integers(2, 5, 3_000)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    names = np.concatenate([rng.permutation(6)[:k] for k in lengths])
-    pi0 = np.repeat(1.0 / lengths, lengths)
-    chosen = (rng.random(3_000) * lengths).astype(int)
-    context = rng.standard_normal((3_000, 2))
-    reward = context[:, 0] * (names[offsets[:-1] + chosen] % 2) + rng.standard_normal(3_000)
-    log = op.BanditLog.from_ragged(
-        offsets=offsets, chosen=chosen, reward=reward, logging=pi0, candidate=names, context=context
-    )
+    case = make_case(rng, 1_000, ties=True, drawn=True)
+    names = Shape(np.diff(case.offsets)).names(rng, range(6))
+    context = rng.standard_normal((1_000, 2))
+    odd = names[case.offsets[:-1] + case.chosen] % 2
+    reward, pi0 = context[:, 0] * odd + rng.standard_normal(1_000), case.pi0
+    log = case.log_with(reward=reward, candidate=names, context=context)
     assert "DR" in [row.estimator for row in op.evaluate(log, pi0)]
-    nameless = op.BanditLog.from_ragged(
-        offsets=offsets, chosen=chosen, reward=reward, logging=pi0, context=context
-    )
+    nameless = case.log_with(reward=reward, context=context)
     assert "DR" not in [row.estimator for row in op.evaluate(nameless, pi0)]
 
 

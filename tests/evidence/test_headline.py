@@ -21,7 +21,7 @@ from offpolicy.intervals._closed_form import Interval, hull, t_quantile
 from offpolicy.policies._policies import resolve
 from offpolicy.results._result import Headline, Logged
 from offpolicy.testing import random_problem, sample_log
-from tests.support.cases import Case, cases, make_case
+from tests.support.cases import Case, bandit_log, cases, make_case
 
 # -- the interval of a value that lies between two -------------------------------------------
 
@@ -130,10 +130,8 @@ def clicks(n: int, rate: float, seed: int = 0, unsupported: bool = False) -> op.
     """Two actions, and a third that the logger may never take; clicks are alike on all."""
     rng = np.random.default_rng(seed)
     pi0 = np.tile([0.5, 0.5, 0.0] if unsupported else [0.4, 0.4, 0.2], (n, 1))
-    action = [rng.choice(3, p=pi0[0]) for _ in range(n)]
-    log = op.BanditLog.from_arrays(
-        action=action, reward=(rng.random(n) < rate).astype(float), logging=pi0
-    )
+    action = rng.choice(3, n, p=pi0[0])
+    log = bandit_log(action, (rng.random(n) < rate).astype(float), pi0)
     return op.evaluate(log, {"new": np.tile([0.5, 0.3, 0.2], (n, 1))}, estimators=["IPS"])
 
 
@@ -159,9 +157,7 @@ def test_few_rewarded_rows_cannot_tell():
 
 def test_any_reward_counts_where_none_is_usual():
     rng = np.random.default_rng(4)
-    log = op.BanditLog.from_arrays(
-        action=rng.integers(0, 2, 100), reward=rng.normal(size=100), logging=np.full((100, 2), 0.5)
-    )
+    log = bandit_log(rng.integers(0, 2, 100), rng.normal(size=100), np.full((100, 2), 0.5))
     row = op.evaluate(log, np.full((100, 2), 0.5), estimators=["IPS"]).headline
     assert row.rewarded == pytest.approx(100.0)
     assert row.refusal is None
@@ -183,9 +179,7 @@ def test_unsupported_mass_that_does_not_matter_is_no_refusal():
     rng = np.random.default_rng(5)
     n = 2000
     action = rng.integers(0, 2, n)
-    log = op.BanditLog.from_arrays(
-        action=action, reward=(action == 1).astype(float), logging=np.tile([0.5, 0.5, 0], (n, 1))
-    )
+    log = bandit_log(action, (action == 1).astype(float), [0.5, 0.5, 0])
     result = op.evaluate(log, np.tile([0.0, 0.9, 0.1], (n, 1)), estimators=["IPS"])
     assert result.headline.refusal is None
     assert result.logged.value not in result.headline.interval
@@ -231,9 +225,7 @@ def test_few_clusters_widen_the_interval():
     rng = np.random.default_rng(8)
     cluster = np.repeat(np.arange(4), 50)
     reward = rng.normal(size=4)[cluster]
-    log = op.BanditLog.from_arrays(
-        action=np.zeros(200, int), reward=reward, logging=np.ones((200, 1)), cluster=cluster
-    )
+    log = bandit_log(np.zeros(200, int), reward, np.ones((200, 1)), cluster=cluster)
     row = op.evaluate(log, np.ones((200, 1)), estimators=["IPS"])["IPS"]
     assert row.interval.high >= row.value + t_quantile(0.95, 3) * row.stderr * (1 - 1e-9)
 
@@ -358,10 +350,7 @@ def test_the_order_of_candidates_does_not_matter(case, seed):
 
 def test_names_and_sources_do_not_matter():
     case = make_case(np.random.default_rng(12), 100, drawn=True)
-    named = op.BanditLog.from_ragged(
-        offsets=case.offsets, chosen=case.chosen, reward=case.reward, logging=case.pi0,
-        source="clicks.parquet",
-    )  # fmt: skip
+    named = case.log_with(source="clicks.parquet")
     a = case.evaluate(["IPS"]).headline
     b = op.evaluate(named, case.pi, prediction=case.delta_hat, estimators=["IPS"]).headline
     assert a == b

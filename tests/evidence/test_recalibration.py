@@ -18,7 +18,8 @@ from offpolicy.evidence._recalibration import FOLDS, Prediction, Recalibration
 from offpolicy.evidence._sources import InMemory
 from offpolicy.policies._policies import Target
 from offpolicy.testing import random_problem, sample_log
-from tests.support.cases import Case, cases, make_case
+from tests.support.cases import cases, make_case
+from tests.support.limits import limit
 
 # -- the regression --------------------------------------------------------------------------
 
@@ -80,7 +81,7 @@ def test_many_rows_are_fitted_like_few(monkeypatch):
     y = rng.random(50_000) < 1.0 / (1.0 + np.exp(-(0.5 + X[1] - 2.0 * X[2])))
     fast = calibration._logistic(X, y.astype(float), omega)
     compiled = calibration._derivatives(fast + 0.1, X, y.astype(float), omega)
-    monkeypatch.setattr(calibration, "_MANY", 10**9)
+    limit(monkeypatch, "offpolicy.evidence._recalibration._MANY", 10**9)
     np.testing.assert_allclose(fast, calibration._logistic(X, y.astype(float), omega), atol=1e-9)
     plain = calibration._derivatives(fast + 0.1, X, y.astype(float), omega)
     for one, other in zip(compiled, plain, strict=True):
@@ -105,13 +106,6 @@ def fitted(
     return model.predict(log, pi, delta_hat)
 
 
-def log_of(case: Case, reward: np.ndarray, cluster: np.ndarray | None = None) -> op.BanditLog:
-    return op.BanditLog.from_ragged(
-        offsets=case.offsets, chosen=case.chosen, reward=reward, logging=case.pi0,
-        row_weight=case.row_weight, cluster=cluster,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("columns", ["both", "policy", "chosen"])
 def test_no_reward_has_a_part_in_its_own_fold(columns, weighted):
@@ -123,7 +117,8 @@ def test_no_reward_has_a_part_in_its_own_fold(columns, weighted):
     decision = np.repeat(np.arange(len(log)), np.diff(log.offsets))
     for fold in range(FOLDS):
         own = log.fold(FOLDS) == fold
-        after = fitted(log_of(case, np.where(own, -case.reward, case.reward)), pi, delta_hat, wide)
+        other = case.log_with(reward=np.where(own, -case.reward, case.reward))
+        after = fitted(other, pi, delta_hat, wide)
         for name in ("modelled", "chosen"):
             a, b = getattr(before, name), getattr(after, name)
             np.testing.assert_array_equal(a[own], b[own])
@@ -138,10 +133,8 @@ def test_rows_of_one_cluster_share_a_fold():
     cluster = np.arange(300) // 6
     changed = case.reward.copy()
     changed[0] += 1.0
-    before, after = (
-        fitted(log_of(case, reward, cluster), case.pi, case.delta_hat, (-5.0, 5.0)).chosen
-        for reward in (case.reward, changed)
-    )
+    logs = [case.log_with(reward=reward, cluster=cluster) for reward in (case.reward, changed)]
+    before, after = (fitted(log, case.pi, case.delta_hat, (-5.0, 5.0)).chosen for log in logs)
     np.testing.assert_array_equal(before[:6], after[:6])
     assert (before != after).any()
 
@@ -155,7 +148,7 @@ def test_an_affine_map_of_rewards_and_predictions_maps_the_answer(case, scale, s
     if abs(case.reward).max() > 1e6:
         case = replace(case, reward=np.arange(len(case.reward)) % 3.0, delta_hat=case.pi)
     before = fitted(case.log, case.pi, case.delta_hat)
-    log = log_of(case, shift + scale * case.reward)
+    log = case.log_with(reward=shift + scale * case.reward)
     after = fitted(log, case.pi, shift + scale * case.delta_hat, None)
     span = np.ptp(log.reward)
     if span == 0.0 or set(case.reward) <= {0.0, 1.0}:
@@ -220,7 +213,7 @@ def test_predictions_stay_within_the_range_of_rewards_and_sum_up(case, columns):
 
 def test_rewards_that_are_all_equal_are_predicted_as_that():
     case = make_case(np.random.default_rng(4), 50)
-    got = fitted(log_of(case, np.full(50, 7.0)), case.pi, case.delta_hat)
+    got = fitted(case.log_with(reward=np.full(50, 7.0)), case.pi, case.delta_hat)
     assert set(got.flat) == {7.0}
 
 
@@ -319,10 +312,7 @@ def test_without_a_model_nothing_is_kept():
 )
 @settings(max_examples=60, deadline=None)
 def test_the_compiled_pass_equals_the_plain_one(case, columns, known):
-    log = case.log if known else op.BanditLog.from_ragged(
-        offsets=case.offsets, chosen=case.chosen, reward=case.reward,
-        propensity=case.pi0[case.offsets[:-1] + case.chosen], row_weight=case.row_weight,
-    )  # fmt: skip
+    log = case.log if known else case.narrow
     delta_hat = case.delta_hat if columns == "both" else None
     rewards = range_of_rewards(InMemory(log, [], None))
     fit = Recalibration.fitted(log, case.pi, delta_hat, (rewards.low, rewards.high))

@@ -13,35 +13,21 @@ from offpolicy.evidence._model_error import BANDS, EDGES, GRID
 from offpolicy.evidence._summarise import sequence
 from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally, _starts, stretches_of
 from offpolicy.policies._policies import resolve
+from tests.support.cases import Shape, bandit_log, make_case
 
 RNG = np.random.default_rng(3)
 
 
 def ragged(n: int = 400, *, weighted: bool = True) -> tuple[op.BanditLog, np.ndarray, np.ndarray]:
     """Candidates by name, some without support, row weights and times."""
-    lengths = RNG.integers(2, 5, n)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    names = np.concatenate([RNG.permutation(6)[:k] for k in lengths])
-
-    def normed(x):
-        return np.concatenate([part / part.sum() for part in np.split(x, offsets[1:-1])])
-
-    pi0 = RNG.random(offsets[-1])
-    chosen = np.array([RNG.integers(0, k) for k in lengths])
-    unsupported = RNG.random(offsets[-1]) < 0.2
-    unsupported[offsets[:-1] + chosen] = False
-    pi0 = normed(np.where(unsupported, 0.0, pi0))
-    pi, delta_hat = normed(RNG.random(offsets[-1])), RNG.random(offsets[-1])
-    log = op.BanditLog.from_ragged(
-        offsets=offsets,
+    case = make_case(RNG, n, unsupported=0.2, drawn=True)
+    log = case.log_with(
         reward=RNG.random(n),
-        chosen=chosen,
-        candidate=[f"a{k}" for k in names],
-        logging=pi0,
+        candidate=Shape(np.diff(case.offsets)).names(RNG, [f"a{k}" for k in range(6)]),
         row_weight=RNG.random(n) + 0.5 if weighted else None,
         time=np.arange(n),
     )
-    return log, pi, delta_hat
+    return log, case.pi, RNG.random(len(case.pi))
 
 
 def tally(log, pi, delta_hat, cuts, modelled, tilde, *, compiled, rows=None, n=None):
@@ -176,10 +162,7 @@ def test_the_sequence_covers_at_every_look():
 
 
 def test_names_longer_than_a_page_are_cut():
-    log = op.BanditLog.from_arrays(
-        action=["x" * 10_000, "y"] * 50, reward=[0, 1] * 50, logging=[[0.5, 0.5]] * 100,
-        actions=["x" * 10_000, "y"],
-    )  # fmt: skip
+    log = bandit_log(["x" * 10_000, "y"] * 50, [0, 1] * 50, [0.5, 0.5], actions=["x" * 10_000, "y"])
     found = op.evaluate(log, [[0.4, 0.6]] * 100).summaries[0].support
     assert {len(action.name) for action in found.actions} == {1, 200 + len("… (10,000 characters)")}
 
@@ -212,13 +195,9 @@ def test_what_the_scan_comes_across():
     assert codes(drawn(told=[0.7, 0.3])) == {"frequencies": "problem"}
     assert codes(drawn(jump=0.2)) == {"drift": "warning"}
     assert codes(drawn(), prediction=np.full(8000, 0.6)) == {"prediction-calibration": "warning"}
-    lost = op.BanditLog.from_arrays(
-        action=[0, 1] * 2000, reward=[0, 1, 1, 1] * 1000, logging=[[0.5, 0.5, 0.0]] * 4000
-    )
+    lost = bandit_log([0, 1] * 2000, [0, 1, 1, 1] * 1000, [0.5, 0.5, 0.0])
     assert codes(lost, (0.3, 0.3, 0.4)) == {"support": "problem"}
-    few = op.BanditLog.from_arrays(
-        action=[0, 1] * 20, reward=[0, 1, 1, 1] * 10, logging=[[0.5, 0.5]] * 40
-    )
+    few = bandit_log([0, 1] * 20, [0, 1, 1, 1] * 10, [0.5, 0.5])
     assert codes(few)["effective-size"] == "warning"
 
 
@@ -226,8 +205,6 @@ def test_heavy_weights_are_noticed():
     rng = np.random.default_rng(1)
     n = 20_000
     rare = rng.random(n) < 0.005
-    log = op.BanditLog.from_arrays(
-        action=rare.astype(int), reward=rng.random(n) < 0.4, logging=[[0.995, 0.005]] * n
-    )
+    log = bandit_log(rare.astype(int), rng.random(n) < 0.4, [0.995, 0.005])
     found = codes(log, (0.5, 0.5))
     assert found["heavy-weights"] == "warning"

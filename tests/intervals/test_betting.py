@@ -31,11 +31,12 @@ from offpolicy.intervals.betting import (
     confidence_sequence,
     weighted_sequence,
 )
+from tests.support.limits import limit
 
 GOAL = 1.0 / AIM
 
 
-def limit(x, level=0.95):
+def low_limit(x, level=0.95):
     """What one side of the game rules out."""
     return lower_limit(np.asarray(x, dtype=float), 1.0 - level)
 
@@ -46,7 +47,7 @@ amounts = st.sampled_from([0.0, 0.0, 1e-6, 0.1, 0.5, 1.0, 1.0, 3.0, 100.0, 1e9])
 @pytest.fixture
 def compiled(monkeypatch):
     """Everything through the compiled loops, so that simulations are quick."""
-    monkeypatch.setattr(module, "COMPILED", 0)
+    limit(monkeypatch, "offpolicy.intervals._capital.COMPILED", 0)
 
 
 def most_misses(repeats: int, rate: float) -> int:
@@ -172,9 +173,9 @@ def test_compiled_loops_agree_to_the_bit(seed):
 
 def test_many_rows_take_the_compiled_way(monkeypatch):
     x = np.random.default_rng(0).lognormal(0, 1, 500)
-    plain = limit(x), confidence_sequence(x / x.max(), 0, 1, 0.95)
-    monkeypatch.setattr(module, "COMPILED", 500)
-    assert limit(x) == plain[0]
+    plain = low_limit(x), confidence_sequence(x / x.max(), 0, 1, 0.95)
+    limit(monkeypatch, "offpolicy.intervals._capital.COMPILED", 500)
+    assert low_limit(x) == plain[0]
     limits = confidence_sequence(x / x.max(), 0, 1, 0.95)
     assert all(np.array_equal(a, b) for a, b in zip(limits, plain[1], strict=True))
 
@@ -184,16 +185,16 @@ def test_many_rows_take_the_compiled_way(monkeypatch):
 
 def test_one_row_is_markov():
     """All that one row can say: P(x ≥ μ/α) ≤ α, but for the share kept back."""
-    found = limit([7.0])
+    found = low_limit([7.0])
     assert found == pytest.approx(7 * 0.05 * CAP / (1 - 0.05 * (1 - CAP)), rel=1e-6)
 
 
 def test_equal_rows():
     """Each row multiplies the capital by 1 + CAP(x − m)/m, until it is 20."""
-    found = limit([7.0] * 50)
+    found = low_limit([7.0] * 50)
     ceiling = 7 / (1 + (20 ** (1 / 50) - 1) / CAP)
     assert ceiling * 0.98 < found <= ceiling * (1 + 1e-9)
-    assert limit([0.0] * 50) == 0.0
+    assert low_limit([0.0] * 50) == 0.0
 
 
 def test_a_coin_is_near_the_exact_interval():
@@ -202,7 +203,7 @@ def test_a_coin_is_near_the_exact_interval():
     found, exact = [], []
     for _ in range(10):
         x = rng.integers(0, 2, n).astype(float)
-        found.append(x.mean() - limit(x, 1 - tail))
+        found.append(x.mean() - low_limit(x, 1 - tail))
         exact.append(x.mean() - scipy.stats.beta.ppf(tail, x.sum(), n - x.sum() + 1))
     assert 0.95 < np.mean(found) / np.mean(exact) < 1.15
 
@@ -215,9 +216,9 @@ def test_a_coin_is_near_the_exact_interval():
 def test_scale(x, scale):
     x = np.array(x)
     x[x < 1e-9] = 0.0
-    plain = limit(x)
+    plain = low_limit(x)
     assert plain >= 0.0
-    assert limit(scale * x) == pytest.approx(scale * plain, rel=1e-6)
+    assert low_limit(scale * x) == pytest.approx(scale * plain, rel=1e-6)
 
 
 @given(st.lists(amounts, min_size=1, max_size=30), st.floats(0.01, 0.98))
@@ -288,10 +289,10 @@ def test_rounding_outside_the_bounds_is_forgiven():
 @pytest.mark.parametrize("outlier", [1e6, 1e150, 1e300])
 def test_one_huge_row_does_not_carry_the_limit(outlier):
     x = np.random.default_rng(0).random(200)
-    plain = limit(x)
+    plain = low_limit(x)
     x[100] = outlier
-    assert 0.0 < limit(x) < outlier / 200
-    assert limit(x) > 0.2 * plain
+    assert 0.0 < low_limit(x) < outlier / 200
+    assert low_limit(x) > 0.2 * plain
 
 
 # -- validity -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from offpolicy.errors import ParameterError
 from offpolicy.intervals import bootstrap as module
 from offpolicy.intervals._closed_form import EVERYTHING, normal
 from offpolicy.intervals.bootstrap import bootstrap, empirical_likelihood
+from tests.support.limits import limit
 
 values = st.lists(
     st.sampled_from([0.0, 0.0, 1.0, -1.0, 1e-9, 1e6, 1e12]) | st.floats(-10, 10),
@@ -128,7 +129,7 @@ def test_distinct_values_are_drawn_by_their_counts(monkeypatch):
     x = np.random.default_rng(0).integers(0, 3, 1000).astype(float)
     short = bootstrap(x, 0.9, resamples=20_000)
     assert module._distinct(x, None)[1].sum() == 1000
-    monkeypatch.setattr(module, "_TIES", 10**9)
+    limit(monkeypatch, "offpolicy.intervals.bootstrap._TIES", 10**9)
     assert module._distinct(x, None)[1] is None
     long = bootstrap(x, 0.9, resamples=20_000)
     # Means of 1,000 whole numbers: steps of 0.001.

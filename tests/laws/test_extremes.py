@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 import offpolicy as op
 from offpolicy.errors import EstimatorError, SupportError
 from offpolicy.evidence._tuning import RULES
-from tests.support.cases import Case, cases
+from tests.support.cases import Case, bandit_log, cases
+from tests.support.limits import small_blocks
 
 SAFE = ["DM", "CIPS(M=5)", "SB(tau=0)", "CAB(M=5)", "CAB-DR(M=5)", "SWITCH(M=5)", "SNIPS"]
 
 
 def two_actions(pi0: float, pi: float, n: int = 4, chosen: int = 1, reward: float = 1.0):
     """n decisions between two actions; the logger takes action 1 with probability pi0."""
-    log = op.BanditLog.from_arrays(
-        action=[chosen] * n, reward=[reward] * n, logging=[[1.0 - pi0, pi0]] * n
-    )
+    log = bandit_log([chosen] * n, [reward] * n, [1.0 - pi0, pi0])
     return log, [[1.0 - pi, pi]] * n, [[0.5, 0.25]] * n
 
 
@@ -41,10 +40,7 @@ def test_tiny_propensities_are_ordinary(pi0, chosen):
 
 
 def test_weights_whose_squares_overflow_have_an_infinite_error():
-    log = op.BanditLog.from_arrays(
-        action=[1, 0, 0], reward=[1.0, 1.5, 0.0],
-        logging=[[1.0, 1e-290], [0.5, 0.5], [0.5, 0.5]],
-    )  # fmt: skip
+    log = bandit_log([1, 0, 0], [1.0, 1.5, 0.0], [[1.0, 1e-290], [0.5, 0.5], [0.5, 0.5]])
     result = op.evaluate(log, [[0.5, 0.5]] * 3, estimators=["IPS", "CIPS(M=10)", "SNIPS"])
     assert math.isinf(result["IPS"].stderr)
     assert result["IPS"].value in result["IPS"].interval
@@ -54,19 +50,15 @@ def test_weights_whose_squares_overflow_have_an_infinite_error():
 
 
 def test_values_that_overflow_are_refused():
-    log = op.BanditLog.from_arrays(
-        action=[1, 0], reward=[1e140, 0.0], logging=[[1.0, 1e-290], [0.5, 0.5]]
-    )
+    log = bandit_log([1, 0], [1e140, 0.0], [[1.0, 1e-290], [0.5, 0.5]])
     with pytest.raises(EstimatorError, match=r"IPS overflows: the largest weight is 5e\+289"):
         op.evaluate(log, [[0.5, 0.5]] * 2, estimators=["IPS"])
 
 
 @pytest.mark.parametrize("weight", [1.0, 1e6, 1e12])
 def test_weights_up_to_1e12_keep_their_digits(weight):
-    log = op.BanditLog.from_arrays(
-        action=[1, 0, 0, 0],
-        reward=[1.0, 0.0, 1.0, 1.0],
-        logging=[[1.0 - 0.5 / weight, 0.5 / weight], *[[0.5, 0.5]] * 3],
+    log = bandit_log(
+        [1, 0, 0, 0], [1.0, 0.0, 1.0, 1.0], [[1.0 - 0.5 / weight, 0.5 / weight], *[[0.5, 0.5]] * 3]
     )
     result = op.evaluate(log, [[0.5, 0.5]] * 4, estimators=["IPS", "SNIPS"])
     c = np.array([weight, 1.0, 1.0, 1.0])
@@ -115,9 +107,7 @@ def test_a_hundred_thousand_candidates():
 
 
 def test_deficient_support_is_reported_as_imputed_mass():
-    log = op.BanditLog.from_arrays(
-        action=[0, 0], reward=[1.0, 0.0], logging=[[1.0, 0.0], [1.0, 0.0]]
-    )
+    log = bandit_log([0, 0], [1.0, 0.0], [[1.0, 0.0], [1.0, 0.0]])
     result = op.evaluate(
         log, [[0.25, 0.75]] * 2, prediction=[[0.5, 1.0]] * 2,
         estimators=["IPS", "DR", "CAB(M=inf)", "CAB-DR(M=inf)", "SWITCH(M=inf)"],
@@ -198,12 +188,11 @@ def test_few_clusters_never_share_a_group():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_bad_prediction_is_found_wherever_it_stands(bad):
+def test_a_bad_prediction_is_found_wherever_it_stands(monkeypatch, bad):
     """Even where the policy never goes, in a log that takes the compiled path."""
-    n, K, rng = 20_000, 12, np.random.default_rng(0)
-    log = op.BanditLog.from_arrays(
-        action=rng.integers(0, K, n), reward=rng.random(n), logging=np.full((n, K), 1 / K)
-    )
+    small_blocks(monkeypatch, 300)
+    n, K, rng = 500, 12, np.random.default_rng(0)
+    log = bandit_log(rng.integers(0, K, n), rng.random(n), np.full((n, K), 1 / K))
     pi = np.zeros((n, K))
     pi[:, :6] = 1 / 6
     delta_hat = rng.random((n, K))
@@ -218,19 +207,18 @@ def test_a_bad_prediction_is_found_wherever_it_stands(bad):
             ask()
 
 
-def test_grids_longer_than_two_bytes_can_count():
+def test_grids_longer_than_two_bytes_can_count(monkeypatch):
+    small_blocks(monkeypatch, 300)
     rng = np.random.default_rng(0)
-    n, K = 20_000, 12
+    n, K = 500, 12
     pi, pi0 = rng.dirichlet(np.ones(K), n), rng.dirichlet(np.ones(K), n)
-    log = op.BanditLog.from_arrays(
-        action=rng.integers(0, K, n), reward=rng.random(n), logging=pi0
-    ).rows(0, 17_000)
+    log = bandit_log(rng.integers(0, K, n), rng.random(n), pi0).rows(0, 400)
     grid = np.linspace(0.0, 4.0, 40_001)[::4]
     grid = np.concatenate([grid, np.linspace(4.1, 9.0, 33_000)])[-33_500:]
     few = grid[:: len(grid) // 5]
-    flat = {"prediction": rng.random((17_000, K)), "estimator": "SWITCH"}
-    whole = op.sweep(log, pi[:17_000], **flat, grid=grid)
-    part = op.sweep(log, pi[:17_000], **flat, grid=few)
+    flat = {"prediction": rng.random((400, K)), "estimator": "SWITCH"}
+    whole = op.sweep(log, pi[:400], **flat, grid=grid)
+    part = op.sweep(log, pi[:400], **flat, grid=few)
     np.testing.assert_allclose(whole.at(few), part.values, rtol=1e-12)
 
 

@@ -13,7 +13,8 @@ from offpolicy.errors import SupportError
 from offpolicy.estimators._named import NAMED, Estimator, parse
 from offpolicy.evidence import _blocks as scan
 from tests.support import reference
-from tests.support.cases import ALL_MEMBERS, Case, cases, make_case
+from tests.support.cases import ALL_MEMBERS, Case, bandit_log, cases, make_case
+from tests.support.limits import small_blocks
 
 
 def scale(case: Case, name: str, parameter: float | None) -> float:
@@ -51,7 +52,7 @@ def assert_equals_reference(case: Case, result: op.Result, tolerance: float) -> 
 
 
 @given(cases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_member_equals_the_reference(case):
     try:
         result = case.evaluate(ALL_MEMBERS)
@@ -64,10 +65,9 @@ def test_every_member_equals_the_reference(case):
 @pytest.mark.parametrize("shift", [0.0, 1e8])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_compiled_path_equals_the_reference(monkeypatch, shift, weighted):
-    monkeypatch.setattr(scan, "SMALL", 0)
-    monkeypatch.setattr(scan, "BLOCK", 37)
+    small_blocks(monkeypatch, 23)
     rng = np.random.default_rng(5)
-    case = make_case(rng, 120, shift=shift, unsupported=0.3, weighted=weighted)
+    case = make_case(rng, 75, shift=shift, unsupported=0.3, weighted=weighted)
     assert_equals_reference(case, case.evaluate(ALL_MEMBERS), 1e-10)
 
 
@@ -88,10 +88,11 @@ def test_compiled_and_numpy_paths_agree(case):
 
 
 def test_threads_and_blocks_do_not_matter(monkeypatch):
-    case = make_case(np.random.default_rng(1), 40_000, most=9)
+    small_blocks(monkeypatch, 300)
+    case = make_case(np.random.default_rng(1), 1_000, most=9)
     members = ["IPS", "SNDR", "CAB(M=3)", "SWITCH(M=3)"]
     one = case.evaluate(members).to_json()
-    monkeypatch.setattr(scan.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
     assert case.evaluate(members).to_json() == one
 
 
@@ -103,10 +104,7 @@ def test_missing_columns_change_only_the_imputed_mass(columns):
     pi: object = case.pi
     log = full
     if columns != "logging":
-        log = op.BanditLog.from_ragged(
-            offsets=case.offsets, chosen=case.chosen, reward=case.reward,
-            propensity=full.propensity,
-        )  # fmt: skip
+        log = case.narrow
         members += [] if columns == "chosen policy" else ["DR", "CAB-DR(M=2)", "DRos(lam=3)"]
     if columns == "chosen policy":
         pi = case.pi[full.chosen_index]
@@ -172,9 +170,7 @@ def test_ice_with_the_weights_of_cab_is_cab(case):
 
 
 def test_effective_sample_size_and_largest_weight():
-    log = op.BanditLog.from_arrays(
-        action=[0, 0, 1], reward=[1.0, 0.0, 1.0], logging=[[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]]
-    )
+    log = bandit_log([0, 0, 1], [1.0, 0.0, 1.0], [[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]])
     result = op.evaluate(
         log, [[1.0, 0.0]] * 3, prediction=np.zeros((3, 2)), estimators=["DM", "IPS", "CIPS(M=1)"]
     )
@@ -206,10 +202,7 @@ def test_clustered_standard_errors_equal_the_formula():
     rng = np.random.default_rng(4)
     case = make_case(rng, 300, weighted=True)
     cluster = np.array([f"user {k}" for k in rng.integers(0, 40, 300)])
-    log = op.BanditLog.from_ragged(
-        offsets=case.offsets, chosen=case.chosen, reward=case.reward, logging=case.pi0,
-        row_weight=case.row_weight, cluster=cluster,
-    )  # fmt: skip
+    log = case.log_with(cluster=cluster)
     got = op.evaluate(log, case.pi, estimators=["IPS"])["IPS"]
     g = case.pi[log.chosen_index] / log.propensity * case.reward
     weight = case.row_weight
@@ -222,12 +215,11 @@ def test_clustered_standard_errors_equal_the_formula():
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own draws", "one draw for all"])
 def test_the_error_of_a_policy_known_by_draws_is_reported(shared):
-    """policy_stderr is the spread of the estimate over repeated sets of draws."""
+    """policy_stderr is the spread of the estimate over repeated sets of draws. 80 sets: the
+    spread is known to 8 %, 25 % is asked."""
     rng = np.random.default_rng(5)
     n = 300
-    log = op.BanditLog.from_arrays(
-        action=rng.integers(0, 2, n), reward=rng.random(n), logging=np.full((n, 2), 0.5)
-    )
+    log = bandit_log(rng.integers(0, 2, n), rng.random(n), np.full((n, 2), 0.5))
 
     def draw(log, stream):
         size = None if shared else len(log)
@@ -235,7 +227,7 @@ def test_the_error_of_a_policy_known_by_draws_is_reported(shared):
 
     rows = [
         op.evaluate(log, op.MonteCarlo(draw, draws=60, seed=seed), estimators=["IPS"])["IPS"]
-        for seed in range(150)
+        for seed in range(80)
     ]
     spread = np.std([row.value for row in rows])
     reported = math.sqrt(np.mean([row.policy_stderr**2 for row in rows]))

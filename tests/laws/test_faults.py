@@ -15,7 +15,7 @@ from offpolicy.errors import EstimatorError, LogError, MissingColumnError, Suppo
 from offpolicy.intervals.bootstrap import bootstrap
 from offpolicy.models._cross_fitted import RewardModel
 from offpolicy.testing import random_problem, sample_log
-from tests.support.cases import make_case
+from tests.support.cases import bandit_log, make_case
 
 K = 4
 
@@ -42,9 +42,7 @@ def always(row: np.ndarray, n: int) -> np.ndarray:
 def test_cab_keeps_the_smaller_weight():
     """A CAB with the maximum of c and M where the paper has the minimum: huge weights stay, and
     small ones are raised to M."""
-    log = op.BanditLog.from_arrays(
-        action=[1, 0], reward=[1.0, 1.0], logging=[[0.9, 0.1], [0.9, 0.1]]
-    )
+    log = bandit_log([1, 0], [1.0, 1.0], [[0.9, 0.1], [0.9, 0.1]])
     pi, delta_hat = [[0.1, 0.9]] * 2, [[0.3, 0.5]] * 2
     row = op.evaluate(log, pi, prediction=delta_hat, estimators=["CAB(M=2)"])["CAB"]
     modelled = (0.9 - 2 * 0.1) * 0.5
@@ -60,9 +58,7 @@ def test_cab_keeps_the_smaller_weight():
 
 def test_switch_dr_corrects_where_the_weight_is_small():
     """A SWITCH-DR turned round: the correction applied where c exceeds M, and left out below."""
-    log = op.BanditLog.from_arrays(
-        action=[1, 0], reward=[1.0, 1.0], logging=[[0.9, 0.1], [0.9, 0.1]]
-    )
+    log = bandit_log([1, 0], [1.0, 1.0], [[0.9, 0.1], [0.9, 0.1]])
     row = op.evaluate(
         log, [[0.1, 0.9]] * 2, prediction=[[0.3, 0.5]] * 2, estimators=["SWITCH-DR(M=2)"]
     )["SWITCH-DR"]
@@ -272,9 +268,7 @@ def test_propensities_of_all_actions_are_an_input():
     of all, cannot be written down."""
     rng = np.random.default_rng(8)
     full = logged(rng, 50, MEAN, LOGGER)
-    chosen = op.BanditLog.from_arrays(
-        action=full.chosen, reward=full.reward, propensity=full.propensity, actions=K
-    )
+    chosen = bandit_log(full.chosen, full.reward, propensity=full.propensity, actions=K)
     ask = {"prediction": always(MEAN, 50), "estimators": ["CAB(M=2)", "SWITCH(M=2)"]}
     assert len(op.evaluate(full, always(NEW, 50), **ask)) == 2
     with pytest.raises(MissingColumnError, match=r"^CAB needs logging, the logger's probability"):
@@ -320,10 +314,12 @@ def test_a_reward_model_is_asked_once_about_each_candidate():
 
     rng = np.random.default_rng(10)
     for actions in (3, 30):
-        log = op.BanditLog.from_arrays(
-            action=rng.integers(0, actions, 200), reward=rng.random(200),
-            logging=np.full((200, actions), 1.0 / actions), context=rng.random((200, 2)),
-        )  # fmt: skip
+        log = bandit_log(
+            rng.integers(0, actions, 200),
+            rng.random(200),
+            np.full((200, actions), 1.0 / actions),
+            context=rng.random((200, 2)),
+        )
         for mode in ("shared", "per-action"):
             model = RewardModel(Counting(), mode=mode).fit(log)
             Counting.asked = 0

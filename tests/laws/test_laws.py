@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from offpolicy.errors import SupportError
 from offpolicy.estimators._named import NAMED, parse
 from offpolicy.logs._scan import BLOCK
 from offpolicy.testing import LawBroken, check_estimator
-from tests.support.cases import ALL_MEMBERS, Case, cases, make_case
+from tests.support.cases import ALL_MEMBERS, Case, bandit_log, cases, make_case
 
 EVERYDAY = [
     "DM", "IPS", "SNIPS", "CIPS(M=2)", "DR", "SNDR", "SB(tau=0.3)", "SWITCH(M=2)",
@@ -40,21 +42,37 @@ def unit(case: Case) -> float:
     return max(1.0, c.max()) ** 2 * largest
 
 
-@pytest.mark.parametrize(
-    ("member", "same_as"),
-    [
-        ("CAB(M=0)", "DM"), ("SWITCH(M=0)", "DM"), ("CAB-DR(M=0)", "DM"), ("SWITCH-DR(M=0)", "DM"),
-        ("SB(tau=0)", "DM"), ("SB(tau=1)", "IPS"), ("DRos(lam=0)", "DM"), ("DRos(lam=inf)", "DR"),
-        ("CAB-DR(M=inf)", "DR"), ("SWITCH-DR(M=inf)", "DR"), ("CIPS(M=inf)", "IPS"),
-        ("SGIPS(lam=0)", "IPS"), ("SGDR(lam=0)", "DR"), ("CAB(M=1e300)", "CAB(M=inf)"),
-        ("SWITCH(M=1e300)", "SWITCH(M=inf)"), ("CAB(M=inf)", "SWITCH(M=inf)"),
-    ],
-)  # fmt: skip
-@given(case=cases())
-@settings(max_examples=25, deadline=None)
-def test_limits(member, same_as, case):
-    a, b = values(case, [member, same_as])
-    assert a == pytest.approx(b, abs=1e-12 * unit(case))
+LIMITS = [
+    ("CAB(M=0)", "DM"), ("SWITCH(M=0)", "DM"), ("CAB-DR(M=0)", "DM"), ("SWITCH-DR(M=0)", "DM"),
+    ("SB(tau=0)", "DM"), ("SB(tau=1)", "IPS"), ("DRos(lam=0)", "DM"), ("DRos(lam=inf)", "DR"),
+    ("CAB-DR(M=inf)", "DR"), ("SWITCH-DR(M=inf)", "DR"), ("CIPS(M=inf)", "IPS"),
+    ("SGIPS(lam=0)", "IPS"), ("SGDR(lam=0)", "DR"), ("CAB(M=1e300)", "CAB(M=inf)"),
+    ("SWITCH(M=1e300)", "SWITCH(M=inf)"), ("CAB(M=inf)", "SWITCH(M=inf)"),
+]  # fmt: skip
+
+
+@functools.cache
+def at_the_limits() -> list[tuple[Case, dict[str, float]]]:
+    """60 small logs of every kind, each with what all the members at their limits say."""
+    rng, found = np.random.default_rng(0), []
+    members = sorted({name for pair in LIMITS for name in pair})
+    while len(found) < 60:
+        coins = rng.random(3) < 0.5
+        case = make_case(
+            rng, int(rng.integers(1, 9)), most=rng.choice([1, 2, 5, 9]),
+            shift=rng.choice([0.0, 0.0, 1e8, -1e8]), unsupported=rng.choice([0.0, 0.0, 0.4]),
+            deterministic=coins[0], ties=coins[1], weighted=coins[2], tiny=rng.choice([0.0, 1e-12]),
+        )  # fmt: skip
+        if case.pi[case.log.chosen_index].any():
+            found.append((case, {row.estimator: row.value for row in case.evaluate(members)}))
+    return found
+
+
+@pytest.mark.parametrize(("member", "same_as"), LIMITS)
+def test_limits(member, same_as):
+    for case, found in at_the_limits():
+        a, b = found[str(parse(member))], found[str(parse(same_as))]
+        assert a == pytest.approx(b, abs=1e-12 * unit(case)), case
 
 
 @given(cases())
@@ -69,18 +87,19 @@ def test_under_full_support_the_blends_end_in_ips(case):
 @given(cases())
 @settings(max_examples=40, deadline=None)
 def test_without_a_model_blends_are_their_weights_alone(case):
-    blank = Case(**(vars(case) | {"delta_hat": np.zeros_like(case.delta_hat)}))
+    blank = replace(case, delta_hat=np.zeros_like(case.delta_hat))
     pairs = [("CAB(M=2)", "CIPS(M=2)"), ("CAB-DR(M=2)", "CIPS(M=2)"), ("DR", "IPS")]
     pairs += [("SNDR", "SNIPS"), ("SGDR(lam=0.3)", "SGIPS(lam=0.3)")]
+    members = sorted({name for pair in pairs for name in pair})
+    found = dict(zip(members, values(blank, members), strict=True))
     for a, b in pairs:
-        x, y = values(blank, [a, b])
-        assert x == pytest.approx(y, abs=1e-12 * unit(case))
+        assert found[a] == pytest.approx(found[b], abs=1e-12 * unit(case))
 
 
 @given(cases())
 @settings(max_examples=40, deadline=None)
 def test_on_policy_the_answer_is_the_mean_reward(case):
-    same = Case(**(vars(case) | {"pi": case.pi0}))
+    same = replace(case, pi=case.pi0)
     weight = np.ones(len(case.reward)) if case.row_weight is None else case.row_weight
     mean = float(np.average(case.reward, weights=weight))
     members = ["IPS", "SNIPS", "CIPS(M=1)", "SWITCH(M=1)", "CAB(M=1)", "SGIPS(lam=0.3)"]
@@ -96,15 +115,8 @@ def test_on_policy_the_answer_is_the_mean_reward(case):
 def test_a_perfect_model_of_a_constant_gives_the_constant(case):
     assume((case.pi0 > 0.0).all())
     level = 3.25
-    flat = Case(
-        **(
-            vars(case)
-            | {
-                "reward": np.full_like(case.reward, level),
-                "delta_hat": np.full_like(case.delta_hat, level),
-            }
-        )
-    )
+    reward, delta_hat = (np.full_like(x, level) for x in (case.reward, case.delta_hat))
+    flat = replace(case, reward=reward, delta_hat=delta_hat)
     found = values(flat, ["DM", "DR", "SNIPS", "SNDR", "CAB-DR(M=2)", "DRos(lam=2)"])
     np.testing.assert_allclose(found, level, rtol=1e-12)
 
@@ -140,16 +152,9 @@ def test_order_of_the_candidates_does_not_matter(case):
     flat = np.concatenate(
         [np.arange(a, b)[::-1] for a, b in zip(case.offsets, case.offsets[1:], strict=False)]
     )
-    lengths = np.diff(case.offsets)
-    mirrored = Case(
-        case.offsets,
-        lengths - 1 - case.chosen,
-        case.reward,
-        case.pi0[flat],
-        case.pi[flat],
-        case.delta_hat[flat],
-        case.row_weight,
-    )
+    chosen = np.diff(case.offsets) - 1 - case.chosen
+    masses = {"pi0": case.pi0[flat], "pi": case.pi[flat], "delta_hat": case.delta_hat[flat]}
+    mirrored = replace(case, chosen=chosen, **masses)
     np.testing.assert_allclose(
         values(mirrored, EVERYDAY), values(case, EVERYDAY), atol=1e-12 * unit(case)
     )
@@ -173,10 +178,10 @@ def test_a_repeated_log_has_the_same_value_and_a_smaller_error(case, times):
 @given(cases(smallest=2), st.integers(2, 4))
 @settings(max_examples=40, deadline=None)
 def test_a_row_weight_is_a_repetition_for_the_value(case, times):
-    plain = Case(**(vars(case) | {"row_weight": None}))
+    plain = replace(case, row_weight=None)
     weight = np.ones(len(case.reward))
     weight[0] = times
-    weighted = Case(**(vars(case) | {"row_weight": weight}))
+    weighted = replace(case, row_weight=weight)
     order = np.concatenate([np.zeros(times - 1, int), np.arange(len(case.reward))])
     np.testing.assert_allclose(
         values(weighted, EVERYDAY), values(reordered(plain, order), EVERYDAY),
@@ -187,9 +192,7 @@ def test_a_row_weight_is_a_repetition_for_the_value(case, times):
 @given(cases(smallest=2), st.sampled_from([0.5, 3.0, -2.0]))
 @settings(max_examples=40, deadline=None)
 def test_scaling_rewards_scales_everything(case, factor):
-    scaled = Case(
-        **(vars(case) | {"reward": factor * case.reward, "delta_hat": factor * case.delta_hat})
-    )
+    scaled = replace(case, reward=factor * case.reward, delta_hat=factor * case.delta_hat)
     np.testing.assert_allclose(
         values(scaled, EVERYDAY), factor * values(case, EVERYDAY), atol=1e-11 * unit(case)
     )
@@ -198,7 +201,7 @@ def test_scaling_rewards_scales_everything(case, factor):
 @given(cases(smallest=2), st.sampled_from([1.0, -7.5]))
 @settings(max_examples=40, deadline=None)
 def test_shifting_rewards_shifts_the_invariant_members(case, by):
-    shifted = Case(**(vars(case) | {"reward": case.reward + by, "delta_hat": case.delta_hat + by}))
+    shifted = replace(case, reward=case.reward + by, delta_hat=case.delta_hat + by)
     np.testing.assert_allclose(
         values(shifted, SHIFT_INVARIANT),
         values(case, SHIFT_INVARIANT) + by,
@@ -245,9 +248,7 @@ def test_clustered_errors_do_not_depend_on_where_blocks_end() -> None:
     cluster = np.sort(rng.integers(0, clusters, n))
     action = rng.integers(0, 2, n)
     reward = (rng.random(n) < 0.3 + 0.4 * rng.random(clusters)[cluster]).astype(float)
-    log = op.BanditLog.from_arrays(
-        action=action, reward=reward, logging=np.full((n, 2), 0.5), cluster=cluster
-    )
+    log = bandit_log(action, reward, np.full((n, 2), 0.5), cluster=cluster)
     x = reward * np.where(action == 0, 1.8, 0.2)
     total = np.bincount(cluster, x - x.mean())
     expected = np.sqrt((total**2).sum() * clusters / (clusters - 1)) / n
@@ -259,9 +260,7 @@ def test_clustered_errors_do_not_depend_on_where_blocks_end() -> None:
 
 def test_folds_are_even_and_belong_to_the_row() -> None:
     n = 50_000
-    log = op.BanditLog.from_arrays(
-        action=np.zeros(n, int), reward=np.zeros(n), propensity=[1.0] * n
-    )
+    log = bandit_log(np.zeros(n, int), np.zeros(n), propensity=[1.0] * n)
     counts = np.bincount(log.fold(5), minlength=5)
     assert counts.min() > 0.94 * n / 5
     assert log.rows(123, 456).fold().tolist() == log.fold()[123:456].tolist()

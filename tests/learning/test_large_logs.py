@@ -9,13 +9,14 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import LogError, ParameterError, PredictionError
-from offpolicy.learning import _large_logs as streaming
 from offpolicy.learning._large_logs import Adam, Stream, fold_of
 from offpolicy.learning._softmax_learner import SoftmaxLearner
 from offpolicy.learning._split import split
 from offpolicy.logs._naming import together
 from offpolicy.logs.files._parquet import ParquetScan
+from tests.support.cases import bandit_log
 from tests.support.learning import classes
+from tests.support.limits import limit
 
 K = 3
 
@@ -38,9 +39,9 @@ def scan_of(path, **how):
 @pytest.fixture
 def small(monkeypatch):
     """A sample and stretches that small files are larger than."""
-    monkeypatch.setattr(streaming, "sample_size", lambda width: 500)
-    monkeypatch.setattr(streaming, "STRETCH", 200)
-    monkeypatch.setattr(streaming, "BATCH", 100)
+    limit(monkeypatch, "offpolicy.evidence._plan.SAMPLE", 500)
+    limit(monkeypatch, "offpolicy.learning._large_logs.STRETCH", 200)
+    limit(monkeypatch, "offpolicy.learning._large_logs.BATCH", 100)
 
 
 @pytest.fixture
@@ -175,9 +176,7 @@ def test_folds_are_a_matter_of_the_decision_alone(file):
     fold = fold_of(log, 3)
     assert (fold_of(log.rows(100, 200), 3) == fold[100:200]).all()
     assert np.bincount(fold).min() > 1800
-    double = op.BanditLog.from_arrays(
-        action=[0, 0], reward=[0, 1], logging=[[1.0]] * 2, context=[[0.0, 1.0], [-0.0, 1.0]]
-    )
+    double = bandit_log([0, 0], [0, 1], [1.0], context=[[0.0, 1.0], [-0.0, 1.0]])
     assert len(set(fold_of(double, 100))) == 1
     clustered = ParquetScan([path], op.Columns(context=["x*"], cluster="user"))
     part = clustered.read([(0, 3000)], ())
@@ -226,7 +225,7 @@ def test_progress_is_told(small, file):
 
 
 def test_worse_weights_are_not_kept(small, file, monkeypatch):
-    monkeypatch.setattr(streaming, "_RATE", 1e4)
+    limit(monkeypatch, "offpolicy.learning._large_logs._RATE", 1e4)
     path = file[0]
     start = SoftmaxLearner(passes=0).fit(scan_of(path))
     learner = SoftmaxLearner(passes=1).fit(scan_of(path))
@@ -246,9 +245,8 @@ def test_adam_finds_a_minimum():
 
 @pytest.mark.parametrize("cluster", [None, "user"])
 def test_parts_are_all_of_the_log(cluster, file, monkeypatch):
-    from offpolicy.learning import _split as holdout
 
-    monkeypatch.setattr(holdout, "BLOCK", 1000)
+    limit(monkeypatch, "offpolicy.logs._scan.BLOCK", 1000)
     path = file[0]
     columns = op.Columns(context=["x*"], cluster=cluster)
     scan, held = ParquetScan([path], columns), op.read_log(path, columns)
@@ -279,8 +277,6 @@ def test_what_cannot_be_held_out_is_told():
     assert [len(part) for part in split(log, 0.01)] == [1, 1]
     with pytest.raises(ParameterError, match="share to hold out is 1"):
         split(log, 1.0)
-    one = op.BanditLog.from_arrays(
-        action=[0, 1], reward=[0, 1], logging=[[0.5, 0.5]] * 2, cluster=["a", "a"]
-    )
+    one = bandit_log([0, 1], [0, 1], [0.5, 0.5], cluster=["a", "a"])
     with pytest.raises(ParameterError, match="one cluster only"):
         split(one)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import offpolicy as op
 from offpolicy.errors import ParameterError
 from offpolicy.learning._search import RULES, LearnerCV, cips90, ips, snips
 from offpolicy.learning._softmax_learner import SoftmaxLearner
+from tests.support.cases import bandit_log
 from tests.support.learning import classes
+from tests.support.refusals import refuses
 
 GRID = {"estimator": ["IPS", "CAB-DR(M=10)"], "l2": [1e-7, 10.0]}
 
@@ -78,7 +79,7 @@ def test_decisions_of_a_cluster_stay_together():
 
 def test_mistakes_are_told():
     log, _, _ = classes(0)
-    with pytest.raises(ParameterError, match=r'rule is "best"'):
+    with refuses(ParameterError, "rule"):
         LearnerCV(rule="best").fit(log)
     with pytest.raises(ParameterError, match="must give a list of values, at least one"):
         LearnerCV(grid={"l2": []}).fit(log)
@@ -86,9 +87,6 @@ def test_mistakes_are_told():
         LearnerCV(grid={"l3": [1]}).fit(log)
     with pytest.raises(ParameterError, match="holdout is 1"):
         LearnerCV(holdout=1.0).fit(log)
-    one = op.BanditLog.from_arrays(
-        action=[0, 1], reward=[0, 1], logging=[[0.5, 0.5]] * 2, context=[[1.0], [2.0]],
-        cluster=["a", "a"],
-    )  # fmt: skip
+    one = bandit_log([0, 1], [0, 1], [0.5, 0.5], context=[[1.0], [2.0]], cluster=["a", "a"])
     with pytest.raises(ParameterError, match="cannot be split"):
         LearnerCV().fit(one)

@@ -17,7 +17,9 @@ from offpolicy.learning._softmax_learner import SoftmaxLearner
 from offpolicy.learning._task import Task
 from offpolicy.policies.learned._features import FeatureMap
 from offpolicy.policies.learned._scores import Dense, Ragged
+from tests.support.cases import bandit_log
 from tests.support.learning import MEMBERS, classes, ragged
+from tests.support.refusals import refuses
 
 
 def slope(loss, w, k, h):
@@ -135,12 +137,7 @@ def test_the_kernel_learns_what_lines_cannot():
     X = rng.uniform(-1.0, 1.0, (3000, 2))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     action = rng.integers(0, 2, 3000)
-    log = op.BanditLog.from_arrays(
-        action=action,
-        reward=(action == y).astype(float),
-        logging=np.full((3000, 2), 0.5),
-        context=X,
-    )
+    log = bandit_log(action, (action == y).astype(float), np.full((3000, 2), 0.5), context=X)
     linear = SoftmaxLearner().fit(log).predict(X)
     kernel = SoftmaxLearner(features="kernel", centres=100).fit(log)
     assert (linear == y).mean() < 0.77  # no line is right in more than three quarters
@@ -174,10 +171,7 @@ def test_it_learns_from_features_of_candidates():
 def test_rewards_on_another_scale_change_nothing():
     log, X, _ = classes(6)
     a = SoftmaxLearner(tol=1e-12).fit(log).predict_proba(X)
-    other = op.BanditLog.from_arrays(
-        action=log.chosen, reward=100.0 * log.reward - 30.0,
-        logging=log.logging.reshape(-1, 3), context=X,
-    )  # fmt: skip
+    other = bandit_log(log.chosen, 100.0 * log.reward - 30.0, log.logging.reshape(-1, 3), context=X)
     b = SoftmaxLearner(tol=1e-12).fit(other)
     assert b.predict_proba(X) == pytest.approx(a, abs=0.02)
 
@@ -295,7 +289,7 @@ def test_mistakes_are_told():
         SoftmaxLearner("SWITCH(M=2)").fit(log)
     with pytest.raises(ParameterError, match=r'start is "best"; it can be model'):
         SoftmaxLearner(start="best").fit(log)
-    with pytest.raises(ParameterError, match="l2 is -1"):
+    with refuses(ParameterError, "l2"):
         SoftmaxLearner(l2=-1.0).fit(log)
     with pytest.raises(ParameterError, match="SNDR has no standard error"):
         SoftmaxLearner("SNDR", penalty=1.0).fit(log)
@@ -310,9 +304,7 @@ def test_mistakes_are_told():
     with pytest.raises(ParameterError, match=r"known rewards have shape \(3, 2\)"):
         SoftmaxLearner().fit(log, known=(X[:3], np.zeros((3, 2))))
     fitted = SoftmaxLearner().fit(log)
-    with pytest.raises(
-        PolicyError, match="context has 1 columns, but the policy was learned with 4"
-    ):
+    with refuses(PolicyError, "context"):
         fitted.predict_proba(X[:, :1])
 
 
@@ -321,40 +313,31 @@ def test_nothing_to_learn_from_is_told():
     bare = op.BanditLog.from_arrays(action=[0, 1], reward=[0, 1], logging=[[0.5, 0.5]] * 2)
     with pytest.raises(LogError, match="nothing to learn from: give the log context="):
         SoftmaxLearner().fit(bare)
-    constant = op.BanditLog.from_arrays(
-        action=log.chosen, reward=np.ones(400), logging=log.logging.reshape(-1, 3), context=X
-    )
+    constant = bandit_log(log.chosen, np.ones(400), log.logging.reshape(-1, 3), context=X)
     with pytest.raises(LogError, match="Every reward is 1: all policies are as good"):
         SoftmaxLearner().fit(constant)
     X = X.copy()
     fitted = SoftmaxLearner().fit(log)
     X[7, 2] = np.nan
-    with pytest.raises(LogError, match="context, row 7: nan"):
+    with refuses(LogError, "context", 7):
         fitted.predict_proba(X)
     X[7, 2] = 1e300
-    huge = op.BanditLog.from_arrays(
-        action=log.chosen, reward=log.reward, logging=log.logging.reshape(-1, 3), context=X
-    )
+    huge = bandit_log(log.chosen, log.reward, log.logging.reshape(-1, 3), context=X)
     with pytest.raises(LogError, match="column 2: its numbers are so large"):
         SoftmaxLearner().fit(huge)
 
 
 def test_odd_logs_give_sane_policies():
     rng = np.random.default_rng(0)
-    few = op.BanditLog.from_arrays(  # fewer decisions than actions
-        action=[0, 1, 2], reward=[1, 0, 1], logging=np.full((3, 8), 0.125),
-        context=rng.normal(size=(3, 2)),
-    )  # fmt: skip
+    few = bandit_log([0, 1, 2], [1, 0, 1], np.full((3, 8), 0.125), context=rng.normal(size=(3, 2)))
     log, X, _ = classes(1)
     pi0 = log.logging.reshape(-1, 3)
     double = np.hstack([X, X, 1e6 * X, np.ones((400, 1))])  # collinear, constant, large
-    collinear = op.BanditLog.from_arrays(
-        action=log.chosen, reward=log.reward, logging=pi0, context=double
-    )
+    collinear = bandit_log(log.chosen, log.reward, pi0, context=double)
     for odd in (few, collinear):
         for name in ("CAB-DR(M=30)", "IPS", "SNIPS"):
             learner = SoftmaxLearner(name).fit(odd)
             pi = learner.probabilities(odd).reshape(len(odd), -1)
             assert np.isfinite(pi).all()
             assert pi.sum(axis=1) == pytest.approx(np.ones(len(odd)))
-            assert learner.report_.message
+            assert learner.report_.converged or learner.report_.message

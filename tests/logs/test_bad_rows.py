@@ -14,12 +14,13 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.logs import _bad_rows as dropping
-from offpolicy.logs.files import _parquet as embedded
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import table_of, write
+from tests.support.limits import limit, small_blocks
+from tests.support.refusals import refuses
 
-ROWS = 40_000
+ROWS, BLOCK = 5_000, 1_024
 
 SPOILS = {
     "null reward": ("reward", None, "reward"),
@@ -100,7 +101,8 @@ def evaluated(log: op.BanditLog | op.LogScan) -> op.Result:
 
 
 def text_of(result: op.Result | op.Comparison) -> str:
-    return dataclasses.replace(result, dropped=None).to_json()
+    findings = tuple(one for one in result.findings if one.code != "dropped")
+    return dataclasses.replace(result, dropped=None, findings=findings).to_json()
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +121,9 @@ def small_text(small) -> str:
 def test_every_way_to_be_malformed_is_dropped_and_counted(tmp_path, small, small_text, name):
     column, kind, reason = SPOILS[name]
     table = with_bad_rows(small, {17: (column, kind)})
-    with pytest.raises(op.OffpolicyError, match="row 17"):
+    with pytest.raises(op.OffpolicyError) as caught:
         evaluated(op.BanditLog.from_frame(table, COLUMNS))
+    assert caught.value.row == 17
     log = op.read_log(table, COLUMNS, on_bad_row="drop")
     (path,) = write(tmp_path, table)
     scan = ParquetScan([path], COLUMNS, on_bad_row="drop")
@@ -133,7 +136,7 @@ def test_every_way_to_be_malformed_is_dropped_and_counted(tmp_path, small, small
 def many_spoils(n: int) -> dict[int, tuple[str, object]]:
     """Bad rows everywhere: single, in a row, at both ends, and a whole block of them."""
     rng = np.random.default_rng(9)
-    rows = {0, 1, n - 1, *range(16_380, 16_390), *range(20_000, 20_040)}
+    rows = {0, 1, n - 1, *range(1_020, 1_030), *range(2_500, 2_540)}
     rows |= set(rng.choice(n, 200, replace=False).tolist())
     kinds = [SPOILS[name][:2] for name in SPOILS]
     return {row: kinds[k % len(kinds)] for k, row in enumerate(sorted(rows))}
@@ -151,20 +154,20 @@ def large() -> tuple[pa.Table, pa.Table, list[int]]:
 @pytest.mark.parametrize("where", [None, "age > -0.5"])
 @pytest.mark.parametrize("files", [1, 3])
 def test_a_file_with_bad_rows_is_the_file_without_them(tmp_path, monkeypatch, large, files, where):
-    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 5_000)
-    monkeypatch.setattr(embedded, "CHUNK", 4_096)
+    small_blocks(monkeypatch, BLOCK, sample=1_000)
+    limit(monkeypatch, "offpolicy.logs.files._parquet.CHUNK", 256)
     bad, clean, rows = large
     folders = [tmp_path / "bad", tmp_path / "clean"]
     for folder in folders:
         folder.mkdir()
-    paths = write(folders[0], bad, files)
+    paths = write(folders[0], bad, files, group=200)
     twins, start = [], 0
     for path in paths:
         stop = start + pq.read_metadata(path).num_rows
         left = stop - start - sum(start <= row < stop for row in rows)
         done = sum(len(pq.read_table(twin)) for twin in twins)
         twins.append(folders[1] / path.name)
-        pq.write_table(clean.slice(done, left), twins[-1], row_group_size=700)
+        pq.write_table(clean.slice(done, left), twins[-1], row_group_size=150)
         start = stop
     scan = ParquetScan(paths, COLUMNS, where=where, on_bad_row="drop")
     result = evaluated(scan)
@@ -181,7 +184,8 @@ def test_a_file_with_bad_rows_is_the_file_without_them(tmp_path, monkeypatch, la
         assert text_of(evaluated(op.read_log(bad, COLUMNS, on_bad_row="drop"))) == text_of(memory)
 
 
-def test_all_verbs_drop(tmp_path, large):
+def test_all_verbs_drop(tmp_path, monkeypatch, large):
+    small_blocks(monkeypatch, BLOCK)
     bad, clean, _ = large
     (path,) = write(tmp_path, bad)
     twin = tmp_path / "clean.parquet"
@@ -226,7 +230,7 @@ def test_what_is_wrong_afterwards_is_named_by_its_row_in_the_file(tmp_path, smal
         op.read_log(path, on_bad_row="drop"),
         ParquetScan([path], on_bad_row="drop"),
     ):
-        with pytest.raises(LogError, match=r"part-0.parquet, reward, row 40: 7.0 is outside"):
+        with refuses(LogError, "reward", 40, file="part-0.parquet"):
             op.evaluate(log, "new", reward_range=(-6, 6))
 
 
@@ -247,7 +251,7 @@ def test_all_rows_bad_and_too_many(tmp_path, monkeypatch, small):
     table = with_bad_rows(small, dict.fromkeys(range(60), ("new", None)))
     with pytest.raises(LogError, match=r"all 60 rows are malformed \(new 60\)"):
         op.evaluate(op.read_log(table, on_bad_row="drop"), "new")
-    monkeypatch.setattr(dropping, "MOST", 10)
+    limit(monkeypatch, "offpolicy.logs._bad_rows.MOST", 10)
     with pytest.raises(LogError, match=r"more than 10 rows are malformed \(reward.*fix the export"):
         op.evaluate(ParquetScan([path], on_bad_row="drop"), "new")
 
@@ -256,7 +260,7 @@ def test_what_is_wrong_with_a_whole_column_stays_an_error(small):
     with pytest.raises(LogError, match='no column "reward"'):
         op.read_log(small.drop(["reward"]), on_bad_row="drop")
     text = small.set_column(1, "reward", pa.array(["much"] * 60))
-    with pytest.raises(LogError, match="reward must hold numbers"):
+    with refuses(LogError, "reward"):
         op.read_log(text, on_bad_row="drop")
     with pytest.raises(ParameterError, match="on_bad_row is 'skip'; it must be \"error\" or"):
         op.read_log(small, on_bad_row="skip")

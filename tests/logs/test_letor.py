@@ -19,6 +19,8 @@ from offpolicy import datasets
 from offpolicy.errors import DatasetError, LogError, ParameterError
 from offpolicy.logs.formats import _letor_kernels as scanning
 from offpolicy.logs.formats import letor
+from tests.support.limits import limit
+from tests.support.refusals import refuses
 
 DATA = os.environ.get("OFFPOLICY_DATA", "")
 LTR = Path(DATA) / "ltr"
@@ -160,8 +162,8 @@ def random_text(seed: int) -> str:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("block", [7, 100, 10**6])
 def test_any_file_is_read_as_the_obvious_reader_does(write, monkeypatch, seed, block):
-    monkeypatch.setattr(letor, "BLOCK", block)
-    monkeypatch.setattr(letor, "_LATE", 11)
+    limit(monkeypatch, "offpolicy.logs.formats.letor.BLOCK", block)
+    limit(monkeypatch, "offpolicy.logs.formats.letor._LATE", 11)
     text = random_text(seed)
     rows = slowly(text, 9)
     order = {}
@@ -207,7 +209,7 @@ def test_single_precision_and_the_number_of_features(write):
     found = letor.read(write(SMALL), features=6, dtype=np.float32)
     assert (found.X.dtype, found.X.shape) == (np.float32, (5, 6))
     assert found.X[2, 1] == np.float32(0.1)
-    with pytest.raises(ParameterError, match=r"^dtype is int64; it must be float64 or float32\.$"):
+    with refuses(ParameterError, "dtype"):
         letor.read(write(SMALL), dtype=int)
     with pytest.raises(ParameterError, match=r"^features is 0; it must be 1 to 100,000\.$"):
         letor.read(write(SMALL), features=0)
@@ -247,7 +249,7 @@ WRONG = {
 @pytest.mark.parametrize("block", [16, 10**6])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n0 qid:1 1:1\n"])
 def test_a_malformed_line_is_named(write, monkeypatch, line, block, end):
-    monkeypatch.setattr(letor, "BLOCK", block)
+    limit(monkeypatch, "offpolicy.logs.formats.letor.BLOCK", block)
     path = write(f"0 qid:1 1:1 3:2\n\n# x\n1 qid:1 2:1\n{line}{end}".encode())
     expected = f"^{re.escape(f'{path}, line 5: {WRONG[line]}')}"
     with pytest.raises(LogError, match=expected):
@@ -256,7 +258,7 @@ def test_a_malformed_line_is_named(write, monkeypatch, line, block, end):
 
 def test_a_feature_number_beyond_reason_is_named(write):
     path = write(b"0 qid:1 1:1\n0 qid:1 4000000000:1 # 5\n")
-    with pytest.raises(LogError, match=r", line 2: feature 4000000000, but at most 100,000 are"):
+    with refuses(LogError, row=2, file="a.txt"):
         letor.read(path)
 
 

@@ -13,47 +13,50 @@ from offpolicy.errors import LogError, ParameterError
 from offpolicy.evidence._plan import sample_of
 from offpolicy.evidence._sources import InMemory, Streamed
 from offpolicy.logs._scan import stretches
-from offpolicy.logs.files import _parquet as embedded
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import lists, same, table_of, write
+from tests.support.limits import limit, small_blocks
+from tests.support.refusals import refuses
 
 
 @pytest.mark.parametrize("files", [1, 3])
 @pytest.mark.parametrize("kind", ["plain", "weighted", "few clusters", "many clusters"])
-def test_files_give_what_arrays_give(tmp_path, kind, files):
+def test_files_give_what_arrays_give(tmp_path, monkeypatch, kind, files):
+    small_blocks(monkeypatch, 1_024)
     case = make_case(
-        np.random.default_rng(0), 40_000, weighted=kind == "weighted", unsupported=0.05, drawn=True
+        np.random.default_rng(0), 4_000, weighted=kind == "weighted", unsupported=0.05, drawn=True
     )
     extra = {}
     if "clusters" in kind:
-        extra["cluster"] = np.arange(40_000) // (2_000 if kind == "few clusters" else 40)
+        extra["cluster"] = np.arange(4_000) // (200 if kind == "few clusters" else 4)
     table = table_of(case, **extra)
-    paths = write(tmp_path, table, files)
+    paths = write(tmp_path, table, files, group=300)
     memory = op.evaluate(op.BanditLog.from_frame(table), {"new": "new"}, prediction="q")
     same(memory, op.evaluate(ParquetScan(paths), "new", prediction="q"))
 
 
 def test_the_bytes_do_not_depend_on_threads_and_batches(tmp_path, monkeypatch):
-    case = make_case(np.random.default_rng(1), 60_000, drawn=True)
-    paths = write(tmp_path, table_of(case), 2, group=7_000)
+    small_blocks(monkeypatch, 1_024)
+    case = make_case(np.random.default_rng(1), 6_000, drawn=True)
+    paths = write(tmp_path, table_of(case), 2, group=700)
     texts = set()
-    for threads, batch in ((1, 122_880), (2, 122_880), (2, 2_048), (4, 10_000)):
-        monkeypatch.setattr(embedded, "_BATCH", batch)
+    for threads, batch in ((1, 122_880), (2, 122_880), (2, 200), (4, 1_000)):
+        limit(monkeypatch, "offpolicy.logs.files._parquet._BATCH", batch)
         scan = ParquetScan(paths, threads=threads)
         texts.add(op.evaluate(scan, "new", prediction="q").to_json())
     assert len(texts) == 1
 
 
 def test_a_sample_of_a_large_log_is_the_same_everywhere(tmp_path, monkeypatch):
-    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 4_000)
-    case = make_case(np.random.default_rng(2), 30_000, drawn=True)
+    small_blocks(monkeypatch, 1_024, sample=800)
+    case = make_case(np.random.default_rng(2), 6_000, drawn=True)
     table = table_of(case)
     scan = ParquetScan(write(tmp_path, table, 3))
     log = op.BanditLog.from_frame(table)
     (a,) = sample_of(InMemory(log, [op.policies.resolve(log, "new", "new")], None))
     (b,) = sample_of(Streamed(scan, {"new": "new"}, None))
-    assert len(a.log) == len(b.log) == 4_000
+    assert len(a.log) == len(b.log) == 800
     np.testing.assert_array_equal(a.log.reward, b.log.reward)
     np.testing.assert_array_equal(a.target.flat, b.target.flat)
     np.testing.assert_array_equal(a.log.bucket, b.log.bucket)
@@ -64,10 +67,10 @@ def test_a_sample_of_a_large_log_is_the_same_everywhere(tmp_path, monkeypatch):
 
 
 def test_a_condition_picks_rows_before_anything_else(tmp_path, monkeypatch):
-    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 3_000)
-    monkeypatch.setattr(embedded, "CHUNK", 1_024)
-    case = make_case(np.random.default_rng(3), 30_000, drawn=True)
-    shop = np.random.default_rng(4).integers(0, 3, 30_000)
+    small_blocks(monkeypatch, 1_024, sample=600)
+    limit(monkeypatch, "offpolicy.logs.files._parquet.CHUNK", 256)
+    case = make_case(np.random.default_rng(3), 6_000, drawn=True)
+    shop = np.random.default_rng(4).integers(0, 3, 6_000)
     table = table_of(case, shop=shop)
     scan = ParquetScan(write(tmp_path, table, 2), where="shop <> 1")
     kept = table.filter(pa.array(shop != 1))
@@ -79,8 +82,9 @@ def test_a_condition_picks_rows_before_anything_else(tmp_path, monkeypatch):
     )
 
 
-def test_policies_that_are_objects_and_several_of_them(tmp_path):
-    case = make_case(np.random.default_rng(5), 20_000, drawn=True)
+def test_policies_that_are_objects_and_several_of_them(tmp_path, monkeypatch):
+    small_blocks(monkeypatch, 1_024)
+    case = make_case(np.random.default_rng(5), 3_000, drawn=True)
     table = table_of(case)
     policies = {"new": "new", "uniform": op.policies.Uniform(), "old": "logging"}
     log, scan = op.BanditLog.from_frame(table), ParquetScan(write(tmp_path, table, 2))
@@ -115,25 +119,26 @@ def test_stretches_are_apart_in_order_and_inside(n, size):
 # -- what is wrong, and where ----------------------------------------------------------------
 
 
-def test_a_bad_value_is_named_by_file_and_row(tmp_path):
-    case = make_case(np.random.default_rng(7), 50_000, drawn=True)
+def test_a_bad_value_is_named_by_file_and_row(tmp_path, monkeypatch):
+    small_blocks(monkeypatch, 1_024)
+    case = make_case(np.random.default_rng(7), 5_000, drawn=True)
     pi = case.pi.copy()
-    pi[case.offsets[40_000]] += 0.5
+    pi[case.offsets[4_000] : case.offsets[4_001]] *= 0.5
     paths = write(tmp_path, table_of(case, new=lists(case, pi)), 2)
     first = pq.read_metadata(paths[0]).num_rows
-    with pytest.raises(op.errors.PolicyError, match=rf"part-1.parquet, new, row {40_000 - first}:"):
+    with pytest.raises(op.errors.PolicyError, match=rf"part-1.parquet, new, row {4_000 - first}:"):
         op.evaluate(ParquetScan(paths), "new", prediction="q")
     reward = case.reward.copy()
-    reward[45_000] = np.nan
+    reward[4_500] = np.nan
     paths = write(tmp_path, table_of(case, reward=reward), 2)
-    with pytest.raises(LogError, match=rf"part-1.parquet, reward, row {45_000 - first}:"):
+    with pytest.raises(LogError, match=rf"part-1.parquet, reward, row {4_500 - first}:"):
         op.evaluate(ParquetScan(paths), "new", prediction="q")
 
 
 def test_with_a_condition_rows_are_counted_among_those_that_meet_it(tmp_path):
     case = make_case(np.random.default_rng(7), 1_000, drawn=True)
     pi = case.pi.copy()
-    pi[case.offsets[901]] += 0.5
+    pi[case.offsets[901] : case.offsets[902]] *= 0.5
     shop = np.arange(1_000) % 2
     paths = write(tmp_path, table_of(case, new=lists(case, pi), shop=shop), 2)
     first = pq.read_metadata(paths[0]).num_rows
@@ -211,7 +216,7 @@ def test_a_reward_outside_the_declared_range(tmp_path):
     reward = np.zeros(1000)
     reward[777] = 3.0
     paths = write(tmp_path, table_of(case, reward=reward))
-    with pytest.raises(LogError, match=r"part-0.parquet, reward, row 777: 3.0 is outside"):
+    with refuses(LogError, "reward", 777, file="part-0.parquet"):
         op.evaluate(ParquetScan(paths), "new", reward_range=(0, 1))
 
 
@@ -228,13 +233,14 @@ def test_a_fingerprint_changes_with_the_file(tmp_path):
 # -- progress --------------------------------------------------------------------------------
 
 
-def test_progress_is_told(tmp_path):
-    case = make_case(np.random.default_rng(16), 40_000, drawn=True)
+def test_progress_is_told(tmp_path, monkeypatch):
+    small_blocks(monkeypatch, 1_024)
+    case = make_case(np.random.default_rng(16), 4_000, drawn=True)
     scan = ParquetScan(write(tmp_path, table_of(case), 2))
     told: list[tuple[int, int]] = []
     scan.progress = lambda done, total: told.append((done, total))
     op.evaluate(scan, "new", estimators=["IPS"])
-    assert told[-1] == (40_000, 40_000)
+    assert told[-1] == (4_000, 4_000)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
 
 

@@ -9,17 +9,10 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import LogError, ParameterError
-from offpolicy.logs.files import _read as reading
 from offpolicy.logs.files._parquet import ParquetScan
 from offpolicy.logs.files._read import files_of
-from tests.support.cases import make_case
-from tests.support.files import as_csv, as_jsonl, same, table_of, write
-
-
-@pytest.fixture
-def table() -> pa.Table:
-    case = make_case(np.random.default_rng(0), 400, drawn=True)
-    return table_of(case, shop=pa.array(["a", "b"] * 200))
+from tests.support.files import as_csv, as_jsonl, same, write
+from tests.support.limits import limit
 
 
 @pytest.mark.parametrize(
@@ -62,7 +55,7 @@ def test_several_files_and_a_condition(tmp_path, table, kind):
 def test_large_parquet_is_scanned_and_small_is_held(tmp_path, table, monkeypatch):
     (path,) = write(tmp_path, table)
     assert isinstance(op.read_log(path), op.BanditLog)
-    monkeypatch.setattr(reading, "SMALL", 100)
+    limit(monkeypatch, "offpolicy.logs.files._read.SMALL", 100)
     log = op.read_log(str(path), memory="200MB", threads=1)
     assert isinstance(log, ParquetScan)
     assert isinstance(log, op.LogScan)
@@ -82,7 +75,7 @@ def test_partitions_are_columns(tmp_path, table):
 
 
 def test_verbs_on_files_read_piece_by_piece(tmp_path, table, monkeypatch):
-    monkeypatch.setattr(reading, "SMALL", 100)
+    limit(monkeypatch, "offpolicy.logs.files._read.SMALL", 100)
     (path,) = write(tmp_path, table)
     scan, log = op.read_log(path), op.BanditLog.from_frame(table)
     a = op.sweep(log, "new", prediction="q", grid=op.sweep(scan, "new", prediction="q").breakpoints)
@@ -94,9 +87,9 @@ def test_verbs_on_files_read_piece_by_piece(tmp_path, table, monkeypatch):
     assert str(op.check(scan, "new", prediction="q")) == str(
         op.check(log, {"new": "new"}, prediction="q")
     )
-    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 80)
+    limit(monkeypatch, "offpolicy.evidence._plan.SAMPLE", 80)
     found = op.check(scan, "new")["sample"]
-    assert found.message == "Of 400 decisions, 80 were looked at, in 8 stretches of the log."
+    assert found.sentence == "Of 400 decisions, 80 were looked at, in 8 stretches of the log."
     assert "sample" not in op.check(log, {"new": "new"})
 
 

@@ -22,6 +22,7 @@ from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.contexts import world
 from tests.support.files import same, table_of, write
+from tests.support.limits import limit
 
 pytestmark = [
     pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.filterwarnings("ignore"),
@@ -84,7 +85,7 @@ def test_a_frame_of_files_is_in_their_order(spark, tmp_path):
 
 
 def test_a_sample_is_that_of_files(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr("offpolicy.evidence._plan.SAMPLE", 5_000)
+    limit(monkeypatch, "offpolicy.evidence._plan.SAMPLE", 5_000)
     files = log_files(tmp_path)
     for where in (None, "shop = 2 OR reward = 1"):
         same(

@@ -32,10 +32,10 @@ from offpolicy.errors import (
     PredictionError,
     PropensityError,
 )
-from offpolicy.models import _fits as crossfit
-from offpolicy.models import _inputs as design
 from offpolicy.models import _probabilities as probabilities
 from offpolicy.models._cross_fitted import PropensityModel, RewardModel
+from tests.support.cases import Shape, bandit_log
+from tests.support.limits import limit
 
 BanditLog = op.BanditLog
 
@@ -58,20 +58,16 @@ def dense_log(
 def ragged_log(n: int = 300, K: int = 5, seed: int = 0, **extra: Any) -> BanditLog:
     """Each decision has some of K named actions, in any order."""
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, K + 1, n)
-    names = np.concatenate([rng.permutation(list("abcdefgh"[:K]))[:k] for k in lengths])
-    pi0 = np.concatenate([rng.dirichlet(np.full(k, 2.0)) + 1e-9 for k in lengths])
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    pi0 /= np.repeat(np.add.reduceat(pi0, offsets[:-1]), lengths)
-    chosen = [rng.choice(k, p=pi0[s : s + k]) for s, k in zip(offsets, lengths, strict=False)]
+    shape = Shape(rng.integers(1, K + 1, n))
+    pi0 = shape.dirichlet(rng, 2.0)
     given = {
         "reward": rng.random(n),
         "context": rng.standard_normal((n, 2)),
-        "candidate": names,
-        "candidate_features": rng.standard_normal((offsets[-1], 3)),
+        "candidate": shape.names(rng, "abcdefgh"[:K]),
+        "candidate_features": rng.standard_normal((len(pi0), 3)),
         "logging": pi0,
     } | extra
-    return BanditLog.from_ragged(offsets=offsets, chosen=chosen, **given)
+    return BanditLog.from_ragged(offsets=shape.offsets, chosen=shape.draw(rng, pi0), **given)
 
 
 def without_features(log: BanditLog) -> BanditLog:
@@ -367,10 +363,12 @@ def test_auto_chooses():
     assert mode_of(without_features(ragged_log(300))) == "per-action"
     action = np.array([0] * 50 + [1] * 60)
     for shortest, mode in ((0, "per-action"), (1, "shared")):
-        log = BanditLog.from_arrays(
-            action=action[shortest:], actions=2, reward=np.zeros(110 - shortest),
+        log = bandit_log(
+            action[shortest:],
+            np.zeros(110 - shortest),
+            actions=2,
             context=np.zeros((110 - shortest, 1)),
-        )  # fmt: skip
+        )
         assert mode_of(log) == mode
 
 
@@ -417,9 +415,9 @@ def test_pieces_change_nothing(k, monkeypatch):
     log = ragged_log(120)
     model = fit(all_models()[k], log)
     whole = model.predict(log)
-    monkeypatch.setattr(design, "MOST_ROWS", 7)
+    limit(monkeypatch, "offpolicy.models._inputs.MOST_ROWS", 7)
     np.testing.assert_allclose(model.predict(log), whole, rtol=1e-12)
-    monkeypatch.setattr(design, "MOST_CELLS", 1)
+    limit(monkeypatch, "offpolicy.models._inputs.MOST_CELLS", 1)
     np.testing.assert_allclose(model.predict(log), whole, rtol=1e-12)
 
 
@@ -427,12 +425,12 @@ def test_pieces_change_nothing(k, monkeypatch):
 def test_pieces_are_as_small_as_said(mode, monkeypatch):
     log = numbered(dense_log())
     model = RewardModel(DisjointRegressor(), mode=mode).fit(log)
-    monkeypatch.setattr(design, "MOST_ROWS", 50)
+    limit(monkeypatch, "offpolicy.models._inputs.MOST_ROWS", 50)
     Disjoint.predicted.clear()
     model.predict(log)
     assert max(Disjoint.predicted) == 50
     assert sum(Disjoint.predicted) == 1200
-    monkeypatch.setattr(design, "MOST_CELLS", 60)
+    limit(monkeypatch, "offpolicy.models._inputs.MOST_CELLS", 60)
     Disjoint.predicted.clear()
     model.predict(log)
     assert max(Disjoint.predicted) == 60 // (3 if mode == "per-action" else 6)
@@ -443,10 +441,12 @@ def test_many_actions_are_sparse_where_the_model_allows(kind, monkeypatch):
     rng = np.random.default_rng(0)
     context = rng.standard_normal((600, 3))
     reward = rng.integers(0, 3, 600) / 2.0 + (context[:, 0] > 0)
-    log = BanditLog.from_arrays(
-        action=rng.integers(0, 60, 600), actions=60, reward=reward,
+    log = bandit_log(
+        rng.integers(0, 60, 600),
+        reward,
+        actions=60,
         context=context.astype(object) if kind == "text" else context,
-    )  # fmt: skip
+    )
     model = {
         "ridge": Ridge(),
         "tree": DecisionTreeRegressor(max_depth=6, random_state=0),
@@ -457,7 +457,7 @@ def test_many_actions_are_sparse_where_the_model_allows(kind, monkeypatch):
     found = RewardModel(model).fit(log)
     assert found.mode_ == "shared"
     assert [one.sparse for one in found.models_] == [kind not in ("refuses", "text")] * 5
-    monkeypatch.setattr(crossfit, "MANY_ACTIONS", 1000)
+    limit(monkeypatch, "offpolicy.models._fits.MANY_ACTIONS", 1000)
     dense = RewardModel(model).fit(log)
     assert not any(one.sparse for one in dense.models_)
     np.testing.assert_allclose(found.predict(log), dense.predict(log), rtol=1e-9, atol=1e-9)
@@ -470,20 +470,16 @@ def odd_logs(draw: st.DrawFn) -> BanditLog:
     """One action or several, equal contexts, equal rewards, propensities down to 1e-200."""
     n, K = draw(st.integers(40, 60)), draw(st.integers(1, 6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    lengths = rng.integers(1, K + 1, n)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    names = np.concatenate([rng.permutation(list("abcdef"[:K]))[:k] for k in lengths])
+    shape = Shape(rng.integers(1, K + 1, n))
     tiny = draw(st.sampled_from([0.0, 1e-8, 1e-200]))
-    pi0 = np.concatenate([np.r_[1.0, rng.random(k - 1) * tiny] for k in lengths])
-    pi0 = pi0 if tiny else np.repeat(1.0 / lengths, lengths)
-    pi0 /= np.repeat(np.add.reduceat(pi0, offsets[:-1]), lengths)
-    chosen = rng.integers(0, lengths)
-    chosen = np.where(pi0[offsets[:-1] + chosen] > 0, chosen, 0)
+    pi0 = rng.random(len(shape.decision)) * tiny if tiny else np.ones(len(shape.decision))
+    pi0[shape.offsets[:-1]] = 1.0
+    pi0 = shape.normalised(pi0)
     values = draw(st.sampled_from([[0.0], [0.0, 1.0], [-3.0, 0.0, 1e6]]))
     return BanditLog.from_ragged(
-        offsets=offsets,
-        chosen=chosen,
-        candidate=names,
+        offsets=shape.offsets,
+        chosen=shape.draw(rng, pi0 > 0),
+        candidate=shape.names(rng, "abcdef"[:K]),
         reward=rng.choice(values, n),
         logging=pi0,
         context=rng.integers(0, draw(st.sampled_from([1, 3])), (n, 1)).astype(float),
@@ -555,9 +551,7 @@ def test_an_unknown_action_is_no_action_to_a_shared_model():
 
 def test_fitted_on_what_was_chosen_only():
     known = dataclasses.replace(dense_log(400), actions=("x", "y", "z"))
-    narrow = BanditLog.from_arrays(
-        action=chosen_names(known), reward=known.reward, context=known.context
-    )
+    narrow = bandit_log(chosen_names(known), known.reward, context=known.context)
     a, b = (RewardModel(Ridge(), mode="per-action").fit(log) for log in (known, narrow))
     assert np.array_equal(a.predict(known), b.predict(known))
 
@@ -568,9 +562,7 @@ def test_contexts_need_not_be_numbers():
     age = rng.integers(20, 60, 600)
     context = np.array(list(zip(town.tolist(), age.tolist(), strict=True)), dtype=object)
     action = rng.integers(0, 2, 600)
-    log = BanditLog.from_arrays(
-        action=action, actions=2, reward=(town == "Oslo") * 1.0 + action, context=context
-    )
+    log = bandit_log(action, (town == "Oslo") * 1.0 + action, actions=2, context=context)
     encode = make_column_transformer((OneHotEncoder(), [0]), remainder="passthrough")
     for mode in MODES:
         predicted = RewardModel(make_pipeline(encode, Ridge(1e-6)), mode=mode).fit(log).predict(log)
@@ -622,10 +614,9 @@ def test_huge_weights_do_not_overflow(weighting):
     p = np.full(200, 0.5)
     p[:50] = 1e-290
     logging = np.stack([p, 1.0 - p], axis=1)
-    log = BanditLog.from_arrays(
-        action=np.zeros(200, dtype=int), reward=np.arange(200.0), logging=logging,
-        context=np.arange(200.0)[:, None],
-    )  # fmt: skip
+    log = bandit_log(
+        np.zeros(200, dtype=int), np.arange(200.0), logging, context=np.arange(200.0)[:, None]
+    )
     model = RewardModel(Ridge(), mode="shared", weighting=weighting).fit(log, op.Uniform())
     assert np.isfinite(model.predict(log)).all()
 
@@ -657,10 +648,9 @@ def test_a_row_weight_of_two_is_two_rows():
     rows = np.repeat(np.arange(200), 1 + np.arange(200) % 2)
     base = dense_log(200)
     once = dataclasses.replace(base, row_weight=1.0 + np.arange(200) % 2, cluster=np.arange(200))
-    twice = BanditLog.from_arrays(
-        action=base.chosen[rows], reward=base.reward[rows], actions=3,
-        context=base.context[rows], cluster=rows,
-    )  # fmt: skip
+    twice = bandit_log(
+        base.chosen[rows], base.reward[rows], actions=3, context=base.context[rows], cluster=rows
+    )
     first = np.flatnonzero(np.diff(rows, prepend=-1))
     for model in (LinearRegression(), make_pipeline(StandardScaler(), LinearRegression())):
         a = RewardModel(model, mode="shared", recalibrate=True).fit(once).predict(once)
@@ -680,9 +670,7 @@ def heteroscedastic(rng: np.random.Generator, n: int, sharp: float) -> tuple[Ban
     action = (rng.random(n) < p).astype(int)
     delta = np.stack([np.zeros(n), np.where(x < -0.5, 3.0 * (x + 0.5) ** 2 + x, -2.0 * x)], axis=1)
     reward = delta[np.arange(n), action] + 0.1 * rng.standard_normal(n)
-    log = BanditLog.from_arrays(
-        action=action, reward=reward, logging=np.stack([1 - p, p], axis=1), context=x[:, None]
-    )
+    log = bandit_log(action, reward, np.stack([1 - p, p], axis=1), context=x[:, None])
     return log, np.tile([1.0 - sharp, sharp], (n, 1))
 
 
@@ -801,9 +789,7 @@ def test_an_array_of_predictions_serves_its_own_log_only(change):
 
 def test_a_log_may_have_no_propensity():
     log = dense_log(300)
-    bare = BanditLog.from_arrays(
-        action=log.chosen, reward=log.reward, actions=3, context=log.context
-    )
+    bare = bandit_log(log.chosen, log.reward, actions=3, context=log.context)
     assert bare.propensity is None
     assert bare.logging is None
     model = PropensityModel(GaussianNB()).fit(bare)
@@ -822,12 +808,10 @@ def test_known_propensities_are_recovered(calibration):
 
 def test_ragged_propensities_are_those_of_the_candidates():
     log = ragged_log(4000, K=3)
-    lengths = np.diff(log.offsets)
-    score = np.exp([0.0, 1.0, -1.0])[log.candidate]
-    pi0 = score / np.repeat(np.add.reduceat(score, log.offsets[:-1]), lengths)
-    rng = np.random.default_rng(0)
-    chosen = [rng.choice(k, p=pi0[s : s + k]) for s, k in zip(log.offsets, lengths, strict=False)]
-    log = dataclasses.replace(log, chosen=np.array(chosen), logging=None, propensity=None)
+    shape = Shape(np.diff(log.offsets))
+    pi0 = shape.normalised(np.exp([0.0, 1.0, -1.0])[log.candidate])
+    chosen = shape.draw(np.random.default_rng(0), pi0)
+    log = dataclasses.replace(log, chosen=chosen, logging=None, propensity=None)
     model = PropensityModel(LogisticRegression()).fit(log)
     # The classifier itself does not know what the candidates were: this is approximate.
     assert np.abs(model.predict(log) - pi0).mean() < 0.06
@@ -989,9 +973,7 @@ def test_the_default_floor_keeps_the_log_valid():
 
 def test_what_was_never_chosen_has_no_support():
     log = dense_log(300, K=2)
-    wide = BanditLog.from_arrays(
-        action=log.chosen, reward=log.reward, actions=3, context=log.context
-    )
+    wide = bandit_log(log.chosen, log.reward, actions=3, context=log.context)
     model = PropensityModel(GaussianNB()).fit(wide)
     estimate = model.predict(wide).reshape(300, 3)
     assert (estimate[:, 2] == 0.0).all()
@@ -1029,9 +1011,7 @@ def test_where_a_calibration_leaves_nothing_all_are_alike():
         def predict(self, p: np.ndarray) -> np.ndarray:
             return np.zeros_like(p)
 
-    log = BanditLog.from_arrays(
-        action=np.arange(300) % 3, actions=4, reward=np.zeros(300), context=np.arange(300.0)
-    )
+    log = bandit_log(np.arange(300) % 3, np.zeros(300), actions=4, context=np.arange(300.0))
     model = PropensityModel(GaussianNB()).fit(log)
     model.maps_ = [dict.fromkeys(range(3), Nothing())] * 5
     found = model.predict(log).reshape(-1, 4)
@@ -1039,13 +1019,9 @@ def test_where_a_calibration_leaves_nothing_all_are_alike():
 
 
 def test_one_action_is_chosen_with_certainty():
-    log = BanditLog.from_arrays(
-        action=np.zeros(60, dtype=int), reward=np.arange(60.0), actions=1, context=np.zeros((60, 1))
-    )
+    log = bandit_log(np.zeros(60, dtype=int), np.arange(60.0), actions=1, context=np.zeros((60, 1)))
     assert (PropensityModel(GaussianNB()).fit(log).predict(log) == 1.0).all()
-    two = BanditLog.from_arrays(
-        action=np.zeros(60, dtype=int), reward=np.arange(60.0), actions=2, context=np.zeros((60, 1))
-    )
+    two = bandit_log(np.zeros(60, dtype=int), np.arange(60.0), actions=2, context=np.zeros((60, 1)))
     predicted = PropensityModel(GaussianNB()).fit(two).predict(two)
     assert predicted.tolist() == [1.0, 0.0] * 60
 
@@ -1179,9 +1155,7 @@ NAMELESS = BanditLog.from_ragged(
     offsets=np.arange(61) * 2, chosen=np.zeros(60, dtype=int), reward=np.arange(60.0),
     context=np.zeros((60, 1)),
 )  # fmt: skip
-NARROW = BanditLog.from_arrays(
-    action=LOG.chosen, reward=LOG.reward, context=LOG.context, propensity=np.full(60, 0.5)
-)
+NARROW = bandit_log(LOG.chosen, LOG.reward, context=LOG.context, propensity=np.full(60, 0.5))
 
 
 def refused(error: type[Exception], call: Any) -> str:

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from offpolicy.ranking.learning._hinge_kernels import pair_losses
 from offpolicy.ranking.learning._objective import Objective
+from tests.support.limits import limit
 
 # Numbers whose sums and products are exact: ties and kinks (u = 0, u = ε) are met, not missed.
 QUARTERS = st.integers(-6, 6).map(lambda k: k / 4)
@@ -155,7 +156,7 @@ def test_the_hessian_does_not_depend_on_how_many_rows_are_taken_at_once(monkeypa
     X, c, w = rng.normal(size=(400, 5)), rng.random(400), rng.normal(size=5)
     found = []
     for rows in (40, 4096):
-        monkeypatch.setattr("offpolicy.ranking.learning._objective.ROWS", rows)
+        limit(monkeypatch, "offpolicy.ranking.learning._objective.ROWS", rows)
         objective = Objective(X, offsets, c, 1.0)
         objective.at(w, 0.2)
         found.append(objective.hessian(0.2))

@@ -19,6 +19,7 @@ from offpolicy._core.files import write_whole
 from offpolicy.estimators._named import parse
 from offpolicy.intervals._closed_form import Interval
 from offpolicy.results._result import Estimate, Headline, Logged, Tuned
+from tests.support.cases import bandit_log
 
 CHOSEN_ONLY = ["IPS", "CIPS(M=2)", "SNIPS", "SGIPS(lam=0.5)"]
 MODEL = ["DM"]
@@ -37,9 +38,7 @@ def bare(name: str) -> str:
 
 @pytest.fixture
 def log() -> op.BanditLog:
-    return op.BanditLog.from_arrays(
-        action=[0, 1, 0, 1], reward=[1, 0, 1, 1], logging=[[0.5, 0.5]] * 4
-    )
+    return bandit_log([0, 1, 0, 1], [1, 0, 1, 1], [0.5, 0.5])
 
 
 PI = np.array([[0.9, 0.1]] * 4)
@@ -419,9 +418,7 @@ def test_a_written_file_has_ordinary_permissions(tmp_path):
 
 
 def test_a_higher_level_gives_a_wider_interval():
-    log = op.BanditLog.from_arrays(
-        action=[0, 1, 0, 1], reward=[3, 0, 1, 2], logging=[[0.5, 0.5]] * 4
-    )
+    log = bandit_log([0, 1, 0, 1], [3, 0, 1, 2], [0.5, 0.5])
     narrow, wide = (op.evaluate(log, PI, level=level) for level in (0.5, 0.99))
     for a, b in zip([narrow.headline, *narrow], [wide.headline, *wide], strict=True):
         assert b.interval.low < a.interval.low < a.interval.high < b.interval.high
@@ -594,10 +591,8 @@ LARGE, WIDE, BAD_ROW = 20_500, 20, 17_777
 @pytest.fixture(scope="module")
 def large_log() -> op.BanditLog:
     rng = np.random.default_rng(5)
-    return op.BanditLog.from_arrays(
-        action=rng.integers(0, WIDE, LARGE),
-        reward=rng.random(LARGE),
-        logging=np.full((LARGE, WIDE), 1.0 / WIDE),
+    return bandit_log(
+        rng.integers(0, WIDE, LARGE), rng.random(LARGE), np.full((LARGE, WIDE), 1.0 / WIDE)
     )
 
 
@@ -669,9 +664,7 @@ def test_a_switch_that_is_never_on_is_not_a_lack_of_overlap(log, name):
 
 
 def extreme(reward: float, propensity: float) -> op.BanditLog:
-    return op.BanditLog.from_arrays(
-        action=["a", "b"], reward=[reward, 1.0], propensity=[propensity, 0.5]
-    )
+    return bandit_log(["a", "b"], [reward, 1.0], propensity=[propensity, 0.5])
 
 
 @pytest.mark.parametrize("name", ["IPS", "CIPS(M=inf)", "SGIPS(lam=0)"])

@@ -21,6 +21,42 @@ ALL_MEMBERS = [
 ]  # fmt: skip
 
 
+def bandit_log(action, reward, logging=None, **columns: object) -> op.BanditLog:
+    """A log with as many candidates in every decision; one row of ``logging`` serves all."""
+    if logging is not None and np.ndim(logging) == 1:
+        logging = np.tile(logging, (len(action), 1))
+    return op.BanditLog.from_arrays(action=action, reward=reward, logging=logging, **columns)
+
+
+class Shape:
+    """So many candidates in each decision, and what is drawn for all of them at once."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.lengths = np.asarray(lengths)
+        self.offsets = np.concatenate([[0], np.cumsum(lengths)])
+        self.decision = np.repeat(np.arange(len(lengths)), lengths)
+
+    def normalised(self, mass: np.ndarray) -> np.ndarray:
+        return mass / np.add.reduceat(mass, self.offsets[:-1])[self.decision]
+
+    def least(self, values: np.ndarray) -> np.ndarray:
+        """Of every decision the candidate with the smallest value."""
+        return np.lexsort((values, self.decision))[self.offsets[:-1]]
+
+    def dirichlet(self, rng: np.random.Generator, alpha: float = 1.0) -> np.ndarray:
+        return self.normalised(rng.standard_gamma(alpha, len(self.decision)))
+
+    def draw(self, rng: np.random.Generator, mass: np.ndarray) -> np.ndarray:
+        """The place of one candidate of every decision, drawn in proportion to its mass."""
+        with np.errstate(divide="ignore"):
+            return self.least(rng.exponential(size=len(mass)) / mass) - self.offsets[:-1]
+
+    def names(self, rng: np.random.Generator, among: Sequence[object]) -> np.ndarray:
+        """Different names for the candidates of each decision, in any order."""
+        order = rng.random((len(self.lengths), len(among))).argsort(axis=1)
+        return np.array(list(among))[order[np.arange(len(among)) < self.lengths[:, None]]]
+
+
 @dataclass(frozen=True)
 class Case:
     """Flat arrays of one log, one policy and one reward model."""
@@ -35,31 +71,29 @@ class Case:
 
     @property
     def log(self) -> op.BanditLog:
-        return op.BanditLog.from_ragged(
-            offsets=self.offsets,
-            chosen=self.chosen,
-            reward=self.reward,
-            logging=self.pi0,
-            row_weight=self.row_weight,
-        )
+        return self.log_with()
+
+    def log_with(self, **columns: object) -> op.BanditLog:
+        """The log with further columns, or with others in their place."""
+        own = {"offsets": self.offsets, "chosen": self.chosen, "reward": self.reward}
+        own |= {"logging": self.pi0, "row_weight": self.row_weight}
+        return op.BanditLog.from_ragged(**(own | columns))
+
+    @property
+    def narrow(self) -> op.BanditLog:
+        """The log without the probabilities of what was not chosen."""
+        return self.log_with(logging=None, propensity=self.log.propensity)
 
     @property
     def decisions(self) -> list[Decision]:
-        rows = []
-        for i in range(len(self.reward)):
-            part = slice(self.offsets[i], self.offsets[i + 1])
-            weight = 1.0 if self.row_weight is None else float(self.row_weight[i])
-            rows.append(
-                Decision(
-                    self.pi[part].tolist(),
-                    self.pi0[part].tolist(),
-                    self.delta_hat[part].tolist(),
-                    int(self.chosen[i]),
-                    float(self.reward[i]),
-                    weight,
-                )
+        weight = np.ones(len(self.reward)) if self.row_weight is None else self.row_weight
+        flat = [np.split(x, self.offsets[1:-1]) for x in (self.pi, self.pi0, self.delta_hat)]
+        return [
+            Decision(*(x.tolist() for x in parts), int(chosen), float(reward), float(w))
+            for *parts, chosen, reward, w in zip(
+                *flat, self.chosen, self.reward, weight, strict=True
             )
-        return rows
+        ]
 
     def evaluate(self, members: Sequence[object]) -> op.Result:
         return op.evaluate(self.log, self.pi, prediction=self.delta_hat, estimators=members)
@@ -83,34 +117,28 @@ def make_case(
     What was chosen is drawn with its propensity if ``drawn``, else any supported one alike, which
     brings out large weights.
     """
-    lengths = rng.integers(1, most + 1, n)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    pi0, pi, chosen = [], [], []
-    for K in lengths:
-        q = np.full(K, 1.0 / K) if ties else rng.dirichlet(np.full(K, 0.5)) + 1e-12
-        if K > 1:
-            gone = rng.random(K) < unsupported
-            gone[rng.integers(K)] = False
-            q = np.where(gone, 0.0, q)
-            if tiny and rng.random() < 0.5:
-                q[np.argmin(np.where(q > 0.0, q, 2.0))] *= tiny
-        q = q / q.sum()
-        p = rng.dirichlet(np.full(K, 0.5))
-        if ties:
-            p = rng.integers(0, 3, K) + (np.arange(K) == 0)
-            p = p / p.sum()
-        if deterministic:
-            p = np.eye(K)[rng.integers(K)]
-        pi0.append(q)
-        pi.append(p / p.sum())
-        chosen.append(rng.choice(K, p=q) if drawn else rng.choice(np.flatnonzero(q > 0.0)))
-    total = int(offsets[-1])
+    shape = Shape(rng.integers(1, most + 1, n))
+    starts, total = shape.offsets[:-1], len(shape.decision)
+    pi0 = np.ones(total) if ties else shape.dirichlet(rng, 0.5) + 1e-12
+    gone = rng.random(total) < unsupported
+    gone[shape.least(rng.random(total))] = False
+    pi0[gone] = 0.0
+    if tiny:
+        smallest = shape.least(np.where(pi0 > 0.0, pi0, np.inf))
+        pi0[smallest[rng.random(n) < 0.5]] *= tiny
+    pi0, pi = shape.normalised(pi0), shape.dirichlet(rng, 0.5)
+    if ties:
+        pi = rng.integers(0, 3, total).astype(float)
+        pi[starts] += 1.0
+    if deterministic:
+        pi = np.zeros(total)
+        pi[shape.least(rng.random(total))] = 1.0
     return Case(
-        offsets,
-        np.array(chosen),
+        shape.offsets,
+        shape.draw(rng, pi0 if drawn else pi0 > 0.0),
         shift + rng.integers(-1, 3, n).astype(float),
-        np.concatenate(pi0),
-        np.concatenate(pi),
+        pi0,
+        shape.normalised(pi),
         shift + rng.normal(size=total),
         rng.uniform(0.2, 3.0, n) if weighted else None,
     )

@@ -7,6 +7,7 @@ import numpy as np
 import offpolicy as op
 from offpolicy.estimators._named import Estimator
 from offpolicy.estimators.weights import ratio
+from tests.support.cases import Shape, make_case
 
 
 def classes(seed=0, n=400, K=3, d=4, *, noise=0.0, **more):
@@ -25,21 +26,16 @@ def classes(seed=0, n=400, K=3, d=4, *, noise=0.0, **more):
 
 def ragged(seed=0, n=60, *, names=True, features=True):
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 5, n)
-    offsets = np.r_[0, np.cumsum(lengths)]
-    codes = np.concatenate([rng.permutation(6)[:length] for length in lengths])
-    pi0 = np.concatenate([rng.dirichlet(np.ones(length)) for length in lengths])
-    chosen = [
-        rng.choice(length, p=pi0[offsets[i] : offsets[i + 1]]) for i, length in enumerate(lengths)
-    ]
+    shape = Shape(rng.integers(1, 5, n))
+    pi0 = shape.dirichlet(rng)
     return op.BanditLog.from_ragged(
-        offsets=offsets,
-        chosen=chosen,
+        offsets=shape.offsets,
+        chosen=shape.draw(rng, pi0),
         reward=rng.normal(size=n),
         logging=pi0,
-        candidate=[f"a{k}" for k in codes] if names else None,
+        candidate=shape.names(rng, [f"a{k}" for k in range(6)]) if names else None,
         context=rng.normal(size=(n, 3)) if names else None,
-        candidate_features=rng.normal(size=(offsets[-1], 2)) if features else None,
+        candidate_features=rng.normal(size=(len(pi0), 2)) if features else None,
         row_weight=rng.uniform(0.5, 2.0, n),
     )
 
@@ -55,26 +51,8 @@ MEMBERS = (
 def ragged_case(seed, *, n=7, unsupported=0.2, weighted=True):
     """A log with 1 to 5 candidates a decision, a policy and a model on it."""
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 6, n)
-    offsets = np.r_[0, np.cumsum(lengths)]
-    pi0, pi, chosen = [], [], []
-    for length in lengths:
-        q = rng.dirichlet(np.ones(length))
-        gone = rng.random(length) < unsupported
-        gone[q.argmax()] = False
-        q = np.where(gone, 0.0, q)
-        q /= q.sum()
-        pi0.append(q)
-        pi.append(rng.dirichlet(np.ones(length)))
-        chosen.append(rng.choice(length, p=q))
-    log = op.BanditLog.from_ragged(
-        offsets=offsets,
-        chosen=chosen,
-        reward=rng.normal(size=n),
-        logging=np.concatenate(pi0),
-        row_weight=rng.uniform(0.5, 2.0, n) if weighted else None,
-    )
-    return log, np.concatenate(pi), rng.normal(size=offsets[-1])
+    case = make_case(rng, n, unsupported=unsupported, weighted=weighted, drawn=True)
+    return case.log, case.pi, case.delta_hat
 
 
 def slow_value(member: Estimator, log, pi, delta_hat) -> float:

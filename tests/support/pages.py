@@ -110,7 +110,7 @@ def learned(policy: str = "policy.json", *, held_out: bool = True) -> LearnedPol
     """What ``learn`` finds."""
     return LearnedPolicy(
         policy, 6, 2, 1500, 1500 if held_out else None, {"estimator": "CAB-DR(M=30)"},
-        Report(0.6, 3, True, "CONVERGENCE: REL", "model"),
+        Report(0.6, 3, True, "", "model"),
         (((1, 0.1), (2, 0.5), (3, 0.6)), ((1, 0.61), (2, 0.62))),
         evaluated() if held_out else None,
     )  # fmt: skip

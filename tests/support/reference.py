@@ -10,6 +10,7 @@ per decision (`contribution`) and once at the end (`estimate`, `enumerate_moment
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ class Problem:
     sigma2: Sequence[Sequence[float]]
 
 
+@functools.cache
 def exact(value: float | Fraction) -> Fraction:
     """The rational number that a finite float stands for."""
     return value if isinstance(value, Fraction) else Fraction(float(value))
@@ -100,6 +102,7 @@ _PARAMETRIC = {
 }
 
 
+@functools.cache
 def weights(name: str, parameter: float | None, pi: float, pi0: float) -> Triplet:
     """(w_alpha, w_beta, w_gamma) of one (x, y): Table 1, and Section 3 for CAB and CAB-DR.
 
@@ -143,7 +146,7 @@ def contribution(name: str, parameter: float | None, d: Decision) -> float:
 
 def absolute_terms(name: str, parameter: float | None, d: Decision) -> float:
     """The sum of the absolute terms of `contribution`, the scale of its rounding error."""
-    return float(sum(abs(term) for term in _terms(name, parameter, d)))
+    return math.fsum(float(abs(term)) for term in _terms(name, parameter, d))
 
 
 def _mean(w: Sequence[Fraction], values: Sequence[Fraction]) -> Fraction:

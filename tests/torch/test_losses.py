@@ -29,7 +29,8 @@ from offpolicy.learning._task import Task  # noqa: E402
 from offpolicy.torch._batches import Batch  # noqa: E402
 from offpolicy.torch._losses import ice_loss  # noqa: E402
 from offpolicy.torch._modules import TorchPolicy  # noqa: E402
-from tests.support.learning import MEMBERS, classes, ragged, ragged_case, slow_value  # noqa: E402  # noqa: E402
+from tests.support.cases import bandit_log  # noqa: E402
+from tests.support.learning import MEMBERS, classes, ragged, ragged_case, slow_value  # noqa: E402
 
 pytestmark = pytest.mark.torch
 F64 = torch.float64
@@ -66,10 +67,7 @@ def dense_case(seed=0, n=30, K=4, **more):
     pi0[:, 0] *= rng.random(n) < 0.5
     pi0 /= pi0.sum(axis=1, keepdims=True)
     action = np.array([rng.choice(K, p=p) for p in pi0])
-    log = op.BanditLog.from_arrays(
-        action=action, reward=rng.normal(size=n), logging=pi0, context=rng.normal(size=(n, 3)),
-        **more,
-    )  # fmt: skip
+    log = bandit_log(action, rng.normal(size=n), pi0, context=rng.normal(size=(n, 3)), **more)
     return log, rng.normal(size=(n, K)) * 2.0, rng.normal(size=(n, K))
 
 
@@ -215,9 +213,7 @@ def test_a_row_weight_counts_decisions():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, F64])
 def test_huge_weights_stay_numbers(smallest, dtype):
     logging = [[smallest, 1.0, 0.0], [0.5, 0.5, 0.0]]
-    log = op.BanditLog.from_arrays(
-        action=[0, 1], reward=[1.0, 0.0], propensity=[smallest, 0.5], actions=3
-    )
+    log = bandit_log([0, 1], [1.0, 0.0], propensity=[smallest, 0.5], actions=3)
     plain = Batch.of(log, np.full((2, 3), 0.5))
     batch = Batch(
         plain.chosen, plain.reward, plain.propensity, torch.tensor(logging), plain.prediction
@@ -562,9 +558,7 @@ def test_what_a_policy_cannot_do_is_told():
     bare = op.BanditLog.from_arrays(action=[0, 1], reward=[1, 0], logging=[[0.5, 0.5]] * 2)
     with pytest.raises(PolicyError, match="neither context nor candidate_features"):
         TorchPolicy(net).probabilities(bare)
-    named = op.BanditLog.from_arrays(
-        action=[0, 1], reward=[1, 0], logging=[[0.5, 0.5]] * 2, context=[["red"], ["blue"]]
-    )
+    named = bandit_log([0, 1], [1, 0], [0.5, 0.5], context=[["red"], ["blue"]])
     with pytest.raises(PolicyError, match="the features are not numbers"):
         TorchPolicy(net).probabilities(named)
     unknown = op.BanditLog.from_arrays(action=["a", "b"], reward=[1, 0], propensity=[0.5, 0.5])

@@ -32,9 +32,9 @@ from offpolicy.evidence.findings import (
 )
 from offpolicy.logs import BanditLog, LogScan, stretches
 from offpolicy.policies import resolve, resolve_prediction
-from offpolicy.results import ADVICE, ORDER, Finding, Report
+from offpolicy.results import ORDER, Finding, Report
 
-__all__ = ["ADVICE", "Finding", "Report", "check"]
+__all__ = ["Finding", "Report", "check"]
 
 
 def check(
@@ -65,7 +65,7 @@ def check(
     >>> report = check(log, [[0.2, 0.2, 0.6]] * 1000)
     >>> report.worst
     'problem'
-    >>> print(report["support"].message)
+    >>> print(report["support"].sentence)
     policy puts 60% of its probability where the logger has none: on action 2 (60%).
     """
     limits = _checked_range(reward_range)

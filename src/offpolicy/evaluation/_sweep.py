@@ -234,7 +234,7 @@ class Curve:
         import pyarrow as pa
 
         if points < 2:
-            raise ParameterError(f"points is {points}; there must be at least 2.")
+            raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
         count = min(points, len(self.breakpoints))
         x = self.breakpoints[np.linspace(0, len(self.breakpoints) - 1, count).astype(np.int64)]
         value, stderr = self.at(x), self.stderr_at(x)
@@ -261,7 +261,7 @@ def _checked_grid(grid: ArrayLike) -> Floats:
     if values.ndim != 1 or not len(values) or not (values >= 0.0).all():
         raise ParameterError("grid must hold at least one value of M, all of them 0 or more.")
     if (np.diff(values) <= 0.0).any():
-        raise ParameterError("grid must be increasing, without repeats.")
+        raise ParameterError("grid must be increasing, without repeats.", column="grid")
     return values
 
 

@@ -40,8 +40,8 @@ def train_model(source: Source) -> None:
         if not log.has_equal_lengths:
             return
         width = int(log.offsets[1])
-    model = _Trained(RewardModel(_regression(log.context)), width)
-    model.model.fit(model.named(log))
+    model = _Trained(RewardModel(_regression(log.context)), width, _encoder(log.context))
+    model.model.fit(model.seen(log))
     source.adopt(model, len(log))
 
 
@@ -51,15 +51,21 @@ class _Trained:
 
     model: RewardModel
     width: int
+    encoder: Any
+    """Turns words into numbers once a decision, not once a candidate; None if all are numbers."""
 
-    def named(self, log: BanditLog) -> BanditLog:
-        if self.width == 0:
-            return log
-        names = tuple(range(max(self.width, log.number_of_actions)))
-        return log.replace(actions=names, candidate=log.candidate_codes(), trusted=True)
+    def seen(self, log: BanditLog) -> BanditLog:
+        """The log as the model sees it: with names, and with numbers for words."""
+        changes: dict[str, Any] = {}
+        if self.encoder is not None:
+            changes["context"] = self.encoder.transform(log.context)
+        if self.width:
+            changes["candidate"] = log.candidate_codes()
+            changes["actions"] = tuple(range(max(self.width, log.number_of_actions)))
+        return log.replace(**changes, trusted=True)
 
     def predict(self, log: BanditLog) -> Floats:
-        return self.model.predict(self.named(log))
+        return self.model.predict(self.seen(log))
 
 
 def _regression(context: NDArray[Any]) -> Any:
@@ -72,3 +78,18 @@ def _regression(context: NDArray[Any]) -> Any:
         return make_pipeline(StandardScaler(), Ridge(alpha=_RIDGE))
     encoder = OneHotEncoder(handle_unknown="ignore", max_categories=_MOST_CATEGORIES)
     return make_pipeline(encoder, Ridge(alpha=_RIDGE))
+
+
+def _encoder(context: NDArray[Any]) -> Any:
+    """Codes in the order of the words, −1 for unknown ones; None if that is not needed.
+
+    Neither where a column mixes words and numbers: the regression refuses those.
+    """
+    from sklearn.preprocessing import OrdinalEncoder
+
+    if context.dtype.kind in "biuf":
+        return None
+    try:
+        return OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1).fit(context)
+    except TypeError:
+        return None

@@ -20,8 +20,8 @@ from offpolicy._core.checkpoint import Checkpoint, Kept, digest
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import check_finite, where
-from offpolicy.errors import OffpolicyError, ParameterError, PredictionError
-from offpolicy.evidence._blocks import SMALL, Block, blocks, whole_block
+from offpolicy.errors import OffpolicyError, ParameterError, Place, PredictionError
+from offpolicy.evidence._blocks import COMPILED_FROM, Block, blocks, whole_block
 from offpolicy.logs import (
     BanditLog,
     Distributed,
@@ -87,8 +87,8 @@ class Source(ABC):
     def rewards(self) -> RewardSummary: ...
 
     @abstractmethod
-    def find_reward_outside(self, low: float, high: float) -> str:
-        """A sentence about the first reward that is not within these."""
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
+        """The first reward that is not within these, and its place."""
 
     @abstractmethod
     def sample(self, size: int) -> list[Block]:
@@ -150,14 +150,11 @@ class InMemory(Source):
     def rewards(self) -> RewardSummary:
         return RewardSummary.of(self.log.reward)
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         reward = self.log.reward
         outside = (reward < low) | (reward > high)
         row = int(np.argmax(outside))
-        return (
-            f"{where(self.log.source, 'reward', row)}: {reward[row]} is outside the declared range "
-            f"[{low:g}, {high:g}] ({int(outside.sum()):,} of {len(reward):,} rows are)."
-        )
+        return where(self.log.source, "reward", row), float(reward[row])
 
     def sample(self, size: int) -> list[Block]:
         wholes = [whole_block(self.log, target, self.delta_hat) for target in self.targets]
@@ -229,7 +226,7 @@ class Streamed(Source):
     def rewards(self) -> RewardSummary:
         return self.log.rewards
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         return self.log.find_reward_outside(low, high)
 
     def sample(self, size: int) -> list[Block]:
@@ -264,7 +261,7 @@ class Streamed(Source):
 
     @property
     def _is_large(self) -> bool:
-        return self.n * self.width >= SMALL
+        return self.n * self.width >= COMPILED_FROM
 
     def _resolver(self, *, compiled: bool = False) -> _Resolver:
         return _Resolver(self.policies, self.prediction, compiled)

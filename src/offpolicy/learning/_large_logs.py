@@ -203,8 +203,9 @@ class Stream:
             log = with_names_of(log, self.actions)
             if log.actions != self.actions:
                 raise LogError(
-                    f"{log.source}: the candidates have no names, and are not as many in every "
-                    f"decision. Name them in a column (candidates)."
+                    "the candidates have no names, and are not as many in every "
+                    "decision. Name them in a column (candidates).",
+                    log.source,
                 )
         bare = log.replace(table=None, trusted=True)
         views = task.views.on(bare)

@@ -68,7 +68,7 @@ class LearnedPolicy(Document):
         message = self.report.message
         if not self.report.converged:
             return f"not converged ({message}): more steps may help, --max-iter"
-        return "converged" if message.startswith("CONVERGENCE") else f"converged; {message}"
+        return f"converged; {message}" if message else "converged"
 
     @property
     def begun(self) -> str:

@@ -187,7 +187,7 @@ def checked_combinations(
 ) -> list[dict[str, Any]]:
     """All combinations of a grid, if the search makes sense."""
     if rule not in rules:
-        raise ParameterError(f'rule is "{rule}"; it can be {", ".join(rules)}.')
+        raise ParameterError(f'rule is "{rule}"; it can be {", ".join(rules)}.', column="rule")
     values = dict(grid or {})
     if any(isinstance(some, str) or not len(some) for some in values.values()):
         raise ParameterError("grid must give a list of values, at least one, of each parameter.")

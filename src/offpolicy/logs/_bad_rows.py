@@ -95,16 +95,18 @@ def keep(
 
 def refuse_many(reasons: Counter[str], left: int, source: str) -> None:
     """Raise if no row is left, or if more are malformed than a slip explains."""
-    total, place = reasons.total(), f"{source}: " if source else ""
+    total = reasons.total()
     if total > MOST:
         raise LogError(
-            f"{place}more than {MOST:,} rows are malformed ({listed(reasons)}). That many are no "
-            f"slip: fix the export. Without dropping, the first of them is named."
+            f"more than {MOST:,} rows are malformed ({listed(reasons)}). That many are no "
+            f"slip: fix the export. Without dropping, the first of them is named.",
+            source,
         )
     if total and not left:
         raise LogError(
-            f"{place}all {total:,} rows are malformed ({listed(reasons)}): none is left. Without "
-            f"dropping, the first of them is named."
+            f"all {total:,} rows are malformed ({listed(reasons)}): none is left. Without "
+            f"dropping, the first of them is named.",
+            source,
         )
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import ParameterError
+from offpolicy.errors import ParameterError, Place
 from offpolicy.logs._bad_rows import Dropped
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
@@ -74,8 +74,8 @@ class LogScan(ABC):
     def rewards(self) -> RewardSummary: ...
 
     @abstractmethod
-    def find_reward_outside(self, low: float, high: float) -> str:
-        """A sentence about the first reward that is not within these."""
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
+        """The first reward that is not within these, and its place."""
 
     @abstractmethod
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import Stretch, empty
-from offpolicy.errors import LogError, ParameterError
+from offpolicy._core.validation import EMPTY, Stretch
+from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import check_choice
 from offpolicy.logs._bandit_log import BanditLog
@@ -76,7 +77,7 @@ class ParquetScan(LogScan):
         if verify:
             self._verify()
         if not len(self):
-            raise LogError(empty(self.source))
+            raise LogError(EMPTY, self.source)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
@@ -147,9 +148,10 @@ class ParquetScan(LogScan):
             for name in dict.fromkeys([*first, *own]):
                 if first.get(name) != own.get(name):
                     raise LogError(
-                        f'{file}: column "{name}" holds {own.get(name, "nothing")}, but in '
-                        f"{self.files[0]} it holds {first.get(name, 'nothing')}. Files of one log "
-                        f"must have the same columns."
+                        f"it holds {own.get(name, 'nothing')}, but in {self.files[0]} it holds "
+                        f"{first.get(name, 'nothing')}. Files of one log must have the same "
+                        f"columns.",
+                        Place(file, name),
                     )
 
     def _verify(self) -> None:
@@ -221,10 +223,10 @@ class ParquetScan(LogScan):
         )
         low, high, binary = (column[0].as_py() for column in summary.columns)
         if low is None:
-            raise LogError(f"{self.source}, reward: there is not one value.")
+            raise LogError("there is not one value.", Place(self.source, "reward"))
         return RewardSummary(float(low), float(high), bool(binary))
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         reward = _quoted(self._roles.reward)
         for k, file in enumerate(self.files):
             found = self._rows(
@@ -233,11 +235,8 @@ class ParquetScan(LogScan):
             )
             if found:
                 row, value = found[0]
-                return (
-                    f"{self._place(k, 'reward', row)}: {value} is outside the declared range "
-                    f"[{low:g}, {high:g}]."
-                )
-        return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
+                return self._place(k, row)._replace(column="reward"), float(value)
+        return Place(self.source, "reward"), math.nan
 
     @functools.cached_property
     def _clusters(self) -> tuple[Hashable, ...] | None:
@@ -338,9 +337,9 @@ class ParquetScan(LogScan):
         name = self.names[file]
         return name if self.where is None else f"{name} (of the rows where {self.where})"
 
-    def _place(self, file: int, column: str, row: int) -> str:
-        """'clicks.parquet, reward, row 412', the row as counted in the file itself."""
-        return f"{self.names[file]}, {column}, row {row}"
+    def _place(self, file: int, row: int) -> Place:
+        """Of a row as counted in the file itself."""
+        return Place(self.names[file], row=row)
 
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
         """Blocks of `BLOCK` rows, counted anew in every file."""
@@ -361,8 +360,9 @@ class ParquetScan(LogScan):
                     self.progress(position, len(self))
             if row != rows:
                 raise LogError(
-                    f"{self.files[k]}: {row:,} rows were read where {rows:,} were counted. Was the "
-                    f"file changed meanwhile?"
+                    f"{row:,} rows were read where {rows:,} were counted. Was the "
+                    f"file changed meanwhile?",
+                    self.files[k],
                 )
 
     def _blocks(self, file: str, selected: str, row: int = 0) -> Iterator[pa.Table]:
@@ -449,7 +449,7 @@ def _errors_as_ours(source: str) -> Iterator[None]:
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
     except about_queries as problem:
-        raise LogError(f"{source}: {_first_line(problem)}") from None
+        raise LogError(f"{_first_line(problem)}", source) from None
     except (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise unreadable(problem, source) from None
     except RuntimeError as problem:
@@ -461,8 +461,9 @@ def _errors_as_ours(source: str) -> Iterator[None]:
 def unreadable(problem: Exception, file: str) -> LogError:
     """The error for a file that is not what it should be."""
     return LogError(
-        f"{file}: not a readable Parquet file ({_first_line(problem)}). Was it written or copied "
-        f"only in part?"
+        f"not a readable Parquet file ({_first_line(problem)}). Was it written or copied "
+        f"only in part?",
+        file,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from offpolicy.ranking.evaluation._evaluate import evaluate, sweep
-from offpolicy.ranking.evaluation._findings import findings_of
 from offpolicy.ranking.evaluation._model_error import Thinkable
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
@@ -16,7 +15,6 @@ __all__ = [
     "Thinkable",
     "choose",
     "evaluate",
-    "findings_of",
     "recalibrated",
     "sweep",
     "value_of",
