@@ -28,6 +28,7 @@ from click.testing import CliRunner
 import offpolicy as op
 
 RENAMED: list[tuple[str, str]] = [
+    (r"^\.candidates\b", ".trials"),
     (r"(findings\[\d+\])\.policy", r"\1.place"),
     (r"^(.*)\.imputed$", r"\1.imputed_mass"),
     (r"\.choices\[", ".tuned["),

@@ -135,12 +135,12 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
             Part(
                 "learning",
                 (
-                    "Candidate",
+                    "Trial",
                     "LearnedPolicy",
                     "LearnerCV",
                     "LinearSoftmax",
                     "Objective",
-                    "Report",
+                    "FitReport",
                     "SoftmaxLearner",
                     "how_learned",
                     "learn",

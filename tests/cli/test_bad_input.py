@@ -59,7 +59,7 @@ def fails(tmp_path, monkeypatch, capsys) -> Fails:
 def way(request, monkeypatch) -> str:
     """Small Parquet is held in memory, large Parquet is scanned."""
     if request.param == "scan":
-        monkeypatch.setattr(reading, "SMALL", 0)
+        monkeypatch.setattr(reading, "READ_WHOLE", 0)
     return str(request.param)
 
 
@@ -181,7 +181,7 @@ from offpolicy.cli import main
 from offpolicy.logs.files import _read as reading
 
 path, seed, count, small, *options = sys.argv[1:]
-reading.SMALL = int(small)
+reading.READ_WHOLE = int(small)
 path, rng = Path(path), np.random.default_rng(int(seed))
 data = path.read_bytes()
 footer = int.from_bytes(data[-8:-4], "little") + 8

@@ -322,11 +322,11 @@ def test_what_is_left_out_is_chosen_on_queries_not_seen(folder):
     log = RankingLog.read("log.parquet")
     search = RankerCV(
         PropensitySVMRank(estimator="CAB", loss=10.0),
-        {"estimator": [one["params"]["estimator"] for one in body["candidates"]]},
+        {"estimator": [one["params"]["estimator"] for one in body["trials"]]},
     ).fit(log)
     assert body["schema"] == "offpolicy.learned-ranker/1"
     assert body["rule"] == "cab90"
-    assert len(body["candidates"]) > 3
+    assert len(body["trials"]) > 3
     assert body["parameters"]["estimator"] == search.params_["estimator"]
     assert (PropensitySVMRank.load("r.json").coef_ == search.best_.coef_).all()
     assert body["result"] is None

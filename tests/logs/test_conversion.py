@@ -39,7 +39,7 @@ def small(block: int = 4_000) -> Iterator[None]:
     """Every file is too large to be held, and is read in many pieces."""
     with pytest.MonkeyPatch.context() as patch:
         limit(patch, "offpolicy.logs.files._small.LARGEST", 0)
-        limit(patch, "offpolicy.logs.files._read.SMALL", 0)
+        limit(patch, "offpolicy.logs.files._read.READ_WHOLE", 0)
         limit(patch, "offpolicy.logs.files._text.BLOCK_BYTES", block)
         limit(patch, "offpolicy.logs.files._convert.GROUP_ROWS", 97)
         yield

@@ -12,7 +12,7 @@ from offpolicy.cli.progress import Progress, line
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.evidence._plan import sample_of
 from offpolicy.evidence._sources import InMemory, Streamed
-from offpolicy.logs._scan import stretches
+from offpolicy.logs._scan import sample_ranges
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import lists, same, table_of, write
@@ -109,7 +109,7 @@ def test_what_needs_all_rows_at_once_says_so(tmp_path):
 @pytest.mark.parametrize("n", [1, 7, 8, 100, 1_000_003])
 @pytest.mark.parametrize("size", [1, 5, 64, 200_000])
 def test_stretches_are_apart_in_order_and_inside(n, size):
-    found = stretches(n, size)
+    found = sample_ranges(n, size)
     ends = [0, *(x for part in found for x in part), n]
     assert ends == sorted(ends)
     total = sum(stop - start for start, stop in found)

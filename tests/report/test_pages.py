@@ -113,8 +113,8 @@ def test_no_file_name_is_markup():
 
 def test_what_was_tried_is_text_too():
     usual = learned_ranker()
-    hostile = [replace(one, params={"estimator": SCRIPT, IMAGE: IMAGE}) for one in usual.candidates]
-    page = Page(Results((replace(usual, candidates=tuple(hostile)),)).to_html())
+    hostile = [replace(one, params={"estimator": SCRIPT, IMAGE: IMAGE}) for one in usual.trials]
+    page = Page(Results((replace(usual, trials=tuple(hostile)),)).to_html())
     assert "img" not in page.tags
     assert page.tags.count("script") == Page(Results((usual,)).to_html()).tags.count("script")
 
@@ -292,9 +292,9 @@ def test_passes_over_a_large_log_are_drawn_apart(folder, monkeypatch):
     columns = {"action": action, "reward": reward.astype(float), "logging": list(running)}
     x = np.random.default_rng(0).random(1500)
     pq.write_table(pa.table(columns | {"x0": x}), "bandit.parquet")
-    monkeypatch.setattr(reading, "SMALL", 0)
+    monkeypatch.setattr(reading, "READ_WHOLE", 0)
     monkeypatch.setattr(streaming, "sample_size", lambda width: 300)
-    monkeypatch.setattr(streaming, "STRETCH", 100)
+    monkeypatch.setattr(streaming, "TOGETHER_ROWS", 100)
     done = run("learn", "bandit.parquet", "--context", "x0", "--passes", "2", "-o", "p.json",
                "--report", "page.html", "--format", "json")  # fmt: skip
     assert len(json.loads(done.stdout)["course"]) == 2

@@ -30,17 +30,17 @@ class Copy(str):
         return copy
 
 
-class Stretch(str):
-    """The source of a log that is a stretch of one or several files: rows are counted in these."""
+class RowsOfFiles(str):
+    """The source of a log whose rows are of one or several files, and are counted there."""
 
     parts: tuple[tuple[int, int, str], ...]
     """From which row of the log on, which row, of which file."""
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[int, int, str]]) -> Stretch:
-        stretch = cls(parts[0][2])
-        stretch.parts = tuple(parts)
-        return stretch
+    def of(cls, parts: Sequence[tuple[int, int, str]]) -> RowsOfFiles:
+        source = cls(parts[0][2])
+        source.parts = tuple(parts)
+        return source
 
     def locate(self, row: int) -> Place:
         """Of a row of the log."""
@@ -56,7 +56,7 @@ def where(source: str, column: str, row: int | np.int64, offsets: Ints | None = 
     if offsets is not None:
         element, row = row, int(np.searchsorted(offsets, row, side="right")) - 1
         part = f"candidate {element - offsets[row]}"
-    place = source.locate(row) if isinstance(source, Stretch) else Place(source, row=row)
+    place = source.locate(row) if isinstance(source, RowsOfFiles) else Place(source, row=row)
     return place._replace(column=column, part=part)
 
 

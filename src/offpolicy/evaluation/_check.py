@@ -30,7 +30,7 @@ from offpolicy.evidence.findings import (
     about_size,
     the_logger,
 )
-from offpolicy.logs import BanditLog, LogScan, stretches
+from offpolicy.logs import BanditLog, LogScan, sample_ranges
 from offpolicy.policies import resolve, resolve_prediction
 from offpolicy.results import ORDER, Finding, Report
 
@@ -76,7 +76,7 @@ def check(
         size = sample_size(log.width)
         known += about_sample(len(log), size)
         columns = [one for one in (*policies.values(), prediction) if isinstance(one, str)]
-        log = log.read(stretches(len(log), size), columns)
+        log = log.read(sample_ranges(len(log), size), columns)
     targets = [resolve(log, one, name) for name, one in policies.items()]
     for target in targets:
         target.check(log)

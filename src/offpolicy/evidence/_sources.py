@@ -33,7 +33,7 @@ from offpolicy.logs import (
     listed,
     located,
     refuse_many,
-    stretches,
+    sample_ranges,
     width_of,
 )
 from offpolicy.policies import Target, need_log, resolve, resolve_prediction
@@ -92,7 +92,7 @@ class Source(ABC):
 
     @abstractmethod
     def sample(self, size: int) -> list[Block]:
-        """The rows of `stretches`, for each policy."""
+        """The rows of `sample_ranges`, for each policy."""
 
     @abstractmethod
     def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
@@ -160,7 +160,7 @@ class InMemory(Source):
         wholes = [whole_block(self.log, target, self.delta_hat) for target in self.targets]
         if self.n <= size:
             return wholes
-        rows = np.concatenate([np.arange(a, b) for a, b in stretches(self.n, size)])
+        rows = np.concatenate([np.arange(a, b) for a, b in sample_ranges(self.n, size)])
         return [part_of(whole, rows) for whole in wholes]
 
     def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
@@ -230,7 +230,7 @@ class Streamed(Source):
         return self.log.find_reward_outside(low, high)
 
     def sample(self, size: int) -> list[Block]:
-        made = self._resolver().resolved(self.log.read(stretches(self.n, size), self.extra))
+        made = self._resolver().resolved(self.log.read(sample_ranges(self.n, size), self.extra))
         for block in made:
             if block.target.leave_one_out is not None:
                 raise ParameterError(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 from offpolicy._core.documents import Document
 from offpolicy.evaluation import evaluate
-from offpolicy.learning._softmax_learner import STARTS, Progress, Report, SoftmaxLearner
+from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, SoftmaxLearner
 from offpolicy.learning._split import split
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.results import Result
@@ -53,7 +53,7 @@ class LearnedPolicy(Document):
     decisions: int
     evaluated: int | None
     parameters: dict[str, Any]
-    report: Report
+    report: FitReport
     course: tuple[Search, ...]
     result: Result | None
 

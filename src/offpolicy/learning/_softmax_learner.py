@@ -32,7 +32,7 @@ Progress = Callable[[int, float], None]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Report:
+class FitReport:
     """How the search for the weights ended."""
 
     value: float
@@ -137,7 +137,7 @@ class SoftmaxLearner(Parameters):
         ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
         name, end = min(ends, key=lambda one: one[1].loss)
         self.policy_ = task.policy(end.w)
-        self.report_ = Report(
+        self.report_ = FitReport(
             -end.loss * task.scale.span, end.steps, end.converged, end.message, name
         )
         actions = task.log.actions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar, final
 import numpy as np
 
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import Stretch
+from offpolicy._core.validation import RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, ParameterError
 
 if TYPE_CHECKING:
@@ -112,11 +112,11 @@ def refuse_many(reasons: Counter[str], left: int, source: str) -> None:
 
 def located(rows: Ints, source: str) -> str:
     """The source of a log of which only these rows were kept: messages name them as they were."""
-    if isinstance(source, Stretch):
+    if isinstance(source, RowsOfFiles):
         begun, first = np.array([part[:2] for part in source.parts]).T
         at = np.searchsorted(begun, rows, side="right") - 1
         rows = rows - begun[at] + first[at]
-    return Stretch.of([(start, row, str(source)) for start, row in runs(rows)])
+    return RowsOfFiles.of([(start, row, str(source)) for start, row in runs(rows)])
 
 
 def runs(rows: Ints) -> list[tuple[int, int]]:

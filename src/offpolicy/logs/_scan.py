@@ -18,7 +18,7 @@ from offpolicy.logs.labels import hash_rows
 
 BLOCK = 16_384
 """Decisions a block."""
-STRETCHES = 8
+SAMPLED_PLACES = 8
 """In how many places a log is sampled."""
 
 
@@ -118,11 +118,11 @@ class Distributed(LogScan):
         raise ParameterError(f"{self.source} is not in one place: its rows cannot be walked over.")
 
 
-def stretches(n: int, size: int) -> list[tuple[int, int]]:
+def sample_ranges(n: int, size: int) -> list[tuple[int, int]]:
     """Where to look at about ``size`` of ``n`` rows: all, or one stretch in each eighth."""
     if n <= size:
         return [(0, n)]
-    parts = min(STRETCHES, size)
+    parts = min(SAMPLED_PLACES, size)
     each, found = size // parts, []
     share = hash_rows(np.arange(parts), salt=1, buckets=2**32)
     for part in range(parts):

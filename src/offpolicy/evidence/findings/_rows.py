@@ -22,7 +22,7 @@ from offpolicy.evidence._plan import usual_reward
 from offpolicy.evidence.findings._actions import the_logger
 from offpolicy.evidence.findings._chance import Rows, kish
 from offpolicy.evidence.findings._from_numbers import effective_size, how_few
-from offpolicy.logs import STRETCHES, BanditLog, Dropped, listed
+from offpolicy.logs import SAMPLED_PLACES, BanditLog, Dropped, listed
 from offpolicy.logs.labels import encode
 from offpolicy.results import Finding, Severity, finding
 
@@ -72,7 +72,9 @@ def about_sample(n: int, size: int) -> list[Finding]:
     """A log too large to be looked at whole."""
     if n <= size:
         return []
-    sentence = f"Of {n:,} decisions, {size:,} were looked at, in {STRETCHES} stretches of the log."
+    sentence = (
+        f"Of {n:,} decisions, {size:,} were looked at, in {SAMPLED_PLACES} stretches of the log."
+    )
     return finding("sample", "note", sentence, n=n, looked_at=size)
 
 

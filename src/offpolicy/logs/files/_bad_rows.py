@@ -108,13 +108,13 @@ class WellFormed(ParquetScan):
         low, high = np.searchsorted(self._bad[k], [start, stop])
         return np.delete(np.arange(start, stop), self._bad[k][low:high] - start)
 
-    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
+    def _range(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
         begun = before = 0
         for k, rows in enumerate(self._counts):
             low, high = max(start - begun, 0), min(stop - begun, rows)
             if low < high:
                 first, last = before + self._before(k, low), before + self._before(k, high - 1)
-                for table, _, row in super()._stretch(first, last + 1, selected):
+                for table, _, row in super()._range(first, last + 1, selected):
                     kept = self._kept(k, row, row + len(table))
                     yield table.take(kept - row), k, low
                     low += len(kept)

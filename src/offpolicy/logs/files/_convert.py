@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._core.validation import Copy, Stretch
+from offpolicy._core.validation import Copy, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._columns import Columns, missing_column
 from offpolicy.logs._long_format import widened
@@ -390,7 +390,7 @@ def _one_part(table: pa.Table, columns: Columns, names: Sequence[str]) -> tuple[
         if len(back):
             row = int(back[0]) + 1
             raise _returning(columns.decision, ids[row].as_py(), find(row))
-    source = Stretch.of([(0, 0, Copy.of(names[0], find))])
+    source = RowsOfFiles.of([(0, 0, Copy.of(names[0], find))])
     wide, roles = widened(table.drop_columns([FILE, PLACE]), columns, source)
     begins = np.flatnonzero(np.diff(codes, prepend=-1))
     for name in (FILE, PLACE):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import EMPTY, Stretch
+from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import check_choice
@@ -282,7 +282,7 @@ class ParquetScan(LogScan):
         parts: list[tuple[int, int, str]] = []
         places: list[Ints] = []
         have = 0
-        for (start, stop), own in zip(ranges, self._stretches(ranges, selected), strict=True):
+        for (start, stop), own in zip(ranges, self._ranges(ranges, selected), strict=True):
             for table, k, row in own:
                 parts += [
                     (have + at, first, file) for at, first, file in self._parts(k, row, table)
@@ -290,22 +290,22 @@ class ParquetScan(LogScan):
                 tables.append(table)
                 have += len(table)
             places.append(np.arange(start, stop, dtype=np.int64))
-        log = self._log(pa.concat_tables(tables), Stretch.of(parts))
+        log = self._log(pa.concat_tables(tables), RowsOfFiles.of(parts))
         return log.replace(whole_row=np.concatenate(places), trusted=True)
 
-    def _stretches(
+    def _ranges(
         self, ranges: Sequence[tuple[int, int]], selected: str
     ) -> Iterator[list[tuple[pa.Table, int, int]]]:
-        """`_stretch` of every range, several at a time: one alone keeps few cores busy."""
+        """`_range` of every range, several at a time: one alone keeps few cores busy."""
         _ = self._starts, self._connection
 
         def read(span: tuple[int, int]) -> list[tuple[pa.Table, int, int]]:
-            return list(self._stretch(*span, selected))
+            return list(self._range(*span, selected))
 
         with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
             yield from pool.map(read, ranges)
 
-    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
+    def _range(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
         """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         for k in range(first, len(self._chunks)):
@@ -329,7 +329,7 @@ class ParquetScan(LogScan):
             yield (table if whole else table.slice(low, high - low)), chunk.file, row
 
     def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
-        """Where rows of the k-th file, from ``row`` on, are, for messages; see `Stretch`."""
+        """Where rows of the k-th file, from ``row`` on, are, for messages; see `RowsOfFiles`."""
         return [(0, row, self._label(k))]
 
     def _label(self, file: int) -> str:
@@ -353,7 +353,7 @@ class ParquetScan(LogScan):
             if row == rows:
                 continue
             for table in self._blocks(self.files[k], selected, row):
-                source = Stretch.of(self._parts(k, row, table))
+                source = RowsOfFiles.of(self._parts(k, row, table))
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
                 if self.progress is not None:
@@ -390,7 +390,7 @@ class ParquetScan(LogScan):
         if held:
             yield pa.Table.from_batches(held)
 
-    def _log(self, table: pa.Table, source: Stretch, first_row: int = 0) -> BanditLog:
+    def _log(self, table: pa.Table, source: RowsOfFiles, first_row: int = 0) -> BanditLog:
         return log_of(table, self.columns, source, first_row, self._clusters)
 
     def _start_of(self, k: int, row: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from offpolicy.logs.files import _small as held
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SMALL = 32 * 2**20
+READ_WHOLE = 32 * 2**20
 """Bytes of Parquet that are read into memory at once; more are scanned."""
 ENGINES = ("embedded", "spark")
 _PARQUET = (".parquet", ".pq")
@@ -95,7 +95,7 @@ def read_log(
     columns = columns or Columns()
     foreign = None
     if kinds == {"Parquet"}:
-        large = sum(file.stat().st_size for file in files) > SMALL
+        large = sum(file.stat().st_size for file in files) > READ_WHOLE
         large = large or len(files) > 1 or where is not None
         if large and not columns.decision:
             from offpolicy.logs.files._parquet import ParquetScan

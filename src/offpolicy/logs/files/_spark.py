@@ -26,7 +26,7 @@ import numpy as np
 from offpolicy import errors
 from offpolicy._core.checkpoint import decode, encode
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import EMPTY, Stretch
+from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bandit_log import BanditLog
@@ -204,7 +204,7 @@ class SparkScan(Distributed):
         log = log_of(
             table.take(np.searchsorted(positions, wanted)),
             self.columns,
-            Stretch.of(parts),
+            RowsOfFiles.of(parts),
             0,
             self._clusters,
         )
@@ -309,7 +309,7 @@ class _Task:
         try:
             for table, file, position in self._blocks(batches):
                 name, row = self.places.label(file, position)
-                source = Stretch.of([(0, row, name)])
+                source = RowsOfFiles.of([(0, row, name)])
                 log = log_of(table, self.columns, source, position, self.clusters)
                 part = self.function(log)
                 start, sums = (position, part) if rows == 0 else (start, self.add(sums, part))

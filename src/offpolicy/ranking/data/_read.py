@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from offpolicy._core import validation as check
 from offpolicy._core.ragged import candidates_of, offsets_of, position_in_decision
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import Copy, Stretch, where
+from offpolicy._core.validation import Copy, RowsOfFiles, where
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import as_table, column_of, labels, matching, missing_column, read_plain
 from offpolicy.ranking.data._log import RankingLog
@@ -217,7 +217,7 @@ def source_of(path: Path, rows: int) -> str:
     if sum(1 for _ in numbered(path)) != rows + first - 1:
         return str(path)
     copy = Copy.of(str(path), lambda row: Place(str(path), row=row + first, unit="line"))
-    return Stretch.of([(0, 0, copy)])
+    return RowsOfFiles.of([(0, 0, copy)])
 
 
 def _impressions(
