@@ -1,6 +1,6 @@
 """Writes docs/findings.md: every code that a finding can have, and what to do about it.
 
-    python scripts/findings_page.py
+python scripts/findings_page.py
 """
 
 from __future__ import annotations
