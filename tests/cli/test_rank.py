@@ -286,7 +286,7 @@ def test_mistakes_with_propensities_are_told(two, capsys):
     assert "needs context=" in told(capsys, *words, "--method", "contextual")
     assert "ridge is for" in told(capsys, *words, "--ridge", "1")
     swaps = [*words, "--method", "swaps", "--swapped"]
-    assert "rank, row 1 (impression 0, document 1): it must" in told(capsys, *swaps, "rank")
+    assert "rank, row 1, impression 0, document 1: it must" in told(capsys, *swaps, "rank")
     assert "is not a whole number" in told(capsys, *words, "--ranks", "new", "--ranks", "rank")
     assert "no document labels" in told(capsys, "propensities", "small.csv")
     same = ["propensities", "log.parquet"]
