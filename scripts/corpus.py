@@ -35,7 +35,10 @@ RENAMED: list[tuple[str, str]] = [
 ]
 """Regular expressions over the path of a number, and what they became."""
 
-ADDED = r"\.(checked|provenance|clicks|queries|result\.ranker)$"
+ADDED = (
+    r"\.(checked|provenance|clicks|queries|result\.ranker)$"
+    r"|\.results?(\[\d+\])?\.tuned\[\d+\]\.(policy|rule|(stderr|imputed_mass)\[\d+\])$"
+)
 """Fields of documents that had none before."""
 
 ALLOWED = {"learn": 1e-6, "rank learn": 1e-6, "evaluate memory RewardModel": 1e-6}

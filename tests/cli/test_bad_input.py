@@ -96,10 +96,10 @@ def test_a_file_that_differs_from_the_others(fails):
     pq.write_table(sound(), "a.parquet")
     pq.write_table(sound().drop(["q"]), "b.parquet")
     text = fails("a.parquet", "b.parquet")
-    assert 'b.parquet: column "q" holds nothing, but in a.parquet it holds list' in text
+    assert "b.parquet, q: it holds nothing, but in a.parquet it holds list" in text
     pq.write_table(sound(reward=["1"] * 300), "b.parquet")
     text = fails("a.parquet", "b.parquet")
-    assert 'b.parquet: column "reward" holds string, but in a.parquet it holds double' in text
+    assert "b.parquet, reward: it holds string, but in a.parquet it holds double" in text
     assert "must have the same columns" in text
 
 
@@ -149,7 +149,7 @@ def test_a_malformed_row_is_named_or_dropped(fails, capsys, way, verb, bad):
     drop = [verb, "log.parquet", "--policy", "new", "--prediction", "q", *VERBS[verb]]
     code, _, err = run([*drop, "--on-bad-row", "drop"], capsys)
     assert code in (0, 1)
-    assert err.startswith("1 of 300 rows was dropped: ")
+    assert err.startswith("Note (dropped): 1 of 300 rows was dropped: ")
     pq.write_table(table.filter(pa.array(np.arange(300) != 7)), "log.parquet")
     assert run(drop, capsys)[0] == code
 

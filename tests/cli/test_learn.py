@@ -135,7 +135,7 @@ def test_the_loop_is_closed(folder, monkeypatch, large):
     assert "policy is better than logged" in run("compare", *asked, "--prediction", "q").stdout
     assert run("sweep", *asked, "--prediction", "q", "--grid").stdout.startswith("M\tvalue")
     report = json.loads(CliRunner().invoke(cli, ["check", *asked, "--format", "json"]).stdout)
-    assert "policy" in {finding["policy"] for finding in report["findings"]}
+    assert "policy" in {finding["place"] for finding in report["findings"]}
 
 
 @pytest.mark.parametrize("large", [False, True])

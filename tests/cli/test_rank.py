@@ -278,7 +278,7 @@ def test_mistakes_with_propensities_are_told(two, capsys):
     assert "depend on the context" in told(capsys, *asked, "--propensities", "c.json")
     changing = ["--propensities", "c.json", "--context", "new"]
     text = told(capsys, *asked, *changing)
-    assert "new, row 1 (impression 0, document 1): it must be the same" in text
+    assert "new, row 1, impression 0, document 1: it must be the same" in text
     words = ["propensities", "two.parquet"]
     assert "must end in .json or .csv" in told(capsys, *words, "-o", "p.txt")
     contextual = ["--method", "contextual", "-o", "p.csv"]
@@ -286,7 +286,7 @@ def test_mistakes_with_propensities_are_told(two, capsys):
     assert "needs context=" in told(capsys, *words, "--method", "contextual")
     assert "ridge is for" in told(capsys, *words, "--ridge", "1")
     swaps = [*words, "--method", "swaps", "--swapped"]
-    assert "rank, row 1 (impression 0, document 1): it must" in told(capsys, *swaps, "rank")
+    assert "rank, row 1, impression 0, document 1: it must" in told(capsys, *swaps, "rank")
     assert "is not a whole number" in told(capsys, *words, "--ranks", "new", "--ranks", "rank")
     assert "no document labels" in told(capsys, "propensities", "small.csv")
     same = ["propensities", "log.parquet"]

@@ -64,7 +64,7 @@ class LearnedPolicy(Document):
 
     @property
     def ended(self) -> str:
-        """How the search ended, in words; L-BFGS says in words of its own that it converged."""
+        """How the search ended, in words."""
         message = self.report.message
         if not self.report.converged:
             return f"not converged ({message}): more steps may help, --max-iter"
