@@ -68,6 +68,7 @@ pictures: $(READY)
 
 reference: $(READY)
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/findings_page.py
 
 # Needs Chromium.
 screenshots: $(READY)

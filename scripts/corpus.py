@@ -27,13 +27,21 @@ from click.testing import CliRunner
 
 import offpolicy as op
 
-RENAMED: list[tuple[str, str]] = []
+RENAMED: list[tuple[str, str]] = [
+    (r"^\.candidates\b", ".trials"),
+    (r"(findings\[\d+\])\.policy", r"\1.place"),
+    (r"^(.*)\.imputed$", r"\1.imputed_mass"),
+    (r"\.choices\[", ".tuned["),
+]
 """Regular expressions over the path of a number, and what they became."""
 
-ADDED = r"\.(checked|provenance|clicks|queries|result\.ranker)$"
+ADDED = (
+    r"\.(checked|provenance|clicks|queries|result\.ranker)$"
+    r"|\.results?(\[\d+\])?\.tuned\[\d+\]\.(policy|rule|(stderr|imputed_mass)\[\d+\])$"
+)
 """Fields of documents that had none before."""
 
-ALLOWED = {"learn": 1e-6, "rank learn": 1e-6}
+ALLOWED = {"learn": 1e-6, "rank learn": 1e-6, "evaluate memory RewardModel": 1e-6}
 """Relative differences by the beginning of a question's name; others may differ by 1e-12, and are
 counted where they are not equal to the bit."""
 
@@ -375,7 +383,9 @@ def compare(before: Path, after: Path) -> int:
         lost = sorted(set(a) - set(b))
         gained = sorted(path for path in set(b) - set(a) if not re.search(ADDED, path))
         changed = [path for path in a if path in b and far(a[path], b[path], allowed)]
-        if lost or gained or changed:
+        if gained:
+            print(f"{name}: {len(gained)} new, such as {gained[0]}")
+        if lost or changed:
             differing += 1
             print(f"{name}: {len(changed)} changed, {len(lost)} lost, {len(gained)} new")
             for path in changed[:8]:

@@ -88,6 +88,10 @@ def exported(package: str) -> set[str]:
     return set()
 
 
+def _is_module(path: Path) -> bool:
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
 def _is_package(module: str) -> bool:
     return SOURCE.joinpath(*module.split("."), "__init__.py").exists()
 
@@ -110,32 +114,40 @@ def foreign(one: Import) -> bool:
 
 
 def idle(public: set[str]) -> Iterator[str]:
-    """Names that a room exports and nobody outside it uses."""
+    """Names, not modules, that a room exports and nobody outside it uses."""
     used = {
         (one.module, one.name)
         for one in imports()
         if one.module.split(".")[0] != room_of(one.file) or one.file.stem == "__init__"
     }
-    modules = {one.module for one in imports()}
     for path in files():
-        if path.stem != "__init__" or path.parent == SOURCE:
+        if path.stem != "__init__" or path.parent in (SOURCE, SOURCE / "cli"):
             continue
         package = ".".join(path.parent.relative_to(SOURCE).parts)
         for name in sorted(exported(package)):
-            taken = (package, name) in used or f"{package}.{name}" in modules
+            taken = (package, name) in used or _is_module(path.parent / name)
             if not taken and f"{package}.{name}" not in public and name not in public:
                 yield f"{package}.{name}"
 
 
 COUNTED = {
-    "aligned tables": r"\.rjust\(|\.ljust\(",
-    "JSON envelopes": r"json\.dumps\(",
+    "aligned table": r"\.rjust\(",
+    "JSON codec": r"def json_safe\(",
     "is damaged": r"is damaged",
-    "logistic solvers": r"def _?(logistic|newton)\w*\(",
-    "writes into a frozen object from outside": r"object\.__setattr__\(\s*(?!self\b)",
-    "writes into __dict__ from outside": r"(?<!self)\.__dict__(\[|\.update)",
+    "logistic solver": r"step = np\.linalg\.solve\(",
+    "write into a frozen object from outside": r"object\.__setattr__\(\s*(?!self\b)",
+    "write into __dict__ from outside": r"(?<!self)\.__dict__(\[|\.update)",
+    "dispatch on English text": r"(\.sentence|\.advice|\.message|str\(\w+\))\.(startswith|find)\("
+    r"|\" in \w+\.(sentence|advice|message)\b",
 }
 """What was written many times, as text that stands wherever it is written."""
+MOST = dict.fromkeys(COUNTED, 1) | {
+    "logistic solver": 3,  # recalibration and regression-EM have their own
+    "write into a frozen object from outside": 0,
+    "write into __dict__ from outside": 0,
+    "dispatch on English text": 0,
+}
+"""How often it may stand."""
 
 
 def places(pattern: str) -> list[str]:

@@ -135,12 +135,12 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
             Part(
                 "learning",
                 (
-                    "Candidate",
+                    "Trial",
                     "LearnedPolicy",
                     "LearnerCV",
                     "LinearSoftmax",
                     "Objective",
-                    "Report",
+                    "FitReport",
                     "SoftmaxLearner",
                     "how_learned",
                     "learn",
@@ -243,17 +243,15 @@ def of_class(found: Found, described: frozenset[str]) -> str:
     init = next((one for one in members(found) if _named(one, "__init__")), None)
     record = fields(found) if is_record(node) else []
     parts = []
-    if isinstance(init, Function):
+    if any("Error" in base or base == "Exception" for base in map(ast.unparse, node.bases)):
+        parts.append(code(written(f"class {node.name}", [ast.unparse(one) for one in node.bases])))
+    elif isinstance(init, Function):
         parts.append(code(written(f"class {node.name}", arguments(init, method=True))))
     elif record:
         given = [_given(one) for one in record if not one.keyword_only]
         only = [_given(one) for one in record if one.keyword_only]
         given += ["*", *only] if only else []
         parts.append(code(written(f"class {node.name}", given)))
-    elif any(
-        "Error" in ast.unparse(base) or ast.unparse(base) == "Exception" for base in node.bases
-    ):
-        parts.append(code(written(f"class {node.name}", [ast.unparse(one) for one in node.bases])))
     else:
         parts.append(code(f"class {node.name}"))
     parts.append(markdown(ast.get_docstring(node) or ""))

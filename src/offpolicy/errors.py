@@ -15,6 +15,8 @@ OffpolicyError
 └── ParameterError      any other argument out of range
 ```
 
+An error about a place in a log carries it: ``error.file``, ``error.column``, ``error.row``.
+
 All but `SupportError` and `MissingPackageError` (an `ImportError`) are also `ValueError`, so code
 that guards plain NumPy calls keeps working.
 """
@@ -23,25 +25,67 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from os import PathLike
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
+class Place(NamedTuple):
+    """Where in a log something is; as text 'clicks.parquet, reward, row 412'."""
+
+    file: str = ""
+    column: str = ""
+    row: int | None = None
+    """Counted from 0; a ``unit`` of text, a line, from 1."""
+    unit: str = "row"
+    part: str = ""
+    """Of the row: 'candidate 3'."""
+
+    def __str__(self) -> str:
+        at = "" if self.row is None else f"{self.unit} {self.row}"
+        return ", ".join(filter(None, (self.file, self.column, at, self.part)))
+
+
 class OffpolicyError(Exception):
-    """Base of all errors raised on purpose; its text is a sentence meant for the user."""
+    """Base of all errors raised on purpose; its text is a sentence meant for the user.
+
+    With a ``place`` (or a file), the text begins with it, and ``file``, ``column`` and ``row`` are
+    known; ``column`` alone is for sentences that name it themselves.
+    """
 
     rows: NDArray[np.int64] | None = None
-    """If single rows are malformed: all that are in the same way, counted from 0."""
-    column: str = ""
-    """What is malformed in them."""
+    """If single rows are malformed: all that are in the same way, counted from 0 in what was
+    being read."""
 
-    def at(self, rows: NDArray[np.int64], column: str) -> Self:
-        """The same error, which knows its rows."""
-        self.rows, self.column = rows, column
-        return self
+    def __init__(
+        self,
+        sentence: str,
+        place: Place | str | PathLike[str] | None = None,
+        rows: NDArray[np.int64] | None = None,
+        *,
+        column: str = "",
+    ) -> None:
+        super().__init__(f"{place}: {sentence}" if place else sentence)
+        self.place = place if isinstance(place, Place) else Place(str(place or ""), column)
+        self.rows = rows
+
+    @property
+    def file(self) -> str:
+        """The file concerned, or ""."""
+        return self.place.file
+
+    @property
+    def column(self) -> str:
+        """The column or argument concerned, or ""."""
+        return self.place.column
+
+    @property
+    def row(self) -> int | None:
+        """The row concerned, the first of several."""
+        return self.place.row
 
 
 class LogError(OffpolicyError, ValueError):

@@ -59,7 +59,7 @@ def fails(tmp_path, monkeypatch, capsys) -> Fails:
 def way(request, monkeypatch) -> str:
     """Small Parquet is held in memory, large Parquet is scanned."""
     if request.param == "scan":
-        monkeypatch.setattr(reading, "SMALL", 0)
+        monkeypatch.setattr(reading, "READ_WHOLE", 0)
     return str(request.param)
 
 
@@ -96,10 +96,10 @@ def test_a_file_that_differs_from_the_others(fails):
     pq.write_table(sound(), "a.parquet")
     pq.write_table(sound().drop(["q"]), "b.parquet")
     text = fails("a.parquet", "b.parquet")
-    assert 'b.parquet: column "q" holds nothing, but in a.parquet it holds list' in text
+    assert "b.parquet, q: it holds nothing, but in a.parquet it holds list" in text
     pq.write_table(sound(reward=["1"] * 300), "b.parquet")
     text = fails("a.parquet", "b.parquet")
-    assert 'b.parquet: column "reward" holds string, but in a.parquet it holds double' in text
+    assert "b.parquet, reward: it holds string, but in a.parquet it holds double" in text
     assert "must have the same columns" in text
 
 
@@ -149,7 +149,7 @@ def test_a_malformed_row_is_named_or_dropped(fails, capsys, way, verb, bad):
     drop = [verb, "log.parquet", "--policy", "new", "--prediction", "q", *VERBS[verb]]
     code, _, err = run([*drop, "--on-bad-row", "drop"], capsys)
     assert code in (0, 1)
-    assert err.startswith("1 of 300 rows was dropped: ")
+    assert err.startswith("Note (dropped): 1 of 300 rows was dropped: ")
     pq.write_table(table.filter(pa.array(np.arange(300) != 7)), "log.parquet")
     assert run(drop, capsys)[0] == code
 
@@ -181,7 +181,7 @@ from offpolicy.cli import main
 from offpolicy.logs.files import _read as reading
 
 path, seed, count, small, *options = sys.argv[1:]
-reading.SMALL = int(small)
+reading.READ_WHOLE = int(small)
 path, rng = Path(path), np.random.default_rng(int(seed))
 data = path.read_bytes()
 footer = int.from_bytes(data[-8:-4], "little") + 8

@@ -115,9 +115,9 @@ def test_options_reach_the_learner(folder):
 def test_the_loop_is_closed(folder, monkeypatch, large):
     """Learned, evaluated, compared and checked; in memory, and piece by piece."""
     if large:
-        monkeypatch.setattr(reading, "SMALL", 0)
+        monkeypatch.setattr(reading, "READ_WHOLE", 0)
         monkeypatch.setattr(streaming, "sample_size", lambda width: 500)
-        monkeypatch.setattr(streaming, "STRETCH", 100)
+        monkeypatch.setattr(streaming, "TOGETHER_ROWS", 100)
     text = run("learn", "log.parquet", *QUICK, "--cluster", "user").stdout
     assert ("3 passes over all decisions" in text) == large
     policy = load_policy("policy.json")
@@ -135,7 +135,7 @@ def test_the_loop_is_closed(folder, monkeypatch, large):
     assert "policy is better than logged" in run("compare", *asked, "--prediction", "q").stdout
     assert run("sweep", *asked, "--prediction", "q", "--grid").stdout.startswith("M\tvalue")
     report = json.loads(CliRunner().invoke(cli, ["check", *asked, "--format", "json"]).stdout)
-    assert "policy" in {finding["policy"] for finding in report["findings"]}
+    assert "policy" in {finding["place"] for finding in report["findings"]}
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -148,7 +148,7 @@ def test_malformed_rows_are_left_out_of_both_parts(folder, monkeypatch, large):
     table = table.set_column(1, "reward", pa.array(reward)).set_column(3, "q", pa.array(q))
     pq.write_table(table, "bad.parquet")
     if large:
-        monkeypatch.setattr(reading, "SMALL", 0)
+        monkeypatch.setattr(reading, "READ_WHOLE", 0)
         monkeypatch.setattr(streaming, "sample_size", lambda width: 500)
     words = ["learn", "bad.parquet", *QUICK, "--prediction", "q", "--on-bad-row", "drop"]
     outcome = run(*words, "--holdout", "0.5", "--refit", "--passes", "1")

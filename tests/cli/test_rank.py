@@ -270,13 +270,15 @@ def test_mistakes_with_propensities_are_told(two, capsys):
     Path("p.csv").write_text("rank,propensity\n1,1\n")
     assert "first 1 ranks only" in told(capsys, *asked, "--propensities", "p.csv")
     Path("p.csv").write_text("rank,propensity\n1,1\n3,0.2\n")
-    assert "no number for them" in told(capsys, *asked, "--propensities", "p.csv", code=1)
+    assert "whose propensity could not be" in told(
+        capsys, *asked, "--propensities", "p.csv", code=1
+    )
     by_device = ["--method", "contextual", "--context", "phone", "-o", "c.json"]
     run("propensities", "two.parquet", *by_device)
     assert "depend on the context" in told(capsys, *asked, "--propensities", "c.json")
     changing = ["--propensities", "c.json", "--context", "new"]
     text = told(capsys, *asked, *changing)
-    assert "new, row 1 (impression 0, document 1): it must be the same" in text
+    assert "new, row 1, impression 0, document 1: it must be the same" in text
     words = ["propensities", "two.parquet"]
     assert "must end in .json or .csv" in told(capsys, *words, "-o", "p.txt")
     contextual = ["--method", "contextual", "-o", "p.csv"]
@@ -284,7 +286,7 @@ def test_mistakes_with_propensities_are_told(two, capsys):
     assert "needs context=" in told(capsys, *words, "--method", "contextual")
     assert "ridge is for" in told(capsys, *words, "--ridge", "1")
     swaps = [*words, "--method", "swaps", "--swapped"]
-    assert "rank, row 1 (impression 0, document 1): it must" in told(capsys, *swaps, "rank")
+    assert "rank, row 1, impression 0, document 1: it must" in told(capsys, *swaps, "rank")
     assert "is not a whole number" in told(capsys, *words, "--ranks", "new", "--ranks", "rank")
     assert "no document labels" in told(capsys, "propensities", "small.csv")
     same = ["propensities", "log.parquet"]
@@ -320,11 +322,11 @@ def test_what_is_left_out_is_chosen_on_queries_not_seen(folder):
     log = RankingLog.read("log.parquet")
     search = RankerCV(
         PropensitySVMRank(estimator="CAB", loss=10.0),
-        {"estimator": [one["params"]["estimator"] for one in body["candidates"]]},
+        {"estimator": [one["params"]["estimator"] for one in body["trials"]]},
     ).fit(log)
     assert body["schema"] == "offpolicy.learned-ranker/1"
     assert body["rule"] == "cab90"
-    assert len(body["candidates"]) > 3
+    assert len(body["trials"]) > 3
     assert body["parameters"]["estimator"] == search.params_["estimator"]
     assert (PropensitySVMRank.load("r.json").coef_ == search.best_.coef_).all()
     assert body["result"] is None

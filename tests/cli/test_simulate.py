@@ -159,7 +159,7 @@ def test_labelled_data_are_the_paper_s_problem(out, toy):
     assert_array_equal(log.reward, log.chosen == toy.y[example])
     decided = np.random.default_rng(4).permutation(600)[300:].tolist()
     rows = [decided.index(i) for i in example]
-    assert_array_equal(problem.label[rows], toy.y[example])
+    assert_array_equal(problem.reward[rows].argmax(axis=1), toy.y[example])
     assert_array_equal(log.logging.reshape(-1, 3), problem.logging[rows])
     assert_array_equal(log.named_column("policy").reshape(-1, 3), problem.policy[rows])
     assert_array_equal(log.named_column("prediction").reshape(-1, 3), problem.prediction[rows])

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from offpolicy import simulate_bandit
 from offpolicy.datasets._from_labels import sample_actions
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, PolicyError
+from tests.support.refusals import refuses
 
 NAN = float("nan")
 X = np.arange(6.0).reshape(3, 2)
@@ -170,9 +171,9 @@ def test_rewards_that_make_no_sense_are_refused(changes, text):
 
 
 def test_the_value_of_a_policy_over_other_actions_is_refused():
-    with pytest.raises(PolicyError, match="policy has 2 actions; there are 3"):
+    with refuses(PolicyError, "policy"):
         simulate().value(np.full((3, 2), 0.5))
-    with pytest.raises(PolicyError, match=r"policy has shape \(2, 3\)"):
+    with refuses(PolicyError, "policy"):
         simulate().value(POLICY[:2])
 
 
@@ -280,5 +281,5 @@ def test_a_number_of_draws_below_one_is_refused(n):
 
 
 def test_a_missing_context_is_refused():
-    with pytest.raises(LogError, match=r"context, row 1: nan"):
+    with refuses(LogError, "context", 1):
         simulate(X=[[0.0], [NAN], [1.0]])

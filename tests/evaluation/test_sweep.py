@@ -17,6 +17,7 @@ from offpolicy.evidence._sources import InMemory
 from tests.support import reference
 from tests.support.cases import Case, cases, make_case
 from tests.support.limits import small_blocks
+from tests.support.refusals import refuses
 
 SWEPT = ["CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR"]
 
@@ -176,7 +177,7 @@ def test_questions_the_curve_refuses():
         sweep(case, "SB").at(1.5)
     with pytest.raises(ParameterError, match="known on its grid only"):
         sweep(case, "CAB", grid=[1.0, 2.0]).at(1.5)
-    with pytest.raises(ParameterError, match="increasing"):
+    with refuses(ParameterError, "grid"):
         sweep(case, "CAB", grid=[2.0, 1.0])
     with pytest.raises(ParameterError, match="at least one value"):
         sweep(case, "CAB", grid=[])

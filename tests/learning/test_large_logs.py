@@ -40,7 +40,7 @@ def scan_of(path, **how):
 def small(monkeypatch):
     """A sample and stretches that small files are larger than."""
     limit(monkeypatch, "offpolicy.evidence._plan.SAMPLE", 500)
-    limit(monkeypatch, "offpolicy.learning._large_logs.STRETCH", 200)
+    limit(monkeypatch, "offpolicy.learning._large_logs.TOGETHER_ROWS", 200)
     limit(monkeypatch, "offpolicy.learning._large_logs.BATCH", 100)
 
 

@@ -10,6 +10,7 @@ from offpolicy.learning._search import RULES, LearnerCV, cips90, ips, snips
 from offpolicy.learning._softmax_learner import SoftmaxLearner
 from tests.support.cases import bandit_log
 from tests.support.learning import classes
+from tests.support.refusals import refuses
 
 GRID = {"estimator": ["IPS", "CAB-DR(M=10)"], "l2": [1e-7, 10.0]}
 
@@ -18,8 +19,8 @@ GRID = {"estimator": ["IPS", "CAB-DR(M=10)"], "l2": [1e-7, 10.0]}
 def test_the_best_is_the_one_with_the_highest_score(rule):
     log, X, y = classes(1, n=1500)
     search = LearnerCV(SoftmaxLearner(max_iter=50, start="zero"), GRID, rule=rule).fit(log)
-    assert len(search.candidates_) == 4
-    best = max(search.candidates_, key=lambda one: one.score)
+    assert len(search.trials_) == 4
+    best = max(search.trials_, key=lambda one: one.score)
     assert search.params_ == best.params
     assert search.params_["l2"] == 1e-7  # 10 leaves the policy uniform
     assert (search.predict(X) == y).mean() > 0.7
@@ -41,7 +42,7 @@ def test_shared_work_changes_nothing():
     }
     search = LearnerCV(SoftmaxLearner(max_iter=40), grid, rule="snips")
     search.fit(log, validation=other)
-    for candidate in search.candidates_:
+    for candidate in search.trials_:
         alone = SoftmaxLearner(max_iter=40).set_params(**candidate.params).fit(log)
         assert snips(other, alone) == pytest.approx(candidate.score, rel=1e-6)
         assert alone.report_.steps == candidate.steps
@@ -78,7 +79,7 @@ def test_decisions_of_a_cluster_stay_together():
 
 def test_mistakes_are_told():
     log, _, _ = classes(0)
-    with pytest.raises(ParameterError, match=r'rule is "best"'):
+    with refuses(ParameterError, "rule"):
         LearnerCV(rule="best").fit(log)
     with pytest.raises(ParameterError, match="must give a list of values, at least one"):
         LearnerCV(grid={"l2": []}).fit(log)

@@ -19,6 +19,7 @@ from offpolicy.policies.learned._features import FeatureMap
 from offpolicy.policies.learned._scores import Dense, Ragged
 from tests.support.cases import bandit_log
 from tests.support.learning import MEMBERS, classes, ragged
+from tests.support.refusals import refuses
 
 
 def slope(loss, w, k, h):
@@ -288,7 +289,7 @@ def test_mistakes_are_told():
         SoftmaxLearner("SWITCH(M=2)").fit(log)
     with pytest.raises(ParameterError, match=r'start is "best"; it can be model'):
         SoftmaxLearner(start="best").fit(log)
-    with pytest.raises(ParameterError, match="l2 is -1"):
+    with refuses(ParameterError, "l2"):
         SoftmaxLearner(l2=-1.0).fit(log)
     with pytest.raises(ParameterError, match="SNDR has no standard error"):
         SoftmaxLearner("SNDR", penalty=1.0).fit(log)
@@ -303,9 +304,7 @@ def test_mistakes_are_told():
     with pytest.raises(ParameterError, match=r"known rewards have shape \(3, 2\)"):
         SoftmaxLearner().fit(log, known=(X[:3], np.zeros((3, 2))))
     fitted = SoftmaxLearner().fit(log)
-    with pytest.raises(
-        PolicyError, match="context has 1 columns, but the policy was learned with 4"
-    ):
+    with refuses(PolicyError, "context"):
         fitted.predict_proba(X[:, :1])
 
 
@@ -320,7 +319,7 @@ def test_nothing_to_learn_from_is_told():
     X = X.copy()
     fitted = SoftmaxLearner().fit(log)
     X[7, 2] = np.nan
-    with pytest.raises(LogError, match="context, row 7: nan"):
+    with refuses(LogError, "context", 7):
         fitted.predict_proba(X)
     X[7, 2] = 1e300
     huge = bandit_log(log.chosen, log.reward, log.logging.reshape(-1, 3), context=X)
@@ -341,4 +340,4 @@ def test_odd_logs_give_sane_policies():
             pi = learner.probabilities(odd).reshape(len(odd), -1)
             assert np.isfinite(pi).all()
             assert pi.sum(axis=1) == pytest.approx(np.ones(len(odd)))
-            assert learner.report_.message
+            assert learner.report_.converged or learner.report_.message

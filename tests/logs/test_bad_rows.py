@@ -18,6 +18,7 @@ from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import table_of, write
 from tests.support.limits import limit, small_blocks
+from tests.support.refusals import refuses
 
 ROWS, BLOCK = 5_000, 1_024
 
@@ -100,7 +101,8 @@ def evaluated(log: op.BanditLog | op.LogScan) -> op.Result:
 
 
 def text_of(result: op.Result | op.Comparison) -> str:
-    return dataclasses.replace(result, dropped=None).to_json()
+    findings = tuple(one for one in result.findings if one.code != "dropped")
+    return dataclasses.replace(result, dropped=None, findings=findings).to_json()
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +121,9 @@ def small_text(small) -> str:
 def test_every_way_to_be_malformed_is_dropped_and_counted(tmp_path, small, small_text, name):
     column, kind, reason = SPOILS[name]
     table = with_bad_rows(small, {17: (column, kind)})
-    with pytest.raises(op.OffpolicyError, match="row 17"):
+    with pytest.raises(op.OffpolicyError) as caught:
         evaluated(op.BanditLog.from_frame(table, COLUMNS))
+    assert caught.value.row == 17
     log = op.read_log(table, COLUMNS, on_bad_row="drop")
     (path,) = write(tmp_path, table)
     scan = ParquetScan([path], COLUMNS, on_bad_row="drop")
@@ -227,7 +230,7 @@ def test_what_is_wrong_afterwards_is_named_by_its_row_in_the_file(tmp_path, smal
         op.read_log(path, on_bad_row="drop"),
         ParquetScan([path], on_bad_row="drop"),
     ):
-        with pytest.raises(LogError, match=r"part-0.parquet, reward, row 40: 7.0 is outside"):
+        with refuses(LogError, "reward", 40, file="part-0.parquet"):
             op.evaluate(log, "new", reward_range=(-6, 6))
 
 
@@ -257,7 +260,7 @@ def test_what_is_wrong_with_a_whole_column_stays_an_error(small):
     with pytest.raises(LogError, match='no column "reward"'):
         op.read_log(small.drop(["reward"]), on_bad_row="drop")
     text = small.set_column(1, "reward", pa.array(["much"] * 60))
-    with pytest.raises(LogError, match="reward must hold numbers"):
+    with refuses(LogError, "reward"):
         op.read_log(text, on_bad_row="drop")
     with pytest.raises(ParameterError, match="on_bad_row is 'skip'; it must be \"error\" or"):
         op.read_log(small, on_bad_row="skip")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from offpolicy import BanditLog
 from offpolicy.errors import LogError
 from offpolicy.logs import labels
 from offpolicy.logs._encoded import Encoded
+from tests.support.refusals import refuses
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 
@@ -62,15 +62,15 @@ def test_a_log_with_named_candidates(data):
 
 def test_what_is_wrong_is_named_as_before():
     table = {"reward": [1.0, 0.0], "logging": [[0.5, 0.5]] * 2}
-    with pytest.raises(LogError, match=r"row 1: 'tee' is not among .* Did you mean \"tea\""):
+    with refuses(LogError, "action", 1):
         BanditLog.from_frame(
             pa.table(table | {"action": ["tea", "tee"], "candidates": [["tea", "milk"]] * 2})
         )
-    with pytest.raises(LogError, match=r"candidate, row 1: 'tea' is listed twice"):
+    with refuses(LogError, "candidate", 1):
         BanditLog.from_frame(
             pa.table(
                 table | {"action": ["tea", "tea"], "candidates": [["tea", "milk"], ["tea", "tea"]]}
             )
         )
-    with pytest.raises(LogError, match="action holds 'tea', a name"):
+    with refuses(LogError, "action"):
         BanditLog.from_frame(pa.table(table | {"action": ["tea", "tea"]}))

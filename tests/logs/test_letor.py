@@ -20,6 +20,7 @@ from offpolicy.errors import DatasetError, LogError, ParameterError
 from offpolicy.logs.formats import _letor_kernels as scanning
 from offpolicy.logs.formats import letor
 from tests.support.limits import limit
+from tests.support.refusals import refuses
 
 DATA = os.environ.get("OFFPOLICY_DATA", "")
 LTR = Path(DATA) / "ltr"
@@ -208,7 +209,7 @@ def test_single_precision_and_the_number_of_features(write):
     found = letor.read(write(SMALL), features=6, dtype=np.float32)
     assert (found.X.dtype, found.X.shape) == (np.float32, (5, 6))
     assert found.X[2, 1] == np.float32(0.1)
-    with pytest.raises(ParameterError, match=r"^dtype is int64; it must be float64 or float32\.$"):
+    with refuses(ParameterError, "dtype"):
         letor.read(write(SMALL), dtype=int)
     with pytest.raises(ParameterError, match=r"^features is 0; it must be 1 to 100,000\.$"):
         letor.read(write(SMALL), features=0)
@@ -257,7 +258,7 @@ def test_a_malformed_line_is_named(write, monkeypatch, line, block, end):
 
 def test_a_feature_number_beyond_reason_is_named(write):
     path = write(b"0 qid:1 1:1\n0 qid:1 4000000000:1 # 5\n")
-    with pytest.raises(LogError, match=r", line 2: feature 4000000000, but at most 100,000 are"):
+    with refuses(LogError, row=2, file="a.txt"):
         letor.read(path)
 
 

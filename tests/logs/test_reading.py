@@ -55,7 +55,7 @@ def test_several_files_and_a_condition(tmp_path, table, kind):
 def test_large_parquet_is_scanned_and_small_is_held(tmp_path, table, monkeypatch):
     (path,) = write(tmp_path, table)
     assert isinstance(op.read_log(path), op.BanditLog)
-    limit(monkeypatch, "offpolicy.logs.files._read.SMALL", 100)
+    limit(monkeypatch, "offpolicy.logs.files._read.READ_WHOLE", 100)
     log = op.read_log(str(path), memory="200MB", threads=1)
     assert isinstance(log, ParquetScan)
     assert isinstance(log, op.LogScan)
@@ -75,7 +75,7 @@ def test_partitions_are_columns(tmp_path, table):
 
 
 def test_verbs_on_files_read_piece_by_piece(tmp_path, table, monkeypatch):
-    limit(monkeypatch, "offpolicy.logs.files._read.SMALL", 100)
+    limit(monkeypatch, "offpolicy.logs.files._read.READ_WHOLE", 100)
     (path,) = write(tmp_path, table)
     scan, log = op.read_log(path), op.BanditLog.from_frame(table)
     a = op.sweep(log, "new", prediction="q", grid=op.sweep(scan, "new", prediction="q").breakpoints)
@@ -89,7 +89,7 @@ def test_verbs_on_files_read_piece_by_piece(tmp_path, table, monkeypatch):
     )
     limit(monkeypatch, "offpolicy.evidence._plan.SAMPLE", 80)
     found = op.check(scan, "new")["sample"]
-    assert found.message == "Of 400 decisions, 80 were looked at, in 8 stretches of the log."
+    assert found.sentence == "Of 400 decisions, 80 were looked at, in 8 places of the log."
     assert "sample" not in op.check(log, {"new": "new"})
 
 

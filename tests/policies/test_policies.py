@@ -27,6 +27,7 @@ from offpolicy.policies._policies import (
     resolve,
 )
 from tests.support.cases import Shape, bandit_log
+from tests.support.refusals import refuses
 
 NAN, INF = float("nan"), float("inf")
 
@@ -187,7 +188,7 @@ def test_tabular_scales_up_where_actions_are_lacking():
 
 def test_tabular_without_renormalising_is_caught_where_actions_are_lacking():
     target = resolve(RAGGED, Tabular({"a": 0.5, "b": 0.25, "c": 0.25}))
-    with pytest.raises(PolicyError, match=r"policy, row 0: the probabilities sum to 0\.75"):
+    with refuses(PolicyError, "policy", 0):
         target.check(RAGGED)
 
 
@@ -611,7 +612,7 @@ NARROW = np.array([[0.3, 0.7005], [0.5, 0.5]], dtype=np.float32)
 )
 def test_narrow_floats_are_given_their_tolerance(policy):
     resolve(SQUARE, policy).check(SQUARE)
-    with pytest.raises(PolicyError, match=r"sum to 1\.0005"):
+    with refuses(PolicyError, "policy", 0):
         resolve(SQUARE, NARROW.astype(float)).check(SQUARE)
 
 

@@ -21,6 +21,7 @@ from offpolicy.ranking.propensities import _strata as strata
 from offpolicy.ranking.propensities._curve import Propensities
 from offpolicy.ranking.propensities._estimate import estimate_propensities
 from offpolicy.ranking.propensities._pair_likelihood import PairCounts
+from tests.support.refusals import refuses
 
 MQ2008 = Path(os.environ.get("OFFPOLICY_DATA", "nowhere")) / "ltr" / "MQ2008"
 TOP, DOCS = 6, 8
@@ -36,6 +37,10 @@ class World(NamedTuple):
     context: np.ndarray
     p: np.ndarray
     """Of every rank and impression, (n, TOP)."""
+
+
+def findings(found: Propensities) -> list[tuple[str, str | None]]:
+    return [(one.code, one.place) for one in found.findings]
 
 
 def curve(eta):
@@ -108,7 +113,7 @@ def test_the_true_curve_is_within_the_intervals(method, eta):
     # And the intervals say something: within a third at rank 2, and rank 2 is below the first.
     assert found.log_stderr[1] < 0.1
     assert high[1] < 1.0
-    assert found.notes == ()
+    assert not found.findings
 
 
 @pytest.mark.parametrize(
@@ -514,7 +519,7 @@ def test_ranks_that_are_not_linked_to_the_first_are_named():
     found = estimate_propensities(log)
     assert np.isnan(found.propensity).tolist() == [False, False, True, True]
     assert np.isnan(found.interval()).any(axis=1).tolist() == [False, False, True, True]
-    assert found.notes[0].startswith("Ranks 3 and 4: not linked to rank 1")
+    assert findings(found) == [("rank-not-linked", "ranks 3 and 4")]
     assert "Ranks 3 and 4" in str(found)
     with pytest.raises(SupportError, match="documents at ranks 3 and 4, whose propensity"):
         found.of(log)
@@ -530,14 +535,11 @@ def test_a_rank_without_clicks_or_impressions_is_named(method):
     click = np.where(log.rank == 5, 0.0, log.click)
     found = estimate_propensities(log.replace(click=click), method)
     assert np.isnan(found.propensity).tolist() == [False] * 4 + [True, False]
-    assert found.notes == (
-        "Rank 5: too few clicks to compare with rank 1. More impressions would tell, or a smaller "
-        "top.",
-    )
+    assert findings(found) == [("rank-few-clicks", "rank 5")]
     hidden = log.replace(rank=np.where(log.rank == 5, 0, log.rank), click=click)
     found = estimate_propensities(hidden, method)
     assert np.isnan(found.propensity).tolist() == [False] * 4 + [True, False]
-    assert found.notes == ("Rank 5: no document was shown there.",)
+    assert findings(found) == [("rank-not-shown", "rank 5")]
 
 
 def test_one_query_has_infinite_intervals():
@@ -545,7 +547,7 @@ def test_one_query_has_infinite_intervals():
     found = estimate_propensities(log)
     assert found.propensity == pytest.approx([1.0, 0.5])
     assert found.interval().tolist() == [[1.0, 1.0], [0.0, np.inf]]
-    assert found.notes[0].startswith("All comparisons are of one query")
+    assert findings(found) == [("one-query", None)]
     assert Propensities.from_json(found.to_json()).interval().tolist() == found.interval().tolist()
     device = np.arange(len(log)) // 2 % 2
     context = estimate_propensities(log, "contextual", context=device)
@@ -619,7 +621,7 @@ def test_features_that_say_nothing_are_mentioned():
     found = estimate_propensities(log.replace(X=np.ones((log.documents, 2))), "em")
     rate = found.clicks / found.shown
     np.testing.assert_allclose(found.propensity, rate / rate[0], rtol=1e-5)
-    assert found.notes[0].startswith("Every feature is the same")
+    assert findings(found) == [("same-features", None)]
 
 
 # -- what is made of it ---------------------------------------------------------------------------
@@ -652,7 +654,7 @@ def test_a_log_is_filled_with_propensities():
     assert (filled.propensity[at_three] == found.propensity[2]).all()
     assert (filled.propensity[log.rank == 0] == 0.0).all()
     short = estimate_propensities(log, top=4)
-    with pytest.raises(ParameterError, match=r"first 4 ranks only\. Estimate with top=6"):
+    with refuses(ParameterError, "rank", 1, part="impression 0, document 1"):
         short.of(log)
     with pytest.raises(ParameterError, match="the same in every context"):
         found.of(log, np.ones((len(log), 1)))
@@ -704,10 +706,12 @@ def test_a_known_curve_is_used_as_it_is():
     curve = Propensities.known([1.0, 0.3])
     assert curve.interval().tolist() == [[1.0, 1.0], [0.3, 0.3]]
     assert curve.to_frame()["rank"].to_pylist() == [1, 2]
-    with pytest.raises(SupportError, match=r"rank 2, whose .* no number for them"):
-        Propensities.known([1.0, np.nan]).of(log)
+    gap = Propensities.known([1.0, np.nan])
+    assert findings(gap) == [("curve-gap", "rank 2")]
+    with pytest.raises(SupportError, match="rank 2, whose"):
+        gap.of(log)
     for wrong in ([1.0, 0.0], [1.5], [-0.1]):
         with pytest.raises(ParameterError, match=r"The propensity of rank \d is"):
             Propensities.known(wrong)
-    with pytest.raises(ParameterError, match="eta is -1"):
+    with refuses(ParameterError, "eta"):
         Propensities.power(-1.0, 3)

@@ -334,7 +334,7 @@ def test_on_a_terminal_there_is_colour_and_a_curve():
     bare = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert bare.splitlines()[0] == str(evaluated()).splitlines()[0]
     assert bare.endswith(str(evaluated()).partition("\n\n")[2])
-    assert "problem: lost puts 40%" in re.sub(r"\s+", " ", rendered(unsupported()))
+    assert "Problem (support): lost puts 40%" in re.sub(r"\s+", " ", rendered(unsupported()))
 
 
 def test_elsewhere_there_is_none(log_file):

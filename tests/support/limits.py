@@ -70,6 +70,6 @@ def limit(patch: pytest.MonkeyPatch, where: str, value: object) -> None:
 def small_blocks(patch: pytest.MonkeyPatch, rows: int, sample: int | None = None) -> None:
     """Logs of a few blocks of so many rows are walked, sampled and compiled like large ones."""
     limit(patch, "offpolicy.logs._scan.BLOCK", rows)
-    limit(patch, "offpolicy.evidence._blocks.SMALL", 0)
+    limit(patch, "offpolicy.evidence._blocks.COMPILED_FROM", 0)
     if sample is not None:
         limit(patch, "offpolicy.evidence._plan.SAMPLE", sample)

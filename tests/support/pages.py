@@ -10,7 +10,7 @@ from pathlib import PurePath
 import numpy as np
 
 import offpolicy as op
-from offpolicy.learning import Candidate, LearnedPolicy, Report
+from offpolicy.learning import FitReport, LearnedPolicy, Trial
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.evaluation._evaluate import evaluate as evaluate_ranker
 from offpolicy.ranking.learning._learned import Fit, LearnedRanker
@@ -110,7 +110,7 @@ def learned(policy: str = "policy.json", *, held_out: bool = True) -> LearnedPol
     """What ``learn`` finds."""
     return LearnedPolicy(
         policy, 6, 2, 1500, 1500 if held_out else None, {"estimator": "CAB-DR(M=30)"},
-        Report(0.6, 3, True, "CONVERGENCE: REL", "model"),
+        FitReport(0.6, 3, True, "", "model"),
         (((1, 0.1), (2, 0.5), (3, 0.6)), ((1, 0.61), (2, 0.62))),
         evaluated() if held_out else None,
     )  # fmt: skip
@@ -119,7 +119,7 @@ def learned(policy: str = "policy.json", *, held_out: bool = True) -> LearnedPol
 def learned_ranker(ranker: str = "ranker.json", *, held_out: bool = True) -> LearnedRanker:
     """What ``rank learn`` finds."""
     tried = [
-        Candidate({"estimator": f"CAB(M={M})", "loss": loss}, 3 + M / loss, 9)
+        Trial({"estimator": f"CAB(M={M})", "loss": loss}, 3 + M / loss, 9)
         for M in (1, 5)
         for loss in (1.0, 10.0)
     ]

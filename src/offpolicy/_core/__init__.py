@@ -1,19 +1,7 @@
 """Arrays, moments, solvers, files, tables: nothing here knows of policies."""
 
 __all__ = [
-    "checkpoint",
-    "documents",
-    "fastmath",
-    "files",
-    "kernels",
-    "lbfgs",
-    "moment_kernels",
-    "moments",
-    "parallel",
-    "parameters",
-    "ragged",
-    "saved",
-    "tables",
-    "types",
+    "checkpoint", "documents", "fastmath", "files", "kernels", "lbfgs", "logistic",
+    "moment_kernels", "moments", "parallel", "parameters", "ragged", "saved", "tables", "types",
     "validation",
-]
+]  # fmt: skip

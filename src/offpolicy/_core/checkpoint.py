@@ -57,7 +57,7 @@ class Checkpoint:
     def _compare(self, path: Path, own: dict[str, str]) -> None:
         """Raise if the folder is of another log or another version."""
         advice = " Give another folder."
-        with damage_named("file", error=ParameterError, place=f"resume: {path}: ", advice=advice):
+        with damage_named("file", error=ParameterError, place=f"resume: {path}", advice=advice):
             found = json.loads(path.read_text())
             theirs = {name: str(found[name]) for name in own}
         for name in ("schema", "version"):
@@ -79,7 +79,7 @@ class Checkpoint:
         if not path.exists():
             return Kept(0, None)
         advice = " Remove it, or give another folder."
-        with damage_named("file", error=ParameterError, place=f"resume: {path}: ", advice=advice):
+        with damage_named("file", error=ParameterError, place=f"resume: {path}", advice=advice):
             done, sums = decode(path.read_bytes())
             return Kept(int(done), sums)
 

@@ -102,7 +102,7 @@ def read(
     kinds: Collection[type[Document]],
     *,
     error: type[OffpolicyError] = ResultError,
-    place: str = "",
+    place: str | os.PathLike[str] = "",
 ) -> Any:
     """The document that this JSON is, of one of these kinds."""
     first, *_ = kinds
@@ -118,7 +118,7 @@ def envelope(
     what: str,
     *,
     error: type[OffpolicyError] = ResultError,
-    place: str = "",
+    place: str | os.PathLike[str] = "",
 ) -> dict[str, Any]:
     """The JSON object, if it is of one of these schemas; ``place`` begins the message if not."""
     try:
@@ -126,10 +126,10 @@ def envelope(
     except (ValueError, RecursionError, MemoryError):
         body = None
     if not isinstance(body, dict) or "schema" not in body:
-        raise error(f"{place}This is not a {what}: no JSON object with a schema.")
+        raise error(f"This is not a {what}: no JSON object with a schema.", place)
     if not isinstance(body["schema"], str) or body["schema"] not in schemas:
         known = ", ".join(f'"{one}"' for one in schemas)
-        raise error(f'{place}The schema is "{body["schema"]}"; this version reads {known}.')
+        raise error(f'The schema is "{body["schema"]}"; this version reads {known}.', place)
     return body
 
 
@@ -138,7 +138,7 @@ def damage_named(
     what: str,
     *,
     error: type[OffpolicyError] = ResultError,
-    place: str = "",
+    place: str | os.PathLike[str] = "",
     advice: str = "",
 ) -> Iterator[None]:
     """Whatever a damaged file can raise, as a sentence."""
@@ -148,7 +148,7 @@ def damage_named(
         if isinstance(problem, error):
             raise
         kind = type(problem).__name__
-        raise error(f"{place}The {what} is damaged ({kind}: {problem}).{advice}") from None
+        raise error(f"The {what} is damaged ({kind}: {problem}).{advice}", place) from None
 
 
 def built(kind: Any, stored: Any) -> Any:

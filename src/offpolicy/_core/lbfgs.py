@@ -59,5 +59,6 @@ def minimise(
         options={"maxiter": most_steps, "maxcor": 10, "ftol": tolerance, "gtol": 1e-7,
                  "maxfun": 3 * most_steps},
     )  # fmt: skip
+    ended = "" if found.success else str(found.message)
     w = np.asarray(found.x if units is None else found.x * units)
-    return Minimum(w, float(found.fun), int(found.nit), bool(found.success), str(found.message))
+    return Minimum(w, float(found.fun), int(found.nit), bool(found.success), ended)

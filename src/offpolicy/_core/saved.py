@@ -30,7 +30,7 @@ def _checked_name(path: str | Path, what: str) -> Path:
     """The path, if its name is that of a JSON file."""
     path = Path(path)
     if path.suffix.lower() != ".json":
-        raise PolicyError(f"{path}: the name of a {what}'s file must end in .json.")
+        raise PolicyError(f"the name of a {what}'s file must end in .json.", path)
     return path
 
 
@@ -68,7 +68,7 @@ def write_both(
         body = {"schema": schema, "offpolicy": __version__, **body, "numbers": facts}
         text = dumps(body, ascii_only=True)  # names need not be valid Unicode
     except ValueError as problem:
-        raise PolicyError(f"{path}: this {what} cannot be written as JSON ({problem}).") from None
+        raise PolicyError(f"this {what} cannot be written as JSON ({problem}).", path) from None
     before = _numbers_of(path)
     write_whole(numbers, raw)
     write_whole(path, text + "\n")
@@ -95,8 +95,8 @@ def read_body(path: str | Path, schema: str, what: str) -> dict[str, Any]:
     try:
         text = path.read_bytes()
     except OSError as problem:
-        raise PolicyError(f"{path}: cannot be read ({problem.strerror}).") from None
-    return envelope(text, [schema], what, error=PolicyError, place=f"{path}: ")
+        raise PolicyError(f"cannot be read ({problem.strerror}).", path) from None
+    return envelope(text, [schema], what, error=PolicyError, place=path)
 
 
 def read_both(
@@ -107,7 +107,7 @@ def read_both(
 ) -> Made:
     """What ``build`` makes of the JSON's body and the arrays."""
     body = read_body(path, schema, what)
-    with damage_named(what, error=PolicyError, place=f"{path}: "):
+    with damage_named(what, error=PolicyError, place=path):
         return build(body, _read_numbers(Path(path), body["numbers"], what))
 
 
@@ -115,25 +115,27 @@ def _read_numbers(path: Path, facts: dict[str, Any], what: str) -> dict[str, Flo
     """The arrays, if the file beside is what was written."""
     name = facts["file"]
     if Path(name).name != name or "\\" in name or not name.endswith(".npy"):
-        raise PolicyError(f"{path}: {name!r} is not the name of a file beside it.")
+        raise PolicyError(f"{name!r} is not the name of a file beside it.", path)
     beside = path.with_name(name)
     try:
         raw = beside.read_bytes()
     except OSError as problem:
         raise PolicyError(
-            f"{beside}: the numbers of {path.name} cannot be read ({problem.strerror}). A {what} "
-            f"is two files: move and copy both."
+            f"the numbers of {path.name} cannot be read ({problem.strerror}). A {what} "
+            f"is two files: move and copy both.",
+            beside,
         ) from None
     if hashlib.sha256(raw).hexdigest() != facts["sha256"]:
         raise PolicyError(
-            f"{beside}: these are not the numbers that {path.name} was written with (their SHA-256 "
-            f"differs). Copy both files again, or learn again."
+            f"these are not the numbers that {path.name} was written with (their SHA-256 "
+            f"differs). Copy both files again, or learn again.",
+            beside,
         )
     flat = _list_of_floats(raw)
     if flat is None:
-        raise PolicyError(f"{beside}: it must be a NumPy file with one list of 64-bit floats.")
+        raise PolicyError("it must be a NumPy file with one list of 64-bit floats.", beside)
     if not np.isfinite(flat).all():
-        raise PolicyError(f"{beside}: a number is not finite.")
+        raise PolicyError("a number is not finite.", beside)
     found: dict[str, Floats] = {}
     at = 0
     for key, given in facts["shapes"].items():

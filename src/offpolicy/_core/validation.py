@@ -12,80 +12,97 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, OffpolicyError, ParameterError
+from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 
 EMPTY = "The log is empty: there is not one decision to learn from."
-
-
-def empty(source: str) -> str:
-    """`EMPTY`, with the name of the file."""
-    return f"{source}: {EMPTY}" if source else EMPTY
 
 
 class Copy(str):
     """The name of a file whose rows were copied from other files: these are to be named."""
 
-    origin: Callable[[int], tuple[str, str]]
-    """The file that a row is from, and its place there: "row 412" or "line 7"."""
+    origin: Callable[[int], Place]
+    """The place that a row is from: a row or a line of another file."""
 
     @classmethod
-    def of(cls, name: str, origin: Callable[[int], tuple[str, str]]) -> Copy:
+    def of(cls, name: str, origin: Callable[[int], Place]) -> Copy:
         copy = cls(name)
         copy.origin = origin
         return copy
 
 
-class Stretch(str):
-    """The source of a log that is a stretch of one or several files: rows are counted in these."""
+class RowsOfFiles(str):
+    """The source of a log whose rows are of one or several files, and are counted there."""
 
     parts: tuple[tuple[int, int, str], ...]
     """From which row of the log on, which row, of which file."""
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[int, int, str]]) -> Stretch:
-        stretch = cls(parts[0][2])
-        stretch.parts = tuple(parts)
-        return stretch
+    def of(cls, parts: Sequence[tuple[int, int, str]]) -> RowsOfFiles:
+        source = cls(parts[0][2])
+        source.parts = tuple(parts)
+        return source
 
-    def locate(self, row: int) -> tuple[str, str]:
-        """The file of a row of the log, and its place there: "row 412"."""
+    def locate(self, row: int) -> Place:
+        """Of a row of the log."""
         begun, first, file = next(part for part in reversed(self.parts) if part[0] <= row)
         row += first - begun
-        return file.origin(row) if isinstance(file, Copy) else (file, f"row {row}")
+        return file.origin(row) if isinstance(file, Copy) else Place(file, row=row)
 
 
-def where(source: str, column: str, row: int) -> str:
-    """'clicks.parquet, reward, row 412'."""
-    at = f"row {row}"
-    if isinstance(source, Stretch):
-        source, at = source.locate(row)
-    return f"{source}, {column}, {at}" if source else f"{column}, {at}"
+def where(source: str, column: str, row: int | np.int64, offsets: Ints | None = None) -> Place:
+    """'clicks.parquet, reward, row 412'; with ``offsets``, ``row`` counts candidates:
+    'clicks.parquet, logging, row 412, candidate 3'."""
+    row, part = int(row), ""
+    if offsets is not None:
+        element, row = row, int(np.searchsorted(offsets, row, side="right")) - 1
+        part = f"candidate {element - offsets[row]}"
+    place = source.locate(row) if isinstance(source, RowsOfFiles) else Place(source, row=row)
+    return place._replace(column=column, part=part)
 
 
-def count_of(bad: int, total: int) -> str:
-    """'37 of 100,000 rows'."""
-    return f"{bad:,} of {total:,} rows"
+def count_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> str:
+    """'37 of 100,000 rows'; with ``offsets``, of the candidates' values."""
+    unit = "rows" if offsets is None else "values"
+    return f"{int(bad.sum()):,} of {len(bad):,} {unit}"
+
+
+def malformed(
+    bad: NDArray[np.bool_],
+    column: str,
+    source: str,
+    sentence: str,
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+) -> OffpolicyError:
+    """The error about values that are ``bad``, at the first of them; with ``offsets``, these are
+    per candidate."""
+    return error(sentence, where(source, column, np.argmax(bad), offsets), rows_of(bad, offsets))
 
 
 def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     """A contiguous float64 array; anything that is not a number is an error."""
     kind = getattr(getattr(values, "dtype", None), "kind", "f")
     if np.ma.is_masked(values):
-        raise error(f"{column} has masked values. Fill them in or leave these rows out.")
+        raise error(
+            f"{column} has masked values. Fill them in or leave these rows out.", column=column
+        )
     try:
         if isinstance(kind, str) and kind in "cmMSU":
             raise TypeError
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise error(
-            f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}."
+            f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}.",
+            column=column,
         ) from None
 
 
 def as_vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     array = as_floats(values, column, error)
     if array.ndim != 1 or np.ndim(values) == 0:
-        raise error(f"{column} has shape {np.shape(values)}; it must have one dimension.")
+        raise error(
+            f"{column} has shape {np.shape(values)}; it must have one dimension.", column=column
+        )
     return array
 
 
@@ -93,7 +110,7 @@ def as_sample(values: ArrayLike, name: str) -> Floats:
     """One finite number per row, at least one row: what an interval can be made of."""
     array = as_vector(values, name, ParameterError)
     if not len(array):
-        raise ParameterError(f"{name} is empty: without any row there is no interval.")
+        raise ParameterError(f"{name} is empty: without any row there is no interval.", column=name)
     check_finite(array, name, error=ParameterError)
     return array
 
@@ -102,16 +119,14 @@ def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
     array = np.asarray(values)
     if array.ndim != 1:
         what = "hold n + 1 integers" if column == "offsets" else "have one dimension"
-        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.")
+        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.", column=column)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         as_float = as_floats(array, column)
         check_finite(as_float, column, source)
         odd = (as_float != np.floor(as_float)) | (np.abs(as_float) > 2.0**53)
         if odd.any():
-            row = int(np.argmax(odd))
-            raise LogError(f"{where(source, column, row)}: {array[row]} is not a whole number.").at(
-                np.flatnonzero(odd), column
-            )
+            sentence = f"{array[np.argmax(odd)]} is not a whole number."
+            raise malformed(odd, column, source, sentence)
         array = as_float
     return np.ascontiguousarray(array, dtype=np.int64)
 
@@ -125,15 +140,13 @@ def as_offsets(
         empty = EMPTY.replace("decision", unit)
         raise LogError(empty if len(offsets) == 1 else "offsets must hold n + 1 integers.")
     if offsets[0] != 0:
-        raise LogError(f"offsets must start at 0; they start at {offsets[0]}.")
+        raise LogError(f"offsets must start at 0; they start at {offsets[0]}.", column="offsets")
     lengths = np.diff(offsets)
-    if (lengths < 1).any():
-        row = int(np.argmax(lengths < 1))
+    bad = lengths < 1
+    if bad.any():
         chosen = ", the chosen one" if unit == "decision" else ""
-        raise LogError(
-            f"{where(source, 'offsets', row)}: the {unit} has {lengths[row]} {parts}; there must "
-            f"be at least one{chosen}."
-        ).at(np.flatnonzero(lengths < 1), parts)
+        sentence = f"the {unit} has {lengths[np.argmax(bad)]}; there must be at least one{chosen}."
+        raise malformed(bad, parts, source, sentence)
     return offsets
 
 
@@ -147,7 +160,8 @@ def check_length(
     if len(values) != length:
         raise error(
             f"{column} has {len(values):,} values, but the log has {length:,} {unit}: "
-            f"there must be one value for each."
+            f"there must be one value for each.",
+            column=column,
         )
 
 
@@ -162,20 +176,11 @@ def check_finite(
     if np.isfinite(values).all():
         return
     bad = np.asarray((~np.isfinite(values)).reshape(len(values), -1).any(axis=1))
-    place, unit = place_of(int(np.argmax(bad)), column, source, offsets)
-    raise error(
-        f"{place}: {_first_value(values[int(np.argmax(bad))])} "
-        f"({int(bad.sum()):,} of {len(bad):,} {unit} are missing or not finite). "
-        f"Fill these values in or leave these rows out."
-    ).at(rows_of(bad, offsets), column)
-
-
-def place_of(index: int, column: str, source: str, offsets: Ints | None) -> tuple[str, str]:
-    """('q, row 412, candidate 3', 'values'), or, for a column per decision, (…, 'rows')."""
-    if offsets is None:
-        return where(source, column, index), "rows"
-    row = int(np.searchsorted(offsets, index, side="right")) - 1
-    return f"{where(source, column, row)}, candidate {index - offsets[row]}", "values"
+    sentence = (
+        f"{_first_value(values[np.argmax(bad)])} ({count_of(bad, offsets)} are missing or not "
+        f"finite). Fill these values in or leave these rows out."
+    )
+    raise malformed(bad, column, source, sentence, error, offsets)
 
 
 def rows_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> Ints:

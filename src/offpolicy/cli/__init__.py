@@ -14,6 +14,8 @@ import click
 
 from offpolicy import __version__
 
+__all__ = ["cli", "main"]
+
 _VERBS = {
     "check": "Is this log fit to answer, and about these policies?",
     "evaluate": "What would these policies have earned?",

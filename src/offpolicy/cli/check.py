@@ -36,8 +36,7 @@ def command(
         prediction=prediction,
         reward_range=reward_range,
     )
-    if "dropped" in report:
-        click.echo(report["dropped"].message, err=True)
+    opt.tell(report, "dropped")
     opt.show(report, style)
     if report.worst == "problem":
         raise SystemExit(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from offpolicy.logs import BanditLog, Dropped, LogScan
+    from offpolicy.results import Finding
 
 Command = Callable[..., Any]
 COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
@@ -240,6 +241,13 @@ def show(found: Any, style: str) -> None:
         click.echo(str(found))
 
 
+def tell(findings: Iterable[Finding], code: str) -> None:
+    """The findings of a code, to stderr."""
+    for one in findings:
+        if one.code == code:
+            click.echo(str(one), err=True)
+
+
 def show_learned(learned: Any, out: str, how: str, style: str) -> None:
     """Print what was learned and written as was asked, and how to evaluate it."""
     import shlex
@@ -253,8 +261,9 @@ def show_learned(learned: Any, out: str, how: str, style: str) -> None:
 
 def tell_dropped(dropped: Dropped | None) -> None:
     """How many rows were left out, and why, to stderr."""
-    if dropped is not None and dropped.rows:
-        click.echo(f"{dropped}.", err=True)
+    from offpolicy.evidence.findings import about_dropped
+
+    tell(about_dropped(dropped), "dropped")
 
 
 def as_tsv(table: Any) -> str:

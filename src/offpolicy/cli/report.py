@@ -28,13 +28,13 @@ def command(result: str, out: str | None) -> None:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ResultError(f"{path}: this is not text, and no result.") from None
+        raise ResultError("this is not text, and no result.", path) from None
     except FileNotFoundError:
-        raise ResultError(f"{path}: there is no such file.") from None
+        raise ResultError("there is no such file.", path) from None
     try:
         document = Results.opened(text)
     except ResultError as problem:
-        raise ResultError(f"{path}: {problem}") from None
+        raise ResultError(f"{problem}", path) from None
     if not page.absolute().parent.is_dir():
         raise click.UsageError(f"--out: there is no folder {page.parent}.")
     document.to_html(page)

@@ -14,29 +14,29 @@ _COLOURS = {"problem": "red", "warning": "yellow"}
 def rendered(found: Any) -> str:
     """What is printed elsewhere, and more than that: the curve over M, and warnings."""
     if not hasattr(found, "headlines"):
-        return _checked(str(found)) if hasattr(found, "worst") else str(found)
+        return _checked(found) if hasattr(found, "worst") else str(found)
     head, _, rest = str(found).partition("\n\n")
+    refused = tuple(f"{row.policy}: " for row in found.headlines if not row.can_tell)
     lines = []
     for line in head.splitlines():
-        refused = "this log cannot tell" in line
-        indented = line.startswith("  ")
-        lines.append(line if indented else _styled(line, bold=True, fg="red" if refused else None))
+        colour = "red" if line.startswith(refused) else None
+        lines.append(line if line.startswith("  ") else _styled(line, bold=True, fg=colour))
     lines += [_curve(row) for row in found.headlines]
     for one in found.findings:
         if one.severity in _COLOURS:
-            said = textwrap.fill(f"{one.severity}: {one.message} {one.advice}", 100)
+            said = textwrap.fill(str(one), 100)
             lines.append(_styled(said, fg=_COLOURS[one.severity]))
     top, *body = rest.splitlines()
     return "\n".join([*lines, "", _styled(top, bold=True), *body])
 
 
-def _checked(text: str) -> str:
+def _checked(report: Any) -> str:
     """Findings, each headed by its severity."""
     parts = []
-    for part in text.split("\n\n"):
-        first, *rest = part.splitlines()
-        colour = next((c for word, c in _COLOURS.items() if first.startswith(f"{word}:")), None)
-        parts.append("\n".join([_styled(first, bold=True, fg=colour), *rest]))
+    colours = [None, *(_COLOURS.get(one.severity) for one in report)]
+    for part, colour in zip(str(report).split("\n\n"), colours, strict=True):
+        first, _, rest = part.partition("\n")
+        parts.append("\n".join([_styled(first, bold=True, fg=colour), *rest.splitlines()]))
     return "\n\n".join(parts)
 
 

@@ -16,7 +16,7 @@ from offpolicy.datasets import _fetching as fetching
 from offpolicy.datasets import catalogue
 from offpolicy.datasets._folders import cache_folder, data_folder, either, keep, roots
 from offpolicy.datasets.catalogue import Labelled
-from offpolicy.errors import DatasetError
+from offpolicy.errors import DatasetError, Place
 
 
 class Examples(NamedTuple):
@@ -137,8 +137,8 @@ def from_members(known: Labelled, contents: Iterable[bytes], places: Iterable[st
                 labels.append(code[label])
             except (ValueError, KeyError):
                 raise DatasetError(
-                    f'{place}, line {number}: "{line[:60]}" is not {d} numbers and a label '
-                    f"of {known.name}."
+                    f'"{line[:60]}" is not {d} numbers and a label of {known.name}.',
+                    Place(str(place), row=number, unit="line"),
                 ) from None
             rows.append(row)
             train.append(member.split == "train" or len(train) < known.train)
@@ -160,7 +160,7 @@ def _from_csv(path: Path, known: Labelled | None) -> Examples:
     except (OSError, EOFError, ValueError) as problem:
         raise DatasetError(f"{path} cannot be read ({problem}).") from None
     if "label" not in head:
-        raise DatasetError(f'{path}: there is no column "label".')
+        raise DatasetError('there is no column "label".', path)
     features = [j for j, column in enumerate(head) if column not in ("label", "split")]
     label = head.index("label")
     X, y = np.empty((len(rows), len(features))), np.empty(len(rows), np.int64)
@@ -169,12 +169,11 @@ def _from_csv(path: Path, known: Labelled | None) -> Examples:
             X[i] = [float(row[j]) for j in features]
             y[i] = int(row[label])
         except (ValueError, IndexError):
-            raise DatasetError(
-                f"{path}, row {i}: the features must be numbers, the label a whole number."
-            ) from None
+            what = "the features must be numbers, the label a whole number."
+            raise DatasetError(what, Place(str(path), row=i)) from None
     K = int(y.max(initial=-1)) + 1
     if not rows or y.min() < 0 or not np.isfinite(X).all():
-        raise DatasetError(f"{path}: it must hold rows of finite numbers and labels from 0 on.")
+        raise DatasetError("it must hold rows of finite numbers and labels from 0 on.", path)
     split = [row[head.index("split")] for row in rows] if "split" in head else []
     train = np.array([word == "train" for word in split]) if "train" in split else None
     names = known.class_names if known else tuple(str(k) for k in range(K))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
-from offpolicy.errors import ParameterError, PolicyError
+from offpolicy.errors import ParameterError, Place, PolicyError
 from offpolicy.logs import BanditLog, check_probabilities, tolerance_of, widened
 
 
@@ -39,7 +39,8 @@ class Simulated:
         probabilities = _probabilities(policy, self.examples, len(self.expected))
         if probabilities.shape != self.expected.shape:
             raise PolicyError(
-                f"policy has {probabilities.shape[1]} actions; there are {self.expected.shape[1]}."
+                f"policy has {probabilities.shape[1]} actions; there are {self.expected.shape[1]}.",
+                column="policy",
             )
         return float((probabilities * self.expected).sum(axis=1).mean())
 
@@ -88,7 +89,7 @@ def simulate_bandit(
             f"X has {len(np.atleast_1d(contexts))} examples and y has {m}; they must be equal."
         )
     if n is not None and n < 1:
-        raise ParameterError(f"n is {n}; there must be at least one decision.")
+        raise ParameterError(f"n is {n}; there must be at least one decision.", column="n")
     generator = np.random.default_rng(rng)
     probabilities = _probabilities(policy, contexts, m)
     labels = _as_actions(labels, probabilities.shape[1], getattr(policy, "classes_", None))
@@ -134,7 +135,8 @@ def _probabilities(policy: Any, contexts: NDArray[Any], m: int) -> Floats:
     probabilities = as_floats(raw, "policy", PolicyError)
     if probabilities.ndim != 2 or len(probabilities) != m or not probabilities.shape[1]:
         raise PolicyError(
-            f"policy has shape {probabilities.shape}; it must be ({m}, number of actions)."
+            f"policy has shape {probabilities.shape}; it must be ({m}, number of actions).",
+            column="policy",
         )
     tolerance = tolerance_of(raw)
     probabilities = widened(probabilities, tolerance)
@@ -151,8 +153,9 @@ def _as_actions(labels: NDArray[Any], K: int, classes: Any) -> Ints:
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise ParameterError(
-            f"y, row {row}: {labels[row]!r} is not one of the policy's {K} actions "
-            f"({', '.join(map(repr, names[:5]))}{', …' if K > 5 else ''})."
+            f"{labels[row]!r} is not one of the policy's {K} actions "
+            f"({', '.join(map(repr, names[:5]))}{', …' if K > 5 else ''}).",
+            Place(column="y", row=row),
         )
     return codes
 

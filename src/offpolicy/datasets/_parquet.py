@@ -65,12 +65,12 @@ def read_truth(path: str | Path) -> Truth:
     except FileNotFoundError:
         raise LogError(f"{path} does not exist.") from None
     except (pa.ArrowException, OSError) as problem:
-        raise LogError(f"{path}: not readable as Parquet ({problem}).") from None
+        raise LogError(f"not readable as Parquet ({problem}).", path) from None
     if _KEY not in metadata:
         raise LogError(
-            f'{path}: nothing is known of its truth, as "offpolicy simulate" did not write it.'
+            'nothing is known of its truth, as "offpolicy simulate" did not write it.', path
         )
-    truth: Truth = read(metadata[_KEY], [Truth], error=LogError, place=f"{path}: ")
+    truth: Truth = read(metadata[_KEY], [Truth], error=LogError, place=path)
     return truth
 
 
@@ -124,8 +124,9 @@ def check_name(path: Path) -> None:
     """Raise unless the verbs would know the file for what it is."""
     if path.suffix.lower() not in SUFFIXES:
         raise ParameterError(
-            f"{path}: a simulated log is written as Parquet, so that its name must end in "
-            f"{' or '.join(SUFFIXES)}."
+            f"a simulated log is written as Parquet, so that its name must end in "
+            f"{' or '.join(SUFFIXES)}.",
+            path,
         )
     if not path.parent.is_dir():
         raise ParameterError(f"{path} cannot be written: there is no folder {path.parent}.")

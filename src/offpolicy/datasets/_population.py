@@ -150,7 +150,7 @@ class Population:
     def draws(self, n: int, seed: int, *, rows: int = BLOCK) -> Iterator[Draw]:
         """The same decisions, in pieces of ``rows`` at a time (the last may be shorter)."""
         if n < 1:
-            raise ParameterError(f"n is {n}; there must be at least one decision.")
+            raise ParameterError(f"n is {n}; there must be at least one decision.", column="n")
         waiting: list[_Drawn] = []
         held = 0
         for block, start in enumerate(range(0, n, BLOCK)):

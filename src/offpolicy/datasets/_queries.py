@@ -34,7 +34,7 @@ def letor(
         folder = Path(source)
         names = sorted(p for p in folder.iterdir() if p.is_file() and _is_text(p))
         if not names:
-            raise LogError(f"{folder}: there is no .txt in it.")
+            raise LogError("there is no .txt in it.", folder)
         return text.read(names, features=features, dtype=dtype)
     return text.read(source, features=features, dtype=dtype)
 
@@ -119,11 +119,11 @@ def _ways(known: Ranking, asked: Asked) -> list[list[str]]:
     if split == "valid":
         asked = asked._replace(split="vali")
     elif split is not None and split not in SPLITS:
-        raise ParameterError(f'split is "{split}"; it must be train, vali or test.')
+        raise ParameterError(f'split is "{split}"; it must be train, vali or test.', column="split")
     if fold is not None and fold not in range(1, 6):
-        raise ParameterError(f"fold is {fold}; it must be 1 to 5.")
+        raise ParameterError(f"fold is {fold}; it must be 1 to 5.", column="fold")
     if part is not None and part not in ("S1", "S2", "S3", "S4", "S5"):
-        raise ParameterError(f'part is "{part}"; it must be S1 to S5.')
+        raise ParameterError(f'part is "{part}"; it must be S1 to S5.', column="part")
     if part is not None and (split is not None or fold is not None):
         raise ParameterError("Give a part, or a fold and a split, not both.")
     ways = [way for layout in known.layouts for way in _LAYOUTS[layout](known, asked)]

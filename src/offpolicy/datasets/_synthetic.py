@@ -223,7 +223,7 @@ def _tilted(pi: Floats, tilt: Floats) -> Floats:
 def _check_counts(actions: int, fewest: int | None, contexts: int, features: int) -> None:
     for name, count in (("actions", actions), ("contexts", contexts), ("features", features)):
         if count < 1:
-            raise ParameterError(f"{name} is {count}; it must be at least 1.")
+            raise ParameterError(f"{name} is {count}; it must be at least 1.", column=name)
     if fewest is not None and not 1 <= fewest <= actions:
         raise ParameterError(
             f"fewest is {fewest}; a decision has at least 1 candidate and at most all {actions} "
@@ -238,4 +238,4 @@ def _check_counts(actions: int, fewest: int | None, contexts: int, features: int
 
 def _check_range(name: str, value: float, most: float) -> None:
     if not 0.0 <= value <= most:
-        raise ParameterError(f"{name} is {value:g}; it must be from 0 to {most:g}.")
+        raise ParameterError(f"{name} is {value:g}; it must be from 0 to {most:g}.", column=name)

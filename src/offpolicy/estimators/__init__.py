@@ -26,26 +26,7 @@ from offpolicy.estimators._named import (
 )
 
 __all__ = [
-    "CAB",
-    "CABDR",
-    "CIPS",
-    "DM",
-    "DR",
-    "ICE",
-    "IPS",
-    "NAMED",
-    "SB",
-    "SGDR",
-    "SGIPS",
-    "SNDR",
-    "SNIPS",
-    "SWITCH",
-    "SWITCHDR",
-    "DRos",
-    "Estimator",
-    "Share",
-    "as_estimator",
-    "parse",
-    "theory",
+    "CAB", "CABDR", "CIPS", "DM", "DR", "ICE", "IPS", "NAMED", "SB", "SGDR", "SGIPS", "SNDR",
+    "SNIPS", "SWITCH", "SWITCHDR", "DRos", "Estimator", "Share", "as_estimator", "parse", "theory",
     "weights",
-]
+]  # fmt: skip

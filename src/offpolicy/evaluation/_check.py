@@ -30,11 +30,11 @@ from offpolicy.evidence.findings import (
     about_size,
     the_logger,
 )
-from offpolicy.logs import BanditLog, LogScan, stretches
+from offpolicy.logs import BanditLog, LogScan, sample_ranges
 from offpolicy.policies import resolve, resolve_prediction
-from offpolicy.results import ADVICE, ORDER, Finding, Report
+from offpolicy.results import ORDER, Finding, Report
 
-__all__ = ["ADVICE", "Finding", "Report", "check"]
+__all__ = ["Finding", "Report", "check"]
 
 
 def check(
@@ -65,7 +65,7 @@ def check(
     >>> report = check(log, [[0.2, 0.2, 0.6]] * 1000)
     >>> report.worst
     'problem'
-    >>> print(report["support"].message)
+    >>> print(report["support"].sentence)
     policy puts 60% of its probability where the logger has none: on action 2 (60%).
     """
     limits = _checked_range(reward_range)
@@ -76,7 +76,7 @@ def check(
         size = sample_size(log.width)
         known += about_sample(len(log), size)
         columns = [one for one in (*policies.values(), prediction) if isinstance(one, str)]
-        log = log.read(stretches(len(log), size), columns)
+        log = log.read(sample_ranges(len(log), size), columns)
     targets = [resolve(log, one, name) for name, one in policies.items()]
     for target in targets:
         target.check(log)

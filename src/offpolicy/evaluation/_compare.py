@@ -40,7 +40,7 @@ from offpolicy._core.types import Floats
 from offpolicy.errors import MissingColumnError, ParameterError, did_you_mean
 from offpolicy.evaluation._evaluate import logged_of, policy_stderr
 from offpolicy.evidence import (
-    FEWEST_REWARDED,
+    TOO_FEW_EFFECTIVE,
     Block,
     Plan,
     Pull,
@@ -64,6 +64,7 @@ from offpolicy.evidence import (
     what_is_known,
     without_repeats,
 )
+from offpolicy.evidence.findings import about_dropped
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.logs.labels import GROUPS
@@ -174,7 +175,7 @@ def compare(
         multiplicity,
         baseline,
         source.dropped,
-        without_repeats([one for arm in arms for one in arm.findings]),
+        without_repeats(about_dropped(source.dropped), *(arm.findings for arm in arms)),
         tuple(arm.summary for arm in arms),
     )
 
@@ -548,7 +549,7 @@ def _difference(
 def _thin(gap: _Gap) -> str | None:
     """Why more rows are needed before anything can be said; None if there are enough."""
     for headline in gap.headlines:
-        if headline.rewarded < FEWEST_REWARDED:
+        if headline.rewarded < TOO_FEW_EFFECTIVE:
             return f"{headline.policy}: {headline.refusal}"
     return None
 
@@ -589,7 +590,7 @@ def _rows_needed(gap: _Gap, interval: Interval, n: int) -> tuple[float, float]:
     rewarded = min(headline.rewarded for headline in gap.headlines)
     if rewarded == 0.0:
         return math.inf, math.inf
-    least = max(FEWEST_REWARDED / rewarded, 1.0)
+    least = max(TOO_FEW_EFFECTIVE / rewarded, 1.0)
 
     def rows(reach: float) -> float:
         return _round_up(n * (max((reach / goal) ** 2, least) - 1.0))

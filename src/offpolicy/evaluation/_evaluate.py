@@ -41,6 +41,7 @@ from offpolicy.evidence import (
     what_is_known,
     without_repeats,
 )
+from offpolicy.evidence.findings import about_dropped
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.policies import Target
 from offpolicy.results import Estimate, Finding, Headline, Logged, Result, Summary, Tuned
@@ -128,7 +129,7 @@ def evaluate(
         tuple(choice for answer in answers for choice in answer.tuned),
         source.dropped,
         source.trained,
-        without_repeats([one for answer in answers for one in answer.findings]),
+        without_repeats(about_dropped(source.dropped), *(answer.findings for answer in answers)),
         tuple(answer.summary for answer in answers),
     )
 

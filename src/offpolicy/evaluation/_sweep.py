@@ -56,7 +56,7 @@ _BLENDS = ("CAB", "SWITCH")
 _HARD = ("SWITCH", "SWITCH-DR")
 _SWEPT = ("CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR")
 _NOTHING: Floats = np.empty(0)
-_STRETCH = 2048
+_ROWS_AT_ONCE = 2048
 """Decisions whose contributions on a grid are held at once: they should fit in the cache."""
 
 
@@ -234,7 +234,7 @@ class Curve:
         import pyarrow as pa
 
         if points < 2:
-            raise ParameterError(f"points is {points}; there must be at least 2.")
+            raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
         count = min(points, len(self.breakpoints))
         x = self.breakpoints[np.linspace(0, len(self.breakpoints) - 1, count).astype(np.int64)]
         value, stderr = self.at(x), self.stderr_at(x)
@@ -261,7 +261,7 @@ def _checked_grid(grid: ArrayLike) -> Floats:
     if values.ndim != 1 or not len(values) or not (values >= 0.0).all():
         raise ParameterError("grid must hold at least one value of M, all of them 0 or more.")
     if (np.diff(values) <= 0.0).any():
-        raise ParameterError("grid must be increasing, without repeats.")
+        raise ParameterError("grid must be increasing, without repeats.", column="grid")
     return values
 
 
@@ -345,8 +345,8 @@ def _grid_compiled(member: Estimator, grid: Floats) -> _Fill:
         parts = contributions(block, [] if blend else [member])
         base = parts[0].modelled if with_model else np.zeros(len(log))
         residual = log.reward - block.delta_hat_chosen if with_model else log.reward
-        for start in range(0, len(log), _STRETCH):
-            values = np.empty((len(grid), min(_STRETCH, len(log) - start)))
+        for start in range(0, len(log), _ROWS_AT_ONCE):
+            values = np.empty((len(grid), min(_ROWS_AT_ONCE, len(log) - start)))
             from offpolicy.evidence._candidate_kernels import grid_values
 
             grid_values(

@@ -13,7 +13,6 @@ from offpolicy.evidence._blocks import (
 from offpolicy.evidence._default_model import train_model
 from offpolicy.evidence._fit_noise import Pull, influence
 from offpolicy.evidence._headline import (
-    FEWEST_REWARDED,
     chosen_place,
     degrees_of,
     make_headline,
@@ -22,6 +21,7 @@ from offpolicy.evidence._headline import (
     trusted,
     what_is_known,
 )
+from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._model_error import GRID
 from offpolicy.evidence._plan import (
     Centre,
@@ -38,43 +38,10 @@ from offpolicy.evidence._tuning import RULES, check_rule, chosen_by, least_error
 from offpolicy.evidence._walk import Rows, Scanned, scan
 
 __all__ = [
-    "FEWEST_REWARDED",
-    "GRID",
-    "RULES",
-    "Block",
-    "Centre",
-    "InMemory",
-    "Plan",
-    "Pull",
-    "RewardRange",
-    "Rows",
-    "Scanned",
-    "Source",
-    "blocks",
-    "check_rule",
-    "chosen_by",
-    "chosen_place",
-    "contributions",
-    "degrees_of",
-    "effective_size",
-    "influence",
-    "least_error",
-    "make_headline",
-    "make_plan",
-    "make_summary",
-    "notice",
-    "own_mean",
-    "range_of_rewards",
-    "refuse_no_overlap",
-    "sample_of",
-    "sample_size",
-    "scan",
-    "source_of",
-    "stderr_of",
-    "train_model",
-    "trusted",
-    "what_is_known",
-    "whole_block",
-    "without_bad_rows",
-    "without_repeats",
-]
+    "GRID", "RULES", "TOO_FEW_EFFECTIVE", "Block", "Centre", "InMemory", "Plan", "Pull",
+    "RewardRange", "Rows", "Scanned", "Source", "blocks", "check_rule", "chosen_by", "chosen_place",
+    "contributions", "degrees_of", "effective_size", "influence", "least_error", "make_headline",
+    "make_plan", "make_summary", "notice", "own_mean", "range_of_rewards", "refuse_no_overlap",
+    "sample_of", "sample_size", "scan", "source_of", "stderr_of", "train_model", "trusted",
+    "what_is_known", "whole_block", "without_bad_rows", "without_repeats",
+]  # fmt: skip

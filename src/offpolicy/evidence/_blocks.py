@@ -22,7 +22,7 @@ from offpolicy.estimators import Estimator, Share, weights
 from offpolicy.logs import BLOCK, BanditLog
 from offpolicy.policies import Target
 
-SMALL = 200_000
+COMPILED_FROM = 200_000
 """A log with fewer candidates goes through NumPy: compiling would take longer."""
 
 _NOTHING: Floats = np.empty(0)
@@ -132,7 +132,7 @@ def refuse_no_overlap(largest_weight: float, name: str) -> None:
 
 def is_large(log: BanditLog) -> bool:
     """Whether the compiled kernels are worth their compilation."""
-    return int(log.offsets[-1]) >= SMALL
+    return int(log.offsets[-1]) >= COMPILED_FROM
 
 
 class Contributions(NamedTuple):

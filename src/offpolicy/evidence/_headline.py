@@ -29,6 +29,7 @@ import numpy as np
 from offpolicy import intervals
 from offpolicy._core.moments import Moments
 from offpolicy.estimators import CABDR, Estimator
+from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._model_error import GRID
 from offpolicy.evidence._plan import HeadlineCurve, Plan, curve_from
 from offpolicy.evidence._tuning import least_error
@@ -36,8 +37,6 @@ from offpolicy.evidence._walk import Rows, Scanned
 from offpolicy.intervals import Interval
 from offpolicy.results import Headline, Logged
 
-FEWEST_REWARDED = 20.0
-"""Effective number of rewarded rows under which a number means nothing."""
 OWN_MEAN = "the estimator's own mean: this log has no propensities to say more"
 
 
@@ -219,10 +218,10 @@ def _refusal(
     logged: Logged,
 ) -> str | None:
     """Why this log cannot tell, and what would; None if it can."""
-    if rewarded < FEWEST_REWARDED:
+    if rewarded < TOO_FEW_EFFECTIVE:
         return (
             f"only about {rewarded:.0f} rewarded rows stand behind this number, and under "
-            f"{FEWEST_REWARDED:.0f} it could be anything. More rows would tell, or a policy closer "
+            f"{TOO_FEW_EFFECTIVE} it could be anything. More rows would tell, or a policy closer "
             f"to the one that wrote the log."
         )
     gap, unknown = abs(value - logged.value), known.high - known.low

@@ -57,7 +57,9 @@ def range_of_rewards(source: Source, declared: tuple[float, float] | None = None
         if not (math.isfinite(a) and math.isfinite(b) and a < b):
             raise ParameterError(f"reward_range is ({a}, {b}); it must be a low and a high end.")
         if low < a or high > b:
-            raise LogError(f"{source.find_reward_outside(a, b)} Correct either.")
+            place, reward = source.find_reward_outside(a, b)
+            sentence = f"{reward} is outside the declared range [{a:g}, {b:g}]. Correct either."
+            raise LogError(sentence, place)
         return RewardRange(a, b, "declared")
     if binary:
         return RewardRange(0.0, 1.0, "binary")

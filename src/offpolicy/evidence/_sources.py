@@ -20,8 +20,8 @@ from offpolicy._core.checkpoint import Checkpoint, Kept, digest
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import check_finite, where
-from offpolicy.errors import OffpolicyError, ParameterError, PredictionError
-from offpolicy.evidence._blocks import SMALL, Block, blocks, whole_block
+from offpolicy.errors import OffpolicyError, ParameterError, Place, PredictionError
+from offpolicy.evidence._blocks import COMPILED_FROM, Block, blocks, whole_block
 from offpolicy.logs import (
     BanditLog,
     Distributed,
@@ -33,7 +33,7 @@ from offpolicy.logs import (
     listed,
     located,
     refuse_many,
-    stretches,
+    sample_ranges,
     width_of,
 )
 from offpolicy.policies import Target, need_log, resolve, resolve_prediction
@@ -87,12 +87,12 @@ class Source(ABC):
     def rewards(self) -> RewardSummary: ...
 
     @abstractmethod
-    def find_reward_outside(self, low: float, high: float) -> str:
-        """A sentence about the first reward that is not within these."""
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
+        """The first reward that is not within these, and its place."""
 
     @abstractmethod
     def sample(self, size: int) -> list[Block]:
-        """The rows of `stretches`, for each policy."""
+        """The rows of `sample_ranges`, for each policy."""
 
     @abstractmethod
     def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
@@ -150,20 +150,17 @@ class InMemory(Source):
     def rewards(self) -> RewardSummary:
         return RewardSummary.of(self.log.reward)
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         reward = self.log.reward
         outside = (reward < low) | (reward > high)
         row = int(np.argmax(outside))
-        return (
-            f"{where(self.log.source, 'reward', row)}: {reward[row]} is outside the declared range "
-            f"[{low:g}, {high:g}] ({int(outside.sum()):,} of {len(reward):,} rows are)."
-        )
+        return where(self.log.source, "reward", row), float(reward[row])
 
     def sample(self, size: int) -> list[Block]:
         wholes = [whole_block(self.log, target, self.delta_hat) for target in self.targets]
         if self.n <= size:
             return wholes
-        rows = np.concatenate([np.arange(a, b) for a, b in stretches(self.n, size)])
+        rows = np.concatenate([np.arange(a, b) for a, b in sample_ranges(self.n, size)])
         return [part_of(whole, rows) for whole in wholes]
 
     def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
@@ -229,11 +226,11 @@ class Streamed(Source):
     def rewards(self) -> RewardSummary:
         return self.log.rewards
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         return self.log.find_reward_outside(low, high)
 
     def sample(self, size: int) -> list[Block]:
-        made = self._resolver().resolved(self.log.read(stretches(self.n, size), self.extra))
+        made = self._resolver().resolved(self.log.read(sample_ranges(self.n, size), self.extra))
         for block in made:
             if block.target.leave_one_out is not None:
                 raise ParameterError(
@@ -264,7 +261,7 @@ class Streamed(Source):
 
     @property
     def _is_large(self) -> bool:
-        return self.n * self.width >= SMALL
+        return self.n * self.width >= COMPILED_FROM
 
     def _resolver(self, *, compiled: bool = False) -> _Resolver:
         return _Resolver(self.policies, self.prediction, compiled)

@@ -22,35 +22,31 @@ from offpolicy._core.types import Floats
 from offpolicy.evidence import _summary_sums as tallies
 from offpolicy.evidence._blocks import effective_size
 from offpolicy.evidence._headline import Known, design_effect
+from offpolicy.evidence._limits import (
+    FALSE_ALARM,
+    FEW_EFFECTIVE,
+    FEWEST_FOR_DRIFT,
+    HEAVIEST,
+    LEAST_MISCALIBRATION,
+    TENTHS,
+    TOO_FEW_EFFECTIVE,
+    percent,
+    tail,
+)
 from offpolicy.evidence._model_error import EDGES, GRID
 from offpolicy.evidence._plan import Plan
 from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.evidence.findings import _from_numbers as found_in
 from offpolicy.results import (
-    ALPHA,
-    CALIBRATION,
-    DRIFT,
-    FEWEST_FOR_DRIFT,
     LONGEST_NAME,
-    OFF_BY,
-    SMALL,
-    SMALL_SHARE,
-    TENTHS,
-    TINY,
-    TOP,
-    TOP_SHARE,
-    UNSUPPORTED,
     Action,
     Calibration,
     Finding,
     OverLog,
-    Severity,
     Summary,
     Support,
     Weights,
     finding,
-    grade,
-    percent,
-    tail,
 )
 
 TOP_ACTIONS = 20
@@ -217,31 +213,13 @@ def notice(summary: Summary, scanned: Scanned, rows: Rows, *, clustered: bool) -
 
 
 def _about_weights(policy: str, weights: Weights, n: int) -> list[Finding]:
-    mass = weights.unsupported
-    found = finding(
-        "support", grade(mass, UNSUPPORTED),
-        f"{policy} puts {percent(mass)} of its probability where the logger has none.",
-        policy, mass=mass,
-    )  # fmt: skip
-    ess = weights.effective
-    severity: Severity | None = "problem" if ess < TINY else "warning" if ess < SMALL else None
-    if severity is None and ess < SMALL_SHARE * n:
-        severity = "note"
-    found += finding(
-        "effective-size", severity,
-        f"Of {n:,} decisions, {ess:,.1f} effective ones stand behind {policy} "
-        f"({percent(ess / n)}).",
-        policy, ess=ess, n=n, share=ess / n,
-    )  # fmt: skip
-    start, rows, share = weights.tail(TOP)
-    if ess >= TINY and n >= SMALL and rows <= 2.0 * TOP:
-        found += finding(
-            "heavy-weights", grade(share, TOP_SHARE),
-            f"The {percent(rows)} of rows with weights of {start:.3g} or more hold "
-            f"{percent(share)} of all weight for {policy}; the largest weight is "
-            f"{weights.largest:,.4g}.",
-            policy, share=share, rows=rows, largest=weights.largest,
-        )  # fmt: skip
+    found = found_in.support(policy, weights.unsupported)
+    found += found_in.effective_size(policy, weights.effective, n)
+    start, rows, share = weights.tail(HEAVIEST)
+    enough = weights.effective >= TOO_FEW_EFFECTIVE and n >= FEW_EFFECTIVE
+    if enough and rows <= 2.0 * HEAVIEST:
+        which = f"{percent(rows)} of rows with weights of {start:.3g} or more"
+        found += found_in.heavy_weights(policy, which, share, rows, weights.largest)
     return found
 
 
@@ -259,14 +237,11 @@ def _about_frequencies(scanned: Scanned, summary: Summary) -> list[Finding]:
     chance = 2.0 * tail(off, variance, largest)
     tests = max(int(np.count_nonzero(variance > 0.0)), 1)
     k = int(np.lexsort((-off, chance))[0])
-    if chance[k] * tests >= ALPHA:
+    if chance[k] * tests >= FALSE_ALARM:
         return []
-    return finding(
-        "frequencies", grade(float(off[k] / expected[k]), OFF_BY),
-        f"Action {_cut(actions.names[k])} was chosen {observed[k]:,.0f} times; the logged "
-        f"probabilities add up to {expected[k]:,.0f} (give or take {math.sqrt(variance[k]):,.0f}).",
-        what=_cut(actions.names[k]), observed=float(observed[k]), expected=float(expected[k]),
-        chance=float(chance[k]),
+    return found_in.frequencies(
+        f"action {_cut(actions.names[k])}", float(observed[k]), float(expected[k]),
+        math.sqrt(variance[k]), float(chance[k]),
     )  # fmt: skip
 
 
@@ -294,17 +269,11 @@ def _about_drift(scanned: Scanned, rows: Rows) -> list[Finding]:
     at = int(np.argmin(chance))
     there = float(total[at] / size[at])
     elsewhere = (mean * n - float(total[at])) / (n - float(size[at]))
-    spread = math.sqrt(variance)
-    moved = abs(there - mean) / min(abs(mean) or spread, spread)
-    if 2.0 * len(chance) * float(chance[at]) >= ALPHA or moved < DRIFT:
+    move = found_in.Move.of(chance, there, elsewhere, mean, math.sqrt(variance))
+    if not move.matters(1.0):
         return []
-    where = "the first half" if at == TENTHS else f"tenth {at + 1} of {TENTHS}"
-    return finding(
-        "drift", "warning",
-        f"By the rows' order, the mean reward is {there:.4g} in {where} and {elsewhere:.4g} in "
-        f"the rest.",
-        there=there, elsewhere=elsewhere,
-    )  # fmt: skip
+    sentence = f"By the rows' order, the mean reward {move.text}."
+    return finding("drift", "warning", sentence, there=there, elsewhere=elsewhere)
 
 
 def _about_model(calibration: Calibration, scanned: Scanned, rows: Rows) -> list[Finding]:
@@ -313,22 +282,20 @@ def _about_model(calibration: Calibration, scanned: Scanned, rows: Rows) -> list
     predicted = float((shares * np.array(calibration.predicted)).sum())
     reward, variance = float(plain.mean[rows.reward]), plain.sample_variance(rows.reward)
     off, spread = abs(reward - predicted), math.sqrt(variance)
-    if not 0.0 < variance < np.inf or off < CALIBRATION * min(abs(reward) or spread, spread):
+    if not 0.0 < variance < np.inf or off < LEAST_MISCALIBRATION * min(
+        abs(reward) or spread, spread
+    ):
         return []
     left = (1.0 - calibration.fit) * variance
     effective = plain.weight**2 / plain.weight2
     bound = float(plain.high[rows.reward] - plain.low[rows.reward])
     chance = 2.0 * float(tail(off * effective, effective * max(left, variance), bound))
-    if chance >= ALPHA:
+    if chance >= FALSE_ALARM:
         return []
-    return finding(
-        "prediction-calibration", "warning",
-        f"For what was chosen, the model predicts {predicted:.4g} on average; the mean reward is "
-        f"{reward:.4g} (the difference is known to ±{math.sqrt(left / effective):.2g}).",
-        predicted=predicted, reward=reward, chance=chance,
-    )  # fmt: skip
+    return found_in.miscalibration(predicted, reward, math.sqrt(left / effective), chance)
 
 
-def without_repeats(found: Sequence[Finding]) -> tuple[Finding, ...]:
+def without_repeats(*found: Sequence[Finding]) -> tuple[Finding, ...]:
     """What is about the log itself is noticed once for every policy."""
-    return tuple({(one.code, one.policy): one for one in reversed(found)}.values())[::-1]
+    every = [one for part in found for one in part]
+    return tuple({(one.code, one.place): one for one in reversed(every)}.values())[::-1]

@@ -113,7 +113,7 @@ def chosen_by(rule: str, tuned: Tuned, span: float, headline: float | None = Non
 def check_rule(rule: str) -> None:
     """Raise unless there is such a rule."""
     if rule not in RULES:
-        raise ParameterError(f'tuning is "{rule}"; it can be {", ".join(RULES)}.')
+        raise ParameterError(f'tuning is "{rule}"; it can be {", ".join(RULES)}.', column="tuning")
 
 
 class _Table:

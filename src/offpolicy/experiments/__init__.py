@@ -6,3 +6,8 @@ Figure 1: `evaluation/figure1.py`, `ranking/figure1.py`. Figure 2: the same with
 and writes is in `experiment.py` of its room. Not in the paper: how often intervals cover
 (`intervals/coverage.py`), and M chosen from the log (`tuning.py`).
 """
+
+__all__ = [
+    "accuracy", "cells", "claims", "demo", "evaluation", "intervals", "learning", "pictures",
+    "ranking", "real", "saving", "tables", "worlds",
+]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from offpolicy._core.documents import json_safe
+from offpolicy._core.documents import dumps
 from offpolicy._core.files import write_whole
 from offpolicy.errors import MissingPackageError
 
@@ -25,7 +25,7 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / name for name in texts]
     for path, text in zip(written, texts.values(), strict=True):
-        write_whole(path, text if isinstance(text, str) else results(text))
+        write_whole(path, text if isinstance(text, str) else dumps(text, ascii_only=True) + "\n")
     try:
         for name, draw in (pictures or {}).items():
             draw(folder / name)
@@ -35,13 +35,8 @@ def save(
     return written
 
 
-def results(body: Any) -> str:
-    """For people and other programs: indented, infinite numbers as text."""
-    return json.dumps(json_safe(json.loads(encoded(body))), indent=1, allow_nan=False) + "\n"
-
-
 def encoded(value: Any) -> str:
-    """As JSON; dataclasses as their fields, arrays as lists."""
+    """As JSON that `decoded` reads; dataclasses as their fields, arrays as lists."""
     return json.dumps(value, default=_plain)
 
 

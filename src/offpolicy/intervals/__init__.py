@@ -16,16 +16,6 @@ from offpolicy.intervals._closed_form import (
 )
 
 __all__ = [
-    "Interval",
-    "bernstein",
-    "betting",
-    "bootstrap",
-    "check_level",
-    "empirical_bernstein",
-    "hoeffding",
-    "hull",
-    "normal",
-    "normal_quantile",
-    "student_t",
-    "t_quantile",
-]
+    "Interval", "bernstein", "betting", "bootstrap", "check_level", "empirical_bernstein",
+    "hoeffding", "hull", "normal", "normal_quantile", "student_t", "t_quantile",
+]  # fmt: skip

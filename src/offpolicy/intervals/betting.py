@@ -253,11 +253,8 @@ class _Game(NamedTuple):
 
 def _refuse_outside(values: Floats, name: str, bad: NDArray[np.bool_], what: str) -> None:
     if bad.any():
-        row = int(np.argmax(bad))
-        raise ParameterError(
-            f"{name}, row {row}: {values[row]} "
-            f"({check.count_of(int(bad.sum()), len(values))} are {what})."
-        )
+        sentence = f"{values[np.argmax(bad)]} ({check.count_of(bad)} are {what})."
+        raise check.malformed(bad, name, "", sentence, ParameterError)
 
 
 def _outside(values: Floats, low: float, high: float) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats
-from offpolicy.errors import ParameterError, did_you_mean
+from offpolicy.errors import ParameterError, Place, did_you_mean
 from offpolicy.intervals._closed_form import EVERYTHING, Interval, check_level, normal_quantile
 
 _BATCH = 2**18
@@ -122,8 +122,9 @@ def _rows(x: ArrayLike, row_weight: ArrayLike | None) -> tuple[Floats, Floats | 
     if not (omega > 0.0).all():
         row = int(np.argmax(~(omega > 0.0)))
         raise ParameterError(
-            f"row_weight, row {row}: {omega[row]}. It says how many decisions the row stands for: "
-            f"leave rows of weight 0 out."
+            f"{omega[row]}. It says how many decisions the row stands for: leave rows of weight 0 "
+            f"out.",
+            Place(column="row_weight", row=row),
         )
     return values, omega
 

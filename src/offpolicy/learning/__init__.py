@@ -2,25 +2,13 @@
 
 from offpolicy.learning._learned import LearnedPolicy, learn
 from offpolicy.learning._objective import Objective, need_differentiable, objective
-from offpolicy.learning._search import Candidate, LearnerCV, checked_combinations
-from offpolicy.learning._softmax_learner import Report, SoftmaxLearner
+from offpolicy.learning._search import LearnerCV, Trial, checked_combinations
+from offpolicy.learning._softmax_learner import FitReport, SoftmaxLearner
 from offpolicy.learning._split import split
 from offpolicy.policies.learned import LinearSoftmax, how_learned, load_policy, save_policy
 
 __all__ = [
-    "Candidate",
-    "LearnedPolicy",
-    "LearnerCV",
-    "LinearSoftmax",
-    "Objective",
-    "Report",
-    "SoftmaxLearner",
-    "checked_combinations",
-    "how_learned",
-    "learn",
-    "load_policy",
-    "need_differentiable",
-    "objective",
-    "save_policy",
-    "split",
-]
+    "FitReport", "LearnedPolicy", "LearnerCV", "LinearSoftmax", "Objective", "SoftmaxLearner",
+    "Trial", "checked_combinations", "how_learned", "learn", "load_policy", "need_differentiable",
+    "objective", "save_policy", "split",
+]  # fmt: skip

@@ -29,7 +29,7 @@ from offpolicy.logs import (
     BanditLog,
     Distributed,
     LogScan,
-    stretches,
+    sample_ranges,
     together,
     with_names,
     with_names_of,
@@ -41,7 +41,7 @@ BATCH = 2048
 """Decisions a step."""
 TOGETHER = 8
 """Stretches that are read, and shuffled, together."""
-STRETCH, CANDIDATES, NUMBERS = 16_384, 250_000, 2_500_000
+TOGETHER_ROWS, CANDIDATES, NUMBERS = 16_384, 250_000, 2_500_000
 """Decisions in one, and the candidates and features that they may have."""
 SAMPLE_NUMBERS = 40_000_000
 """Features that the sample may have."""
@@ -104,7 +104,7 @@ class Stream:
         inputs = 1 if first.context is None else first.context.shape[1]
         numbers = max(inputs, learner.centres if learner.features == "kernel" else 0) + 1
         size = max(min(sample_size(whole.width), SAMPLE_NUMBERS // numbers), 1)
-        sample = with_names(whole.read(stretches(len(whole), size), extra))
+        sample = with_names(whole.read(sample_ranges(len(whole), size), extra))
         actions = sample.actions
         if len(sample) < len(whole) and sample.candidate is not None:
             actions = together(each_block(_names, whole.walk(())))
@@ -175,7 +175,7 @@ class Stream:
 
     @property
     def _pieces(self) -> list[tuple[int, int]]:
-        each = min(STRETCH, int(CANDIDATES / self.scan.width), NUMBERS // self.numbers)
+        each = min(TOGETHER_ROWS, int(CANDIDATES / self.scan.width), NUMBERS // self.numbers)
         n = len(self.scan)
         return [(a, min(a + max(each, 1), n)) for a in range(0, n, max(each, 1))]
 
@@ -203,8 +203,9 @@ class Stream:
             log = with_names_of(log, self.actions)
             if log.actions != self.actions:
                 raise LogError(
-                    f"{log.source}: the candidates have no names, and are not as many in every "
-                    f"decision. Name them in a column (candidates)."
+                    "the candidates have no names, and are not as many in every "
+                    "decision. Name them in a column (candidates).",
+                    log.source,
                 )
         bare = log.replace(table=None, trusted=True)
         views = task.views.on(bare)

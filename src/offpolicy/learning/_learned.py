@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 from offpolicy._core.documents import Document
 from offpolicy.evaluation import evaluate
-from offpolicy.learning._softmax_learner import STARTS, Progress, Report, SoftmaxLearner
+from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, SoftmaxLearner
 from offpolicy.learning._split import split
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.results import Result
@@ -53,7 +53,7 @@ class LearnedPolicy(Document):
     decisions: int
     evaluated: int | None
     parameters: dict[str, Any]
-    report: Report
+    report: FitReport
     course: tuple[Search, ...]
     result: Result | None
 
@@ -64,11 +64,11 @@ class LearnedPolicy(Document):
 
     @property
     def ended(self) -> str:
-        """How the search ended, in words; L-BFGS says in words of its own that it converged."""
+        """How the search ended, in words."""
         message = self.report.message
         if not self.report.converged:
             return f"not converged ({message}): more steps may help, --max-iter"
-        return "converged" if message.startswith("CONVERGENCE") else f"converged; {message}"
+        return f"converged; {message}" if message else "converged"
 
     @property
     def begun(self) -> str:

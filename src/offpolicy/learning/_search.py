@@ -30,7 +30,7 @@ them."""
 
 @final
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Trial:
     """One combination of parameters, and what the validation log says of its policy."""
 
     params: dict[str, Any]
@@ -134,15 +134,15 @@ class LearnerCV:
             if own is not None:
                 own = own[~held[decision_of_candidate(log.offsets)]]
         tasks: dict[tuple[Any, ...], Task] = {}
-        found: list[tuple[Candidate, SoftmaxLearner]] = []
+        found: list[tuple[Trial, SoftmaxLearner]] = []
         for done, params in enumerate(combinations, 1):
             one = learner.copy(**params)
             one.fit_task(_task(tasks, one, train, own, known))
             score = RULES[self.rule](validation, one)
-            found.append((Candidate(params, score, one.report_.steps), one))
+            found.append((Trial(params, score, one.report_.steps), one))
             if progress is not None:
                 progress(done, len(combinations))
-        self.candidates_ = [candidate for candidate, _ in found]
+        self.trials_ = [candidate for candidate, _ in found]
         best, self.best_ = max(found, key=lambda pair: pair[0].score)
         self.params_ = best.params
         if self.refit and train is not log:
@@ -187,7 +187,7 @@ def checked_combinations(
 ) -> list[dict[str, Any]]:
     """All combinations of a grid, if the search makes sense."""
     if rule not in rules:
-        raise ParameterError(f'rule is "{rule}"; it can be {", ".join(rules)}.')
+        raise ParameterError(f'rule is "{rule}"; it can be {", ".join(rules)}.', column="rule")
     values = dict(grid or {})
     if any(isinstance(some, str) or not len(some) for some in values.values()):
         raise ParameterError("grid must give a list of values, at least one, of each parameter.")

@@ -32,7 +32,7 @@ Progress = Callable[[int, float], None]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Report:
+class FitReport:
     """How the search for the weights ended."""
 
     value: float
@@ -137,7 +137,7 @@ class SoftmaxLearner(Parameters):
         ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
         name, end = min(ends, key=lambda one: one[1].loss)
         self.policy_ = task.policy(end.w)
-        self.report_ = Report(
+        self.report_ = FitReport(
             -end.loss * task.scale.span, end.steps, end.converged, end.message, name
         )
         actions = task.log.actions
@@ -195,7 +195,8 @@ class SoftmaxLearner(Parameters):
             task = stream.task()
             self.fit_task(task, progress)
             report = self.report_
-            sampled = f"on a sample of {len(stream.sample):,} decisions: {report.message}"
+            ended = f": {report.message}" if report.message else ""
+            sampled = f"on a sample of {len(stream.sample):,} decisions{ended}"
             self.report_ = replace(report, message=sampled)
             if self.passes:
                 found = stream.improve(task, task.weights_of(self.policy_), progress)
@@ -215,7 +216,7 @@ class SoftmaxLearner(Parameters):
         for name in ("l2", "model_l2", "penalty"):
             value = getattr(self, name)
             if value is not None and not value >= 0.0:
-                raise ParameterError(f"{name} is {value}; it must be 0 or more.")
+                raise ParameterError(f"{name} is {value}; it must be 0 or more.", column=name)
         for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1), ("passes", 0)):
             if not getattr(self, name) >= least:
                 raise ParameterError(

@@ -15,7 +15,7 @@ import numpy as np
 from offpolicy._core.checkpoint import digest
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Ints
-from offpolicy.errors import ParameterError
+from offpolicy.errors import ParameterError, Place
 from offpolicy.evidence import without_bad_rows
 from offpolicy.logs import BLOCK, BanditLog, Distributed, LogScan, RewardSummary
 from offpolicy.logs.labels import GROUPS, hash_rows
@@ -109,7 +109,7 @@ class Part(LogScan):
     def rewards(self) -> RewardSummary:
         return self.base.rewards
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         return self.base.find_reward_outside(low, high)
 
     def fingerprint(self) -> str:

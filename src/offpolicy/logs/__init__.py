@@ -16,12 +16,12 @@ from offpolicy.logs._encoded import Encoded
 from offpolicy.logs._naming import context_columns, together, with_names, with_names_of
 from offpolicy.logs._scan import (
     BLOCK,
-    STRETCHES,
+    SAMPLED_PLACES,
     Distributed,
     LogScan,
     RewardSummary,
     Sums,
-    stretches,
+    sample_ranges,
     width_of,
 )
 from offpolicy.logs._validation import (
@@ -33,37 +33,10 @@ from offpolicy.logs._validation import (
 )
 
 __all__ = [
-    "BLOCK",
-    "SMALLEST_PROPENSITY",
-    "STRETCHES",
-    "BanditLog",
-    "Columns",
-    "Distributed",
-    "Dropped",
-    "Encoded",
-    "LogScan",
-    "RewardSummary",
-    "Sums",
-    "as_table",
-    "check_chosen_probabilities",
-    "check_probabilities",
-    "column_of",
-    "context_columns",
-    "files",
-    "formats",
-    "keep",
-    "labels",
-    "listed",
-    "located",
-    "matching",
-    "missing_column",
-    "read_plain",
-    "refuse_many",
-    "stretches",
-    "together",
-    "tolerance_of",
-    "widened",
-    "width_of",
-    "with_names",
+    "BLOCK", "SAMPLED_PLACES", "SMALLEST_PROPENSITY", "BanditLog", "Columns", "Distributed",
+    "Dropped", "Encoded", "LogScan", "RewardSummary", "Sums", "as_table",
+    "check_chosen_probabilities", "check_probabilities", "column_of", "context_columns", "files",
+    "formats", "keep", "labels", "listed", "located", "matching", "missing_column", "read_plain",
+    "refuse_many", "sample_ranges", "together", "tolerance_of", "widened", "width_of", "with_names",
     "with_names_of",
-]
+]  # fmt: skip

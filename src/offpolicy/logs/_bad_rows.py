@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar, final
 import numpy as np
 
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import Stretch
+from offpolicy._core.validation import RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, ParameterError
 
 if TYPE_CHECKING:
@@ -95,26 +95,28 @@ def keep(
 
 def refuse_many(reasons: Counter[str], left: int, source: str) -> None:
     """Raise if no row is left, or if more are malformed than a slip explains."""
-    total, place = reasons.total(), f"{source}: " if source else ""
+    total = reasons.total()
     if total > MOST:
         raise LogError(
-            f"{place}more than {MOST:,} rows are malformed ({listed(reasons)}). That many are no "
-            f"slip: fix the export. Without dropping, the first of them is named."
+            f"more than {MOST:,} rows are malformed ({listed(reasons)}). That many are no "
+            f"slip: fix the export. Without dropping, the first of them is named.",
+            source,
         )
     if total and not left:
         raise LogError(
-            f"{place}all {total:,} rows are malformed ({listed(reasons)}): none is left. Without "
-            f"dropping, the first of them is named."
+            f"all {total:,} rows are malformed ({listed(reasons)}): none is left. Without "
+            f"dropping, the first of them is named.",
+            source,
         )
 
 
 def located(rows: Ints, source: str) -> str:
     """The source of a log of which only these rows were kept: messages name them as they were."""
-    if isinstance(source, Stretch):
+    if isinstance(source, RowsOfFiles):
         begun, first = np.array([part[:2] for part in source.parts]).T
         at = np.searchsorted(begun, rows, side="right") - 1
         rows = rows - begun[at] + first[at]
-    return Stretch.of([(start, row, str(source)) for start, row in runs(rows)])
+    return RowsOfFiles.of([(start, row, str(source)) for start, row in runs(rows)])
 
 
 def runs(rows: Ints) -> list[tuple[int, int]]:

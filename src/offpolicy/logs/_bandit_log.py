@@ -161,7 +161,8 @@ class BanditLog:
                 raise LogError(
                     f"logging has shape {probabilities.shape}; it must be (n, K), one row per "
                     f"decision. Use from_ragged where candidates differ, or propensity= where "
-                    f"only the chosen action's probability is known."
+                    f"only the chosen action's probability is known.",
+                    column="logging",
                 )
             check.check_length(probabilities, n, "logging")
             K = probabilities.shape[1]
@@ -171,7 +172,9 @@ class BanditLog:
         elif actions is not None:
             names = labels.as_action_names(actions)
         if names is not None and K is not None and len(names) != K:
-            raise LogError(f"actions has {len(names)} names, but logging has {K} columns.")
+            raise LogError(
+                f"actions has {len(names)} names, but logging has {K} columns.", column="actions"
+            )
         if names is None and K is not None:
             names = labels.as_action_names(range(K))
         known = names is not None
@@ -190,7 +193,8 @@ class BanditLog:
             if features.ndim not in (2, 3) or features.shape[:2] != (n, width):
                 raise LogError(
                     f"candidate_features has shape {features.shape}; it must be "
-                    f"({n:,}, {width}, d): d numbers for every candidate of every decision."
+                    f"({n:,}, {width}, d): d numbers for every candidate of every decision.",
+                    column="candidate_features",
                 )
             features = features.reshape(n * width, -1)
         return cls._of(
@@ -298,7 +302,7 @@ class BanditLog:
             frame, columns = widened(as_table(frame), columns, source)
         table, roles = read_columns(frame, columns, source)
         if not len(table):
-            raise LogError(check.empty(source))
+            raise LogError(check.EMPTY, source)
         offsets = roles.pop("offsets", None)
         if offsets is None:
             roles.pop("candidate", None)
@@ -492,7 +496,9 @@ class BanditLog:
             else " This log does not say what else could have been chosen: give actions= (names "
             "or number) when making it."
         )
-        raise error(f"{column} has shape {array.shape}, but must have {expected}.{hint}")
+        raise error(
+            f"{column} has shape {array.shape}, but must have {expected}.{hint}", column=column
+        )
 
     def named_column(self, name: str) -> NDArray[Any]:
         """A column of the frame the log was made from: flat if it holds lists."""
@@ -543,7 +549,7 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
     reasons += columns.by_role(kept.reasons)
     refuse_many(reasons, len(kept.rows), source)
     if kept.made is None:
-        raise LogError(check.empty(source))
+        raise LogError(check.EMPTY, source)
     log = kept.made
     dropped = Dropped(len(log) + reasons.total(), dict(reasons))
     if reasons and not long:
@@ -588,11 +594,12 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
     if outside.any():
         row = int(np.argmax(outside))
         count = int(log.offsets[row + 1] - log.offsets[row])
-        raise LogError(
-            f"{check.where(source, 'chosen', row)}: position {log.chosen[row]}, but the decision "
-            f"has {count} candidates ({check.count_of(int(outside.sum()), n)} are like this). "
-            f"Positions run from 0 to the number of candidates less one."
-        ).at(np.flatnonzero(outside), "action")
+        sentence = (
+            f"position {log.chosen[row]}, but the decision has {count} candidates "
+            f"({check.count_of(outside)} are like this). Positions run from 0 to the number of "
+            f"candidates less one."
+        )
+        raise check.malformed(outside, "chosen", source, sentence)
     logging, propensity = log.logging, log.propensity
     if logging is not None:
         check_probabilities(logging, log.offsets, "logging", source, PropensityError, tolerance)
@@ -631,12 +638,12 @@ def _implied_propensity(log: BanditLog, logging: Floats, tolerance: float) -> Fl
         apart = np.abs(implied - log.propensity) > tolerance * np.maximum(implied, log.propensity)
         if apart.any():
             row = int(np.argmax(apart))
-            raise PropensityError(
-                f"{check.where(log.source, 'propensity', row)}: {log.propensity[row]}, but logging "
-                f"gives the chosen candidate {implied[row]} "
-                f"({check.count_of(int(apart.sum()), len(log))} disagree). "
-                f"Check that the chosen action and the order of the candidates match."
-            ).at(np.flatnonzero(apart), "propensity")
+            sentence = (
+                f"{log.propensity[row]}, but logging gives the chosen candidate {implied[row]} "
+                f"({check.count_of(apart)} disagree). Check that the chosen action and the order "
+                f"of the candidates match."
+            )
+            raise check.malformed(apart, "propensity", log.source, sentence, PropensityError)
     check_chosen_probabilities(
         implied, "propensity", log.source, PropensityError,
         positive=True, tolerance=tolerance,
@@ -657,9 +664,11 @@ def _context(values: Any, column: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise LogError("context must have as many numbers in every row.") from None
+        raise LogError(
+            "context must have as many numbers in every row.", column="context"
+        ) from None
     if array.ndim not in (1, 2):
-        raise LogError(f"context has shape {array.shape}; it must be (n, d).")
+        raise LogError(f"context has shape {array.shape}; it must be (n, d).", column="context")
     return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
@@ -681,7 +690,8 @@ def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
     if not np.issubdtype(action.dtype, np.number):
         raise LogError(
             f"action holds {action[0]!r}, a name, but nothing says which candidate that is. Give "
-            f"candidates, a column with the list of their names, or action as positions."
+            f"candidates, a column with the list of their names, or action as positions.",
+            column="action",
         )
     return check.as_integers(action, "action", source)
 

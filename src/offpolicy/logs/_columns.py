@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import count_of, place_of, rows_of, where
-from offpolicy.errors import LogError, did_you_mean
+from offpolicy._core.validation import count_of, malformed
+from offpolicy.errors import LogError, Place, did_you_mean
 from offpolicy.logs._encoded import Encoded
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class Columns:
 
     def by_role(self, counts: Mapping[str, int]) -> Counter[str]:
         """Counts by column as counts by the role that a column was given, if it was."""
-        role = {getattr(self, role): role for role in ROLES}
+        role = {"candidate": "candidates", "chosen": "action"} | {
+            getattr(self, role): role for role in ROLES
+        }
         found: Counter[str] = Counter()
         for name, count in counts.items():
             found[role.get(name, name)] += count
@@ -65,18 +67,19 @@ class Columns:
             with open(path, "rb") as stream:
                 given = tomllib.load(stream)
         except (OSError, tomllib.TOMLDecodeError) as problem:
-            raise LogError(f"{path}: not a readable TOML file ({problem}).") from None
+            raise LogError(f"not a readable TOML file ({problem}).", path) from None
         roles = [field.name for field in fields(cls)]
         for role, name in given.items():
             if role not in roles:
                 raise LogError(
-                    f'{path}: there is no role "{role}".{did_you_mean(role, roles)} The roles are '
-                    f"{', '.join(roles)}."
+                    f'there is no role "{role}".{did_you_mean(role, roles)} The roles are '
+                    f"{', '.join(roles)}.",
+                    path,
                 )
             names = name if role == "context" else [name]
             if not (isinstance(names, list) and all(isinstance(one, str) for one in names)):
                 kind = "a list of names" if role == "context" else "the name of a column"
-                raise LogError(f"{path}, {role}: {name!r} is not {kind}.")
+                raise LogError(f"{name!r} is not {kind}.", Place(str(path), role))
         return cls(**given)
 
     def context_in(self, names: Sequence[str], source: str = "") -> list[str]:
@@ -213,25 +216,23 @@ def _lists(
     kind = column.type
     if not _holds_lists(kind):
         raise LogError(
-            f'Column "{name}" holds {kind}, but must hold lists: one entry for every candidate.'
+            f"it holds {kind}, but must hold lists: one entry for every candidate.",
+            Place(source, name),
         )
     if column.null_count:
         missing = column.is_null().to_numpy()
-        row = int(np.argmax(missing))
-        raise LogError(
-            f"{where(source, name, row)}: the list is missing ({column.null_count:,} of "
-            f"{len(column):,} rows). Fill it in or leave these rows out."
-        ).at(np.flatnonzero(missing), name)
+        sentence = f"the list is missing ({count_of(missing)}). Fill it in or leave these rows out."
+        raise malformed(missing, name, source, sentence)
     parts = [_flattened(chunk) for chunk in column.chunks if len(chunk)]
     offsets = _joined_offsets([bounds for bounds, _ in parts])
     values = pa.chunked_array([flat for _, flat in parts], kind.value_type)
     if values.null_count:
         missing = values.is_null().to_numpy()
-        place, _ = place_of(int(np.argmax(missing)), name, source, offsets)
-        raise LogError(
-            f"{place}: the value is missing ({values.null_count:,} of {len(values):,} values). "
-            f"Fill it in or leave these rows out."
-        ).at(rows_of(missing, offsets), name)
+        sentence = (
+            f"the value is missing ({count_of(missing, offsets)}). Fill it in or leave these rows "
+            f"out."
+        )
+        raise malformed(missing, name, source, sentence, offsets=offsets)
     coded = Encoded.of(values) if names else None
     return offsets, _as_numpy(values, name, source, offsets) if coded is None else coded
 
@@ -261,11 +262,11 @@ def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
         return
     apart = np.diff(known) != np.diff(offsets)
     row = int(np.argmax(apart))
-    raise LogError(
-        f"{where(source, name, row)}: the list has {np.diff(offsets)[row]} entries, but the "
-        f"decision has {np.diff(known)[row]} candidates ({count_of(int(apart.sum()), len(apart))} "
-        f"are like this). Lists of one row must be equally long."
-    ).at(np.flatnonzero(apart), name)
+    sentence = (
+        f"the list has {np.diff(offsets)[row]} entries, but the decision has {np.diff(known)[row]} "
+        f"candidates ({count_of(apart)} are like this). Lists of one row must be equally long."
+    )
+    raise malformed(apart, name, source, sentence)
 
 
 def read_plain(
@@ -277,8 +278,8 @@ def read_plain(
     kind = table.schema.field(name).type
     if pa.types.is_nested(kind):
         raise LogError(
-            f'{source + ": " if source else ""}column "{name}" holds {kind}, but {role} must be '
-            f"a single value in every row."
+            f"it holds {kind}, but {role} must be a single value in every row.",
+            Place(source, name),
         )
     return _scalars(table, name, source, names=names)
 
@@ -289,11 +290,11 @@ def _scalars(
     column = table.column(name)
     if column.null_count:
         missing = column.is_null().to_numpy()
-        row = int(np.argmax(missing))
-        raise LogError(
-            f"{where(source, name, row)}: the value is missing ({column.null_count:,} of "
-            f"{len(column):,} rows). Fill these values in or leave these rows out."
-        ).at(np.flatnonzero(missing), name)
+        sentence = (
+            f"the value is missing ({count_of(missing)}). Fill these values in or leave these "
+            f"rows out."
+        )
+        raise malformed(missing, name, source, sentence)
     coded = Encoded.of(column) if names else None
     return _as_numpy(column, name, source) if coded is None else coded
 
@@ -316,12 +317,11 @@ def _as_numpy(
             raise
         raw = values.cast(pa.large_binary()).to_pylist()
         bad = np.array([_is_garbled(text) for text in raw])
-        at = int(np.argmax(bad))
-        place, unit = place_of(at, name, source, offsets)
-        raise LogError(
-            f"{place}: {raw[at]!r} is not UTF-8 ({int(bad.sum()):,} of {len(bad):,} {unit}). The "
-            f"file may be damaged: fetch it again, or leave these rows out."
-        ).at(rows_of(bad, offsets), name) from None
+        sentence = (
+            f"{raw[np.argmax(bad)]!r} is not UTF-8 ({count_of(bad, offsets)}). The file may be "
+            f"damaged: fetch it again, or leave these rows out."
+        )
+        raise malformed(bad, name, source, sentence, offsets=offsets) from None
 
 
 def _is_garbled(text: bytes) -> bool:
@@ -334,12 +334,13 @@ def _is_garbled(text: bytes) -> bool:
 
 def missing_column(there: Sequence[str], name: str, role: str, source: str) -> LogError:
     """The error for a column that is not among those that are ``there``."""
-    place = f"{source}: there" if source else "There"
     hint = ""
     if len(there) == 1 and ";" in there[0]:
         hint = " Are the fields separated by something other than commas?"
     what = f" (for {role})" if role and role != name else ""
     return LogError(
-        f'{place} is no column "{name}"{what}.{did_you_mean(name, there)} '
-        f"The columns are {', '.join(there)}.{hint}"
+        f'{"there" if source else "There"} is no column "{name}"{what}.{did_you_mean(name, there)} '
+        f"The columns are {', '.join(there)}.{hint}",
+        source,
+        column=name,
     )

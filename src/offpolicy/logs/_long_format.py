@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from offpolicy._core.ragged import offsets_of, position_in_decision
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import where
+from offpolicy._core.validation import malformed, where
 from offpolicy.errors import LogError
 from offpolicy.logs._columns import Columns, missing_column
 
@@ -36,10 +36,7 @@ def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, C
     ids = table.column(decision).combine_chunks()
     if ids.null_count:
         missing = ids.is_null().to_numpy(zero_copy_only=False)
-        row = int(np.argmax(missing))
-        raise LogError(f"{where(source, decision, row)}: the decision's id is missing.").at(
-            np.flatnonzero(missing), decision
-        )
+        raise malformed(missing, decision, source, "the decision's id is missing.")
     codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
     order = np.argsort(codes, kind="stable")
     offsets = offsets_of(np.bincount(codes))
@@ -84,9 +81,11 @@ def _chosen_rows(
         for name in (action, names):
             if name not in table.column_names:
                 raise LogError(
-                    f'{source + ": " if source else ""}there is no column "{name}". In the long '
-                    f"format either chosen marks the row of what was chosen, or action names it "
-                    f"and candidates names the candidate of every row."
+                    f'there is no column "{name}". In the long format either chosen marks the row '
+                    f"of what was chosen, or action names it and candidates names the candidate of "
+                    f"every row.",
+                    source,
+                    column=name,
                 )
         flag = np.asarray(table.column(action).to_numpy() == table.column(names).to_numpy())
         how = f'"{names}" equals "{action}" in'
@@ -95,10 +94,12 @@ def _chosen_rows(
     if len(odd):
         row = int(np.argmax(codes == odd[0]))
         raise LogError(
-            f"{where(source, str(columns.decision), row)}: {how} {int(count[odd[0]])} of the rows "
-            f"of decision {ids[row].as_py()!r} ({len(odd):,} of {len(count):,} decisions are like "
-            f"this). It must be one: that of the candidate which was chosen."
-        ).at(np.flatnonzero(np.isin(codes, odd)), columns.chosen or "action")
+            f"{how} {int(count[odd[0]])} of the rows of decision {ids[row].as_py()!r} "
+            f"({len(odd):,} of {len(count):,} decisions are like this). It must be one: that of "
+            f"the candidate which was chosen.",
+            where(source, columns.chosen or "action", row),
+            np.flatnonzero(np.isin(codes, odd)),
+        )
     found = np.empty(len(count), dtype=np.int64)
     rows = np.flatnonzero(flag)
     found[codes[rows]] = rows
@@ -109,17 +110,15 @@ def _flags(table: pa.Table, name: str, source: str, codes: Ints) -> NDArray[Any]
     column = table.column(name)
     if column.null_count:
         missing = column.is_null().to_numpy()
-        row = int(np.argmax(missing))
-        raise LogError(f"{where(source, name, row)}: the value is missing; write 0 or 1.").at(
-            _of_same_decisions(missing, codes), name
-        )
+        place = where(source, name, np.argmax(missing))
+        rows = _of_same_decisions(missing, codes)
+        raise LogError("the value is missing; write 0 or 1.", place, rows)
     values = column.to_numpy()
     odd = ~((values == 0) | (values == 1))
     if odd.any():
         row = int(np.argmax(odd))
-        raise LogError(
-            f"{where(source, name, row)}: {column[row].as_py()!r} is neither 0 nor 1."
-        ).at(_of_same_decisions(odd, codes), name)
+        sentence = f"{column[row].as_py()!r} is neither 0 nor 1."
+        raise LogError(sentence, where(source, name, row), _of_same_decisions(odd, codes))
     return np.asarray(values == 1)
 
 

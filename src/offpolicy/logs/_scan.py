@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import ParameterError
+from offpolicy.errors import ParameterError, Place
 from offpolicy.logs._bad_rows import Dropped
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
@@ -18,7 +18,7 @@ from offpolicy.logs.labels import hash_rows
 
 BLOCK = 16_384
 """Decisions a block."""
-STRETCHES = 8
+SAMPLED_PLACES = 8
 """In how many places a log is sampled."""
 
 
@@ -74,8 +74,8 @@ class LogScan(ABC):
     def rewards(self) -> RewardSummary: ...
 
     @abstractmethod
-    def find_reward_outside(self, low: float, high: float) -> str:
-        """A sentence about the first reward that is not within these."""
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
+        """The first reward that is not within these, and its place."""
 
     @abstractmethod
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
@@ -118,11 +118,11 @@ class Distributed(LogScan):
         raise ParameterError(f"{self.source} is not in one place: its rows cannot be walked over.")
 
 
-def stretches(n: int, size: int) -> list[tuple[int, int]]:
+def sample_ranges(n: int, size: int) -> list[tuple[int, int]]:
     """Where to look at about ``size`` of ``n`` rows: all, or one stretch in each eighth."""
     if n <= size:
         return [(0, n)]
-    parts = min(STRETCHES, size)
+    parts = min(SAMPLED_PLACES, size)
     each, found = size // parts, []
     share = hash_rows(np.arange(parts), salt=1, buckets=2**32)
     for part in range(parts):

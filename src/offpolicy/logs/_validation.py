@@ -8,8 +8,8 @@ import numpy as np
 
 from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import check_finite, count_of, place_of, rows_of, where
-from offpolicy.errors import LogError, OffpolicyError
+from offpolicy._core.validation import check_finite, count_of, malformed
+from offpolicy.errors import OffpolicyError
 
 BLOCK_ROWS = 65_536
 LARGEST_REWARD = 1e150
@@ -48,31 +48,29 @@ def check_reward(reward: Floats, source: str) -> None:
     check_finite(reward, "reward", source)
     bad = np.abs(reward) > LARGEST_REWARD
     if bad.any():
-        row = int(np.argmax(bad))
-        raise LogError(
-            f"{where(source, 'reward', row)}: {reward[row]} "
-            f"({count_of(int(bad.sum()), len(reward))} are beyond ±{LARGEST_REWARD:g}). "
-            f"Rewards this large overflow when squared; rescale them."
-        ).at(np.flatnonzero(bad), "reward")
+        sentence = (
+            f"{reward[np.argmax(bad)]} ({count_of(bad)} are beyond ±{LARGEST_REWARD:g}). Rewards "
+            f"this large overflow when squared; rescale them."
+        )
+        raise malformed(bad, "reward", source, sentence)
 
 
 def check_positive(values: Floats, column: str, source: str) -> None:
     check_finite(values, column, source)
     bad = values <= 0.0
     if bad.any():
-        row = int(np.argmax(bad))
-        raise LogError(
-            f"{where(source, column, row)}: {values[row]} "
-            f"({count_of(int(bad.sum()), len(values))} are 0 or below). "
-            f"A row weight says how many decisions the row stands for; leave rows of weight 0 out."
-        ).at(np.flatnonzero(bad), column)
+        sentence = (
+            f"{values[np.argmax(bad)]} ({count_of(bad)} are 0 or below). A row weight says how "
+            f"many decisions the row stands for; leave rows of weight 0 out."
+        )
+        raise malformed(bad, column, source, sentence)
     beyond = (values < 1e-100) | (values > 1e100)
     if beyond.any():
-        row = int(np.argmax(beyond))
-        raise LogError(
-            f"{where(source, column, row)}: {values[row]} goes beyond 1e-100 … 1e100; rescale "
-            f"{column}: only ratios matter."
-        ).at(np.flatnonzero(beyond), column)
+        sentence = (
+            f"{values[np.argmax(beyond)]} goes beyond 1e-100 … 1e100; rescale {column}: only "
+            f"ratios matter."
+        )
+        raise malformed(beyond, column, source, sentence)
 
 
 def check_chosen_probabilities(
@@ -86,28 +84,22 @@ def check_chosen_probabilities(
 ) -> None:
     """Probabilities of the chosen candidates: finite, at most 1, and above 0 if ``positive``."""
     check_finite(values, column, source, error)
-    low = values < SMALLEST_PROPENSITY if positive else values < 0.0
-    if low.any():
-        row = int(np.argmax(low))
-        if positive:
-            raise error(
-                f"{where(source, column, row)}: {values[row]} "
-                f"({count_of(int(low.sum()), len(low))} are 0 or below, or under "
-                f"{SMALLEST_PROPENSITY:g}). The log must hold the probability with which the "
-                f"chosen action was drawn. If these rows were not randomised, leave them out."
-            ).at(np.flatnonzero(low), column)
-        raise error(
-            f"{where(source, column, row)}: {values[row]} "
-            f"({count_of(int(low.sum()), len(low))} are below 0). Probabilities are from 0 to 1."
-        ).at(np.flatnonzero(low), column)
-    high = values > 1.0 + tolerance
-    if high.any():
-        row = int(np.argmax(high))
-        raise error(
-            f"{where(source, column, row)}: {values[row]} "
-            f"({count_of(int(high.sum()), len(high))} are above 1). Probabilities are from 0 to 1; "
-            f"if these are inverse propensities, or percentages, convert them first."
-        ).at(np.flatnonzero(high), column)
+    bad = values < SMALLEST_PROPENSITY if positive else values < 0.0
+    what = (
+        f"0 or below, or under {SMALLEST_PROPENSITY:g}). The log must hold the probability with "
+        f"which the chosen action was drawn. If these rows were not randomised, leave them out."
+        if positive
+        else "below 0). Probabilities are from 0 to 1."
+    )
+    if not bad.any():
+        bad = values > 1.0 + tolerance
+        what = (
+            "above 1). Probabilities are from 0 to 1; if these are inverse propensities, or "
+            "percentages, convert them first."
+        )
+    if bad.any():
+        sentence = f"{values[np.argmax(bad)]} ({count_of(bad)} are {what}"
+        raise malformed(bad, column, source, sentence, error)
 
 
 def check_probabilities(
@@ -147,13 +139,11 @@ def _bad_element(
     tolerance: float,
 ) -> None:
     bad = ~((values >= 0.0) & (values <= 1.0 + tolerance))
-    element = int(np.argmax(bad))
-    place, _ = place_of(element, column, source, offsets)
-    raise error(
-        f"{place}: {values[element]} "
-        f"({int(bad.sum()):,} of {len(values):,} values are missing, negative or above 1). "
+    sentence = (
+        f"{values[np.argmax(bad)]} ({count_of(bad, offsets)} are missing, negative or above 1). "
         f"Probabilities are from 0 to 1, one for every candidate."
-    ).at(rows_of(bad, offsets), column)
+    )
+    raise malformed(bad, column, source, sentence, error, offsets)
 
 
 def _bad_sum(
@@ -166,10 +156,10 @@ def _bad_sum(
 ) -> None:
     sums = row_sums(values, offsets)
     bad = np.abs(sums - 1.0) > tolerance
-    row = int(np.argmax(bad))
-    raise error(
-        f"{where(source, column, row)}: the probabilities sum to {sums[row]:.9g}, not 1 "
-        f"({count_of(int(bad.sum()), len(sums))} are off by more than {tolerance:g}). "
-        f"Every candidate that could have been chosen must be listed with its probability; "
-        f"if they are only rounded, divide each decision's probabilities by their sum."
-    ).at(np.flatnonzero(bad), column)
+    sentence = (
+        f"the probabilities sum to {sums[np.argmax(bad)]:.9g}, not 1 ({count_of(bad)} are off by "
+        f"more than {tolerance:g}). Every candidate that could have been chosen must be listed "
+        f"with its probability; if they are only rounded, divide each decision's probabilities by "
+        f"their sum."
+    )
+    raise malformed(bad, column, source, sentence, error)

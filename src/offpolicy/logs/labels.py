@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import check_length, count_of, place_of, rows_of, where
+from offpolicy._core.validation import check_length, count_of, malformed, where
 from offpolicy.errors import LogError, OffpolicyError, did_you_mean
 from offpolicy.logs._encoded import Encoded
 
@@ -26,9 +26,14 @@ def as_names(
     if isinstance(values, Encoded):
         return values
     if np.ma.is_masked(values):
-        raise error(f"{column} has masked values. Fill them in or leave these rows out.")
+        raise error(
+            f"{column} has masked values. Fill them in or leave these rows out.", column=column
+        )
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
-        raise error(f"{column} is the single value {values!r}; there must be one for every row.")
+        raise error(
+            f"{column} is the single value {values!r}; there must be one for every row.",
+            column=column,
+        )
     if isinstance(values, (list, tuple)):
         kinds = {type(value) for value in values}
         if len(kinds) > 1 or not kinds <= {int, float, str, bytes, bool}:
@@ -40,9 +45,11 @@ def as_names(
     else:
         array = np.asarray(values)
     if array.ndim == 1 and array.dtype == object and all(type(v) is list for v in array):
-        raise error(f"{column} holds lists; there must be a single name in every row.")
+        raise error(
+            f"{column} holds lists; there must be a single name in every row.", column=column
+        )
     if array.ndim != 1:
-        raise error(f"{column} has shape {array.shape}; it must have one dimension.")
+        raise error(f"{column} has shape {array.shape}; it must have one dimension.", column=column)
     return array
 
 
@@ -52,7 +59,9 @@ def as_action_names(actions: Iterable[Any]) -> tuple[Hashable, ...]:
     try:
         different = len(set(names)) == len(names)
     except TypeError:
-        raise LogError("actions must hold hashable names (strings, numbers, tuples).") from None
+        raise LogError(
+            "actions must hold hashable names (strings, numbers, tuples).", column="actions"
+        ) from None
     if not different:
         raise LogError("actions names one action twice; every name must be different.")
     if not names:
@@ -81,7 +90,8 @@ def encode(
         )
     except TypeError:
         raise error(
-            f"{column} must hold hashable names (strings, numbers, tuples), all of one kind."
+            f"{column} must hold hashable names (strings, numbers, tuples), all of one kind.",
+            column=column,
         ) from None
     try:
         ordered = sorted(first_seen)  # type: ignore[type-var]
@@ -108,24 +118,24 @@ def positions(
     ):
         bad = (given < 0) | (given >= len(names))
         if bad.any():
-            row = int(np.argmax(bad))
-            raise error(
-                f"{where(source, 'action', row)}: {given[row]}, but there are {len(names)} "
-                f"actions, 0 to {len(names) - 1} ({count_of(int(bad.sum()), n)} are outside). "
-                f"If these are names rather than positions, list them in actions=."
-            ).at(np.flatnonzero(bad), "action")
+            sentence = (
+                f"{given[np.argmax(bad)]}, but there are {len(names)} actions, 0 to "
+                f"{len(names) - 1} ({count_of(bad)} are outside). If these are names rather than "
+                f"positions, list them in actions=."
+            )
+            raise malformed(bad, "action", source, sentence, error)
         return np.ascontiguousarray(given, dtype=np.int64)
     unique, codes = encode(given, "action", source, error)
     place = {name: k for k, name in enumerate(names)}
     missing = [name for name in unique if name not in place]
     if missing:
         bad = np.isin(codes, [unique.index(name) for name in missing])
-        row = int(np.argmax(bad))
-        name = unique[codes[row]]
-        raise error(
-            f"{where(source, 'action', row)}: {name!r} is not among the {len(names)} actions."
-            f"{_suggestion(name, names)} Every chosen action must be listed in actions=."
-        ).at(np.flatnonzero(bad), "action")
+        name = unique[codes[np.argmax(bad)]]
+        sentence = (
+            f"{name!r} is not among the {len(names)} actions.{_suggestion(name, names)} Every "
+            f"chosen action must be listed in actions=."
+        )
+        raise malformed(bad, "action", source, sentence, error)
     return np.array([place[name] for name in unique], dtype=np.int64)[codes]
 
 
@@ -147,15 +157,15 @@ def find_among(
     hits = np.flatnonzero(codes == np.repeat(wanted, np.diff(offsets)))
     rows = decision_of_candidate(offsets)[hits]
     if len(rows) < n:
-        absent = np.setdiff1d(np.arange(n), rows)
-        row = int(absent[0])
+        absent = np.bincount(rows, minlength=n) == 0
+        row = int(np.argmax(absent))
         name = unique[inverse[row]]
         listed = [names[code] for code in codes[offsets[row] : offsets[row + 1]]]
-        raise error(
-            f"{where(source, 'action', row)}: {name!r} is not among the decision's "
-            f"candidates ({count_of(n - len(rows), n)} are like this)."
+        sentence = (
+            f"{name!r} is not among the decision's candidates ({count_of(absent)} are like this)."
             f"{_suggestion(name, listed)} The chosen action must be one of them."
-        ).at(absent, "action")
+        )
+        raise malformed(absent, "action", source, sentence, error)
     return hits - offsets[:-1]
 
 
@@ -169,9 +179,11 @@ def refuse_twice(codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source
     if twice.any():
         at = order[int(np.argmax(twice))]
         raise LogError(
-            f"{where(source, 'candidate', int(rows[at]))}: {names[codes[at]]!r} is listed twice. "
-            f"Merge the two entries and add up their probabilities."
-        ).at(np.unique(rows[order[:-1][twice]]), "candidates")
+            f"{names[codes[at]]!r} is listed twice. Merge the two entries and add up their "
+            f"probabilities.",
+            where(source, "candidate", rows[at]),
+            np.unique(rows[order[:-1][twice]]),
+        )
 
 
 def refuse_missing(
@@ -193,11 +205,11 @@ def refuse_missing(
         return
     missing = np.asarray(missing.reshape(len(values), -1).any(axis=1))
     if missing.any():
-        place, unit = place_of(int(np.argmax(missing)), column, source, offsets)
-        raise error(
-            f"{place}: the value is missing ({int(missing.sum()):,} of {len(values):,} {unit}). "
-            f"Fill it in or leave these rows out."
-        ).at(rows_of(missing, offsets), "candidates" if column == "candidate" else column)
+        sentence = (
+            f"the value is missing ({count_of(missing, offsets)}). Fill it in or leave these rows "
+            f"out."
+        )
+        raise malformed(missing, column, source, sentence, error, offsets)
 
 
 def hash_groups(cluster: NDArray[Any], known: Sequence[Hashable] | None = None) -> Ints:

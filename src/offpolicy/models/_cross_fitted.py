@@ -395,12 +395,11 @@ class PropensityModel(_CrossFitted):
         open_ = known_of(inputs.code, self.was_chosen_)
         hopeless = ~np.logical_or.reduceat(open_, log.offsets[:-1])
         if hopeless.any():
-            row = int(np.argmax(hopeless))
-            raise PropensityError(
-                f"{check.where(log.source, 'candidate', row)}: none of the decision's candidates "
-                f"was ever chosen in the log that the model was fitted on "
-                f"({check.count_of(int(hopeless.sum()), len(log))} are like this)."
+            sentence = (
+                f"none of the decision's candidates was ever chosen in the log that the model was "
+                f"fitted on ({check.count_of(hopeless)} are like this)."
             )
+            raise check.malformed(hopeless, "candidate", log.source, sentence, PropensityError)
         estimate = np.empty(int(log.offsets[-1]))
         fold, lengths = log.fold(len(self.models_)), np.diff(log.offsets)
         for f, (model, maps) in enumerate(zip(self.models_, self.maps_, strict=True)):
@@ -419,13 +418,13 @@ class PropensityModel(_CrossFitted):
         estimate = self.predict(log)
         bad = estimate[log.chosen_index] < SMALLEST_PROPENSITY
         if bad.any():
-            row = int(np.argmax(bad))
-            action = log.need_names(self._name)[int(log.chosen_codes()[row])]
-            raise PropensityError(
-                f"{check.where(log.source, 'propensity', row)}: the estimate for the chosen action "
-                f"{action!r} is 0 ({check.count_of(int(bad.sum()), len(log))} are like this). "
-                f"Set floor above 0, and fit on a log in which every such action was chosen."
+            action = log.need_names(self._name)[int(log.chosen_codes()[np.argmax(bad)])]
+            sentence = (
+                f"the estimate for the chosen action {action!r} is 0 ({check.count_of(bad)} are "
+                f"like this). Set floor above 0, and fit on a log in which every such action was "
+                f"chosen."
             )
+            raise check.malformed(bad, "propensity", log.source, sentence, PropensityError)
         return log.replace(logging=estimate, propensity=None)
 
     def _check_parameters(self) -> None:

@@ -214,7 +214,8 @@ def _class_probabilities(model: Any, X: NDArray[Any], classes: int) -> Floats:
     if table.shape != (X.shape[0], classes) or not ((table >= 0.0) & (table < np.inf)).all():
         raise PredictionError(
             f"{name} must give each of the {classes} classes a probability, an array of shape "
-            f"({X.shape[0]:,}, {classes}); it gave shape {table.shape}, least value {table.min()}."
+            f"({X.shape[0]:,}, {classes}); it gave shape {table.shape}, least value {table.min()}.",
+            column=name,
         )
     return table
 
@@ -354,7 +355,7 @@ def need_estimator(model: Any) -> None:
     """Raise unless this is an instance that can be fitted, cloned and asked."""
     name = getattr(model, "__name__", type(model).__name__)
     if isinstance(model, type):
-        raise ParameterError(f"{name} is a class; give an instance: {name}(…).")
+        raise ParameterError(f"{name} is a class; give an instance: {name}(…).", column=name)
     missing = [method for method in ("fit", "predict", "get_params") if not hasattr(model, method)]
     if missing:
         raise ParameterError(

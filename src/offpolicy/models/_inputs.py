@@ -126,5 +126,6 @@ def need_width(found: int | None, expected: int | None, column: str) -> None:
     if found != expected:
         raise LogError(
             f"{column} has {found or 'no'} columns, but the model was fitted with "
-            f"{expected or 'none'}."
+            f"{expected or 'none'}.",
+            column=column,
         )

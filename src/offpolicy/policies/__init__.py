@@ -18,19 +18,7 @@ from offpolicy.policies._policies import (
 )
 
 __all__ = [
-    "Classifier",
-    "Deterministic",
-    "EpsilonGreedy",
-    "Mixture",
-    "MonteCarlo",
-    "Policy",
-    "Softmax",
-    "Tabular",
-    "Target",
-    "Uniform",
-    "learned",
-    "need_log",
-    "remember",
-    "resolve",
+    "Classifier", "Deterministic", "EpsilonGreedy", "Mixture", "MonteCarlo", "Policy", "Softmax",
+    "Tabular", "Target", "Uniform", "learned", "need_log", "remember", "resolve",
     "resolve_prediction",
-]
+]  # fmt: skip

@@ -108,9 +108,8 @@ class Tabular:
             missing = [name for name in actions if name not in self.table]
             if missing:
                 raise PolicyError(
-                    f"Tabular has no probability for action {missing[0]!r} "
-                    f"({len(missing)} of {len(actions)} actions are missing). Give 0 if it never "
-                    f"chooses them."
+                    f"Tabular has no probability for action {missing[0]!r} ({len(missing)} of "
+                    f"{len(actions)} actions are missing). Give 0 if it never chooses them."
                 )
             return np.array([_number(self.table[name], name) for name in actions])
         table = check.as_floats(self.table, "Tabular", PolicyError)
@@ -265,7 +264,8 @@ class Classifier:
         if predicted.shape != (len(log), width):
             raise PolicyError(
                 f"predict_proba has shape {predicted.shape}; it must be ({len(log):,}, {width}): "
-                f"a probability of every class for every decision."
+                f"a probability of every class for every decision.",
+                column="predict_proba",
             )
         predicted = widened(predicted, tolerance_of(raw))
         if classes is None:
@@ -323,7 +323,7 @@ class MonteCarlo:
                 f"draws is {self.draws}; it must be a whole number, at least {self.replicates}."
             )
         if self.seed < 0:
-            raise ParameterError(f"seed is {self.seed}; it must be 0 or more.")
+            raise ParameterError(f"seed is {self.seed}; it must be 0 or more.", column="seed")
 
     def probabilities(self, log: BanditLog) -> Floats:
         return np.asarray(self.counts(log).sum(axis=0) / self.draws)
@@ -395,7 +395,8 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
     if not log.candidates_known:
         raise PolicyError(
             f"{name} must hold one probability per decision, of the chosen action: this log does "
-            f"not say what else could have been chosen. Or give actions= when making the log."
+            f"not say what else could have been chosen. Or give actions= when making the log.",
+            column=name,
         )
     return Target(name, flat, tolerance=tolerance)
 

@@ -4,4 +4,4 @@ Charts are functions from numbers to SVG (`report.svg`), and text becomes markup
 place (`report.html.markup`).
 """
 
-__all__ = ["document", "matplotlib"]
+__all__ = ["document", "html", "matplotlib", "pages", "sections", "svg"]

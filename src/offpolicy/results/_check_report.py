@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from offpolicy._core.documents import Document, dumps
 from offpolicy.errors import ParameterError, did_you_mean
-from offpolicy.results._findings import ADVICE, ORDER, Finding, Severity
+from offpolicy.results._findings import CODES, ORDER, Finding, Severity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,14 +45,14 @@ class Report(Document):
         hits = self._having(key)
         if not hits:
             code = key[-1] if isinstance(key, tuple) and key else key
-            hint = "" if code in ADVICE else did_you_mean(str(code), ADVICE)
+            hint = "" if code in CODES else did_you_mean(str(code), CODES)
             there = ", ".join(dict.fromkeys(one.code for one in self)) or "none at all"
             raise ParameterError(f"There is no finding {key!r}.{hint} The findings: {there}.")
         return hits[0]
 
     def _having(self, key: object) -> list[Finding]:
         if isinstance(key, tuple):
-            return [one for one in self.findings if (one.policy, one.code) == key]
+            return [one for one in self.findings if (one.place, one.code) == key]
         return [one for one in self.findings if one.code == key]
 
     # -- as text -----------------------------------------------------------------------------
@@ -60,8 +60,8 @@ class Report(Document):
     def __str__(self) -> str:
         parts = [self.sentence()]
         for one in self:
-            about = "" if one.policy is None else f" of {one.policy}"
-            parts.append(f"{one.severity}: {one.code}{about}\n  {one.message}\n  {one.advice}")
+            about = "" if one.place is None else f" of {one.place}"
+            parts.append(f"{one.severity}: {one.code}{about}\n  {one.sentence}\n  {one.advice}")
         return "\n\n".join(parts)
 
     def sentence(self) -> str:
@@ -73,7 +73,7 @@ class Report(Document):
         return f"Found {', '.join(said)}."
 
     def _repr_html_(self) -> str:
-        head = ("severity", "code", "policy", "message", "advice")
+        head = ("severity", "code", "place", "sentence", "advice")
         cell = "<{0} style='text-align:left'>{1}</{0}>"
         rows = [[str(getattr(one, name) or "") for name in head] for one in self]
         body = "".join(
@@ -90,6 +90,6 @@ class Report(Document):
         """One row per finding, as an Arrow table; ``numbers`` as JSON text."""
         import pyarrow as pa
 
-        names = ("code", "severity", "policy", "message", "advice", "numbers")
+        names = ("code", "severity", "place", "sentence", "advice", "numbers")
         rows = [asdict(one) | {"numbers": dumps(one.numbers, indent=None)} for one in self]
         return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))

@@ -72,7 +72,7 @@ class Difference:
     @property
     def decided(self) -> bool:
         """Whether one of the two was found to be better."""
-        return self.verdict not in (NOT_DECIDED, CANNOT_TELL)
+        return self.rows_needed is None
 
     @property
     def better(self) -> str | None:
@@ -84,7 +84,7 @@ class Difference:
     @property
     def can_tell(self) -> bool:
         """Whether the log is fit to answer."""
-        return self.verdict != CANNOT_TELL
+        return self.reason is None
 
     def __neg__(self) -> Difference:
         """The same with first and second exchanged."""

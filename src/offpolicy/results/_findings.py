@@ -1,159 +1,169 @@
-"""Findings: what a user should know about a log, how bad it is, and what to do about it.
+"""Findings: what a user should know about an answer, how bad it is, and what to do about it.
 
-`offpolicy.checks` looks for all of them; the scan that `evaluate` makes comes across some.
+`evidence.findings` and the rankings have the rules; every code that a finding can have is here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
-
-import numpy as np
-
-from offpolicy._core.types import Floats
+from typing import Literal, NamedTuple, final
 
 Severity = Literal["note", "warning", "problem"]
 ORDER: tuple[Severity, ...] = ("problem", "warning", "note")
 
-ADVICE = {
-    "clusters": "Log for longer, or name finer clusters (users rather than days) if these are "
-    "independent of each other.",
-    "constant-prediction": "Such a model can steady an estimate, but not tell one action from "
-    "another. Check that it is given the candidates.",
-    "constant-propensity": "Check that it is not a stand-in. If the logger chose among some of the "
-    "candidates only, list only those.",
-    "constant-reward": "Every policy then looks the same. Check that this is the right column.",
-    "deterministic": "These rows say nothing about any other action. Check that 1 is the truth and "
-    "not a stand-in; to learn more, let the logger explore.",
-    "drift": "An answer is about the whole time of the log, on average. Look at what changed, and "
-    "use the part that is like the time to come. (If rows are sorted by something else, give "
-    "time.)",
-    "dropped": "An answer is about the rows that are left, and off if it is no accident which rows "
-    "are malformed. Correct the export.",
-    "duplicates": "Look for a double write, or a join that multiplies rows, and keep each decision "
-    "once. Standard errors are too small otherwise, unless all copies of a row are in one cluster.",
-    "effective-size": "Log more decisions, explore more, or ask about a policy that is closer to "
-    "the logger.",
-    "frequencies": "The logged probabilities are not those of the system that chose. Look for a "
-    "rule or a filter behind the draw, for rounding, or for probabilities of another version or "
-    "another action. Until it is found, estimate them from the log.",
-    "heavy-weights": "Use an estimator that bounds the weights (CAB-DR; CIPS without a model). The "
-    "standard errors of IPS, SNIPS and DR are not to be trusted here.",
-    "no-propensity": "Log the probability with which each action was drawn. Without it, only DM "
-    "works.",
-    "prediction-calibration": "DM is off by as much, and the other estimators then lean on their "
-    "weights. Fit the model anew, or recalibrate it on a part of the log.",
-    "prediction-range": "Clip them, or use a model that keeps to the range (a classifier, for "
-    "rewards of 0 and 1).",
-    "rare-rewards": "Log more decisions, or use a reward that comes more often (clicks rather than "
-    "orders).",
-    "reward-outlier": "Check that it is real: a single such row can decide the answer.",
-    "reward-range": "Declare the range as it is, or correct the rewards. Bounds that use the range "
-    "are untrue.",
-    "reward-values": "Make sure that each is an amount and not a code (−1 for missing, say); then "
-    "declare reward_range.",
-    "rounded-propensities": "Log propensities with all their digits.",
-    "sample": "What is rare in the log may be missing here. To look at every row, check the log in "
-    "parts.",
-    "support": "No reward in the log speaks for it: estimators fill it in from the model (DM, DR, "
-    "CAB) or with 0 (IPS). Let the logger try these actions, or keep the policy off them.",
-    "thin-support": "Use an estimator that clips, with a reward model (CAB-DR), or let the logger "
-    "try these actions more often.",
-    "weight-drift": "With true propensities weights average 1 at all times, but for what is "
-    "clipped or has no support. Look at what changed: the logger, the candidates, or the policy.",
-    "weight-mean": "The logged probabilities, or the policy's, are not those of what was chosen, "
-    "in a way that matters for this policy. See also frequencies.",
-}  # fmt: skip
-"""Every code a finding can have, and what to do about it."""
+
+class Kind(NamedTuple):
+    """What all findings of one code have in common."""
+
+    severities: str
+    """Those that it can have, the least first."""
+    meaning: str
+    advice: str
+
+
+# fmt: off
+CODES = {
+    "clusters": Kind("warning, problem", "There are too few clusters for normal intervals.",
+        "Log for longer, or name finer clusters (users rather than days) if these are independent "
+        "of each other."),
+    "constant-prediction": Kind("note", "The model does not tell actions apart.",
+        "Such a model can steady an estimate, but not tell one action from another. Check that it "
+        "is given the candidates."),
+    "constant-propensity": Kind("warning, problem",
+        "The propensity is a stand-in, or the candidates are not those drawn from.",
+        "Check that it is not a stand-in. If the logger chose among some of the candidates only, "
+        "list only those."),
+    "constant-reward": Kind("warning", "There is nothing to tell policies apart by.",
+        "Every policy then looks the same. Check that this is the right column."),
+    "curve-gap": Kind("warning", "A given curve of propensities leaves out some ranks.",
+        "Give a number for every rank, or leave out documents at these."),
+    "deterministic": Kind("note, warning, problem", "The logger had no choice.",
+        "These rows say nothing about any other action. Check that 1 is the truth and not a "
+        "stand-in; to learn more, let the logger explore."),
+    "drift": Kind("note, warning", "The log is not of one piece.",
+        "An answer is about the whole time of the log, on average. Look at what changed, and use "
+        "the part that is like the time to come. (If rows are sorted by something else, give "
+        "time.)"),
+    "dropped": Kind("note, warning", "Malformed rows were left out, as was asked.",
+        "An answer is about the rows that are left, and off if it is no accident which rows are "
+        "malformed. Correct the export."),
+    "duplicates": Kind("note, warning", "Rows were written twice.",
+        "Look for a double write, or a join that multiplies rows, and keep each decision once. "
+        "Standard errors are too small otherwise, unless all copies of a row are in one cluster."),
+    "effective-size": Kind("note, warning, problem", "Few rows stand behind the answer.",
+        "Log more decisions, explore more, or ask about a policy that is closer to the logger."),
+    "few-clicks": Kind("warning", "Few clicks stand behind the answer about a ranker.",
+        "Log more impressions, or ask about a ranker that is closer to what was shown."),
+    "few-queries": Kind("warning", "There are too few queries for normal errors.",
+        "Log more queries: impressions of one query may depend on each other, and count little "
+        "more than once."),
+    "frequencies": Kind("note, warning, problem",
+        "The logged probabilities are untrue: an action, or candidates of like probability, were "
+        "chosen more or less often than logged.",
+        "The logged probabilities are not those of the system that chose. Look for a rule or a "
+        "filter behind the draw, for rounding, or for probabilities of another version or another "
+        "action. Until it is found, estimate them from the log."),
+    "heavy-weights": Kind("note, warning, problem", "Few rows decide the answer.",
+        "Use an estimator that bounds the weights (CAB-DR; CIPS without a model). The standard "
+        "errors of IPS, SNIPS and DR are not to be trusted here."),
+    "no-examination": Kind("warning",
+        "Nothing says how likely each document was examined, so clicks cannot be weighted.",
+        "Estimate the propensities (offpolicy rank propensities), or give a curve that is known "
+        "(--propensities, --eta)."),
+    "no-propensity": Kind("problem", "Nothing says how likely each choice was.",
+        "Log the probability with which each action was drawn. Without it, only DM works."),
+    "not-converged": Kind("warning", "A fit ended before it was done.",
+        "Allow more steps, or a larger tolerance; or make the problem easier: a smaller C, scaled "
+        "features, a larger ridge."),
+    "not-shown": Kind("warning", "Some candidate documents were not shown.",
+        "Show more of the candidates, now and then, or compare rankers on those that were shown."),
+    "one-query": Kind("warning", "All that is known of examination comes from one query.",
+        "More queries would tell: impressions of one may depend on each other."),
+    "prediction-calibration": Kind("warning", "The model gets the log's own mean wrong.",
+        "DM is off by as much, and the other estimators then lean on their weights. Fit the model "
+        "anew, or recalibrate it on a part of the log."),
+    "prediction-range": Kind("note, warning", "There are predictions that no reward can have.",
+        "Clip them, or use a model that keeps to the range (a classifier, for rewards of 0 and "
+        "1)."),
+    "rank-few-clicks": Kind("warning", "A rank has too few clicks for its examination to be told.",
+        "More impressions would tell, or a smaller top."),
+    "rank-not-linked": Kind("warning", "A rank cannot be compared with rank 1.",
+        "Impressions with these ranks swapped with others would tell."),
+    "rank-not-shown": Kind("warning", "No document was shown at a rank.",
+        "Impressions that show more documents would tell, or a smaller top."),
+    "rare-rewards": Kind("warning, problem", "There are too few rewards to tell anything.",
+        "Log more decisions, or use a reward that comes more often (clicks rather than orders)."),
+    "reward-outlier": Kind("note", "One row may decide the answer.",
+        "Check that it is real: a single such row can decide the answer."),
+    "reward-range": Kind("problem", "Rewards are outside the declared range.",
+        "Declare the range as it is, or correct the rewards. Bounds that use the range are "
+        "untrue."),
+    "reward-values": Kind("note", "The rewards may be codes.",
+        "Make sure that each is an amount and not a code (−1 for missing, say); then declare "
+        "reward_range."),
+    "rounded-propensities": Kind("warning", "Small propensities are off.",
+        "Log propensities with all their digits."),
+    "same-features": Kind("warning", "No feature tells documents apart.",
+        'Give features, or use method="pairs".'),
+    "sample": Kind("note", "The log is large, and only a part of it was looked at.",
+        "What is rare in the log may be missing here. To look at every row, check the log in "
+        "parts."),
+    "support": Kind("note, warning, problem",
+        "The policy does what the logger never does, and no reward speaks for that.",
+        "No reward in the log speaks for it: estimators fill it in from the model (DM, DR, CAB) or "
+        "with 0 (IPS). Let the logger try these actions, or keep the policy off them."),
+    "thin-support": Kind("note, warning, problem",
+        "The policy does what the logger does too rarely.",
+        "Use an estimator that clips, with a reward model (CAB-DR), or let the logger try these "
+        "actions more often."),
+    "weight-drift": Kind("note", "Weights average more at one time than at another.",
+        "With true propensities weights average 1 at all times, but for what is clipped or has no "
+        "support. Look at what changed: the logger, the candidates, or the policy."),
+    "weight-mean": Kind("note, warning, problem",
+        "The logged probabilities are untrue, in a way that matters for this policy.",
+        "The logged probabilities, or the policy's, are not those of what was chosen, in a way "
+        "that matters for this policy. See also frequencies."),
+}
+# fmt: on
+"""Every code; docs/findings.md is written from this (scripts/findings_page.py)."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a log that its user should know.
+    """Something that the user of an answer should know.
 
     Attributes
     ----------
-    code : a key of `ADVICE`
+    code : a key of `CODES`
     severity : "note", "warning" or "problem"
         A problem: the answer may be plainly wrong, or there is none. A warning: it may be off by
         more than its standard error says. A note: good to know.
-    policy : name of the policy concerned, or None if it is the log itself
-    message, advice : what was found, and what to do
-    numbers : the numbers of the message, for programs
+    place : the policy, row or ranks concerned, or None if it is the log as a whole
+    sentence, advice : what was found, and what to do
+    numbers : the numbers of the sentence, for programs
     """
 
     code: str
     severity: Severity
-    policy: str | None
-    message: str
+    place: str | None
+    sentence: str
     advice: str
     numbers: Mapping[str, float | int | str] = field(default_factory=dict, hash=False)
 
-
-# -- from where on -----------------------------------------------------------------------------
-
-ALPHA = 1e-3
-"""A test calls an honest log dishonest at most this often."""
-UNSUPPORTED = (1e-6, 1e-3, 0.05)
-"""Mass without support from which it is a note, a warning, a problem: the bias it may cause, in
-units of the rewards' range."""
-TOP, TOP_SHARE = 0.01, (0.2, 0.3, 0.7)
-"""The heaviest hundredth of the rows, and the share of all weight it may hold. Of log-normal
-weights it holds 9 % with σ = 1, 37 % with σ = 2, and 75 % with σ = 3."""
-SMALL, TINY = 100, 20
-"""Effective rows below which intervals are wide, and below which the normal ones are untrue."""
-SMALL_SHARE = 0.01
-"""Effective rows, as a share of all, below which most of the log is of no use."""
-OFF_BY = (0.0, 0.01, 0.1)
-"""Relative error of probabilities from which it is a note, a warning, a problem: 1 % hides behind
-most standard errors, and 10 % of the value is what many questions turn on."""
-TENTHS, FEWEST_FOR_DRIFT = 10, 200
-"""Drift is looked for between tenths, of at least 20 rows, and between halves."""
-DRIFT = 0.05
-"""Less than 5 % of the mean (or of the spread, if that is less) is not worth a word."""
-CALIBRATION = 0.05
-"""Share of the mean reward (or of its spread, if that is less) by which a model may be off."""
-
-
-def tail(excess: Any, variance: Any, bound: Any) -> Floats:
-    """How likely, at most, a sum is this far above its mean: Bennett's inequality.
-
-    1 where nothing varies, as all that is left then is rounding (of which Bennett makes nothing
-    elsewhere: the exponent is at most t/b·log(1 + tb/V)).
-    """
-    excess, variance = np.asarray(excess, dtype=float), np.asarray(variance, dtype=float)
-    varies = (excess > 0.0) & (variance > 0.0) & np.isfinite(variance)
-    with np.errstate(all="ignore"):
-        u = excess * bound / variance
-        exponent = variance / bound**2 * ((1.0 + u) * np.log1p(u) - u)
-        return np.where(varies, np.exp(-exponent), 1.0)
+    def __str__(self) -> str:
+        return f"{self.severity.capitalize()} ({self.code}): {self.sentence} {self.advice}"
 
 
 def finding(
     code: str,
     severity: Severity | None,
-    message: str,
-    policy: str | None = None,
+    sentence: str,
+    place: str | None = None,
     **numbers: float | int | str,
 ) -> list[Finding]:
     """The finding, if it is severe enough to be one."""
     if severity is None:
         return []
-    return [Finding(code, severity, policy, message, ADVICE[code], numbers)]
-
-
-def grade(value: float, steps: tuple[float, float, float]) -> Severity | None:
-    """Note, warning or problem from these values on."""
-    note, warning, problem = steps
-    if value >= problem:
-        return "problem"
-    if value >= warning:
-        return "warning"
-    return "note" if value >= note else None
-
-
-def percent(share: float) -> str:
-    """With two digits; whole from 99.5% on."""
-    return f"{100.0 * share:.2g}%" if share < 0.995 else f"{100.0 * share:.0f}%"
+    return [Finding(code, severity, place, sentence, CODES[code].advice, numbers)]

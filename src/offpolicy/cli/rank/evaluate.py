@@ -63,16 +63,14 @@ def command(
     run = Run.begun(report)
     asked = [as_metric(metric) for metric in metrics]
     file = rankings.read(log, given, rankings.columns_among(rankers))
-    if file.log.propensity is None:
-        estimators = given["estimators"]
-        if file.log.prediction is None or any(name.upper() != "DM" for name in estimators):
-            rankings.need_propensities(file.log)
-        rankings.tell_ways()
+    if file.log.prediction is None or any(name.upper() != "DM" for name in given["estimators"]):
+        rankings.need_propensities(file.log)
     results = tuple(
         replace(evaluate(file.log, ranker, metric=metric, **_SETTINGS.said(given)), ranker=name)
         for name, ranker in rankings.rankers_of(rankers, file).items()
         for metric in asked
     )
+    opt.tell(results[0].findings, "no-examination")
     if style == "json":
         click.echo(Results(results).to_json(), nl=False)
     elif style == "tsv":

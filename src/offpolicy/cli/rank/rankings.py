@@ -95,7 +95,7 @@ class LogFile:
             changes = self.columns[name] != self.columns[name][first][log.impression]
             if changes.any():
                 place = log.place(int(np.argmax(changes)), name)
-                raise LogError(f"{place}: it must be the same for all documents of an impression.")
+                raise LogError("it must be the same for all documents of an impression.", place)
         return np.stack([self.columns[name][first] for name in names], axis=1)
 
 
@@ -154,8 +154,9 @@ def curve_of_table(file: Path) -> Propensities:
         # Estimates may exceed 1 by noise; what a log is filled with never does.
         if k < 1 or not (p > 0.0 or np.isnan(p)) or np.isinf(p) or k in rank[:row]:
             raise PropensityError(
-                f"{where(source, 'propensity', row)}: {p} for rank {k}. There must be one row for "
-                f"a rank, from 1 on, with a propensity above 0."
+                f"{p} for rank {k}. There must be one row for "
+                f"a rank, from 1 on, with a propensity above 0.",
+                where(source, "propensity", row),
             )
     curve = np.full(int(rank.max(initial=0)), np.nan)
     curve[rank - 1] = np.minimum(values, 1.0)
@@ -170,10 +171,6 @@ def need_propensities(log: RankingLog) -> None:
             f"The log has no propensity, the probability with which each document was examined. "
             f"{_WAYS}"
         )
-
-
-def tell_ways() -> None:
-    click.echo(f"The log has no propensity. {_WAYS}", err=True)
 
 
 def rankers_of(names: Sequence[str], file: LogFile) -> dict[str, Any]:

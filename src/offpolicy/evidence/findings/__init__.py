@@ -18,17 +18,7 @@ from offpolicy.evidence.findings._rows import (
 )
 
 __all__ = [
-    "Rows",
-    "about_clusters",
-    "about_drift",
-    "about_dropped",
-    "about_duplicates",
-    "about_frequencies",
-    "about_policy",
-    "about_prediction",
-    "about_propensities",
-    "about_rewards",
-    "about_sample",
-    "about_size",
-    "the_logger",
-]
+    "Rows", "about_clusters", "about_drift", "about_dropped", "about_duplicates",
+    "about_frequencies", "about_policy", "about_prediction", "about_propensities", "about_rewards",
+    "about_sample", "about_size", "the_logger",
+]  # fmt: skip

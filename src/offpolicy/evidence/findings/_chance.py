@@ -23,9 +23,9 @@ import numpy as np
 
 from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import effective_size
+from offpolicy.evidence._limits import tail
 from offpolicy.logs import BanditLog
 from offpolicy.logs.labels import encode
-from offpolicy.results import tail
 
 STAKES = (0.5, 0.1, 0.02, 0.005, 0.001, 1e-4)
 """Shares λ to stake, in equal parts: large ones for short logs, small ones for heavy weights."""

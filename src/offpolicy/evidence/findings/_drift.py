@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.types import Floats, Ints
+from offpolicy.evidence._limits import FALSE_ALARM, FEWEST_FOR_DRIFT, TENTHS, tail
 from offpolicy.evidence.findings._actions import action_name
 from offpolicy.evidence.findings._chance import RECHECKED, Rows
+from offpolicy.evidence.findings._from_numbers import Move
 from offpolicy.logs import BanditLog
-from offpolicy.results import (
-    ALPHA,
-    DRIFT,
-    FEWEST_FOR_DRIFT,
-    TENTHS,
-    Finding,
-    Severity,
-    finding,
-    tail,
-)
+from offpolicy.results import Finding, Severity, finding
 
 DRIFT_CLIP = 10.0
 """Weights are clipped, so that one row is not taken for drift."""
@@ -68,21 +61,7 @@ def _restless(rows: Rows, codes: Ints, order: Ints | None) -> list[int]:
     off, variance = np.abs(table - share * weight), share * (1.0 - share) * weight
     chance = tail(off, variance, 1.0).min(axis=1)
     worst = [int(k) for k in np.argsort(chance, kind="stable")[:RECHECKED]]
-    return [k for k in worst if chance[k] * K < ALPHA]
-
-
-class Move(NamedTuple):
-    """The part of the log whose mean stands out most."""
-
-    chance: float
-    share: float
-    """How far it is from the mean, as a share of the mean or of the spread, whichever is less."""
-    text: str
-    there: float
-    elsewhere: float
-
-    def matters(self, tests: float) -> bool:
-        return self.chance * tests < ALPHA and self.share >= DRIFT
+    return [k for k in worst if chance[k] * K < FALSE_ALARM]
 
 
 def moved(rows: Rows, x: Floats, order: Ints | None) -> Move | None:
@@ -115,15 +94,7 @@ def moved(rows: Rows, x: Floats, order: Ints | None) -> Move | None:
     weight = float(_with_half(np.add.reduceat(omega, edges[:-1]))[at])
     there = _rounded_off(mean + scale * float(total[at]) / weight, scale)
     elsewhere = _rounded_off(mean - scale * float(total[at]) / (n - weight), scale)
-    spread = scale * math.sqrt(float((y * y).mean()))
-    where = "the first half" if at == TENTHS else f"tenth {at + 1} of {TENTHS}"
-    return Move(
-        2.0 * len(chance) * float(chance[at]),
-        abs(there - mean) / min(abs(mean) or spread, spread),
-        f"is {there:.4g} in {where} and {elsewhere:.4g} in the rest",
-        there,
-        elsewhere,
-    )
+    return Move.of(chance, there, elsewhere, mean, scale * math.sqrt(float((y * y).mean())))
 
 
 def _rounded_off(value: float, scale: float) -> float:

@@ -12,6 +12,17 @@ from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats
 from offpolicy.estimators import weights
 from offpolicy.evidence._blocks import Block, blocks, whole_block
+from offpolicy.evidence._limits import (
+    FALSE_ALARM,
+    FEW_EFFECTIVE,
+    FEWEST_FOR_DRIFT,
+    HEAVIEST,
+    PROBABILITY_ERROR,
+    UNSUPPORTED_MASS,
+    grade,
+    percent,
+    tail,
+)
 from offpolicy.evidence.findings._actions import (
     action_name,
     added,
@@ -19,23 +30,11 @@ from offpolicy.evidence.findings._actions import (
 )
 from offpolicy.evidence.findings._chance import LARGEST, Rows, kish
 from offpolicy.evidence.findings._drift import DRIFT_CLIP, moved, order_in_time
+from offpolicy.evidence.findings._from_numbers import heavy_weights, support
 from offpolicy.evidence.findings._rows import about_size
 from offpolicy.logs import BanditLog
 from offpolicy.policies import Target
-from offpolicy.results import (
-    ALPHA,
-    FEWEST_FOR_DRIFT,
-    OFF_BY,
-    SMALL,
-    TOP,
-    TOP_SHARE,
-    UNSUPPORTED,
-    Finding,
-    finding,
-    grade,
-    percent,
-    tail,
-)
+from offpolicy.results import Finding, finding
 
 THIN = (1e-3, 0.01, 0.1)
 """Likewise the mass on actions so rare that their weights must be clipped: better than none."""
@@ -63,11 +62,11 @@ def about_policy(log: BanditLog, rows: Rows, target: Target) -> list[Finding]:
         found += _weights_above_one(rows, name, c)
         beyond = float((rows.omega * np.maximum(c - M, 0.0)).mean())
         thin = min(beyond, 1.0 - float((rows.omega * np.minimum(c, M)).mean()))
-    message = (
+    sentence = (
         f"{percent(thin)} of the probability of {name} is on actions so rare in the log that "
         f"their weights go beyond {M:,.4g}."
     )
-    found += finding("thin-support", grade(thin, THIN), message, name, mass=thin, M=M)
+    found += finding("thin-support", grade(thin, THIN), sentence, name, mass=thin, M=M)
     return found + _heavy_weights(rows, name, c) + _weight_drift(log, rows, name, c)
 
 
@@ -103,11 +102,7 @@ def _support(log: BanditLog, name: str, masses: _Masses) -> list[Finding]:
     listed = ", ".join(f"{action_name(log, k)} ({percent(by_action[k])})" for k in most)
     count = int(np.count_nonzero(by_action))
     more = f" and {count - len(most)} more" if count > len(most) else ""
-    message = (
-        f"{name} puts {percent(mass)} of its probability where the logger has none: on "
-        f"{listed}{more}."
-    )
-    return finding("support", grade(mass, UNSUPPORTED), message, name, mass=mass, actions=count)
+    return support(name, mass, f": on {listed}{more}", actions=count)
 
 
 def _missing_mass(rows: Rows, name: str, c: Floats) -> list[Finding]:
@@ -115,32 +110,28 @@ def _missing_mass(rows: Rows, name: str, c: Floats) -> list[Finding]:
     mass = 1.0 - float((rows.omega * c).mean())
     spread = rows.spread(c - 1.0)
     bound = float(c.max()) * float(rows.sizes().max())
-    if float(tail(mass * len(c), spread**2, bound)) >= ALPHA:
+    if float(tail(mass * len(c), spread**2, bound)) >= FALSE_ALARM:
         return []
     stderr = spread / len(c)
-    message = (
+    sentence = (
         f"The weights of {name} average {1.0 - mass:.3g}, not 1: about {percent(mass)} (give or "
         f"take {percent(stderr)}) of its probability is on actions that the log shows never, or "
         f"hardly ever."
     )
-    return finding("support", grade(mass, UNSUPPORTED), message, name, mass=mass, stderr=stderr)
+    return finding(
+        "support", grade(mass, UNSUPPORTED_MASS), sentence, name, mass=mass, stderr=stderr
+    )
 
 
 def _heavy_weights(rows: Rows, name: str, c: Floats) -> list[Finding]:
     w = rows.omega * c
     w = w[w > 0.0]
-    if len(w) < SMALL:  # effective-size speaks
+    if len(w) < FEW_EFFECTIVE:  # effective-size speaks
         return []
-    top = math.ceil(TOP * len(w))
+    top = math.ceil(HEAVIEST * len(w))
     share = float(np.partition(w, -top)[-top:].sum() / w.sum())
-    message = (
-        f"The heaviest {top:,} of {len(w):,} rows hold {percent(share)} of all weight for {name}; "
-        f"the largest weight is {c.max():,.4g}."
-    )
-    return finding(
-        "heavy-weights", grade(share, TOP_SHARE), message, name,
-        share=share, rows=top, largest=float(c.max()),
-    )  # fmt: skip
+    which = f"heaviest {top:,} of {len(w):,} rows"
+    return heavy_weights(name, which, share, top, float(c.max()))
 
 
 def _weight_mean(log: BanditLog, rows: Rows, target: Target) -> list[Finding]:
@@ -168,19 +159,19 @@ def _weight_mean(log: BanditLog, rows: Rows, target: Target) -> list[Finding]:
     off = np.concatenate([part for part, _ in parts], axis=1)
     mean, variance = added(sums for _, sums in parts).T
     chances = [rows.chance(off[j], float(variance[j]), M) for j, M in enumerate(CLIPS)]
-    failing = [j for j, chance in enumerate(chances) if chance * len(CLIPS) < ALPHA]
+    failing = [j for j, chance in enumerate(chances) if chance * len(CLIPS) < FALSE_ALARM]
     if not failing:
         return []
     j = failing[-1]  # the nearest to the weights as they are
     expected = float(mean[j]) / len(log)
     found = expected + float((rows.omega * off[j]).mean())
     stderr = (math.sqrt(variance[j]) if rows.plain else rows.spread(off[j])) / len(log)
-    message = (
+    sentence = (
         f"The weights of {target.name}, clipped at {CLIPS[j]:g}, average {found:.4g}; by the "
         f"logged probabilities it should be {expected:.4g} (give or take {stderr:.2g})."
     )
     return finding(
-        "weight-mean", grade(abs(found / expected - 1.0), OFF_BY), message, target.name,
+        "weight-mean", grade(abs(found / expected - 1.0), PROBABILITY_ERROR), sentence, target.name,
         M=CLIPS[j], mean=found, expected=expected, stderr=stderr, chance=chances[j],
     )  # fmt: skip
 
@@ -188,15 +179,15 @@ def _weight_mean(log: BanditLog, rows: Rows, target: Target) -> list[Finding]:
 def _weights_above_one(rows: Rows, name: str, c: Floats) -> list[Finding]:
     """Without the other probabilities, all that is known of the mean is that it is at most 1."""
     chance, mean = rows.chance_above(c - 1.0, -1.0), float((rows.omega * c).mean())
-    if chance >= ALPHA:
+    if chance >= FALSE_ALARM:
         return []
     stderr = rows.spread(c - mean) / len(c)
-    message = (
+    sentence = (
         f"The weights of {name} average {mean:.4g} (give or take {stderr:.2g}), where 1 is the "
         f"most there can be."
     )
     return finding(
-        "weight-mean", grade(mean - 1.0, OFF_BY), message, name,
+        "weight-mean", grade(mean - 1.0, PROBABILITY_ERROR), sentence, name,
         mean=mean, expected=1.0, stderr=stderr, chance=chance,
     )  # fmt: skip
 
@@ -207,6 +198,6 @@ def _weight_drift(log: BanditLog, rows: Rows, name: str, c: Floats) -> list[Find
     move = moved(rows, np.minimum(c, DRIFT_CLIP), order_in_time(log))
     if move is None or not move.matters(1.0):
         return []
-    message = f"The mean weight of {name} (clipped at {DRIFT_CLIP:g}) {move.text}."
+    sentence = f"The mean weight of {name} (clipped at {DRIFT_CLIP:g}) {move.text}."
     numbers = {"there": move.there, "elsewhere": move.elsewhere}
-    return finding("weight-drift", "note", message, name, **numbers)
+    return finding("weight-drift", "note", sentence, name, **numbers)

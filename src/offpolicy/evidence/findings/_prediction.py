@@ -5,10 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from offpolicy._core.types import Floats
+from offpolicy.evidence._limits import (
+    FALSE_ALARM,
+    LEAST_MISCALIBRATION,
+    TOO_FEW_EFFECTIVE,
+    percent,
+)
 from offpolicy.evidence._plan import usual_reward
 from offpolicy.evidence.findings._chance import Rows, kish
+from offpolicy.evidence.findings._from_numbers import miscalibration
 from offpolicy.logs import BanditLog
-from offpolicy.results import ALPHA, CALIBRATION, TINY, Finding, Severity, finding, percent
+from offpolicy.results import Finding, Severity, finding
 
 BEYOND = 0.1
 """Predictions may leave the range by a tenth of it: straight lines do."""
@@ -28,23 +35,23 @@ def about_prediction(
     least, most = limits or (float(log.reward.min()), float(log.reward.max()))
     outside = int(np.count_nonzero((delta_hat < least) | (delta_hat > most)))
     far = max(least - low, high - most) > BEYOND * (most - least)
-    message = (
+    sentence = (
         f"{outside:,} of {N:,} predictions ({percent(outside / N)}) are outside the "
         f"{'rewards seen' if limits is None else 'range of rewards'}, {least:g} to {most:g}: they "
         f"go from {low:g} to {high:g}."
     )
     severity: Severity | None = "warning" if far and limits is not None else "note"
     found += finding(
-        "prediction-range", severity if outside else None, message,
+        "prediction-range", severity if outside else None, sentence,
         low=low, high=high, outside=outside,
     )  # fmt: skip
     starts = log.offsets[:-1]
     differ = np.maximum.reduceat(delta_hat, starts) > np.minimum.reduceat(delta_hat, starts)
     alike = not differ.any() and bool((np.diff(log.offsets) > 1).any())
     value = f": {low:g} for all" if low == high else ""
-    message = f"In every decision the predictions of all candidates are equal{value}."
+    sentence = f"In every decision the predictions of all candidates are equal{value}."
     return found + finding(
-        "constant-prediction", "note" if alike else None, message, low=low, high=high
+        "constant-prediction", "note" if alike else None, sentence, low=low, high=high
     )
 
 
@@ -55,7 +62,7 @@ def _is_binary(reward: Floats) -> bool:
 def _may_be_unseen(rows: Rows, reward: Floats, x: Floats, error: float) -> bool:
     """Whether rewards that would set the mean right may just not have come up yet."""
     usual = usual_reward(reward)
-    if usual is not None and np.count_nonzero(reward != usual) < TINY:
+    if usual is not None and np.count_nonzero(reward != usual) < TOO_FEW_EFFECTIVE:
         return True
     heavy_side = error * float((rows.omega * x**3).sum()) > 0.0
     return not heavy_side and kish((rows.omega * x) ** 2) < SETTLED
@@ -78,14 +85,9 @@ def _calibration(log: BanditLog, rows: Rows, predicted: Floats) -> list[Finding]
     else:
         chance = rows.chance(x, variance, 1.0)
     spread = float(log.reward.std())
-    if chance >= ALPHA or abs(error) < CALIBRATION * min(abs(reward) or spread, spread):
+    if chance >= FALSE_ALARM or abs(error) < LEAST_MISCALIBRATION * min(
+        abs(reward) or spread, spread
+    ):
         return []
     stderr = scale * rows.spread(x) / len(log)
-    message = (
-        f"For what was chosen, the model predicts {reward - error:.4g} on average; the mean reward "
-        f"is {reward:.4g} (the difference is known to ±{stderr:.2g})."
-    )
-    return finding(
-        "prediction-calibration", "warning", message,
-        predicted=reward - error, reward=reward, stderr=stderr, chance=chance,
-    )  # fmt: skip
+    return miscalibration(reward - error, reward, stderr, chance)

@@ -11,6 +11,7 @@ from offpolicy._core.parallel import each_block
 from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
 from offpolicy.evidence._blocks import Block, blocks
+from offpolicy.evidence._limits import FALSE_ALARM, PROBABILITY_ERROR, grade, percent, tail
 from offpolicy.evidence.findings._actions import (
     action_name,
     added,
@@ -18,8 +19,9 @@ from offpolicy.evidence.findings._actions import (
     the_logger,
 )
 from offpolicy.evidence.findings._chance import LARGEST, RECHECKED, Rows
+from offpolicy.evidence.findings._from_numbers import frequencies
 from offpolicy.logs import BanditLog
-from offpolicy.results import ALPHA, OFF_BY, Finding, finding, grade, percent, tail
+from offpolicy.results import Finding, finding
 
 DETERMINISTIC = (1e-9, 0.1, 1.0)
 """Share of the rows that had no choice."""
@@ -33,17 +35,17 @@ EDGES = (1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0
 def about_propensities(log: BanditLog) -> list[Finding]:
     """Are they there, and do they look like probabilities of a draw?"""
     if log.propensity is None:
-        message = "The log has no propensities: nothing says how likely each choice was."
-        return finding("no-propensity", "problem", message)
+        sentence = "The log has no propensities: nothing says how likely each choice was."
+        return finding("no-propensity", "problem", sentence)
     certain = log.propensity >= 1.0 - 1e-9
     if log.candidates_known:
         certain = certain & (np.diff(log.offsets) > 1)
     count, share = int(certain.sum()), float(certain.mean())
-    message = (
+    sentence = (
         f"{count:,} of {len(log):,} decisions ({percent(share)}) have propensity 1: the logger "
         f"had no choice."
     )
-    found = finding("deterministic", grade(share, DETERMINISTIC), message, rows=count, share=share)
+    found = finding("deterministic", grade(share, DETERMINISTIC), sentence, rows=count, share=share)
     return found + _constant(log, log.propensity) + _rounded(log.propensity)
 
 
@@ -55,17 +57,17 @@ def _constant(log: BanditLog, propensity: Floats) -> list[Finding]:
     lengths = np.diff(log.offsets)
     fewest, most = int(lengths.min()), int(lengths.max())
     fits = fewest == most and abs(p * most - 1.0) < 1e-3
-    likely = p ** len(log) >= ALPHA  # the likeliest action every time
+    likely = p ** len(log) >= FALSE_ALARM  # the likeliest action every time
     if fits or likely or not (propensity == p).all():
         return []
     impossible = p * float(lengths.mean()) < 1.0 - 1e-3
     candidates = f"{most}" if fewest == most else f"{fewest} to {most}"
     even = f"{1.0 / most:.3g}" if fewest == most else f"{1.0 / most:.3g} to {1.0 / fewest:.3g}"
-    message = f"Every propensity is {p:g}, but decisions have {candidates} candidates: " + (
+    sentence = f"Every propensity is {p:g}, but decisions have {candidates} candidates: " + (
         "they cannot all be that unlikely." if impossible else f"drawn alike, each has {even}."
     )
     return finding(
-        "constant-propensity", "problem" if impossible else "warning", message,
+        "constant-propensity", "problem" if impossible else "warning", sentence,
         propensity=p, fewest_candidates=fewest, most_candidates=most,
     )  # fmt: skip
 
@@ -78,14 +80,14 @@ def _rounded(propensity: Floats) -> list[Finding]:
         error = 0.5 * 10.0**-decimals
         limit, least = error / COARSE, float(propensity.min())
         count, values = int((propensity < limit).sum()), len(np.unique(np.round(steps)))
-        message = (
+        sentence = (
             f"All propensities have at most {decimals} decimals, and {count:,} of "
             f"{len(propensity):,} are below {limit:g}, where rounding may be off by more than "
             f"{percent(COARSE)} (the least, {least:g}, by {percent(error / least)})."
         )
         bad = count > 0 and values >= FEWEST_ON_GRID
         return finding(
-            "rounded-propensities", "warning" if bad else None, message,
+            "rounded-propensities", "warning" if bad else None, sentence,
             decimals=decimals, rows=count, least=least, values=values,
         )  # fmt: skip
     return []
@@ -109,25 +111,19 @@ def about_frequencies(log: BanditLog, rows: Rows) -> list[Finding]:
     if not rows.plain:
         anew = np.ones_like(chance)
         for k in worst[:RECHECKED]:
-            if chance[k] * tests < ALPHA:
+            if chance[k] * tests < FALSE_ALARM:
                 anew[k] = rows.chance(_deviation(log, int(k), K), float(variance[k]), 1.0)
         chance, worst = anew, np.lexsort((-off, anew))
     k = int(worst[0])
-    failing = int(np.count_nonzero(chance * tests < ALPHA))
+    failing = int(np.count_nonzero(chance * tests < FALSE_ALARM))
     if not failing:
         return []
     spread = math.sqrt(variance[k]) if rows.plain else rows.spread(_deviation(log, k, K))
     what = action_name(log, k) if k < K else f"candidates with {_bin(k - K)}"
     also = "" if failing == 1 else f" {failing} of {tests} such comparisons fail."
-    message = (
-        f"{what[0].upper()}{what[1:]} {'was' if k < K else 'were'} chosen {observed[k]:,.0f} "
-        f"times; the logged probabilities add up to {expected[k]:,.0f} (give or take "
-        f"{spread:,.0f}).{also}"
-    )
-    return finding(
-        "frequencies", grade(off[k] / expected[k], OFF_BY), message, what=what,
-        observed=float(observed[k]), expected=float(expected[k]), stderr=spread,
-        chance=float(chance[k]), failing=failing, tests=tests,
+    return frequencies(
+        what, float(observed[k]), float(expected[k]), spread, float(chance[k]),
+        were="was" if k < K else "were", also=also, failing=failing, tests=tests,
     )  # fmt: skip
 
 
@@ -208,14 +204,14 @@ def _inverse_propensities(log: BanditLog, rows: Rows, propensity: Floats) -> lis
         mean, most = float((rows.omega * inverse).mean()), float((rows.omega * lengths).mean())
         worst = min(worst, ("all actions together", chance, mean, most), key=_second)
     who, chance, mean, most = worst
-    if chance * tests >= ALPHA:
+    if chance * tests >= FALSE_ALARM:
         return []
-    message = (
+    sentence = (
         f"For {who}, 1/propensity averages {mean:.4g}, where {most:.4g} is the most there can be: "
         f"it was chosen more often than the propensities say."
     )
     return finding(
-        "frequencies", grade(mean / most - 1.0, OFF_BY), message, what=who,
+        "frequencies", grade(mean / most - 1.0, PROBABILITY_ERROR), sentence, what=who,
         mean=mean, most=most, chance=chance, tests=tests,
     )  # fmt: skip
 

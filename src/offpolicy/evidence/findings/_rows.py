@@ -11,22 +11,20 @@ from offpolicy._core.parallel import each_block
 from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Floats
 from offpolicy.evidence._blocks import Block, blocks
-from offpolicy.evidence._plan import usual_reward
-from offpolicy.evidence.findings._actions import the_logger
-from offpolicy.evidence.findings._chance import Rows, kish
-from offpolicy.logs import STRETCHES, BanditLog, Dropped, listed
-from offpolicy.logs.labels import encode
-from offpolicy.results import (
-    ALPHA,
-    SMALL,
-    SMALL_SHARE,
-    TINY,
-    Finding,
-    Severity,
-    finding,
+from offpolicy.evidence._limits import (
+    FALSE_ALARM,
+    FEW_EFFECTIVE,
+    TOO_FEW_EFFECTIVE,
     percent,
     tail,
 )
+from offpolicy.evidence._plan import usual_reward
+from offpolicy.evidence.findings._actions import the_logger
+from offpolicy.evidence.findings._chance import Rows, kish
+from offpolicy.evidence.findings._from_numbers import effective_size, how_few
+from offpolicy.logs import SAMPLED_PLACES, BanditLog, Dropped, listed
+from offpolicy.logs.labels import encode
+from offpolicy.results import Finding, Severity, finding
 
 FEW_CLUSTERS = 30
 """With fewer, 95 % intervals covered less than 95 % in simulation (docs/logs.md)."""
@@ -47,15 +45,15 @@ def about_clusters(rows: Rows) -> list[Finding]:
     if effective >= FEW_CLUSTERS:
         return []
     if count == 1:
-        message = "There is 1 cluster. Alone it says nothing of the spread: errors are infinite."
+        sentence = "There is 1 cluster. Alone it says nothing of the spread: errors are infinite."
     else:
         worth = "" if effective > count - 0.5 else f", worth {effective:.1f} of equal size"
-        message = (
+        sentence = (
             f"There are {count:,} clusters{worth}. With fewer than {FEW_CLUSTERS}, normal "
             f"intervals are too short."
         )
     severity: Severity = "problem" if count == 1 else "warning"
-    return finding("clusters", severity, message, clusters=count, effective=effective)
+    return finding("clusters", severity, sentence, clusters=count, effective=effective)
 
 
 def about_dropped(dropped: Dropped | None) -> list[Finding]:
@@ -74,46 +72,35 @@ def about_sample(n: int, size: int) -> list[Finding]:
     """A log too large to be looked at whole."""
     if n <= size:
         return []
-    message = f"Of {n:,} decisions, {size:,} were looked at, in {STRETCHES} stretches of the log."
-    return finding("sample", "note", message, n=n, looked_at=size)
+    sentence = (
+        f"Of {n:,} decisions, {size:,} were looked at, in {SAMPLED_PLACES} stretches of the log."
+    )
+    return finding("sample", "note", sentence, n=n, looked_at=size)
 
 
 def about_size(log: BanditLog, rows: Rows, c: Floats, name: str | None) -> list[Finding]:
     """How many rows, and how many rewarded ones, stand behind an answer."""
     who, n = "the log" if name is None else name, len(log)
     w = rows.omega * c
-    ess = kish(w)
-    severity: Severity | None = "problem" if ess < TINY else "warning" if ess < SMALL else None
-    if severity is None and ess < SMALL_SHARE * n:
-        severity = "note"
-    if name is None:
-        worth = "" if ess > n - 0.05 else f", worth {ess:,.1f} of equal weight"
-        message = f"The log has {n:,} decision{'s' * (n > 1)}{worth}."
-    elif ess > 0.0:
-        message = (
-            f"Of {n:,} decision{'s' * (n > 1)}, {ess:,.1f} effective ones stand behind {name} "
-            f"({percent(ess / n)})."
-        )
-    else:
-        message = (
-            f"{name} gives probability 0 to every action that was chosen: no reward in the log "
-            f"says anything about it."
-        )
-    found = finding("effective-size", severity, message, name, ess=ess, n=n, share=ess / n)
+    found = effective_size(name, kish(w), n)
     usual = usual_reward(log.reward)
     if usual is None or (usual != 0.0 and (log.reward == usual).all()):
         return found
     rewarded = log.reward != usual
     count, ess = int(rewarded.sum()), kish(w[rewarded])
-    if ess < SMALL:
-        message = (
-            f"{count:,} of {n:,} rewards differ from {usual:g}; for {who} they count as "
-            f"{ess:,.1f}. Fewer than {TINY if ess < TINY else SMALL} tell "
-            f"{'next to nothing' if ess < TINY else 'little'}, whatever the estimator."
-        )
-        severity = "problem" if ess < TINY else "warning"
-        found += finding("rare-rewards", severity, message, name, ess=ess, rows=count, usual=usual)
-    return found
+    severity = how_few(ess)
+    few, tells = (
+        (TOO_FEW_EFFECTIVE, "next to nothing")
+        if severity == "problem"
+        else (FEW_EFFECTIVE, "little")
+    )
+    sentence = (
+        f"{count:,} of {n:,} rewards differ from {usual:g}; for {who} they count as {ess:,.1f}. "
+        f"Fewer than {few} tell {tells}, whatever the estimator."
+    )
+    return found + finding(
+        "rare-rewards", severity, sentence, name, ess=ess, rows=count, usual=usual
+    )
 
 
 def about_rewards(reward: Floats, limits: tuple[float, float] | None) -> list[Finding]:
@@ -123,24 +110,27 @@ def about_rewards(reward: Floats, limits: tuple[float, float] | None) -> list[Fi
     if limits is not None and (low < limits[0] or high > limits[1]):
         outside = (reward < limits[0]) | (reward > limits[1])
         count, row = int(outside.sum()), int(np.argmax(outside))
-        message = (
+        sentence = (
             f"{count:,} of {n:,} rewards are outside the declared range from {limits[0]:g} to "
             f"{limits[1]:g}; row {row} has {reward[row]:g}, and they go from {low:g} to {high:g}."
         )
         found += finding(
-            "reward-range", "problem", message, rows=count, row=row, low=low, high=high
-        )
+            "reward-range", "problem", sentence, f"row {row}",
+            rows=count, row=row, low=low, high=high,
+        )  # fmt: skip
     if low == high:
-        message = f"All {n:,} rewards are {low:g}."
-        return found + finding("constant-reward", "warning" if n > 1 else None, message, reward=low)
+        sentence = f"All {n:,} rewards are {low:g}."
+        return found + finding(
+            "constant-reward", "warning" if n > 1 else None, sentence, reward=low
+        )
     found += _outlier(reward)
     values, counts = np.unique(reward, return_counts=True)
     repeated = n - int(counts.max()) >= REPEATED * (len(values) - 1)
     binary = values.tolist() == [0.0, 1.0]
     if limits is None and not binary and len(values) <= FEW_VALUES and repeated:
         listed = ", ".join(f"{value:g}" for value in values)
-        message = f"The rewards take only {len(values)} values: {listed}."
-        found += finding("reward-values", "note", message, count=len(values), values=listed)
+        sentence = f"The rewards take only {len(values)} values: {listed}."
+        found += finding("reward-values", "note", sentence, count=len(values), values=listed)
     return found
 
 
@@ -150,12 +140,13 @@ def _outlier(reward: Floats) -> list[Finding]:
     usual = float(np.quantile(apart[apart > 0.0], 0.9, method="higher"))
     row = int(np.argmax(apart))
     value = float(reward[row])
-    message = (
+    sentence = (
         f"The reward of row {row}, {value:g}, is {apart[row] / usual:,.0f} times as far from the "
         f"median ({median:g}) as nine in ten of the others."
     )
     severity: Severity | None = "note" if apart[row] > OUTLIER * usual else None
-    return finding("reward-outlier", severity, message, row=row, reward=value, median=median)
+    numbers = {"row": row, "reward": value, "median": median}
+    return finding("reward-outlier", severity, sentence, f"row {row}", **numbers)
 
 
 # -- copies ----------------------------------------------------------------------------------
@@ -182,16 +173,16 @@ def about_duplicates(log: BanditLog) -> list[Finding]:
     first, second = order[second - 1], order[second]
     p = 0.5 * (log.propensity[first] + log.propensity[second])
     alike, expected = int((row[first] == row[second]).sum()), float(p.sum())
-    if float(tail(alike - expected, (p * (1.0 + p)).sum(), 1.0)) >= ALPHA:
+    if float(tail(alike - expected, (p * (1.0 + p)).sum(), 1.0)) >= FALSE_ALARM:
         return []
     count, n = len(log) - len(np.unique(row)), len(log)
-    message = (
+    sentence = (
         f"{count:,} of {n:,} rows ({percent(count / n)}) are exact copies of another. Of "
         f"{len(p):,} pairs of rows in one situation {alike:,} are alike; drawn anew, at most "
         f"{expected:,.0f} or so would be."
     )
     return finding(
-        "duplicates", "note" if log.cluster is not None else "warning", message,
+        "duplicates", "note" if log.cluster is not None else "warning", sentence,
         rows=count, share=count / n, pairs=len(p), alike=alike, expected=expected,
     )  # fmt: skip
 

@@ -1,3 +1,3 @@
 """Do intervals cover?"""
 
-__all__ = []
+__all__ = ["coverage"]

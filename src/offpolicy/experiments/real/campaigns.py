@@ -16,7 +16,7 @@ import numpy as np
 
 from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy._core.validation import where
-from offpolicy.errors import LogError
+from offpolicy.errors import LogError, Place
 from offpolicy.intervals import Interval, normal_quantile
 from offpolicy.logs import BanditLog, LogScan, RewardSummary
 
@@ -46,7 +46,7 @@ def _refuse(wrong: Bools, log: BanditLog, column: str, values: Floats | Ints, wh
     """Raise if any row is wrong, and name the first."""
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise LogError(f"{where(log.source, column, row)}: {values[row]}; {why}.")
+        raise LogError(f"{values[row]}; {why}.", where(log.source, column, row))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class CompletedScan(LogScan):
     def rewards(self) -> RewardSummary:
         return self.log.rewards
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         return self.log.find_reward_outside(low, high)
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:

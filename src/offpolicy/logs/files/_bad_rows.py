@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import where
+from offpolicy.errors import Place
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import Dropped, Kept, keep, refuse_many, runs
 from offpolicy.logs._bandit_log import BanditLog
@@ -106,13 +108,13 @@ class WellFormed(ParquetScan):
         low, high = np.searchsorted(self._bad[k], [start, stop])
         return np.delete(np.arange(start, stop), self._bad[k][low:high] - start)
 
-    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
+    def _range(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
         begun = before = 0
         for k, rows in enumerate(self._counts):
             low, high = max(start - begun, 0), min(stop - begun, rows)
             if low < high:
                 first, last = before + self._before(k, low), before + self._before(k, high - 1)
-                for table, _, row in super()._stretch(first, last + 1, selected):
+                for table, _, row in super()._range(first, last + 1, selected):
                     kept = self._kept(k, row, row + len(table))
                     yield table.take(kept - row), k, low
                     low += len(kept)
@@ -138,24 +140,21 @@ class WellFormed(ParquetScan):
     def _label(self, file: int) -> str:
         return self._scan._label(file)
 
-    def _place(self, file: int, column: str, row: int) -> str:
-        return self._scan._place(file, column, row)
+    def _place(self, file: int, row: int) -> Place:
+        return self._scan._place(file, row)
 
     def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
         first, last = self._before(k, row), self._before(k, row + len(table) - 1)
         return [(at, row, self._label(k)) for at, row in runs(self._kept(k, first, last + 1))]
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         for make in self.walk(()):
             log = make()
             outside = (log.reward < low) | (log.reward > high)
             if outside.any():
                 row = int(np.argmax(outside))
-                return (
-                    f"{where(log.source, 'reward', row)}: {log.reward[row]} is outside the "
-                    f"declared range [{low:g}, {high:g}]."
-                )
-        return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
+                return where(log.source, "reward", row), float(log.reward[row])
+        return Place(self.source, "reward"), math.nan
 
     def fingerprint(self) -> str:
         return hashlib.sha256(self._fingerprint.encode()).hexdigest()

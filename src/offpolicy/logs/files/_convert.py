@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._core.validation import Copy, Stretch
-from offpolicy.errors import LogError
+from offpolicy._core.validation import Copy, RowsOfFiles
+from offpolicy.errors import LogError, Place
 from offpolicy.logs._columns import Columns, missing_column
 from offpolicy.logs._long_format import widened
 from offpolicy.logs.files import _small as held
@@ -70,23 +70,22 @@ class ConvertedScan(ParquetScan):
             return super()._label(file)
         return Copy.of(self.source, functools.partial(self._origin, file))
 
-    def _place(self, file: int, column: str, row: int) -> str:
+    def _place(self, file: int, row: int) -> Place:
         if self._unit is None:
-            return super()._place(file, column, row)
-        name, place = self._origin(file, row, f"WHERE file_row_number = {row}", 0)
-        return f"{name}, {column}, {place}"
+            return super()._place(file, row)
+        return self._origin(file, row, f"WHERE file_row_number = {row}", 0)
 
     def _origin(
         self, file: int, row: int, condition: str | None = None, skip: int | None = None
-    ) -> tuple[str, str]:
-        """The file that a row is from, and its place there."""
+    ) -> Place:
+        """That a row is from."""
         ((source, place),) = self._rows(
             f"SELECT {_quoted(FILE)}, {_quoted(PLACE)} FROM "
             f"{_scan([self.files[file]], numbered=True)} "
             f"{self._condition if condition is None else condition} "
             f"LIMIT 1 OFFSET {row if skip is None else skip}"
         )
-        return self.names[source], f"{self._unit} {place}"
+        return Place(self.names[source], row=int(place), unit=str(self._unit))
 
 
 @dataclass
@@ -337,8 +336,9 @@ def _wide(narrow: ParquetScan, columns: Columns, roles: list[Columns]) -> Iterat
         cut = _last_begins(ids)
         if len(whole) - cut > LONGEST:
             raise LogError(
-                f"{narrow.source}: decision {ids[cut].as_py()!r} has more than {LONGEST:,} rows. "
-                f'Is "{columns.decision}" what tells decisions apart?'
+                f"decision {ids[cut].as_py()!r} has more than {LONGEST:,} rows. "
+                f'Is "{columns.decision}" what tells decisions apart?',
+                narrow.source,
             )
         if cut:
             wide, found = _one_part(whole.slice(0, cut), columns, narrow.names)
@@ -367,7 +367,7 @@ def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
                 if len(batch):
                     yield pa.Table.from_batches([batch])
         except (duckdb.Error, pa.ArrowException) as problem:
-            raise LogError(f"{narrow.names[k]}: {text.first_line(problem)}.") from None
+            raise LogError(f"{text.first_line(problem)}.", narrow.names[k]) from None
 
 
 def _last_begins(ids: pa.ChunkedArray) -> int:
@@ -380,8 +380,8 @@ def _last_begins(ids: pa.ChunkedArray) -> int:
 def _one_part(table: pa.Table, columns: Columns, names: Sequence[str]) -> tuple[pa.Table, Columns]:
     files, places = table.column(FILE).to_numpy(), table.column(PLACE).to_numpy()
 
-    def find(row: int) -> tuple[str, str]:
-        return names[files[row]], f"row {places[row]}"
+    def find(row: int) -> Place:
+        return Place(names[files[row]], row=int(places[row]))
 
     ids = table.column(columns.decision)
     if not ids.null_count:
@@ -389,8 +389,8 @@ def _one_part(table: pa.Table, columns: Columns, names: Sequence[str]) -> tuple[
         back = np.flatnonzero(np.diff(codes) < 0)
         if len(back):
             row = int(back[0]) + 1
-            raise _returning(columns.decision, ids[row].as_py(), *find(row))
-    source = Stretch.of([(0, 0, Copy.of(names[0], find))])
+            raise _returning(columns.decision, ids[row].as_py(), find(row))
+    source = RowsOfFiles.of([(0, 0, Copy.of(names[0], find))])
     wide, roles = widened(table.drop_columns([FILE, PLACE]), columns, source)
     begins = np.flatnonzero(np.diff(codes, prepend=-1))
     for name in (FILE, PLACE):
@@ -398,10 +398,11 @@ def _one_part(table: pa.Table, columns: Columns, names: Sequence[str]) -> tuple[
     return wide, roles
 
 
-def _returning(decision: str | None, name: Any, file: str, place: str) -> LogError:
+def _returning(decision: str | None, name: Any, place: Place) -> LogError:
     return LogError(
-        f"{file}, {decision}, {place}: decision {name!r} comes back after rows of other decisions. "
-        f'In files this large the rows of a decision must follow each other: sort by "{decision}".'
+        f"decision {name!r} comes back after rows of other decisions. In files this large the rows "
+        f'of a decision must follow each other: sort by "{decision}".',
+        place._replace(column=decision or ""),
     )
 
 
@@ -430,11 +431,12 @@ def _refuse_returning(path: Path, decision: str, names: Sequence[str], asked: _A
             ).fetchone()
     except duckdb.Error as problem:
         raise LogError(
-            f"{names[0]}: whether every decision's rows are together cannot be told "
-            f"({text.first_line(problem)})."
+            f"whether every decision's rows are together cannot be told "
+            f"({text.first_line(problem)}).",
+            names[0],
         ) from None
     assert found is not None
-    raise _returning(decision, twice[0], names[found[0]], f"row {found[1]}")
+    raise _returning(decision, twice[0], Place(names[found[0]], row=found[1]))
 
 
 # -- formats of others -----------------------------------------------------------------------
@@ -447,7 +449,7 @@ def _from_dsjson(asked: _Asked) -> _Made:
         made.append(asked.folder / f"{k}.parquet")
         rows += _write(_dsjson_tables(k, file, counts, facts), made[-1]).rows
     if not rows:
-        raise LogError(f"{asked.files[0]}: there is not one decision in this file; {counts}.")
+        raise LogError(f"there is not one decision in this file; {counts}.", asked.files[0])
     return _Made(made, facts.columns(), asked.where, unit="line")
 
 
@@ -476,7 +478,7 @@ def _from_obd(asked: _Asked) -> _Made:
         rows += sink.rows
         schemas.append(sink.schema)
     if not rows:
-        raise LogError(f"{asked.files[0]}: there is not one row below the header.")
+        raise LogError("there is not one row below the header.", asked.files[0])
     held.check_same_columns(asked.files, schemas)
     if (K := facts.candidates()) is not None:
         for k, file in enumerate(made):

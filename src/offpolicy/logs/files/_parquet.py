@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import Stretch, empty
-from offpolicy.errors import LogError, ParameterError
+from offpolicy._core.validation import EMPTY, RowsOfFiles
+from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import check_choice
 from offpolicy.logs._bandit_log import BanditLog
@@ -76,7 +77,7 @@ class ParquetScan(LogScan):
         if verify:
             self._verify()
         if not len(self):
-            raise LogError(empty(self.source))
+            raise LogError(EMPTY, self.source)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
@@ -147,9 +148,10 @@ class ParquetScan(LogScan):
             for name in dict.fromkeys([*first, *own]):
                 if first.get(name) != own.get(name):
                     raise LogError(
-                        f'{file}: column "{name}" holds {own.get(name, "nothing")}, but in '
-                        f"{self.files[0]} it holds {first.get(name, 'nothing')}. Files of one log "
-                        f"must have the same columns."
+                        f"it holds {own.get(name, 'nothing')}, but in {self.files[0]} it holds "
+                        f"{first.get(name, 'nothing')}. Files of one log must have the same "
+                        f"columns.",
+                        Place(file, name),
                     )
 
     def _verify(self) -> None:
@@ -221,10 +223,10 @@ class ParquetScan(LogScan):
         )
         low, high, binary = (column[0].as_py() for column in summary.columns)
         if low is None:
-            raise LogError(f"{self.source}, reward: there is not one value.")
+            raise LogError("there is not one value.", Place(self.source, "reward"))
         return RewardSummary(float(low), float(high), bool(binary))
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         reward = _quoted(self._roles.reward)
         for k, file in enumerate(self.files):
             found = self._rows(
@@ -233,11 +235,8 @@ class ParquetScan(LogScan):
             )
             if found:
                 row, value = found[0]
-                return (
-                    f"{self._place(k, 'reward', row)}: {value} is outside the declared range "
-                    f"[{low:g}, {high:g}]."
-                )
-        return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
+                return self._place(k, row)._replace(column="reward"), float(value)
+        return Place(self.source, "reward"), math.nan
 
     @functools.cached_property
     def _clusters(self) -> tuple[Hashable, ...] | None:
@@ -283,7 +282,7 @@ class ParquetScan(LogScan):
         parts: list[tuple[int, int, str]] = []
         places: list[Ints] = []
         have = 0
-        for (start, stop), own in zip(ranges, self._stretches(ranges, selected), strict=True):
+        for (start, stop), own in zip(ranges, self._ranges(ranges, selected), strict=True):
             for table, k, row in own:
                 parts += [
                     (have + at, first, file) for at, first, file in self._parts(k, row, table)
@@ -291,22 +290,22 @@ class ParquetScan(LogScan):
                 tables.append(table)
                 have += len(table)
             places.append(np.arange(start, stop, dtype=np.int64))
-        log = self._log(pa.concat_tables(tables), Stretch.of(parts))
+        log = self._log(pa.concat_tables(tables), RowsOfFiles.of(parts))
         return log.replace(whole_row=np.concatenate(places), trusted=True)
 
-    def _stretches(
+    def _ranges(
         self, ranges: Sequence[tuple[int, int]], selected: str
     ) -> Iterator[list[tuple[pa.Table, int, int]]]:
-        """`_stretch` of every range, several at a time: one alone keeps few cores busy."""
+        """`_range` of every range, several at a time: one alone keeps few cores busy."""
         _ = self._starts, self._connection
 
         def read(span: tuple[int, int]) -> list[tuple[pa.Table, int, int]]:
-            return list(self._stretch(*span, selected))
+            return list(self._range(*span, selected))
 
         with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
             yield from pool.map(read, ranges)
 
-    def _stretch(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
+    def _range(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
         """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         for k in range(first, len(self._chunks)):
@@ -330,7 +329,7 @@ class ParquetScan(LogScan):
             yield (table if whole else table.slice(low, high - low)), chunk.file, row
 
     def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
-        """Where rows of the k-th file, from ``row`` on, are, for messages; see `Stretch`."""
+        """Where rows of the k-th file, from ``row`` on, are, for messages; see `RowsOfFiles`."""
         return [(0, row, self._label(k))]
 
     def _label(self, file: int) -> str:
@@ -338,9 +337,9 @@ class ParquetScan(LogScan):
         name = self.names[file]
         return name if self.where is None else f"{name} (of the rows where {self.where})"
 
-    def _place(self, file: int, column: str, row: int) -> str:
-        """'clicks.parquet, reward, row 412', the row as counted in the file itself."""
-        return f"{self.names[file]}, {column}, row {row}"
+    def _place(self, file: int, row: int) -> Place:
+        """Of a row as counted in the file itself."""
+        return Place(self.names[file], row=row)
 
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
         """Blocks of `BLOCK` rows, counted anew in every file."""
@@ -354,15 +353,16 @@ class ParquetScan(LogScan):
             if row == rows:
                 continue
             for table in self._blocks(self.files[k], selected, row):
-                source = Stretch.of(self._parts(k, row, table))
+                source = RowsOfFiles.of(self._parts(k, row, table))
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
                 if self.progress is not None:
                     self.progress(position, len(self))
             if row != rows:
                 raise LogError(
-                    f"{self.files[k]}: {row:,} rows were read where {rows:,} were counted. Was the "
-                    f"file changed meanwhile?"
+                    f"{row:,} rows were read where {rows:,} were counted. Was the "
+                    f"file changed meanwhile?",
+                    self.files[k],
                 )
 
     def _blocks(self, file: str, selected: str, row: int = 0) -> Iterator[pa.Table]:
@@ -390,7 +390,7 @@ class ParquetScan(LogScan):
         if held:
             yield pa.Table.from_batches(held)
 
-    def _log(self, table: pa.Table, source: Stretch, first_row: int = 0) -> BanditLog:
+    def _log(self, table: pa.Table, source: RowsOfFiles, first_row: int = 0) -> BanditLog:
         return log_of(table, self.columns, source, first_row, self._clusters)
 
     def _start_of(self, k: int, row: int) -> tuple[int, int]:
@@ -449,7 +449,7 @@ def _errors_as_ours(source: str) -> Iterator[None]:
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
     except about_queries as problem:
-        raise LogError(f"{source}: {_first_line(problem)}") from None
+        raise LogError(f"{_first_line(problem)}", source) from None
     except (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise unreadable(problem, source) from None
     except RuntimeError as problem:
@@ -461,8 +461,9 @@ def _errors_as_ours(source: str) -> Iterator[None]:
 def unreadable(problem: Exception, file: str) -> LogError:
     """The error for a file that is not what it should be."""
     return LogError(
-        f"{file}: not a readable Parquet file ({_first_line(problem)}). Was it written or copied "
-        f"only in part?"
+        f"not a readable Parquet file ({_first_line(problem)}). Was it written or copied "
+        f"only in part?",
+        file,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs._bad_rows import Dropped, check_choice, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
@@ -19,7 +19,7 @@ from offpolicy.logs.files import _small as held
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SMALL = 32 * 2**20
+READ_WHOLE = 32 * 2**20
 """Bytes of Parquet that are read into memory at once; more are scanned."""
 ENGINES = ("embedded", "spark")
 _PARQUET = (".parquet", ".pq")
@@ -95,7 +95,7 @@ def read_log(
     columns = columns or Columns()
     foreign = None
     if kinds == {"Parquet"}:
-        large = sum(file.stat().st_size for file in files) > SMALL
+        large = sum(file.stat().st_size for file in files) > READ_WHOLE
         large = large or len(files) > 1 or where is not None
         if large and not columns.decision:
             from offpolicy.logs.files._parquet import ParquetScan
@@ -155,16 +155,16 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
                 if file.is_file() and not file.name.startswith((".", "_"))
             )
             if not inside:
-                raise LogError(f"{path}: the folder is empty.")
+                raise LogError("the folder is empty.", path)
             found += inside
         elif path.exists() or not glob.has_magic(str(source)):
             if not path.exists():
-                raise LogError(f"{path}: there is no such file.")
+                raise LogError("there is no such file.", path)
             found.append(path)
         else:
             matching = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
             if not matching:
-                raise LogError(f"{source}: no file matches this.")
+                raise LogError("no file matches this.", source)
             found += [file for file in matching if file.is_file()]
     if not found:
         raise LogError("There is no file to read.")
@@ -231,5 +231,5 @@ def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
         connection.register("log", table)
         kept = connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
     except duckdb.Error as problem:
-        raise LogError(f"{source}, where: {str(problem).splitlines()[0]}") from None
+        raise LogError(str(problem).splitlines()[0], Place(source, "where")) from None
     return kept

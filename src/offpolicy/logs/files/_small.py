@@ -40,9 +40,9 @@ def read_log(
 def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
     """The file as an Arrow table; where rows are to be dropped, what is no list is missing."""
     if path.is_dir():
-        raise LogError(f"{path}: this is a folder; give a file.")
+        raise LogError("this is a folder; give a file.", path)
     if not path.is_file():
-        raise LogError(f"{path}: there is no such file.")
+        raise LogError("there is no such file.", path)
     if path.suffix.lower() in (".parquet", ".pq"):
         return _read_parquet(path)
     lenient = on_bad_row == "drop"
@@ -54,8 +54,9 @@ def known_kind(path: Path) -> str:
     kind = text.kind_of(path)
     if not kind:
         raise LogError(
-            f'{path}: "{path.suffix.lower()}" is not a kind of file this version reads (.csv, '
-            f".jsonl, .parquet)."
+            f'"{path.suffix.lower()}" is not a kind of file this version reads (.csv, '
+            f".jsonl, .parquet).",
+            path,
         )
     return kind
 
@@ -66,8 +67,9 @@ def check_same_columns(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> N
         other = sorted(set(schema.names) ^ set(schemas[0].names))
         if other:
             raise LogError(
-                f'{file}: column "{other[0]}" is not in this file and {files[0]} alike. Files of '
-                f"one log must have the same columns."
+                f'column "{other[0]}" is not in this file and {files[0]} alike. Files of '
+                f"one log must have the same columns.",
+                file,
             )
 
 
@@ -83,8 +85,9 @@ def _read_parquet(path: Path) -> pa.Table:
         return pq.read_table(path, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
         raise LogError(
-            f"{path}: not a readable Parquet file ({text.first_line(problem)}). Was it written or "
-            f"copied only in part?"
+            f"not a readable Parquet file ({text.first_line(problem)}). Was it written or "
+            f"copied only in part?",
+            path,
         ) from None
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import json
+import math
 import os
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -24,8 +26,8 @@ import numpy as np
 from offpolicy import errors
 from offpolicy._core.checkpoint import decode, encode
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import EMPTY, Stretch
-from offpolicy.errors import LogError, OffpolicyError, ParameterError
+from offpolicy._core.validation import EMPTY, RowsOfFiles
+from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
@@ -80,7 +82,7 @@ def read_parquet(
         order = [file for frame in frames for file in sorted(_paths(frame), key=_parts)]
         frame = frames[0] if len(frames) == 1 else spark.read.parquet(*sources)
     except PySparkException as problem:
-        raise LogError(f"{', '.join(sources)}: {_first_line(problem)}") from None
+        raise LogError(f"{_first_line(problem)}", ", ".join(sources)) from None
     name = order[0] if len(order) == 1 else f"{len(order)} files"
     return SparkScan(frame, columns, where=where, order=order, source=name)
 
@@ -105,7 +107,7 @@ class SparkScan(Distributed):
         try:
             self._frame = _numbered(frame if where is None else frame.where(where))
         except PySparkException as problem:
-            raise LogError(f"{self.source}, where: {_first_line(problem)}") from None
+            raise LogError(_first_line(problem), Place(self.source, "where")) from None
         self._order = list(order) if order is not None else sorted(_paths(frame), key=_parts)
         if not len(self):
             raise LogError(EMPTY)
@@ -127,8 +129,9 @@ class SparkScan(Distributed):
         for one, other in itertools.pairwise(pieces):
             if one.file == other.file and one.last >= other.first:
                 raise LogError(
-                    f"{self.source}: rows {one.first} to {one.last} of {one.file} are spread over "
-                    f"several partitions. Write the files anew, with larger row groups."
+                    f"rows {one.first} to {one.last} of {one.file} are spread over "
+                    f"several partitions. Write the files anew, with larger row groups.",
+                    self.source,
                 )
         return pieces
 
@@ -160,20 +163,17 @@ class SparkScan(Distributed):
             self._frame.agg(f.min(reward), f.max(reward), f.bool_and(reward.isin(0.0, 1.0)))
         )[0]
         if low is None:
-            raise LogError(f"{self.source}, reward: there is not one value.")
+            raise LogError("there is not one value.", Place(self.source, "reward"))
         return RewardSummary(float(low), float(high), bool(binary))
 
-    def find_reward_outside(self, low: float, high: float) -> str:
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         from pyspark.sql import functions as f
 
         reward = f.col(_quoted(self._roles.reward))
         outside = self._frame.where(~reward.between(low, high)).select(_FILE, _ROW, reward).limit(1)
         for file, row, value in self._rows(outside):
-            return (
-                f"{_path(file) or self.source}, reward, row {row}: {value} is outside the declared "
-                f"range [{low:g}, {high:g}]."
-            )
-        return f"{self.source}: a reward is outside the declared range [{low:g}, {high:g}]."
+            return Place(_path(file) or self.source, "reward", row), float(value)
+        return Place(self.source, "reward"), math.nan
 
     @functools.cached_property
     def _clusters(self) -> tuple[Hashable, ...] | None:
@@ -204,7 +204,7 @@ class SparkScan(Distributed):
         log = log_of(
             table.take(np.searchsorted(positions, wanted)),
             self.columns,
-            Stretch.of(parts),
+            RowsOfFiles.of(parts),
             0,
             self._clusters,
         )
@@ -255,7 +255,7 @@ class SparkScan(Distributed):
         found = self._run(self._selected(extra).mapInArrow(task, _PARTIAL)).to_pylist()
         for row in found:
             if row["error"] is not None:
-                raise getattr(errors, row["error"])(row["text"])
+                raise _raised(row["error"], json.loads(row["text"]))
         if sum(row["rows"] for row in found) != len(self):
             raise _unsteady(self.source)
         found.sort(key=lambda row: row["start"])
@@ -270,7 +270,7 @@ class SparkScan(Distributed):
         try:
             return frame.toArrow()
         except PySparkException as problem:
-            raise LogError(f"{self.source}: {_first_line(problem)}") from None
+            raise LogError(f"{_first_line(problem)}", self.source) from None
 
     def _rows(self, frame: DataFrame) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in self._run(frame).to_pylist()]
@@ -309,13 +309,14 @@ class _Task:
         try:
             for table, file, position in self._blocks(batches):
                 name, row = self.places.label(file, position)
-                source = Stretch.of([(0, row, name)])
+                source = RowsOfFiles.of([(0, row, name)])
                 log = log_of(table, self.columns, source, position, self.clusters)
                 part = self.function(log)
                 start, sums = (position, part) if rows == 0 else (start, self.add(sums, part))
                 rows += len(table)
         except OffpolicyError as problem:
-            yield _partial(error=type(problem).__name__, text=str(problem))
+            told = json.dumps([str(problem), *problem.place])
+            yield _partial(error=type(problem).__name__, text=told)
             return
         if rows:
             yield _partial(start=start, rows=rows, sums=encode(sums))
@@ -419,6 +420,15 @@ def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 _PIECE = "file string, first long, last long, rows long"
+
+
+def _raised(name: str, told: list[Any]) -> OffpolicyError:
+    """The error of an executor, with its place."""
+    error: OffpolicyError = getattr(errors, name)(told[0])
+    error.place = Place(*told[1:])
+    return error
+
+
 _PARTIAL = "start long, rows long, sums binary, error string, text string"
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import LogError
+from offpolicy.errors import LogError, Place
 from offpolicy.logs.formats._lines import cut_off, numbered
 
 if TYPE_CHECKING:
@@ -110,9 +110,10 @@ def csv_error(path: Path, problem: Exception) -> LogError:
         found = None
     if found is None:
         hint = "" if path.stat().st_size else " The file is empty."
-        return LogError(f"{path}: not a readable CSV file ({first_line(problem)}).{hint}")
+        return LogError(f"not a readable CSV file ({first_line(problem)}).{hint}", path)
     line, what = found
-    return LogError(f"{path}, line {line}: not a readable CSV file: {what}. Correct the line.")
+    place = Place(str(path), row=line, unit="line")
+    return LogError(f"not a readable CSV file: {what}. Correct the line.", place)
 
 
 def has_line_ends(table: pa.Table) -> bool:
@@ -141,10 +142,9 @@ def not_utf8(path: Path, name: str) -> LogError:
         try:
             text.decode()
         except UnicodeDecodeError:
-            return LogError(
-                f"{path}, {name}: the text is not UTF-8 (line {line}). Convert the file first."
-            )
-    return LogError(f"{path}, {name}: the text is not UTF-8. Convert the file first.")
+            place = Place(str(path), name, line, "line")
+            return LogError("the text is not UTF-8. Convert the file first.", place)
+    return LogError("the text is not UTF-8. Convert the file first.", Place(str(path), name))
 
 
 def _separator(path: Path) -> str:
@@ -222,8 +222,8 @@ class CsvPieces:
         twice = {name for name in schema.names if schema.names.count(name) > 1}
         if twice:
             raise LogError(
-                f'{self.path}: there are two columns named "{min(twice)}"; every name must be '
-                f"different."
+                f'there are two columns named "{min(twice)}"; every name must be different.',
+                self.path,
             )
         if self._types is None:
             self._types = dict(zip(schema.names, schema.types, strict=True))
@@ -374,8 +374,8 @@ def _lists_of(
         values = _as_list(text)
         if values is None and not lenient:
             raise LogError(
-                f'{path}, {name}, row {row}: "{(text or "")[:60]}" is not a list. Write lists as '
-                f'JSON: "[0.2, 0.8]".'
+                f'"{(text or "")[:60]}" is not a list. Write lists as JSON: "[0.2, 0.8]".',
+                Place(str(path), name, row),
             )
         lists.append(values)
     return lists
@@ -401,8 +401,8 @@ def _any_lists(
                 break
             row += 1
         raise LogError(
-            f"{path}, {name}, row {first + row}: the lists must hold values of one kind "
-            f"({first_line(problem)})."
+            f"the lists must hold values of one kind ({first_line(problem)}).",
+            Place(str(path), name, first + row),
         ) from None
 
 
@@ -432,7 +432,7 @@ def json_error(path: Path, problem: Exception) -> LogError:
         except Wider:
             continue
         return LogError(
-            f"{path}: not readable as JSON lines, one object a line ({first_line(problem)})."
+            f"not readable as JSON lines, one object a line ({first_line(problem)}).", path
         )
 
 
@@ -454,7 +454,7 @@ class JsonPieces:
             if not anew:
                 yield table
         if not rows:
-            raise LogError(f"{self.path}: there is not one object in this file.")
+            raise LogError("there is not one object in this file.", self.path)
         if anew:
             raise Wider
 
@@ -515,8 +515,9 @@ class JsonPieces:
         what = re.sub(r"Column\(/?(.*?)\)", r'column "\1"', what)
         text = lines[at - 1].decode(errors="replace").strip()
         return LogError(
-            f"{self.path}, line {line + at - 1}: not readable as JSON lines, one object a line "
-            f"({what}): {text[:60]}. Correct the line or leave it out."
+            f"not readable as JSON lines, one object a line ({what}): {text[:60]}. Correct the "
+            f"line or leave it out.",
+            Place(str(self.path), row=line + at - 1, unit="line"),
         )
 
 

@@ -13,9 +13,9 @@ def existing(path: str | Path) -> Path:
     """The path, if it is a file."""
     file = Path(path)
     if file.is_dir():
-        raise LogError(f"{path}: this is a folder; give a file.")
+        raise LogError("this is a folder; give a file.", path)
     if not file.is_file():
-        raise LogError(f"{path}: there is no such file.")
+        raise LogError("there is no such file.", path)
     return file
 
 
@@ -33,6 +33,7 @@ def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
 def cut_off(path: Path, problem: Exception) -> LogError:
     """The error for a file that ends too early, or that the disk does not give."""
     return LogError(
-        f"{path}: the file cannot be read to its end ({problem}). If it is still being written or "
-        f"copied, wait; else fetch it again."
+        f"the file cannot be read to its end ({problem}). If it is still being written or "
+        f"copied, wait; else fetch it again.",
+        path,
     )

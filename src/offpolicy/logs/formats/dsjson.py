@@ -80,7 +80,7 @@ def read(
     counts = Skipped() if counts is None else counts
     table = pa.Table.from_batches(batches(path, counts, on_bad_row=on_bad_row), schema())
     if not len(table):
-        raise LogError(f"{path}: there is not one decision in this file; {counts}.")
+        raise LogError(f"there is not one decision in this file; {counts}.", path)
     facts = Facts()
     facts.add(table)
     return BanditLog.from_frame(table, facts.columns(), source=str(path))
@@ -213,7 +213,7 @@ def _read_line(line: bytes, name: str) -> list[Decision] | str:
         return DANGLING
     pdrop = _number(record, "pdrop") if record.get("pdrop") is not None else 0.0
     if not 0.0 <= pdrop < 1.0:
-        raise LogError(f"pdrop is {pdrop}; it must be from 0 to less than 1.")
+        raise LogError(f"pdrop is {pdrop}; it must be from 0 to less than 1.", column="pdrop")
     time, event = record.get("Timestamp"), record.get("EventId")
     known = {
         "row_weight": 1.0 / (1.0 - pdrop),
@@ -263,7 +263,8 @@ def _labelled(record: dict[str, Any], logging: list[float]) -> int:
     what = " and ".join(f"{name} {value}" for name, value in given.items())
     found = " or ".join(f"{logging[k]:.9g}" for k in sorted(places)) or "nothing"
     raise PropensityError(
-        f"_label_probability is {stated:.9g}, but p has {found} for the chosen action ({what})."
+        f"_label_probability is {stated:.9g}, but p has {found} for the chosen action ({what}).",
+        column="_label_probability",
     )
 
 
@@ -271,7 +272,9 @@ def _slots(record: dict[str, Any], known: dict[str, Any]) -> list[Decision]:
     """A line with a choice for each slot, the chosen action first in ``_a``, ids from 0 on."""
     outcomes = record["_outcomes"]
     if not isinstance(outcomes, list) or not outcomes:
-        raise LogError(f"_outcomes must list the slots; found {_glimpse(outcomes)}.")
+        raise LogError(
+            f"_outcomes must list the slots; found {_glimpse(outcomes)}.", column="_outcomes"
+        )
     features = _features(record)
     decisions = []
     for slot, outcome in enumerate(outcomes):
@@ -307,7 +310,10 @@ def _decision(
 ) -> Decision:
     cost = _number(labelled, "_label_cost")
     if abs(cost) > LARGEST_REWARD:
-        raise LogError(f"_label_cost is {cost}: beyond ±{LARGEST_REWARD:g}, squares overflow.")
+        raise LogError(
+            f"_label_cost is {cost}: beyond ±{LARGEST_REWARD:g}, squares overflow.",
+            column="_label_cost",
+        )
     propensity = logging[candidates.index(action)]
     if propensity < SMALLEST_PROPENSITY:
         raise PropensityError(f"the chosen action, {action}, has probability {propensity}.")
@@ -347,7 +353,9 @@ def _probabilities(record: dict[str, Any], name: str) -> list[float]:
     """Probabilities, divided by their sum, which is 1 but for rounding."""
     values = [_as_number(value, f"every entry of {name}") for value in _list(record, name)]
     if min(values) < 0.0:
-        raise PropensityError(f"{name} holds {min(values)}; probabilities are not negative.")
+        raise PropensityError(
+            f"{name} holds {min(values)}; probabilities are not negative.", column=name
+        )
     total = math.fsum(values)
     if abs(total - 1.0) > ROUNDING:
         raise PropensityError(f"{name} sums to {total:.9g}, not 1.")
@@ -358,7 +366,7 @@ def _list(record: dict[str, Any], name: str) -> list[Any]:
     value = record.get(name)
     if not isinstance(value, list) or not value:
         found = f"; found {_glimpse(value)}" if name in record else ", but is not there"
-        raise LogError(f"{name} must list one value for every candidate{found}.")
+        raise LogError(f"{name} must list one value for every candidate{found}.", column=name)
     return value
 
 
@@ -376,13 +384,13 @@ def _as_number(value: Any, name: str) -> float:
             number = math.inf
         if math.isfinite(number):
             return number
-    raise LogError(f"{name} must be a finite number; found {_glimpse(value)}.")
+    raise LogError(f"{name} must be a finite number; found {_glimpse(value)}.", column=name)
 
 
 def _integer(value: Any, name: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise LogError(f"{name} must be a whole number; found {_glimpse(value)}.")
+    raise LogError(f"{name} must be a whole number; found {_glimpse(value)}.", column=name)
 
 
 def _glimpse(value: Any) -> str:

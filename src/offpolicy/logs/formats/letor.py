@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs.formats._lines import cut_off, existing
 
 BLOCK = 32 * 2**20
@@ -52,7 +52,7 @@ def read(
     """
     kind = np.dtype(dtype)
     if kind not in (np.float64, np.float32):
-        raise ParameterError(f"dtype is {kind}; it must be float64 or float32.")
+        raise ParameterError(f"dtype is {kind}; it must be float64 or float32.", column="dtype")
     if features is not None and not 1 <= features <= LARGEST_FEATURE:
         raise ParameterError(f"features is {features}; it must be 1 to {LARGEST_FEATURE:,}.")
     files = [existing(p) for p in ([paths] if isinstance(paths, (str, Path)) else paths)]
@@ -147,7 +147,8 @@ def _block(
         for row, feature, start, stop, at in late[: state[scanning.LATE]].tolist():
             value = float(text[start:stop])
             if not np.isfinite(value):
-                raise LogError(f"{path}, line {at}: {text[start:stop].decode()} is too large.")
+                what = f"{text[start:stop].decode()} is too large."
+                raise LogError(what, Place(str(path), row=at, unit="line"))
             if feature < 0:
                 relevance[row] = value
             else:
@@ -155,7 +156,8 @@ def _block(
         if state[scanning.PROBLEM] != scanning.FULL:
             break
     if state[scanning.PROBLEM] != scanning.FINE:
-        raise LogError(f"{path}, line {state[scanning.LINE]}: {_what_is_wrong(text, state, d)}")
+        place = Place(str(path), row=int(state[scanning.LINE]), unit="line")
+        raise LogError(_what_is_wrong(text, state, d), place)
     n = int(state[scanning.ROW])
     return X[:n], relevance[:n], qid[:n]
 
@@ -167,8 +169,8 @@ def _too_large(path: Path, text: bytes, line: int) -> LogError:
             number = word.partition(b":")[0]
             if number.isdigit() and b":" in word and int(number) > LARGEST_FEATURE:
                 return LogError(
-                    f"{path}, line {at}: feature {int(number)}, but at most {LARGEST_FEATURE:,} "
-                    f"are read."
+                    f"feature {int(number)}, but at most {LARGEST_FEATURE:,} are read.",
+                    Place(str(path), row=at, unit="line"),
                 )
     raise AssertionError("a number this large was seen")
 

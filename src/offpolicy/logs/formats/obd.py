@@ -49,7 +49,7 @@ def read(path: str | Path, *, items: int | None = None) -> BanditLog:
 
     parts = list(batches(path))
     if not parts:
-        raise LogError(f"{path}: there is not one row below the header.")
+        raise LogError("there is not one row below the header.", path)
     table = pa.Table.from_batches(parts)
     log = BanditLog.from_frame(table, columns_of(table.column_names), source=str(path))
     facts = Facts()
@@ -63,8 +63,9 @@ def read(path: str | Path, *, items: int | None = None) -> BanditLog:
     if outside.any():
         row = int(np.argmax(outside))
         raise LogError(
-            f"{where(str(path), 'item_id', row)}: {action[row]}, but with items={K} they are 0 to "
-            f"{K - 1}. Give the number of all items of the campaign."
+            f"{action[row]}, but with items={K} they are 0 to "
+            f"{K - 1}. Give the number of all items of the campaign.",
+            where(str(path), "item_id", row),
         )
     return log.replace(
         offsets=np.arange(len(log) + 1, dtype=np.int64) * K,
@@ -118,8 +119,9 @@ def batches(path: str | Path, *, batch_rows: int = 65_536) -> Iterator[pa.Record
     missing = [name for name in ROLES if name not in header]
     if missing:
         raise LogError(
-            f'{path}: there is no column "{missing[0]}", as there is in the Open Bandit Dataset. '
-            f"The columns are {', '.join(header[:12])}{', …' if len(header) > 12 else ''}."
+            f'there is no column "{missing[0]}", as there is in the Open Bandit Dataset. '
+            f"The columns are {', '.join(header[:12])}{', …' if len(header) > 12 else ''}.",
+            path,
         )
     return _batches(file, header, batch_rows)
 
@@ -184,7 +186,7 @@ def _what_is_wrong(path: Path, header: list[str]) -> str | None:
 def _header(path: Path) -> list[str]:
     for _, line in numbered(path):
         return _names(line.decode("utf-8-sig", errors="replace"))
-    raise LogError(f"{path}: the file is empty.")
+    raise LogError("the file is empty.", path)
 
 
 def _names(header: str) -> list[str]:

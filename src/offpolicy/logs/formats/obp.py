@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats
-from offpolicy.errors import LogError, OffpolicyError, PolicyError, did_you_mean
+from offpolicy.errors import LogError, OffpolicyError, Place, PolicyError, did_you_mean
 from offpolicy.logs._bandit_log import BanditLog
 
 
@@ -43,7 +43,10 @@ def from_bandit_feedback(
     if features is not None:
         per_action = check.as_floats(features, "action_context")
         if per_action.ndim != 2 or len(per_action) != K:
-            raise LogError(f"action_context has shape {per_action.shape}; it must be ({K}, d).")
+            raise LogError(
+                f"action_context has shape {per_action.shape}; it must be ({K}, d).",
+                column="action_context",
+            )
         features = np.broadcast_to(per_action, (n, *per_action.shape))
     return BanditLog.from_arrays(
         action=check.as_integers(_value(feedback, "action"), "action"),
@@ -65,7 +68,9 @@ def to_action_dist(probabilities: ArrayLike, len_list: int = 1) -> Floats:
     """(n, K) probabilities as obp's (n, K, L) policy, the same at every position."""
     array = check.as_floats(probabilities, "probabilities", PolicyError)
     if array.ndim != 2:
-        raise PolicyError(f"probabilities has shape {array.shape}; it must be (n, K).")
+        raise PolicyError(
+            f"probabilities has shape {array.shape}; it must be (n, K).", column="probabilities"
+        )
     return np.repeat(array[:, :, None], len_list, axis=2)
 
 
@@ -74,20 +79,24 @@ def _at_position(
 ) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 3:
-        raise error(f"{name} has shape {array.shape}; it must be (n, K, L), as in obp.")
+        raise error(
+            f"{name} has shape {array.shape}; it must be (n, K, L), as in obp.", column=name
+        )
     n, _, L = array.shape
     if L == 1:
         return array[:, :, 0]
     if position is None:
-        raise error(f"{name} has {L} positions, but nothing says which one each round is about.")
+        raise error(
+            f"{name} has {L} positions, but nothing says which one each round is about.",
+            column=name,
+        )
     place = check.as_integers(position, "position")
     check.check_length(place, n, "position", "rounds", error)
     outside = (place < 0) | (place >= L)
     if outside.any():
         row = int(np.argmax(outside))
-        raise error(
-            f"position, row {row}: {place[row]}, but {name} has the positions 0 to {L - 1}."
-        )
+        sentence = f"{place[row]}, but {name} has the positions 0 to {L - 1}."
+        raise error(sentence, Place(column="position", row=row))
     return array[np.arange(n), :, place]
 
 
@@ -96,7 +105,8 @@ def _value(feedback: Mapping[str, Any], key: str) -> Any:
     if value is None:
         raise LogError(
             f'bandit_feedback has no "{key}".{did_you_mean(key, feedback)} It must have n_rounds, '
-            f"n_actions, action, reward, and pi_b or pscore."
+            f"n_actions, action, reward, and pi_b or pscore.",
+            column="bandit_feedback",
         )
     return value
 

@@ -8,15 +8,6 @@ from offpolicy.policies.learned._saved import how_learned, load_policy, save_pol
 from offpolicy.policies.learned._scores import LOWEST, Dense, Ragged, Scores
 
 __all__ = [
-    "LOWEST",
-    "Dense",
-    "FeatureMap",
-    "LinearSoftmax",
-    "Ragged",
-    "Scores",
-    "even_units",
-    "how_learned",
-    "load_policy",
-    "numeric",
-    "save_policy",
-]
+    "LOWEST", "Dense", "FeatureMap", "LinearSoftmax", "Ragged", "Scores", "even_units",
+    "how_learned", "load_policy", "numeric", "save_policy",
+]  # fmt: skip

@@ -122,7 +122,8 @@ def numeric(values: Any, column: str) -> Floats:
     if given.dtype.kind in "USO" and given.size and isinstance(given.flat[0], str):
         raise LogError(
             f"{column} holds text ({str(given.flat[0])!r}), and is to be numbers: turn categories "
-            f"into columns of 0 and 1."
+            f"into columns of 0 and 1.",
+            column=column,
         )
     array = check.as_floats(values, column)
     array = array.reshape(len(array), -1)

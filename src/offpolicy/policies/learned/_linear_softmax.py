@@ -101,7 +101,8 @@ class LinearSoftmax:
 def _need_width(found: int, expected: int, column: str) -> None:
     if found != expected:
         raise PolicyError(
-            f"{column} has {found} columns, but the policy was learned with {expected}."
+            f"{column} has {found} columns, but the policy was learned with {expected}.",
+            column=column,
         )
 
 

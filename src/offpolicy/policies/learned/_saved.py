@@ -48,7 +48,7 @@ def load_policy(path: str | Path) -> LinearSoftmax:
 def how_learned(path: str | Path) -> dict[str, Any]:
     """What is kept of how a policy came about: its learner's parameters and report."""
     body = read_body(path, SCHEMA, WHAT)
-    with damage_named(WHAT, error=PolicyError, place=f"{path}: "):
+    with damage_named(WHAT, error=PolicyError, place=path):
         return dict(body["learned"])
 
 

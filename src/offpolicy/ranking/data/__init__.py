@@ -11,18 +11,7 @@ from offpolicy.ranking.data._relevance import RelevanceModel
 from offpolicy.ranking.data._weights import FamilyWeights, for_rankings, weights_at
 
 __all__ = [
-    "ClickModel",
-    "FamilyWeights",
-    "Metric",
-    "RankingColumns",
-    "RankingLog",
-    "RelevanceModel",
-    "as_metric",
-    "for_rankings",
-    "parse_metric",
-    "ranks",
-    "read_with",
-    "simulate_clicks",
-    "source_of",
-    "weights_at",
-]
+    "ClickModel", "FamilyWeights", "Metric", "RankingColumns", "RankingLog", "RelevanceModel",
+    "as_metric", "for_rankings", "parse_metric", "ranks", "read_with", "simulate_clicks",
+    "source_of", "weights_at",
+]  # fmt: skip

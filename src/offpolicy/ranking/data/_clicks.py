@@ -25,7 +25,7 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import ParameterError, PolicyError
 from offpolicy.logs.formats.letor import Queries
-from offpolicy.ranking.data._log import SMALLEST_PROPENSITY, RankingLog
+from offpolicy.ranking.data._log import SMALLEST_EXAMINATION, RankingLog
 from offpolicy.ranking.data._ranks import apply, ranks
 
 PerRank = float | Sequence[float]
@@ -176,9 +176,9 @@ def simulate_clicks(
     """
     generator = np.random.default_rng(rng)
     if not (math.isfinite(sweeps) and sweeps > 0.0):
-        raise ParameterError(f"sweeps is {sweeps}; it must be a number above 0.")
+        raise ParameterError(f"sweeps is {sweeps}; it must be a number above 0.", column="sweeps")
     if top is not None and top < 1:
-        raise ParameterError(f"top is {top}; at least one document must be shown.")
+        raise ParameterError(f"top is {top}; at least one document must be shown.", column="top")
     shown = ranks(_scores(ranker, queries), queries.offsets)
     if top is not None:
         shown = np.where(shown <= top, shown, 0)
@@ -192,7 +192,7 @@ def simulate_clicks(
     attraction = model.attraction(rank, relevance)
     propensity = model.examined(rank, attraction, offsets)
     # What nobody can get to was as good as not shown.
-    propensity = np.where(propensity >= SMALLEST_PROPENSITY, propensity, 0.0)
+    propensity = np.where(propensity >= SMALLEST_EXAMINATION, propensity, 0.0)
     rank = np.where(propensity > 0.0, rank, 0)
     return RankingLog(
         offsets=offsets,

@@ -20,7 +20,7 @@ from offpolicy._core import validation as check
 from offpolicy._core.files import replacing
 from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, OffpolicyError, PredictionError, PropensityError
+from offpolicy.errors import LogError, OffpolicyError, Place, PredictionError, PropensityError
 from offpolicy.logs import Encoded, labels
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from offpolicy.logs.formats.letor import Queries
     from offpolicy.ranking.data._read import RankingColumns
 
-SMALLEST_PROPENSITY = 1e-12
+SMALLEST_EXAMINATION = 1e-12
 """Nobody examines that rarely; the square of its inverse is still a number."""
 
 
@@ -234,11 +234,11 @@ class RankingLog:
         _refuse(self, ~np.isfinite(flat), flat, column, "is not a finite number.", error)
         return flat
 
-    def place(self, row: int, column: str) -> str:
-        """Where a document is: 'clicks.csv, click, line 9 (impression 2, document 0)'."""
+    def place(self, row: int, column: str) -> Place:
+        """Where a document is: 'clicks.csv, click, line 9, impression 2, document 0'."""
         i = int(np.searchsorted(self.offsets, row, side="right")) - 1
-        where = check.where(self.source, column, row)
-        return f"{where} (impression {i}, document {row - int(self.offsets[i])})"
+        part = f"impression {i}, document {row - int(self.offsets[i])}"
+        return check.where(self.source, column, row)._replace(part=part)
 
     # -- another like it -------------------------------------------------------------------
 
@@ -296,7 +296,9 @@ def as_features(X: Any) -> NDArray[Any]:
         return np.ascontiguousarray(X)
     array = check.as_floats(X, "X")
     if array.ndim != 2 or not array.shape[1]:
-        raise LogError(f"X has shape {array.shape}; it must be (N, d), one row per document.")
+        raise LogError(
+            f"X has shape {array.shape}; it must be (N, d), one row per document.", column="X"
+        )
     return array
 
 
@@ -342,14 +344,17 @@ def _validate(log: RankingLog) -> None:
             _refuse(log, outside, values, name, _OUTSIDE[name], error)
     if log.X is not None:
         if log.X.ndim != 2:
-            raise LogError(f"X has shape {log.X.shape}; it must be (N, d), one row per document.")
+            raise LogError(
+                f"X has shape {log.X.shape}; it must be (N, d), one row per document.", column="X"
+            )
         if not np.isfinite(log.X).all():
             finite = np.isfinite(log.X)
             row, column = (int(at) for at in np.argwhere(~finite)[0])
             raise LogError(
-                f"{log.place(row, f'feature {column + 1}')}: {log.X[row, column]} "
+                f"{log.X[row, column]} "
                 f"({int((~finite.all(axis=1)).sum()):,} of {N:,} documents have features that are "
-                f"missing or not finite). Fill them in or leave these impressions out."
+                f"missing or not finite). Fill them in or leave these impressions out.",
+                log.place(row, f"feature {column + 1}"),
             )
 
 
@@ -369,17 +374,17 @@ def _check_ranks(log: RankingLog) -> None:
         at = int(np.argmax(twice))
         row, first = int(order[at + 1]), int(order[at])
         raise LogError(
-            f"{log.place(row, 'rank')}: {log.rank[row]} is the rank of document "
-            f"{first - int(log.offsets[impressions[at]])} too ({int(twice.sum()):,} of "
-            f"{log.documents:,} are like this). Two documents of one impression cannot stand in "
-            f"the same place; are these two impressions?"
+            f"{log.rank[row]} is the rank of document {first - int(log.offsets[impressions[at]])} "
+            f"too ({int(twice.sum()):,} of {log.documents:,} are like this). Two documents of one "
+            f"impression cannot stand in the same place; are these two impressions?",
+            log.place(row, "rank"),
         )
 
 
 def _check_propensities(log: RankingLog, p: Floats) -> None:
     _refuse(log, ~np.isfinite(p), p, "propensity", "is not a finite number.", PropensityError)
     shown = log.rank > 0
-    low = shown & (p < SMALLEST_PROPENSITY)
+    low = shown & (p < SMALLEST_EXAMINATION)
     wrong = (
         "is 0, or under 1e-12, but the document was shown. The log must hold the probability with "
         "which it was examined; if that is 0 from some rank on, write rank 0 there."
@@ -405,6 +410,6 @@ def _refuse(
         sentence, dot, rest = wrong.partition(". ")
         count = f"({int(bad.sum()):,} of {len(bad):,} documents)"
         raise error(
-            f"{log.place(row, column)}: {values[row]} {sentence.rstrip('.')} {count}."
-            f"{' ' + rest if dot else ''}"
+            f"{values[row]} {sentence.rstrip('.')} {count}.{' ' + rest if dot else ''}",
+            log.place(row, column),
         )

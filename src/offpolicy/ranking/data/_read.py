@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from offpolicy._core import validation as check
 from offpolicy._core.ragged import candidates_of, offsets_of, position_in_decision
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import Copy, Stretch, where
-from offpolicy.errors import LogError
+from offpolicy._core.validation import Copy, RowsOfFiles, where
+from offpolicy.errors import LogError, Place
 from offpolicy.logs import as_table, column_of, labels, matching, missing_column, read_plain
 from offpolicy.ranking.data._log import RankingLog
 
@@ -151,16 +151,17 @@ def _scattered_log(
     if outside.any():
         row = int(np.argmax(outside))
         raise LogError(
-            f"{where(source, found['document'], row)}: {place[row]}, but query "
-            f"{qid[impression[row]]} has {lengths[impression[row]]} documents, counted from 1."
+            f"{place[row]}, but query "
+            f"{qid[impression[row]]} has {lengths[impression[row]]} documents, counted from 1.",
+            where(source, found["document"], row),
         )
     at = offsets[impression] + place - 1
     order = np.argsort(at, kind="stable")
     if (twice := np.diff(at[order]) == 0).any():
         row = int(order[1:][twice].min())
         raise LogError(
-            f"{where(source, found['document'], row)}: document {place[row]} is listed twice in "
-            f"one impression."
+            f"document {place[row]} is listed twice in one impression.",
+            where(source, found["document"], row),
         )
     rows = candidates_of(queries.offsets, which)
     roles: dict[str, Any] = {}
@@ -215,8 +216,8 @@ def source_of(path: Path, rows: int) -> str:
     first = 2 if kind == "csv" else 1
     if sum(1 for _ in numbered(path)) != rows + first - 1:
         return str(path)
-    copy = Copy.of(str(path), lambda row: (str(path), f"line {row + first}"))
-    return Stretch.of([(0, 0, copy)])
+    copy = Copy.of(str(path), lambda row: Place(str(path), row=row + first, unit="line"))
+    return RowsOfFiles.of([(0, 0, copy)])
 
 
 def _impressions(
@@ -232,12 +233,13 @@ def _impressions(
         back = np.ones(len(begins), dtype=bool)
         back[first] = False
         row = int(begins[back].min())
-        begun = int(begins[first][np.searchsorted(seen, codes[row])])
+        begun = begins[first][np.searchsorted(seen, codes[row])]
+        began = where(source, "", begun)._replace(file="")
         raise LogError(
-            f"{where(source, name, row)}: {_shown(column[row])} comes back after rows of another; "
-            f"it began at {_at(source, begun)} ({int(back.sum()):,} are like this). The "
-            f'documents of an impression must follow each other: sort by "{name}", or give every '
-            f"impression a label of its own."
+            f"{_shown(column[row])} comes back after rows of another; it began at {began} "
+            f"({int(back.sum()):,} are like this). The documents of an impression must follow each "
+            f'other: sort by "{name}", or give every impression a label of its own.',
+            where(source, name, row),
         )
     offsets = np.append(begins, len(codes)).astype(np.int64)
     if "query" not in found:
@@ -248,8 +250,9 @@ def _impressions(
     if apart.any():
         row = int(np.argmax(apart))
         raise LogError(
-            f"{where(source, found['query'], row)}: {_shown(query[row])}, but the impression began "
-            f"with another query. All documents of an impression are of one query."
+            f"{_shown(query[row])}, but the impression began "
+            f"with another query. All documents of an impression are of one query.",
+            where(source, found["query"], row),
         )
     return offsets, query[begins]
 
@@ -262,18 +265,15 @@ def _labels(table: pa.Table, name: str, source: str) -> NDArray[Any]:
         if empty.any():
             row = int(np.argmax(empty))
             raise LogError(
-                f"{where(source, name, row)}: the label is missing ({int(empty.sum()):,} of "
-                f"{len(column):,} rows). Fill it in or leave these rows out."
+                f"the label is missing ({int(empty.sum()):,} of "
+                f"{len(column):,} rows). Fill it in or leave these rows out.",
+                where(source, name, row),
             )
     return column
 
 
 def _shown(label: Any) -> str:
     return repr(label.item() if isinstance(label, np.generic) else label)
-
-
-def _at(source: str, row: int) -> str:
-    return where(source, "", row).rpartition(", ")[2]
 
 
 def _known_queries(
@@ -287,8 +287,8 @@ def _known_queries(
     if unknown.any():
         i = int(np.argmax(unknown))
         raise LogError(
-            f"{where(source, column, int(bounds[i]))}: there is no query {wanted[i]} in the LETOR "
-            f"text."
+            f"there is no query {wanted[i]} in the LETOR text.",
+            where(source, column, int(bounds[i])),
         )
     return np.asarray(order[at])
 
@@ -296,9 +296,9 @@ def _known_queries(
 def _refuse_some(at: Ints, documents: int, name: str, source: str, what: str) -> None:
     if len(at) < documents:
         raise LogError(
-            f"{where(source, name, 0)}: {what} must be known of every document, but the table "
-            f"lists {len(at):,} of {documents:,}. List all, with rank 0 for those that were not "
-            f"shown."
+            f"{what} must be known of every document, but the table lists {len(at):,} of "
+            f"{documents:,}. List all, with rank 0 for those that were not shown.",
+            where(source, name, 0),
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from offpolicy.ranking.evaluation._evaluate import evaluate, sweep
-from offpolicy.ranking.evaluation._findings import findings_of
 from offpolicy.ranking.evaluation._model_error import Thinkable
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
@@ -11,13 +10,6 @@ from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import choose
 
 __all__ = [
-    "RankingEstimate",
-    "RankingResult",
-    "Thinkable",
-    "choose",
-    "evaluate",
-    "findings_of",
-    "recalibrated",
-    "sweep",
+    "RankingEstimate", "RankingResult", "Thinkable", "choose", "evaluate", "recalibrated", "sweep",
     "value_of",
-]
+]  # fmt: skip

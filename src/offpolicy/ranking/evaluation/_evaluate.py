@@ -21,12 +21,13 @@ from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
 from offpolicy.ranking.data._weights import blended, for_rankings, weights_at
-from offpolicy.ranking.evaluation._findings import caveats
+from offpolicy.ranking.evaluation._findings import findings_of
 from offpolicy.ranking.evaluation._model_error import Thinkable
 from offpolicy.ranking.evaluation._recalibration import recalibrated
-from offpolicy.ranking.evaluation._result import Choice, RankingEstimate, RankingResult
+from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
 from offpolicy.ranking.evaluation._sums import Value, clustered, value_of
 from offpolicy.ranking.evaluation._tuning import choose, expected
+from offpolicy.results import Tuned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,19 +86,19 @@ def evaluate(
         )
     judge = _Judge(log, ranks_of(ranker, log), asked, level, independent_clicks)
     members = _members(log, estimators, asked)
-    choices: list[Choice] = []
+    tuned: list[Tuned] = []
     rows = []
     for member in members:
         reason = None
         if not member.resolved:
             choice = judge.choose(member, log.prediction)
-            choices.append(choice)
+            tuned.append(choice)
             member, reason = for_rankings(choice.estimator), choice.reason
         rows.append(judge.estimate(member, log.prediction, reason=reason))
     headline = rows[0]
     if log.propensity is not None and log.click.any():
         choice = judge.choose(CAB(), judge.delta)
-        choices.insert(0, choice)
+        tuned.insert(0, choice)
         member = for_rankings(choice.estimator)
         headline = judge.estimate(member, judge.delta, reason=choice.reason, recalibrated=True)
     return RankingResult(
@@ -107,8 +108,8 @@ def evaluate(
         clicks=int(log.click.sum()),
         estimates=tuple(rows),
         headline=headline,
-        choices=tuple(choices),
-        warnings=tuple(caveats(log, headline)),
+        tuned=tuple(tuned),
+        findings=findings_of(log, headline),
     )
 
 
@@ -188,7 +189,7 @@ class RankingCurve:
         import pyarrow as pa
 
         if points < 2:
-            raise ParameterError(f"points is {points}; there must be at least 2.")
+            raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
         x = self.breakpoints
         if self.parameter == "M":
             count = min(points, len(x))
@@ -224,7 +225,7 @@ class _Judge:
             base = value_of(log, metric, self.lam, self.delta)
             self.thinkable = Thinkable.of(log, base, self.delta)
 
-    def choose(self, member: Estimator, prediction: Floats | None) -> Choice:
+    def choose(self, member: Estimator, prediction: Floats | None) -> Tuned:
         if self.delta is None:
             blended(self.log, type(member)(0.0), prediction)  # type: ignore[call-arg]
         assert self.delta is not None
@@ -270,7 +271,7 @@ class _Judge:
             covers=covers,
             bias=bias,
             bias_stderr=bias_stderr,
-            imputed=1.0 - float(observed.sum()) / total if total > 0.0 else 0.0,
+            imputed_mass=1.0 - float(observed.sum()) / total if total > 0.0 else 0.0,
             clicks=effective if rests_on_clicks else None,
             largest_weight=float(observed.max()),
             recalibrated=recalibrated,

@@ -7,16 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, final
 
-import numpy as np
-
 from offpolicy._core.documents import Document
 from offpolicy._core.tables import aligned, frame_of
-from offpolicy._core.types import Floats
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, as_estimator, parse
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._metrics import parse_metric
-from offpolicy.results import shown_estimator
+from offpolicy.results import Finding, Tuned, shown_estimator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +36,7 @@ class RankingEstimate:
         be measured, else the estimator's own mean.
     bias, bias_stderr
         What of the value is thought to be bias, and how uncertain that is.
-    imputed
+    imputed_mass
         The share of what counts as relevant that comes from the model.
     clicks
         Effective number of clicks behind the number; None if it rests on the model alone.
@@ -59,7 +56,7 @@ class RankingEstimate:
     covers: str
     bias: float
     bias_stderr: float
-    imputed: float
+    imputed_mass: float
     clicks: float | None
     largest_weight: float
     recalibrated: bool
@@ -70,35 +67,6 @@ class RankingEstimate:
         """Its clipping constant, if it has one."""
         member = parse(self.estimator)
         return member.parameter if member.parameter_name == "M" else None
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
-    """A parameter chosen from the log, and the table it was chosen from."""
-
-    estimator: str
-    """With its parameter."""
-    parameter: str
-    chosen: float
-    reason: str
-    grid: Floats
-    value: Floats
-    bias: Floats
-    bias_stderr: Floats
-    variance: Floats
-
-    @property
-    def mse(self) -> Floats:
-        """Estimated mean squared error at each value of the parameter."""
-        return np.asarray(self.bias**2 + self.bias_stderr**2 + self.variance)
-
-    def to_frame(self) -> pa.Table:
-        """The table as Arrow: one row per value of the parameter."""
-        import pyarrow as pa
-
-        columns = ("value", "bias", "bias_stderr", "variance", "mse")
-        return pa.table({self.parameter: self.grid} | {c: getattr(self, c) for c in columns})
 
 
 @final
@@ -115,9 +83,10 @@ class RankingResult(Document):
     estimates: tuple[RankingEstimate, ...]
     headline: RankingEstimate
     """The one answer: CAB around the recalibrated model, M chosen from the log."""
-    choices: tuple[Choice, ...] = ()
+    tuned: tuple[Tuned, ...] = ()
     """One for each parameter that was left out, the headline's first."""
-    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What stands against trusting the answer."""
     ranker: str = "The ranker"
     """Its name."""
 
@@ -165,7 +134,7 @@ class RankingResult(Document):
         if row.reason is not None:
             model = " around the recalibrated model" if row.recalibrated else ""
             lines.append(f"  By {shown_estimator(row.estimator)}{model}; {row.reason}.")
-        return "\n".join([*lines, *(f"  Note: {warning}" for warning in self.warnings)])
+        return "\n".join([*lines, *(f"  {one}" for one in self.findings)])
 
     def to_text(self) -> str:
         """An aligned table."""
@@ -178,7 +147,7 @@ class RankingResult(Document):
             cells = [
                 shown_estimator(row.estimator),
                 *(f"{x:.5g}" for x in numbers),
-                f"{row.imputed:.1%}",
+                f"{row.imputed_mass:.1%}",
             ]
             table.append([*cells, clicks, f"{row.largest_weight:.4g}"])
         return aligned(table, left=(0,))

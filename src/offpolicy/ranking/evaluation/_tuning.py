@@ -27,8 +27,8 @@ from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric
 from offpolicy.ranking.data._weights import FamilyWeights, weights_at
 from offpolicy.ranking.evaluation._model_error import Thinkable
-from offpolicy.ranking.evaluation._result import Choice
 from offpolicy.ranking.evaluation._sums import NOTHING, Value, value_of
+from offpolicy.results import Tuned
 
 
 def parameter_grid(member: Estimator, p: Floats) -> Floats:
@@ -177,7 +177,7 @@ def choose(
     *,
     independent: bool = True,
     grid: Floats | None = None,
-) -> Choice:
+) -> Tuned:
     """Choose the parameter of ``member``, whose model is ``prediction``; ``delta`` is δ̃."""
     assert log.propensity is not None
     assert member.parameter_name is not None
@@ -186,11 +186,13 @@ def choose(
     model = np.zeros_like(lam) if prediction is None else prediction
     parts = _Parts.of(log, lam, model, delta, thinkable)
     single = parts.queries == 1  # One query says nothing about others.
-    value, bias, stderr, variance = np.full((4, len(grid)), np.inf)
+    value, stderr, bias, bias_stderr, variance, imputed = np.full((6, len(grid)), np.inf)
     for j, parameter in enumerate(grid):
         at = weights_at(type(member)(float(parameter)), parts.p)  # type: ignore[call-arg]
         seen = at.observed * parts.p
-        found = parts.value(metric, at.imputed * parts.model + at.observed * parts.click)
+        clicks = at.observed * parts.click
+        c = at.imputed * parts.model + clicks
+        found = parts.value(metric, c)
         mean = parts.value(metric, at.imputed * parts.model + seen * parts.delta)
         if not (math.isfinite(found.value) and math.isfinite(mean.value)):
             continue
@@ -198,22 +200,28 @@ def choose(
         left = parts.left(thinkable, 1.0 - seen * (base.scale / mean.scale))
         error, spread = thinkable.bias(left)
         value[j], bias[j] = found.value, mean.value - base.value + error
-        stderr[j] = math.sqrt(spread)
+        stderr[j], bias_stderr[j] = found.stderr, math.sqrt(spread)
+        total = float(c[1].sum())
+        imputed[j] = 1.0 - float(clicks[1].sum()) / total if total > 0.0 else 0.0
         inner = parts.noise_of(metric, mean, at.observed)
         if independent or single:
             variance[j] = inner if single else mean.stderr**2 + inner
         else:
             variance[j] = found.stderr**2
-    mse = bias**2 + stderr**2 + variance
+    mse = bias**2 + bias_stderr**2 + variance
     best = int(np.argmin(np.where(np.isfinite(mse), mse, np.inf)))
-    return Choice(
+    return Tuned(
+        policy="",
         estimator=str(type(member)(float(grid[best]))),  # type: ignore[call-arg]
+        rule="theory",
         parameter=member.parameter_name,
         chosen=float(grid[best]),
-        reason=least_error(math.sqrt(variance[best]), math.hypot(bias[best], stderr[best])),
+        reason=least_error(math.sqrt(variance[best]), math.hypot(bias[best], bias_stderr[best])),
         grid=grid,
         value=value,
+        stderr=stderr,
         bias=bias,
-        bias_stderr=stderr,
+        bias_stderr=bias_stderr,
         variance=variance,
+        imputed_mass=imputed,
     )

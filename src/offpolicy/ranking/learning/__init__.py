@@ -6,10 +6,4 @@ from offpolicy.ranking.learning._learned import LearnedRanker, learn_ranker, nee
 from offpolicy.ranking.learning._search import RankerCV
 from offpolicy.ranking.learning._svmrank import PropensitySVMRank
 
-__all__ = [
-    "LearnedRanker",
-    "PropensitySVMRank",
-    "RankerCV",
-    "learn_ranker",
-    "needs_model",
-]
+__all__ = ["LearnedRanker", "PropensitySVMRank", "RankerCV", "learn_ranker", "needs_model"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from offpolicy._core.documents import Document
 from offpolicy.errors import ParameterError, SupportError
-from offpolicy.learning import Candidate
+from offpolicy.learning import Trial
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import as_metric, parse_metric
 from offpolicy.ranking.data._relevance import RelevanceModel
@@ -61,7 +61,7 @@ class LearnedRanker(Document):
         Whether the model of relevance was learned from the same clicks.
     parameters, report
         The learner's, and how its search ended.
-    metric, rule, candidates
+    metric, rule, trials
         What was tried, if something was, and by which rule it was compared.
     result
         What the queries held out say of it.
@@ -80,7 +80,7 @@ class LearnedRanker(Document):
     report: Fit
     metric: str
     rule: str | None
-    candidates: tuple[Candidate, ...]
+    trials: tuple[Trial, ...]
     result: RankingResult | None
 
     @property
@@ -110,7 +110,7 @@ class LearnedRanker(Document):
         )
         if self.rule is not None:
             lines.append(
-                f"  Of {len(self.candidates)} this was the best on queries that a ranker was "
+                f"  Of {len(self.trials)} this was the best on queries that a ranker was "
                 f"fitted without, by {_RULES[self.rule]}."
             )
         if self.result is None:
@@ -168,13 +168,13 @@ def learn_ranker(
     """
     modelled = needs_model(learner, log)
 
-    def fitted(part: RankingLog) -> tuple[PropensitySVMRank, list[Candidate]]:
+    def fitted(part: RankingLog) -> tuple[PropensitySVMRank, list[Trial]]:
         if modelled:
             part = RelevanceModel().cross_fit(part)
         return _fit(learner, part, rule, metric, search_loss, progress)
 
     rest, held = split(log, holdout, seed=seed) if holdout else (log, None)
-    best, candidates = fitted(rest)
+    best, trials = fitted(rest)
     name, result = PurePath(ranker).stem, None
     if held is not None:
         if modelled:
@@ -185,7 +185,7 @@ def learn_ranker(
         result = replace(result, ranker=name)
     seen = rest
     if refit:
-        (best, candidates), seen = fitted(log), log
+        (best, trials), seen = fitted(log), log
     return best, LearnedRanker(
         ranker,
         best.n_features_in_,
@@ -197,8 +197,8 @@ def learn_ranker(
         best.get_params() | {"estimator": str(best.estimator)},
         Fit(best.C_, best.objective_, best.gap_, best.n_iter_, best.gap_ <= best.tol),
         metric,
-        rule if candidates else None,
-        tuple(candidates),
+        rule if trials else None,
+        tuple(trials),
         result,
     )
 
@@ -210,7 +210,7 @@ def _fit(
     metric: str,
     search_loss: bool,
     progress: Callable[[int, int], None] | None,
-) -> tuple[PropensitySVMRank, list[Candidate]]:
+) -> tuple[PropensitySVMRank, list[Trial]]:
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
@@ -221,7 +221,7 @@ def _fit(
         if not search_loss:
             grid.pop("loss", None)
         search = RankerCV(learner, grid, rule=rule, metric=metric).fit(log, progress=progress)
-        return search.best_, search.candidates_
+        return search.best_, search.trials_
 
 
 def split(log: RankingLog, share: float = 0.2, *, seed: int = 0) -> tuple[RankingLog, RankingLog]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core.ragged import candidates_of, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_vector
-from offpolicy.errors import LogError, ParameterError, SupportError
+from offpolicy.errors import LogError, ParameterError, Place, SupportError
 from offpolicy.ranking.data._log import as_features, as_offsets
 from offpolicy.ranking.learning._objective import Objective
 
@@ -53,7 +53,9 @@ def checked(
     bounds = as_offsets(offsets)
     features = bounded_features(X)
     if bounds[-1] != len(features):
-        raise LogError(f"offsets end at {bounds[-1]}, but X has {len(features)} rows.")
+        raise LogError(
+            f"offsets end at {bounds[-1]}, but X has {len(features)} rows.", column="offsets"
+        )
     return features, bounds, as_weights(weights, bounds)
 
 
@@ -63,16 +65,17 @@ def as_weights(values: ArrayLike, offsets: Ints) -> Floats:
     if len(c) != offsets[-1]:
         raise LogError(
             f"weights has {len(c)} numbers, but there are {offsets[-1]} documents: every one has a "
-            f"weight."
+            f"weight.",
+            column="weights",
         )
     bad = ~(np.isfinite(c) & (c >= 0.0))
     if bad.any():
         row = int(np.argmax(bad))
         impression = int(np.searchsorted(offsets, row, side="right")) - 1
         raise LogError(
-            f"weights, impression {impression}, row {row}: {c[row]} is not a finite number of 0 or "
-            f"more ({int(bad.sum()):,} of {len(c):,} are not). The loss bounds a risk from above "
-            f"only where no document counts negatively."
+            f"{c[row]} is not a finite number of 0 or more ({int(bad.sum()):,} of {len(c):,} are "
+            f"not). The loss bounds a risk from above only where no document counts negatively.",
+            Place(column="weights", row=row, part=f"impression {impression}"),
         )
     return c
 
@@ -83,8 +86,9 @@ def bounded_features(X: ArrayLike) -> NDArray[Any]:
     if not _largest(features).max(initial=0.0) <= _LARGEST:  # NaN included
         row, column = np.argwhere(~(np.abs(features).astype(np.float64) <= _LARGEST))[0]
         raise LogError(
-            f"X, row {row}, column {column}: {features[row, column]} is not a finite number of at "
-            f"most {_LARGEST:g}. Correct it, or leave the impression out."
+            f"{features[row, column]} is not a finite number of at most {_LARGEST:g}. Correct it, "
+            f"or leave the impression out.",
+            Place(column="X", row=int(row), part=f"column {column}"),
         )
     return features
 

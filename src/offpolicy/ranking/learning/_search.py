@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, MissingColumnError, ParameterError, SupportError
 from offpolicy.estimators import CAB, CIPS
-from offpolicy.learning import Candidate, checked_combinations
+from offpolicy.learning import Trial, checked_combinations
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of, scores_of
@@ -104,7 +104,7 @@ class RankerCV:
     ----------
     best_ : PropensitySVMRank, fitted on the whole log
     params_ : dict, what was chosen
-    candidates_ : list of `Candidate`, in the order of the grid
+    trials_ : list of `Trial`, in the order of the grid
 
     Examples
     --------
@@ -134,19 +134,19 @@ class RankerCV:
             raise LogError("The log has no features (X): there is nothing to score documents by.")
         judged = log if validation is None else validation
         learners = [learner.copy(**params) for params in combinations]
-        self.candidates_ = [Candidate(params, math.nan, 0) for params in combinations]
+        self.trials_ = [Trial(params, math.nan, 0) for params in combinations]
         done = 0
         for alike in _differing_in_C(learners):
             some = [learners[i] for i in alike]
             scores, steps = self._unseen(some, log, validation)
             for i, own, count in zip(alike, scores, steps, strict=True):
                 value = RULES[self.rule](judged, own, metric)
-                self.candidates_[i] = Candidate(combinations[i], value, count)
+                self.trials_[i] = Trial(combinations[i], value, count)
                 done += 1
                 if progress is not None:
                     progress(done, len(learners))
         pick = max if metric.higher_is_better else min
-        best = pick(range(len(learners)), key=lambda i: self.candidates_[i].score)
+        best = pick(range(len(learners)), key=lambda i: self.trials_[i].score)
         self.params_, self.best_ = combinations[best], learners[best]
         if validation is None:
             self.best_.fit(log)

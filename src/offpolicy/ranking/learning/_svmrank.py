@@ -20,6 +20,7 @@ from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._weights import document_weights
 from offpolicy.ranking.learning._problem import Problem, bounded_features, prepare
 from offpolicy.ranking.learning._solver import Solution, solve
+from offpolicy.results import finding
 
 SCHEMA = "offpolicy.ranker/1"
 WHAT = "ranker"
@@ -136,7 +137,9 @@ class PropensitySVMRank(Parameters):
         scores = self.decision_function(X)
         bounds = as_offsets(offsets)
         if bounds[-1] != len(scores):
-            raise LogError(f"offsets end at {bounds[-1]}, but X has {len(scores)} rows.")
+            raise LogError(
+                f"offsets end at {bounds[-1]}, but X has {len(scores)} rows.", column="offsets"
+            )
         return ranks(scores, bounds)
 
     def save(self, path: str | Path) -> None:
@@ -190,13 +193,12 @@ class PropensitySVMRank(Parameters):
 
         from sklearn.exceptions import ConvergenceWarning
 
-        advice = "Choose a larger max_iter or tol, or a smaller C"
-        warnings.warn(
+        sentence = (
             f"After {self.max_iter} steps of Newton's, the objective may still be {self.gap_:.2g} "
-            f"of itself above its least value. {advice}{'' if self.scale else ', or scale'}.",
-            ConvergenceWarning,
-            stacklevel=4,
+            f"of itself above its least value."
         )
+        (found,) = finding("not-converged", "warning", sentence, gap=self.gap_)
+        warnings.warn(str(found), ConvergenceWarning, stacklevel=4)
 
     def _set(self, coef: Floats, facts: dict[str, Any]) -> None:
         self.coef_ = coef

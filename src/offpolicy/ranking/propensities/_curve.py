@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 from offpolicy._core import validation as check
 from offpolicy._core.documents import Document, read
 from offpolicy._core.tables import aligned
-from offpolicy._core.types import Floats
+from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, ResultError, SupportError
 from offpolicy.intervals import t_quantile
 from offpolicy.ranking.data._log import RankingLog
+from offpolicy.results import Finding, finding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,14 +74,14 @@ class Propensities(Document):
     method : str
         How it was estimated.
     propensity : float64[top]
-        p_k/p_1; NaN where the log cannot tell, and ``notes`` says why.
+        p_k/p_1; NaN where the log cannot tell, and ``findings`` say why.
     log_covariance : float64[top, top]
         Of log propensity; queries are independent, impressions of one query need not be.
     degrees : float64[top]
         Degrees of freedom of each variance: about the number of queries it rests on, less one.
     shown, clicks : float64[top]
         Documents shown at each rank, and clicks on them, in the log.
-    notes : tuple of str
+    findings : tuple of Finding
         What to know before use.
     convergence : Convergence or None
         Of ``method="em"``.
@@ -97,7 +98,7 @@ class Propensities(Document):
     degrees: Floats
     shown: Floats
     clicks: Floats
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     convergence: Convergence | None = None
     context: ContextModel | None = None
 
@@ -113,15 +114,16 @@ class Propensities(Document):
             )
         top = len(p)
         nothing = np.zeros(top)
-        notes = ("The curve has no number for them.",) if np.isnan(p).any() else ()
+        gaps = np.flatnonzero(np.isnan(p)) + 1
+        findings = rank_finding("curve-gap", gaps, "the curve has no number.")
         unsure = np.zeros((top, top))
-        return cls("known", p, unsure, np.full(top, np.inf), nothing, nothing, notes)
+        return cls("known", p, unsure, np.full(top, np.inf), nothing, nothing, findings)
 
     @classmethod
     def power(cls, eta: float, top: int) -> Propensities:
         """(1/rank)^η for the first ``top`` ranks: the curve that most simulations assume."""
         if not 0.0 <= eta < math.inf:
-            raise ParameterError(f"eta is {eta}; it must be 0 or more.")
+            raise ParameterError(f"eta is {eta}; it must be 0 or more.", column="eta")
         return cls.known(np.arange(1.0, top + 1.0) ** -eta)
 
     def __len__(self) -> int:
@@ -152,7 +154,7 @@ class Propensities(Document):
             self.degrees,
             self.shown,
             self.clicks,
-            self.notes,
+            self.findings,
         )
 
     def of(self, log: RankingLog, context: ArrayLike | None = None) -> Floats:
@@ -166,9 +168,9 @@ class Propensities(Document):
         if lowest > top:
             row = int(np.argmax(log.rank > top))
             raise ParameterError(
-                f"{log.place(row, 'rank')}: rank {log.rank[row]}, but propensities are known for "
-                f"the first {top} ranks only. Estimate with top={lowest}, or leave out documents "
-                f"below rank {top}."
+                f"rank {log.rank[row]}, but propensities are known for the first {top} ranks only. "
+                f"Estimate with top={lowest}, or leave out documents below rank {top}.",
+                log.place(row, "rank"),
             )
         place = np.maximum(log.rank - 1, 0)
         if self.context is None:
@@ -192,7 +194,7 @@ class Propensities(Document):
             ranks = listed(sorted(set(log.rank[unknown].tolist())))
             raise SupportError(
                 f"The log has documents at {ranks}, whose propensity could not be estimated: "
-                f"{' '.join(self.notes)}"
+                f"{sentences(self.findings)}"
             )
         return np.where(log.rank > 0, np.minimum(curve, 1.0), 0.0)
 
@@ -254,8 +256,8 @@ class Propensities(Document):
         try:
             text = Path(path).read_bytes()
         except OSError as error:
-            raise ResultError(f"{path}: cannot be read: {error}.") from None
-        found: Propensities = read(text, [cls], place=f"{path}: ")
+            raise ResultError(f"cannot be read: {error}.", path) from None
+        found: Propensities = read(text, [cls], place=path)
         return found
 
     # -- as text ---------------------------------------------------------------------------
@@ -275,7 +277,7 @@ class Propensities(Document):
                 f"{'Converged' if end.converged else 'Not converged'} after {end.em_steps} steps "
                 f"of EM and {end.scoring_steps} of scoring."
             )
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *(sentences([one]) for one in self.findings)])
 
 
 def listed(ranks: Sequence[int]) -> str:
@@ -284,3 +286,16 @@ def listed(ranks: Sequence[int]) -> str:
     if len(words) == 1:
         return f"rank {words[0]}"
     return f"ranks {', '.join(words[:-1])} and {words[-1]}"
+
+
+def rank_finding(code: str, ranks: Ints, sentence: str) -> tuple[Finding, ...]:
+    """About these ranks, if there are any."""
+    if not len(ranks):
+        return ()
+    place = listed(ranks.tolist())
+    return tuple(finding(code, "warning", f"{place.capitalize()}: {sentence}", place))
+
+
+def sentences(findings: Sequence[Finding]) -> str:
+    """What was found and what to do, in a row."""
+    return " ".join(f"{one.sentence} {one.advice}" for one in findings)

@@ -17,8 +17,9 @@ from offpolicy.ranking.propensities import _em as regression_em
 from offpolicy.ranking.propensities import _pair_likelihood as pair_likelihood
 from offpolicy.ranking.propensities import _pairs as harvesting
 from offpolicy.ranking.propensities import _swaps as swaps
-from offpolicy.ranking.propensities._curve import Propensities, listed
+from offpolicy.ranking.propensities._curve import Propensities, rank_finding, sentences
 from offpolicy.ranking.propensities._pair_likelihood import PairCounts
+from offpolicy.results import Finding, finding
 
 Method = Literal["pairs", "em", "swaps", "contextual"]
 PairsUsed = Literal["all", "pivot", "adjacent"]
@@ -125,14 +126,14 @@ def estimate_propensities(
     if method == "pairs":
         harvesting.refuse_no_variation(counts)
     counts = counts.only(kept)
-    notes = _notes(counts, shown)
+    findings = _unknown_ranks(counts, shown)
     fitted = pair_likelihood.maximised(counts)
     squares, fourths, clusters = source.scored(fitted)
     squares[np.isnan(fitted.inverse)] = np.nan
     degrees = pair_likelihood.effective_degrees(np.diagonal(squares), fourths)
     covariance = squares * (clusters / max(clusters - 1, 1))
-    notes += _one_query(covariance, clusters)
-    return Propensities(method, fitted.p, covariance, degrees, shown, clicks, notes)
+    findings += _one_query(covariance, clusters)
+    return Propensities(method, fitted.p, covariance, degrees, shown, clicks, findings)
 
 
 def _by_em(log: RankingLog, shown: Floats, clicks: Floats, ridge: float) -> Propensities:
@@ -140,22 +141,24 @@ def _by_em(log: RankingLog, shown: Floats, clicks: Floats, ridge: float) -> Prop
 
     rows = regression_em.rows_of(log, len(shown))
     known = clicks > 0.0
-    notes = [*_never_shown(shown), *_never_clicked(known, shown)]
-    varying = np.isfinite(rows.spread)
-    if not varying.any():
-        notes.append(
+    findings = [*_never_shown(shown), *_never_clicked(known, shown)]
+    if not np.isfinite(rows.spread).any():
+        findings += finding(
+            "same-features",
+            "warning",
             "Every feature is the same for all documents: relevance is taken to be the same at "
-            "every rank, and propensity is but the ratio of click-through rates."
+            "every rank, and propensity is but the ratio of click-through rates.",
         )
     # One thread adds in one order; and blocks are too small for more.
     with threadpool_limits(1):
         fit = regression_em.maximised(rows, known, ridge)
-    notes += _one_query(fit.covariance, fit.clusters)
+    findings += _one_query(fit.covariance, fit.clusters)
     if not fit.convergence.converged:
-        notes.append("The fit has not converged: the numbers are not to be relied on.")
+        sentence = "The fit has not converged: the numbers are not to be relied on."
+        findings += finding("not-converged", "warning", sentence)
     return Propensities(
         "em", np.exp(fit.log_p), fit.covariance, fit.degrees, shown, clicks,
-        tuple(notes), fit.convergence,
+        tuple(findings), fit.convergence,
     )  # fmt: skip
 
 
@@ -180,11 +183,11 @@ def _by_context(
         raise ParameterError(f"context, impression {row}: there is a value that is not finite.")
     data = contextual.gathered(log, features, len(shown), overlap)
     harvesting.refuse_no_variation(data.total, within_context=True)
-    notes = _notes(data.total, shown)
+    findings = _unknown_ranks(data.total, shown)
     fit = contextual.maximised(data, ridge)
     middle = np.zeros(1 + features.shape[1])
     middle[0] = 1.0
-    notes += _one_query(fit.model.covariance, fit.clusters, 1 + features.shape[1])
+    findings += _one_query(fit.model.covariance, fit.clusters, 1 + features.shape[1])
     return Propensities(
         "contextual",
         np.exp(fit.model.coefficients[:, 0]),
@@ -192,7 +195,7 @@ def _by_context(
         fit.degrees,
         shown,
         clicks,
-        notes,
+        findings,
         context=fit.model,
     )
 
@@ -200,43 +203,34 @@ def _by_context(
 # -- what the log can tell -----------------------------------------------------------------
 
 
-def _notes(counts: PairCounts, shown: Floats) -> tuple[str, ...]:
+def _unknown_ranks(counts: PairCounts, shown: Floats) -> tuple[Finding, ...]:
     """Which ranks cannot be estimated and why; an error if there is none beside the first."""
     compared = (counts.shown > 0.0) & (counts.shown.T > 0.0)
     linked = pair_likelihood.linked(compared)
     known = pair_likelihood.estimable(counts)
-    notes = list(_never_shown(shown))
     apart = np.flatnonzero(~linked & (shown > 0.0)) + 1
-    if len(apart):
-        notes.append(
-            f"{listed(apart.tolist()).capitalize()}: not linked to rank 1, since no chain of "
-            f"documents that were shown at two ranks leads there. Impressions with these ranks "
-            f"swapped with others would tell."
-        )
-    notes += _never_clicked(known | ~linked, shown)
+    chain = (
+        "not linked to rank 1, since no chain of documents that were shown at two ranks leads "
+        "there."
+    )
+    findings = _never_shown(shown) + rank_finding("rank-not-linked", apart, chain)
+    findings += _never_clicked(known | ~linked, shown)
     if known.sum() < 2:
         raise SupportError(
             "No rank can be compared with rank 1. "
-            + (" ".join(notes) or "Impressions that show several ranks would tell.")
+            + (sentences(findings) or "Impressions that show several ranks would tell.")
         )
-    return tuple(notes)
+    return findings
 
 
-def _never_shown(shown: Floats) -> list[str]:
+def _never_shown(shown: Floats) -> tuple[Finding, ...]:
     missing = np.flatnonzero(shown == 0.0) + 1
-    if not len(missing):
-        return []
-    return [f"{listed(missing.tolist()).capitalize()}: no document was shown there."]
+    return rank_finding("rank-not-shown", missing, "no document was shown there.")
 
 
-def _never_clicked(known: NDArray[np.bool_], shown: Floats) -> list[str]:
+def _never_clicked(known: NDArray[np.bool_], shown: Floats) -> tuple[Finding, ...]:
     missing = np.flatnonzero(~known & (shown > 0.0)) + 1
-    if not len(missing):
-        return []
-    return [
-        f"{listed(missing.tolist()).capitalize()}: too few clicks to compare with rank 1. More "
-        f"impressions would tell, or a smaller top."
-    ]
+    return rank_finding("rank-few-clicks", missing, "too few clicks to compare with rank 1.")
 
 
 def _per_rank(log: RankingLog, top: int) -> tuple[Floats, Floats]:
@@ -266,7 +260,7 @@ def _checked_top(log: RankingLog, top: Any) -> int:
     if top is None:
         return min(_TOP, lowest)
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 2:
-        raise ParameterError(f"top is {top!r}; it must be a whole number, 2 or more.")
+        raise ParameterError(f"top is {top!r}; it must be a whole number, 2 or more.", column="top")
     if top > lowest:
         raise ParameterError(
             f"top is {top}, but no document was shown below rank {lowest}. Give {lowest} or less."
@@ -300,17 +294,15 @@ def _one_of(value: str | None, name: str, options: tuple[str, ...]) -> str:
 def _checked_ridge(ridge: float | None) -> float:
     value = 1.0 if ridge is None else float(ridge)
     if not 0.0 <= value < math.inf:
-        raise ParameterError(f"ridge is {ridge}; it must be 0 or more.")
+        raise ParameterError(f"ridge is {ridge}; it must be 0 or more.", column="ridge")
     return value
 
 
-def _one_query(covariance: Floats, clusters: int, first: int = 1) -> tuple[str, ...]:
+def _one_query(covariance: Floats, clusters: int, first: int = 1) -> tuple[Finding, ...]:
     """A single query says nothing about the spread: its covariance is infinite, and said to be."""
     if clusters > 1:
         return ()
     spread = covariance[first:, first:]
     spread[np.isfinite(spread)] = np.inf
-    return (
-        "All comparisons are of one query, and impressions of one query may depend on each other: "
-        "the intervals are infinite. More queries would tell.",
-    )
+    sentence = "All comparisons are of one query: the intervals are infinite."
+    return tuple(finding("one-query", "warning", sentence))

@@ -123,10 +123,11 @@ def known_rankers(
     if alien.any():
         row = int(np.argmax(alien))
         raise LogError(
-            f"{log.place(row, 'rank')}: the document was shown at rank {log.rank[row]}, where none "
-            f"of the {count} rankers puts it ({check.count_of(int(alien.sum()), int(kept.sum()))} "
-            f"are like this). Leave out impressions of other rankers, or add their ranks."
-        ).at(np.flatnonzero(alien), "rank")
+            f"the document was shown at rank {log.rank[row]}, where none of the {count} rankers "
+            f"puts it ({check.count_of(alien[kept])} are like this). Leave out impressions of "
+            f"other rankers, or add their ranks.",
+            log.place(row, "rank"),
+        )
     rows = np.flatnonzero(kept)
     cluster = log.cluster[log.impression[rows]]
     order = np.argsort(cluster, kind="stable")

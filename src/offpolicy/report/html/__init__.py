@@ -1,3 +1,3 @@
 """Markup, style and numbers of pages."""
 
-__all__ = []
+__all__ = ["frame", "markup", "numbers", "provenance", "script", "style"]

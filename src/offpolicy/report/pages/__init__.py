@@ -1,3 +1,3 @@
 """Whole pages, one a kind of result."""
 
-__all__ = []
+__all__ = ["evaluation", "learned", "propensities", "rankers"]

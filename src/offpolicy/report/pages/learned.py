@@ -20,7 +20,7 @@ from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import around, linear, marked
 
 if TYPE_CHECKING:
-    from offpolicy.learning import Candidate, LearnedPolicy
+    from offpolicy.learning import LearnedPolicy, Trial
     from offpolicy.ranking.learning import LearnedRanker
     from offpolicy.report.sections.page_data import PageData
 
@@ -158,7 +158,7 @@ def _fitted(found: LearnedRanker) -> Markup:
             ("evaluated", f"the ranker learned from {found.evaluated:,} impressions, not this one")
         )
     parts: list[Child] = [facts(lines)]
-    if found.candidates:
+    if found.trials:
         parts += [
             element("h3", "What was tried"),
             element(
@@ -174,7 +174,7 @@ def _fitted(found: LearnedRanker) -> Markup:
 def _tried(found: LearnedRanker) -> Markup:
     """Scores over estimators, or over the other parameters if there is one estimator only."""
 
-    def kind_of(tried: Candidate) -> str:
+    def kind_of(tried: Trial) -> str:
         return str(tried.params.get("estimator", found.parameters["estimator"]))
 
     head = ["estimator", "other parameters", found.metric, "steps"]
@@ -185,10 +185,10 @@ def _tried(found: LearnedRanker) -> Markup:
             rounded(tried.score, 5) if math.isfinite(tried.score) else "–",
             count(float(tried.steps)),
         ]
-        for tried in found.candidates[:_MOST_ROWS]
+        for tried in found.trials[:_MOST_ROWS]
     ]
     behind = table(head, rows, "All that was tried, in numbers")
-    finite = [tried for tried in found.candidates if math.isfinite(tried.score)]
+    finite = [tried for tried in found.trials if math.isfinite(tried.score)]
     if len(finite) < 2:
         return behind
     kinds = list(map(kind_of, finite))
@@ -231,7 +231,7 @@ def _tried(found: LearnedRanker) -> Markup:
     return figure(draw, caption if others else None, behind)
 
 
-def _others(tried: Candidate) -> str:
+def _others(tried: Trial) -> str:
     """loss 10, or what else was tried beside the estimator."""
     rest = [(key, v) for key, v in tried.params.items() if key != "estimator"]
     return ", ".join(f"{key} {_number(str(v))}" for key, v in rest)

@@ -14,7 +14,6 @@ from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import Drawn, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import Scale, marked
-from offpolicy.results import Finding
 
 if TYPE_CHECKING:
     from offpolicy.ranking.propensities import Propensities
@@ -77,9 +76,8 @@ def _answer(curve: Propensities, provenance: Provenance | None) -> Markup:
 
 
 def _warnings(curve: Propensities) -> Markup:
-    findings = [Finding("note", "warning", None, note, "") for note in curve.notes]
     nothing = element("p", "No warnings: every rank could be compared with the first.")
-    return warnings_section(findings, None if findings else nothing)
+    return warnings_section(curve.findings, None if curve.findings else nothing)
 
 
 def _drawn(curve: Propensities) -> Markup:

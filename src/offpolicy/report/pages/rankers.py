@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from offpolicy.ranking.evaluation import RankingEstimate, RankingResult, findings_of
+from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain, section
 from offpolicy.report.html.numbers import count, counted, percent, short
@@ -22,7 +22,7 @@ from offpolicy.report.sections.estimates import (
 )
 from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import figure, table
-from offpolicy.results import Finding, shown_estimator
+from offpolicy.results import shown_estimator
 
 MOST_RESULTS = 12
 """Rankers times metrics that are drawn; a page of more would be too long to read."""
@@ -119,10 +119,8 @@ def _covered(result: RankingResult) -> str:
 
 def _warnings(rankers: Rankers) -> Markup:
     """Each once: what the log lacks is the same for all rankers."""
-    findings: dict[str, Finding] = {}
-    for ranked in rankers.drawn:
-        for finding in findings_of(ranked):
-            findings.setdefault(finding.message, finding)
+    every = (finding for ranked in rankers.drawn for finding in ranked.findings)
+    findings = {str(finding): finding for finding in every}
     nothing = element(
         "p",
         "No warnings. There are propensities, clicks and queries enough, and all candidate "
@@ -196,7 +194,7 @@ def _forest(
     for label, row in rows:
         numbers = cells_of(row, row.value, row.stderr, *row.interval, row.bias)
         clicks = "–" if row.clicks is None else count(row.clicks)
-        rest = [percent(row.imputed), clicks, short(row.largest_weight)]
+        rest = [percent(row.imputed_mass), clicks, short(row.largest_weight)]
         body.append([name(label), *numbers, *rest])
     return figure(draw, None, table(head, body, "The numbers"))
 
@@ -224,7 +222,7 @@ def _curves(rankers: Rankers) -> Markup:
 def _swept(ranked: RankingResult) -> Swept | None:
     """The curve that the headline's M was chosen from."""
     row = ranked.headline
-    for choice in ranked.choices:
+    for choice in ranked.tuned:
         if choice.estimator == row.estimator and choice.parameter == "M":
             break
     else:

@@ -1,3 +1,3 @@
 """Parts of pages."""
 
-__all__ = []
+__all__ = ["answer", "curve", "diagnostics", "estimates", "page_data", "reproduction"]

@@ -113,9 +113,6 @@ def warnings(data: PageData) -> Markup:
     loud = [finding for finding in findings if finding.severity != "note"]
     quiet = [finding for finding in findings if finding.severity == "note"]
     parts: list[Child] = []
-    dropped = data.dropped
-    if dropped is not None and dropped.rows and "dropped" not in {one.code for one in findings}:
-        parts.append(element("p", f"{dropped}."))
     if not loud:
         parts.append(element("p", _nothing(data)))
     if quiet:
@@ -123,7 +120,7 @@ def warnings(data: PageData) -> Markup:
             element(
                 "details",
                 element("summary", f"{len(quiet)} thing{'s' * (len(quiet) > 1)} good to know"),
-                *(element("p", f"{finding.message} {finding.advice}") for finding in quiet),
+                *(element("p", f"{finding.sentence} {finding.advice}") for finding in quiet),
             )
         )
     if data.checked is None:
@@ -146,12 +143,12 @@ def warnings_section(findings: Iterable[Finding], *after: Child) -> Markup:
 
 
 def _warning(one: Finding) -> Markup:
-    """A finding in its box; advice may stand in the message itself."""
+    """A finding in its box."""
     return element(
         "div",
         element("p", _SIGNS[one.severity], class_="tag"),
-        element("p", one.message),
-        element("p", element("strong", "What to do: "), one.advice) if one.advice else None,
+        element("p", one.sentence),
+        element("p", element("strong", "What to do: "), one.advice),
         class_=f"warning {one.severity}",
         data_code=one.code,
     )

@@ -9,7 +9,6 @@ from offpolicy.report.html.provenance import Provenance
 from offpolicy.results import ORDER, Finding, Summary
 
 if TYPE_CHECKING:
-    from offpolicy.logs import Dropped
     from offpolicy.results import Comparison, Headline, Logged, Result
 
 MOST_POLICIES = 6
@@ -44,10 +43,6 @@ class PageData(NamedTuple):
     def summaries(self) -> tuple[Summary, ...]:
         """Of the policies that are drawn."""
         return self._either.summaries[:MOST_POLICIES]
-
-    @property
-    def dropped(self) -> Dropped | None:
-        return self._either.dropped
 
     @property
     def trained(self) -> int | None:

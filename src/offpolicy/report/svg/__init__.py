@@ -1,3 +1,3 @@
 """Charts: functions from numbers to SVG."""
 
-__all__ = []
+__all__ = ["charts", "drawing", "lines", "scales"]
