@@ -348,7 +348,7 @@ def test_decided_by_holm_alone_says_so(compared):
     row = compared["new", "old"]
     fields = {name: getattr(row, name) for name in row.__slots__}
     odd = type(row)(**fields | {"value": 0.1, "interval": Interval(-0.01, 0.2),
-                                "adjusted_p_value": 0.04,
+                                "adjusted_p_value": 0.04, "rows_needed": None,
                                 "verdict": "new is better than old"})  # fmt: skip
     assert odd.sentence() == (
         "new is better than old by 0.1 [-0.01, 0.2]: decided by the adjusted p, 0.04, though the "
