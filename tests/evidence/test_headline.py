@@ -271,10 +271,7 @@ def test_a_range_must_be_one(bad):
 def test_a_reward_outside_the_declared_range():
     with pytest.raises(LogError) as caught:
         op.evaluate(with_rewards([0, 1, 7, 8]), [[1.0]] * 4, reward_range=(0, 2.5))
-    assert str(caught.value) == (
-        "reward, row 2: 7.0 is outside the declared range [0, 2.5] (2 of 4 rows are). Correct "
-        "either."
-    )
+    assert (caught.value.column, caught.value.row) == ("reward", 2)
 
 
 def test_intervals_stay_where_rewards_can_be_if_that_is_certain():
