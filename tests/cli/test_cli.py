@@ -279,7 +279,7 @@ def test_every_verb_has_help(verb, flag):
         ),
         (
             ["ten.csv", "--policy", "new", "--logging", "propensity"],
-            'ten.csv, propensity: it holds double, but must hold lists',
+            "ten.csv, propensity: it holds double, but must hold lists",
         ),
         (
             ["ten.csv", "--policy", "new", "-e", "CBA"],

@@ -11,8 +11,15 @@ import offpolicy as op
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.logs.files._parquet import ParquetScan
 from offpolicy.logs.files._read import files_of
-from tests.support.files import as_csv, as_jsonl, same, write
+from tests.support.cases import make_case
+from tests.support.files import as_csv, as_jsonl, same, table_of, write
 from tests.support.limits import limit
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    case = make_case(np.random.default_rng(0), 400, drawn=True)
+    return table_of(case, shop=pa.array(["a", "b"] * 200))
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def about_sample(n: int, size: int) -> list[Finding]:
     if n <= size:
         return []
     sentence = (
-        f"Of {n:,} decisions, {size:,} were looked at, in {SAMPLED_PLACES} stretches of the log."
+        f"Of {n:,} decisions, {size:,} were looked at, in {SAMPLED_PLACES} places of the log."
     )
     return finding("sample", "note", sentence, n=n, looked_at=size)
 
