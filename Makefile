@@ -14,7 +14,8 @@ demo: $(READY)
 
 # Tests of Spark, PyTorch, LightGBM and pages in a browser are skipped where these are missing.
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(JOBS) -m "not spark"
+	$(BIN)/python -m pytest -m spark tests/logs/test_spark.py
 
 # make spark torch boost test: with these as well. Spark needs Java 17 or later.
 spark torch boost: $(READY)

@@ -24,9 +24,7 @@ from tests.support.contexts import world
 from tests.support.files import same, table_of, write
 from tests.support.limits import limit
 
-pytestmark = [
-    pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.filterwarnings("ignore"),
-]  # fmt: skip
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 MASTER = "local-cluster[2,1,1024]"
 
