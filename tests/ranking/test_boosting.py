@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from offpolicy.errors import LogError, ParameterError, SupportError
 from offpolicy.ranking.learning._boosting import pairwise_loss, tree_objective
 from offpolicy.ranking.learning._svmrank import PropensitySVMRank
+from tests.support.refusals import refuses
 
 OFFSETS = np.array([0, 5, 6, 9])
 WEIGHTS = np.array([1.0, 0.0, 0.3, 2.0, 0.0, 5.0, 0.0, 0.7, 0.7])
@@ -70,7 +71,7 @@ def test_the_trees_objective_forgets_the_size_of_weights():
 def test_bad_input_is_a_sentence():
     with pytest.raises(ParameterError, match="2 scores for 9 documents"):
         pairwise_loss([1.0, 2.0], OFFSETS, WEIGHTS)
-    with pytest.raises(LogError, match=r"impression 0, row 1: -1\.0"):
+    with refuses(LogError, column="weights", row=1):
         tree_objective([0, 2], [1.0, -1.0])
     with pytest.raises(SupportError, match="nothing to learn from"):
         tree_objective([0, 1, 3], [1.0, 0.0, 0.0])
