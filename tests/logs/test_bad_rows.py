@@ -74,13 +74,13 @@ def spoilt(value: object, kind: object) -> object:
 
 
 def full_table(seed: int, n: int) -> pa.Table:
-    """A log with every column there can be."""
+    """A log with every column there can be, and if it is long with more clusters than groups."""
     case = make_case(np.random.default_rng(seed), n, weighted=True, unsupported=0.05, drawn=True)
     table = table_of(case)
     starts = case.offsets[:-1] + case.chosen
     return (
         table.append_column("propensity", pa.array(case.pi0[starts]))
-        .append_column("cluster", pa.array(np.arange(n) // 40))
+        .append_column("cluster", pa.array(np.arange(n) // 8))
         .append_column("age", pa.array(np.random.default_rng(seed).normal(size=n)))
         .append_column("time", pa.array(np.arange(n)))
     )
