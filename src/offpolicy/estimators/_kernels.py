@@ -36,7 +36,7 @@ def candidate_sums(
 
     ``pi0`` and ``delta_hat`` may be empty where no share needs them. Fills ``mass`` and ``dot``
     of shape (shares, decisions); on the way, π and δ̂ of the chosen candidates, and the sum and
-    the least of π, by which it is checked. NumPy twin: `Estimator.masses`, `softmax.row_sums`.
+    the least of π, by which it is checked. NumPy twin: `Estimator.masses`, `_core.ragged.row_sums`.
 
     The shares of DRos and of the subgaussian weights are written with one division and no c:
     π·π²/(π² + λπ₀²) and λπ·max(π − π₀, 0)/((1 − λ)π₀ + λπ). Where nothing can be divided by,

@@ -54,7 +54,7 @@ def member_moments(
     The j-th leaves the share ``leaves[j]``, −1 for one that is not known here, imputes the share
     ``imputes[j]``, −1 for none, and adds its weight times ``answers[answered[j]]``: the rewards,
     or the residuals of δ̂. What several have in common is taken once. ``modelled`` and
-    ``corrected_by`` are Σ πδ̃ and r − δ̃. NumPy twin: `scan.contributions`, `Moments.of`.
+    ``corrected_by`` are Σ πδ̃ and r − δ̃. NumPy twin: `contributions`, `Moments.of`.
     """
     E, n = len(leaves), len(c)
     observed, column = np.empty(n), np.empty(n)

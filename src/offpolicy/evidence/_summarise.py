@@ -199,7 +199,7 @@ def _numbers(values: Floats) -> tuple[float, ...]:
 
 
 def notice(summary: Summary, scanned: Scanned, rows: Rows, *, clustered: bool) -> list[Finding]:
-    """What the scan came across: some of what `offpolicy.checks` looks for, from every row."""
+    """What the scan came across: some of what `check` looks for, from every row."""
     n = scanned.plain.count
     found = []
     if summary.weights is not None:
