@@ -23,6 +23,7 @@ from offpolicy.datasets._population import BLOCK
 from offpolicy.datasets._synthetic import make_population
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.experiments.worlds import world_of_examples
+from tests.support.refusals import refuses
 
 
 def run(*words: Any) -> Result:
@@ -258,21 +259,12 @@ def test_mistakes_are_named_and_nothing_is_written(out, monkeypatch, tmp_path_fa
     assert list(out.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("log", r"log: .* must end in \.parquet or \.pq"),
-        ("log.csv", r"log\.csv: .* must end in \.parquet or \.pq"),
-        ("none/log.parquet", "cannot be written: there is no folder"),
-        (f"{'x' * 250}.parquet", "cannot be written: File name too long"),
-    ],
-)
-def test_a_path_that_cannot_be_written(tmp_path, name, text):
+@pytest.mark.parametrize("name", ["log", "log.csv", "none/log.parquet", f"{'x' * 250}.parquet"])
+def test_a_path_that_cannot_be_written(tmp_path, name):
     outcome = run("synthetic", "-n", 5, "-o", tmp_path / name)
     assert isinstance(outcome.exception, ParameterError)
+    assert outcome.exception.file == str(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ParameterError, match=text):
-        raise outcome.exception
 
 
 def test_the_path_is_looked_at_before_any_work(tmp_path, monkeypatch):
@@ -319,19 +311,19 @@ def test_a_full_disk_is_a_sentence(out, monkeypatch):
 
 
 def test_files_without_a_truth_say_so(tmp_path, out):
-    with pytest.raises(LogError, match="does not exist"):
+    with refuses(LogError, file=Path(out).name):
         op.read_truth(out)
     simulate("synthetic", "-n", 5, "-o", out)
     plain = tmp_path / "plain.parquet"
     pq.write_table(pq.read_table(out).replace_schema_metadata(None), plain)
-    with pytest.raises(LogError, match=r"plain\.parquet: nothing is known of its truth"):
+    with refuses(LogError, file="plain.parquet"):
         op.read_truth(plain)
     plain.write_bytes(b"nonsense")
-    with pytest.raises(LogError, match="not readable as Parquet"):
+    with refuses(LogError, file="plain.parquet"):
         op.read_truth(plain)
     newer = pq.read_table(out).replace_schema_metadata(
         {"offpolicy.truth": '{"schema": "offpolicy.truth/2"}'}
     )
     pq.write_table(newer, plain)
-    with pytest.raises(LogError, match=r"this version reads .offpolicy\.truth/1"):
+    with refuses(LogError, file="plain.parquet"):
         op.read_truth(plain)

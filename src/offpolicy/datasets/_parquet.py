@@ -63,7 +63,7 @@ def read_truth(path: str | Path) -> Truth:
     try:
         metadata = pq.read_metadata(path).metadata or {}
     except FileNotFoundError:
-        raise LogError(f"{path} does not exist.") from None
+        raise LogError("this file does not exist.", path) from None
     except (pa.ArrowException, OSError) as problem:
         raise LogError(f"not readable as Parquet ({problem}).", path) from None
     if _KEY not in metadata:
@@ -116,7 +116,7 @@ def write_log(
                     writer.close()
     except (pa.ArrowException, OSError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
-        raise ParameterError(f"{path} cannot be written: {reason}.") from None
+        raise ParameterError(f"it cannot be written: {reason}.", path) from None
     return total / n
 
 
@@ -129,7 +129,7 @@ def check_name(path: Path) -> None:
             path,
         )
     if not path.parent.is_dir():
-        raise ParameterError(f"{path} cannot be written: there is no folder {path.parent}.")
+        raise ParameterError(f"it cannot be written: there is no folder {path.parent}.", path)
 
 
 def as_table(piece: Draw, *, with_expected: bool = False) -> pa.Table:

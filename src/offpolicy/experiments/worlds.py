@@ -141,6 +141,8 @@ def _world(
     sure: bool = False,
 ) -> World:
     """Mean rewards are logistic in a score; logger, policy and model see it through noise."""
+    from scipy.special import softmax
+
     rng = np.random.default_rng(seed)
     score = rng.standard_normal((CONTEXTS if types is None else types, K))
     seen = [score + noise * rng.standard_normal(score.shape) for noise in (1.0, 0.7, model_error)]
@@ -148,8 +150,8 @@ def _world(
     if sure:
         reward = np.eye(K)[score.argmax(axis=1)]
     return World(
-        _softmax(logger_sharp * seen[0]),
-        _softmax(sharp * seen[1]),
+        softmax(logger_sharp * seen[0], axis=1),
+        softmax(sharp * seen[1], axis=1),
         reward,
         sigmoid(shift + 1.2 * seen[2]),
         name=name,
@@ -175,11 +177,6 @@ def _with_estimated_propensities(
         share = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
         estimate[~others] = share[types[~others]]
     return BanditLog.from_arrays(action=action, reward=log.reward, logging=estimate)
-
-
-def _softmax(score: Floats) -> Floats:
-    scaled = np.exp(score - score.max(axis=1, keepdims=True))
-    return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
 
 
 # -- labelled data sets ----------------------------------------------------------------------------
@@ -265,7 +262,8 @@ def _parse(reading: str) -> frozenset[str]:
     if words - known or any(len(words & set(choice)) > 1 for choice in _WORDS):
         raise ParameterError(
             f'"{reading}" is not a reading of the set-up: write one of each of '
-            f"{'; '.join(' or '.join(choice) for choice in _WORDS)}, with commas between."
+            f"{'; '.join(' or '.join(choice) for choice in _WORDS)}, with commas between.",
+            column="reading",
         )
     if not words & {"one-vs-rest", "softmax"}:
         words |= {"softmax" if "standardised" in words else "one-vs-rest"}
@@ -292,8 +290,8 @@ def classifier(
         fitted = kind.fit(examples.X[rows], examples.y[rows])
 
     def probabilities(others: Ints) -> Floats:
-        found = np.zeros((len(others), int(examples.y.max()) + 1))
-        found[:, fitted.classes_] = fitted.predict_proba(examples.X[others])
-        return found
+        table = np.zeros((len(others), int(examples.y.max()) + 1))
+        table[:, fitted.classes_] = fitted.predict_proba(examples.X[others])
+        return table
 
     return probabilities
