@@ -22,7 +22,7 @@ from offpolicy.datasets._parquet import Truth, write_log
 from offpolicy.datasets._population import BLOCK
 from offpolicy.datasets._synthetic import make_population
 from offpolicy.errors import LogError, ParameterError
-from offpolicy.experiments.worlds import world_of_examples
+from offpolicy.experiments.worlds import labelled_world
 from tests.support.refusals import refuses
 
 
@@ -152,7 +152,7 @@ def toy(tmp_path_factory, monkeypatch) -> Examples:
 def test_labelled_data_are_the_paper_s_problem(out, toy):
     options = ["--tenth", "different", "--scale", "raw"]
     printed = simulate("toy", "-n", 2000, "--seed", 4, "-o", out, *options)
-    problem = world_of_examples(toy, "raw, different 10%", "probability", 4)
+    problem = labelled_world(toy, "raw, different 10%", 4, "probability")
     assert printed["value"] == pytest.approx(problem.value, rel=1e-12)
     assert printed["settings"]["source"] == "toy"
     log = read(out, 2)
@@ -169,7 +169,7 @@ def test_labelled_data_are_the_paper_s_problem(out, toy):
 def test_noise_and_losses_of_labelled_data(out, toy):
     options = ["--noise", 0.1, "--right", 0, "--wrong", -1, "--model", "indicator", "--expected"]
     printed = simulate("toy", "-n", 3000, "-o", out, *options)
-    value = world_of_examples(toy, "standardised, same 10%", "indicator", 0).value
+    value = labelled_world(toy, "standardised, same 10%", 0, "indicator").value
     assert printed["value"] == pytest.approx(-(0.9 * (1 - value) + 0.1 * value), rel=1e-9)
     log = read(out, 2)
     assert set(log.reward) == {0.0, -1.0}
@@ -268,7 +268,7 @@ def test_a_path_that_cannot_be_written(tmp_path, name):
 
 
 def test_the_path_is_looked_at_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("offpolicy.experiments.worlds.world_of_examples", None)
+    monkeypatch.setattr("offpolicy.experiments.worlds.labelled_world", None)
     outcome = run("digits", "-o", tmp_path / "log.csv")
     assert isinstance(outcome.exception, ParameterError)
 

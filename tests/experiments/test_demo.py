@@ -17,7 +17,7 @@ from offpolicy.experiments.evaluation import theorems, tuning
 from offpolicy.experiments.evaluation.theorems import MEMBERS, Row, compare_with_simulation
 from offpolicy.experiments.intervals import coverage
 from offpolicy.experiments.intervals.coverage import run_one
-from offpolicy.experiments.worlds import READINGS, finite_worlds, world_of_examples
+from offpolicy.experiments.worlds import READINGS, finite_worlds, labelled_world
 
 
 @pytest.fixture(scope="module")
@@ -145,12 +145,12 @@ def test_labelled_data_become_problems(small_data):
     assert pytest.approx(X) == examples.X
     assert examples.y.tolist() == y.tolist()
     for reading in READINGS:
-        world = world_of_examples(examples, reading, "probability", 0)
+        world = labelled_world(examples, reading, 0, "probability")
         assert len(world.reward) == 200
         assert world.policy.sum(axis=1) == pytest.approx(np.ones(200))
         same = "same" in reading
         assert (world.prediction == world.logging).all() == same
-        indicator = world_of_examples(examples, reading, "indicator", 0).prediction
+        indicator = labelled_world(examples, reading, 0, "indicator").prediction
         assert set(indicator.ravel()) == {0.0, 1.0}
         assert (indicator.argmax(axis=1) == world.prediction.argmax(axis=1)).all()
 

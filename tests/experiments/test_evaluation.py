@@ -42,7 +42,6 @@ from offpolicy.experiments.worlds import (
     certain,
     labelled_world,
     train,
-    world_of_examples,
 )
 from tests.support import reference
 from tests.support.refusals import refuses
@@ -190,12 +189,12 @@ def test_every_reading_is_a_different_problem():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 300)
     examples = Examples(rng.standard_normal((300, 4)) * [1, 5, 20, 0.1] + 2 * np.eye(4)[y], y)
-    worlds = [world_of_examples(examples, reading, "indicator", 0) for reading in ALL_READINGS]
+    worlds = [labelled_world(examples, reading, 0, "indicator") for reading in ALL_READINGS]
     assert len(ALL_READINGS) == len({p.policy.tobytes() + p.prediction.tobytes() for p in worlds})
     for reading, world in zip(ALL_READINGS, worlds, strict=True):
         assert world.policy.sum(axis=1) == pytest.approx(np.ones(150))
         assert (set(world.policy.ravel()) == {0.0, 1.0}) == ("argmax" in reading)
-    short = world_of_examples(examples, "raw, same 10%", "indicator", 0)
+    short = labelled_world(examples, "raw, same 10%", 0, "indicator")
     paper = worlds[ALL_READINGS.index(PAPER)]
     for name in ("logging", "policy", "reward", "prediction"):
         assert (getattr(short, name) == getattr(paper, name)).all()

@@ -52,8 +52,7 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     opt.show(result, options["style"])
     if run.page is not None:
         several = len(named) > 1 and result.headlines
-        run.write_checked(
-            source, named, result, *([compare(source, named, **settings)] if several else [])
-        )
+        more = [compare(source, named, **settings)] if several else []
+        run.write_checked(source, named, result, *more)
     if not result.can_tell:
         raise SystemExit(1)

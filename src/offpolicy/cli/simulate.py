@@ -159,11 +159,11 @@ def _labelled_population(
 ) -> Population:  # fmt: skip
     """The paper's set-up as a population: every example of the second half is a context."""
     from offpolicy.datasets import Population, TwoValued, check_rewards, expected_rewards
-    from offpolicy.experiments.worlds import halves, world_of_examples
+    from offpolicy.experiments.worlds import halves, labelled_world
 
     check_rewards(noise, right, wrong)
     examples = _examples(name)
-    world = world_of_examples(examples, f"{scale}, {tenth} 10%", model, seed)
+    world = labelled_world(examples, f"{scale}, {tenth} 10%", seed, model)
     assert world.prediction is not None
     _, decided = halves(len(examples.y), seed)
     label = world.reward.argmax(axis=1)

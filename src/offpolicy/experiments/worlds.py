@@ -191,13 +191,12 @@ _WORDS = (("raw", "standardised"), ("one-vs-rest", "softmax"), ("stochastic", "a
 ALL_READINGS = tuple(", ".join(words) for words in itertools.product(*_WORDS))
 
 
-def labelled_world(data: str, reading: str, seed: int, model: str = "indicator") -> World:
-    """A data set as a world; the paper's reward model is the indicator of the predicted label."""
-    return world_of_examples(load(data), reading, model, seed)
-
-
-def world_of_examples(examples: Examples, reading: str, model: str, seed: int) -> World:
-    """Split, train, and predict the test half."""
+def labelled_world(
+    data: str | Examples, reading: str, seed: int, model: str = "indicator"
+) -> World:
+    """A data set as a world: split, trained, and its test half predicted. The paper's reward model
+    is the indicator of the predicted label."""
+    examples = load(data) if isinstance(data, str) else data
     return world_of(train(examples, reading, seed), reading, model)
 
 

@@ -59,10 +59,6 @@ propensity_options = Options(
 )  # fmt: skip
 """Propensities that the log does not hold."""
 METRIC = option('such as "dcg@10", "recall@5", "sum of ranks"', "NAME", default="average rank")
-_WAYS = (
-    "Estimate it: offpolicy rank propensities LOG -o propensities.json, then --propensities "
-    "propensities.json; or assume (1/rank)^ETA with --eta ETA."
-)
 
 
 def log_options(command: opt.Command) -> opt.Command:
@@ -168,8 +164,9 @@ def need_propensities(log: RankingLog) -> None:
 
     if log.propensity is None:
         raise MissingColumnError(
-            f"The log has no propensity, the probability with which each document was examined. "
-            f"{_WAYS}"
+            "The log has no propensity, the probability with which each document was examined. "
+            "Estimate it: offpolicy rank propensities LOG -o propensities.json, then "
+            "--propensities propensities.json; or assume (1/rank)^ETA with --eta ETA."
         )
 
 

@@ -126,21 +126,15 @@ def _others(
         )
         taken["empirical likelihood: IPS"] = bootstrap.empirical_likelihood(x, LEVEL)
     if repeat < 500:
-        # Looked at after every row: it must have been right every time.
-        limits = betting.weighted_sequence(
-            c, reward, LEVEL, reward_range=(low, high), times=_peeks(n)
-        )
+        # Looked at after every row up to 100, then ever more seldom: it must always be right.
+        looks = np.unique(np.r_[1:101, np.geomspace(100, n, 200)].astype(int))
+        limits = betting.weighted_sequence(c, reward, LEVEL, reward_range=(low, high), times=looks)
         always = bool(((limits.low <= world.value) & (world.value <= limits.high)).all())
         last = Interval(float(limits.low[-1]), float(limits.high[-1]))
         taken["sequence, peeking: IPS"] = (
             last if always else Interval(world.value + 1.0, world.value + 1.0 + last.width)
         )
     return taken
-
-
-def _peeks(n: int) -> Floats:
-    """Every row up to 100, then ever more seldom."""
-    return np.unique(np.concatenate([np.arange(1, 101), np.geomspace(100, n, 200)]).astype(int))
 
 
 def to_markdown(rows: Sequence[Coverage]) -> str:

@@ -15,7 +15,7 @@ from offpolicy.experiments import claims
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition
-from offpolicy.experiments.learning.table2 import Learned, errors_of, learn, to_json
+from offpolicy.experiments.learning.table2 import SCHEMA, Learned, errors_of, learn
 from offpolicy.experiments.pictures import finish, grid_of_axes, line, over_amounts, plain
 from offpolicy.experiments.saving import Report
 from offpolicy.experiments.tables import named
@@ -33,7 +33,7 @@ def run(cells: Cells, runs: int) -> Report:
     """By the paper's recipe."""
     learned = learn(conditions(runs), "paper", cells)
     text = claims.to_markdown(judged(learned))
-    files = {"results.json": to_json(learned), "table.md": text}
+    files = {"results.json": {"schema": SCHEMA, "runs": learned}, "table.md": text}
     return Report(text, files, {"figure4.png": partial(draw, learned)}, "figure4")
 
 

@@ -24,6 +24,7 @@ PAPER = {
     "pendigits": (0.1133, 0.1191, 0.2748, 0.1228, 0.0949, 0.0917, 0.0946),
 }
 """Its Table 2, in the order of `ESTIMATORS`."""
+SCHEMA = "offpolicy.learning/1"
 OURS = ("linear", "kernel", "linear, refitted", "kernel, refitted")
 
 
@@ -34,7 +35,7 @@ def run(cells: Cells, sets: Sequence[str], runs: int, recipe: str) -> Report:
     text = to_markdown(learned)
     if recipe == "paper":
         text += "\n" + claims.to_markdown(judged(learned))
-    files = {"results.json": to_json(learned), "table.md": text}
+    files = {"results.json": {"schema": SCHEMA, "runs": learned}, "table.md": text}
     return Report(text, files, folder=f"table2-{recipe}")
 
 
@@ -56,10 +57,6 @@ def learn(conditions: Sequence[Condition], recipe: str, cells: Cells) -> list[Le
 def run_one(condition: Condition, recipe: str) -> Learned:
     setup = set_up(condition)
     return Learned(condition, recipe, 1.0 - setup.logged, RECIPES[recipe](setup))
-
-
-def to_json(learned: Sequence[Learned]) -> dict[str, Any]:
-    return {"schema": "offpolicy.learning/1", "runs": learned}
 
 
 def errors_of(learned: Sequence[Learned], method: str, **where: Any) -> Floats:

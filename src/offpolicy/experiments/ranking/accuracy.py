@@ -34,7 +34,6 @@ AGAIN = ", recalibrated"
 """Of an estimator around the model that is recalibrated on the log's clicks."""
 HEADLINE = f"CAB{AGAIN}"
 COVERED = "average rank"
-_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def measured(
                 for name, choice in _choices(with_model, target, delta, metric).items():
                     parameters[metric][name + tag].append(choice[0])
                     chosen_errors[metric][name + tag].append(choice[1] / truth[metric] - 1.0)
-        result = evaluate(log, scores, ["IPS"], COVERED, level=_LEVEL)
+        result = evaluate(log, scores, ["IPS"], COVERED)
         for name, row in (("IPS", result["IPS"]), (HEADLINE, result.headline)):
             covered[name].append(truth[COVERED] in row.interval)
     return Measured(

@@ -18,14 +18,7 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.estimators import parse
 from offpolicy.experiments.accuracy import members_at
-from offpolicy.experiments.ranking.setup import (
-    Parts,
-    Trained,
-    divided,
-    joined,
-    rows_of_log,
-    trained,
-)
+from offpolicy.experiments.ranking.setup import Trained, divided, joined, rows_of_log, trained
 from offpolicy.experiments.tables import grouped
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data import RankingLog, ranks, simulate_clicks, weights_at
@@ -114,7 +107,9 @@ def average_rank(queries: Queries, scores: Floats) -> float:
 
 def set_up(condition: Condition) -> Setup:
     """Split, train logger and model of relevance, and simulate clicks."""
-    parts, made = _made(condition.data, condition.relevant, condition.run, condition.logger)
+    validation, test, made = _made(
+        condition.data, condition.relevant, condition.run, condition.logger
+    )
     rng = np.random.default_rng([condition.run, condition.relevant, *map(ord, condition.data)])
 
     def logged(queries: Queries, sweeps: float) -> Counts:
@@ -123,22 +118,23 @@ def set_up(condition: Condition) -> Setup:
             queries, simulate_clicks(queries, scores, sweeps=sweeps, features=False, rng=rng)
         )
 
-    validation = logged(parts.validation, VALIDATED)
+    validated = logged(validation, VALIDATED)
     return Setup(
         logged(made.rest, condition.sweeps),
-        validation,
+        validated,
         made.model.predict(made.rest.X),
         made.judged,
-        parts.test,
-        average_rank(parts.test, made.logger(parts.test.X)),
+        test,
+        average_rank(test, made.logger(test.X)),
     )
 
 
 @lru_cache(maxsize=1)
-def _made(data: str, relevant: int, run: int, logger: float) -> tuple[Parts, Trained]:
-    """What does not depend on the amount of clicks."""
-    parts = divided(data, relevant, run)
-    return parts, trained(parts.train, logger, run)
+def _made(data: str, relevant: int, run: int, logger: float) -> tuple[Queries, Queries, Trained]:
+    """What does not depend on the amount of clicks: queries that validate and test, and what is
+    made of those that train."""
+    train, validation, test = divided(data, relevant, run)
+    return validation, test, trained(train, logger, run)
 
 
 # -- what is learned -----------------------------------------------------------------------------

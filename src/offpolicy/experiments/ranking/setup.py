@@ -149,17 +149,12 @@ def trained(train: Queries, logger_share: float, seed: int) -> Trained:
         )
         for classifier in (None, logistic)
     )
-    logger = _logger(train, order, logger_share)
-    return Trained(small, subset(train, order[judged:]), model, linear, logger)
-
-
-def _logger(train: Queries, order: Ints, share: float) -> Callable[[NDArray[Any]], Floats]:
-    """From the first queries that say anything: a tenth of few queries may hold nothing relevant
-    at all."""
+    # From the first queries that say anything: a tenth of few may hold nothing relevant at all.
     total = np.add.reduceat(train.relevance, train.offsets[:-1])
     useful = (total > 0.0) & (total < np.diff(train.offsets))
-    count = max(round(share * len(order)), 2)
-    return svm_rank(subset(train, order[useful[order]][:count]))
+    count = max(round(logger_share * len(order)), 2)
+    logger = svm_rank(subset(train, order[useful[order]][:count]))
+    return Trained(small, subset(train, order[judged:]), model, linear, logger)
 
 
 def svm_rank(queries: Queries) -> Callable[[NDArray[Any]], Floats]:
