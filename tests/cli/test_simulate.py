@@ -306,7 +306,7 @@ def test_a_full_disk_is_a_sentence(out, monkeypatch):
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     outcome = run("synthetic", "-n", 5, "-o", out)
-    assert str(outcome.exception) == f"{out} cannot be written: No space left on device."
+    assert str(outcome.exception) == f"{out}: it cannot be written: No space left on device."
     assert list(out.parent.iterdir()) == []
 
 
