@@ -81,12 +81,12 @@ def test_mistakes_are_told():
     log, _, _ = classes(0)
     with refuses(ParameterError, "rule"):
         LearnerCV(rule="best").fit(log)
-    with pytest.raises(ParameterError, match="must give a list of values, at least one"):
+    with refuses(ParameterError, "grid"):
         LearnerCV(grid={"l2": []}).fit(log)
-    with pytest.raises(ParameterError, match=r'has no parameter "l3"'):
+    with refuses(ParameterError, "l3"):
         LearnerCV(grid={"l3": [1]}).fit(log)
-    with pytest.raises(ParameterError, match="holdout is 1"):
+    with refuses(ParameterError, "holdout"):
         LearnerCV(holdout=1.0).fit(log)
     one = bandit_log([0, 1], [0, 1], [0.5, 0.5], context=[[1.0], [2.0]], cluster=["a", "a"])
-    with pytest.raises(ParameterError, match="cannot be split"):
+    with refuses(ParameterError, "validation"):
         LearnerCV().fit(one)

@@ -43,7 +43,9 @@ def split(
     [80, 20]
     """
     if not 0.0 < share < 1.0:
-        raise ParameterError(f"The share to hold out is {share}; it must be between 0 and 1.")
+        raise ParameterError(
+            f"The share to hold out is {share}; it must be between 0 and 1.", column="share"
+        )
     if isinstance(log, LogScan):
         whole = without_bad_rows(log, {}, None)
         assert isinstance(whole, LogScan)
@@ -66,7 +68,7 @@ def _held(buckets: Ints, share: float, seed: int) -> Ints:
 
 def _count(all_: int, share: float, what: str) -> int:
     if all_ < 2:
-        raise ParameterError(f"There is one {what} only: nothing can be held out.")
+        raise ParameterError(f"There is one {what} only: nothing can be held out.", column="log")
     return min(max(round(share * all_), 1), all_ - 1)
 
 

@@ -1,7 +1,7 @@
 r"""`ice_loss`: minus an estimator of the policy's value, as a function of its logits.
 
 With :math:`\pi` the softmax of the logits, and the slopes of the masses as in
-`learning._objective` (at a kink the one from below), the gradient is
+`learning._risk` (at a kink the one from below), the gradient is
 
 .. math:: \frac{\partial}{\partial s_k} = \omega\,\pi_k (a_k - \textstyle\sum\pi a)
           + \omega\,g\,(1\{k = y\} - \pi_k), \qquad g = c\,\frac{\partial u}{\partial c} ,

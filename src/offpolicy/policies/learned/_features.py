@@ -14,7 +14,7 @@ import numpy as np
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Singles
 from offpolicy._core.validation import check_finite
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, ParameterError, Place
 
 KINDS = ("linear", "kernel", "raw")
 _FLOOR = 0.6
@@ -48,14 +48,16 @@ class FeatureMap:
     ) -> FeatureMap:
         """Scales from the rows of X; centres drawn among its different rows."""
         if kind not in KINDS:
-            raise ParameterError(f'features is "{kind}"; it can be {", ".join(KINDS)}.')
+            raise ParameterError(
+                f'features is "{kind}"; it can be {", ".join(KINDS)}.', column="features"
+            )
         with np.errstate(over="ignore", invalid="ignore"):
             shift, deviation = X.mean(axis=0), X.std(axis=0)
         if not np.isfinite(deviation).all() or not np.isfinite(shift).all():
             column = int(np.argmax(~np.isfinite(deviation) | ~np.isfinite(shift)))
             raise LogError(
-                f"context, column {column}: its numbers are so large that they have no mean or "
-                f"deviation. Rescale it."
+                "its numbers are so large that they have no mean or deviation. Rescale it.",
+                Place(column="context", part=f"column {column}"),
             )
         moving = deviation[deviation > 0.0]
         floor = _FLOOR * float(np.median(moving)) if len(moving) else 1.0
@@ -67,7 +69,8 @@ class FeatureMap:
         if centres < 1 or not gamma > 0.0:
             raise ParameterError(
                 f"centres is {centres} and gamma {gamma:g}; there must be at least one centre, "
-                f"and gamma above 0."
+                f"and gamma above 0.",
+                column="centres" if centres < 1 else "gamma",
             )
         different = np.unique((X - plain.shift) / plain.scale, axis=0)
         chosen = different[np.sort(rng.permutation(len(different))[:centres])]

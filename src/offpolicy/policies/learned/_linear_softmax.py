@@ -33,7 +33,8 @@ class LinearSoftmax:
         """Where every action is a candidate: (n, K)."""
         if self.map is None or self.weights is None or self.candidate_weights is not None:
             raise PolicyError(
-                "This policy looks at features of the candidates; ask for probabilities(log)."
+                "This policy looks at features of the candidates; ask for probabilities(log).",
+                column="candidate_features",
             )
         context = self._contexts(X)
         dense = Dense(self.map(context), len(self.weights))
