@@ -82,11 +82,14 @@ def simulate_bandit(
     """
     contexts, labels = np.asarray(X), np.asarray(y)
     if labels.ndim != 1 or not len(labels):
-        raise ParameterError(f"y has shape {labels.shape}; it must hold one label per example.")
+        raise ParameterError(
+            f"y has shape {labels.shape}; it must hold one label per example.", column="y"
+        )
     m = len(labels)
     if contexts.ndim == 0 or len(contexts) != m:
         raise ParameterError(
-            f"X has {len(np.atleast_1d(contexts))} examples and y has {m}; they must be equal."
+            f"X has {len(np.atleast_1d(contexts))} examples and y has {m}; they must be equal.",
+            column="X",
         )
     if n is not None and n < 1:
         raise ParameterError(f"n is {n}; there must be at least one decision.", column="n")
@@ -112,11 +115,13 @@ def check_rewards(noise: float, right: float, wrong: float) -> None:
     """Raise unless a right action earns more, at least on average."""
     if not 0.0 <= noise <= 0.5:
         raise ParameterError(
-            f"noise is {noise:g}; it must be from 0 to 0.5, where rewards tell nothing any more."
+            f"noise is {noise:g}; it must be from 0 to 0.5, where rewards tell nothing any more.",
+            column="noise",
         )
     if not (np.isfinite([right, wrong]).all() and right > wrong):
         raise ParameterError(
-            f"right is {right:g} and wrong is {wrong:g}; a right action must earn more."
+            f"right is {right:g} and wrong is {wrong:g}; a right action must earn more.",
+            column="right" if np.isfinite(wrong) else "wrong",
         )
 
 

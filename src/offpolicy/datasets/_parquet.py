@@ -15,7 +15,7 @@ import numpy as np
 from offpolicy._core.documents import Document, read
 from offpolicy._core.files import replacing
 from offpolicy._core.types import Floats, Ints
-from offpolicy.datasets._population import Draw, Population
+from offpolicy.datasets._population import Population, Synthetic
 from offpolicy.errors import LogError, ParameterError
 
 if TYPE_CHECKING:
@@ -46,13 +46,8 @@ class Truth(Document):
 
     @classmethod
     def of(cls, population: Population, **settings: Any) -> Self:
-        return cls(
-            value=population.value,
-            logger_value=population.logger_value,
-            shared=population.shared,
-            unsupported=population.unsupported,
-            settings=settings,
-        )
+        names = ("value", "logger_value", "shared", "unsupported")
+        return cls(**{name: getattr(population, name) for name in names}, settings=settings)
 
 
 def read_truth(path: str | Path) -> Truth:
@@ -95,25 +90,20 @@ def write_log(
     check_name(path)
     total = 0.0
     done = 0
+    schema = as_table(population.draw(1, seed), with_expected=with_expected).schema
+    schema = schema.with_metadata({_KEY: truth.to_json()})
     try:
-        with replacing(path) as part:
-            part.touch()
-            pieces = population.draws(n, seed, rows=_rows_at_once(population))
-            writer = None
-            try:
-                for piece in pieces:
-                    table = as_table(piece, with_expected=with_expected)
-                    if writer is None:
-                        schema = table.schema.with_metadata({_KEY: truth.to_json()})
-                        writer = pq.ParquetWriter(part, schema, write_page_checksum=True)
-                    writer.write_table(table, row_group_size=len(table))
-                    total += float(piece.log.reward.sum())
-                    done += len(table)
-                    if progress is not None:
-                        progress(done, n)
-            finally:
-                if writer is not None:
-                    writer.close()
+        with (
+            replacing(path) as part,
+            pq.ParquetWriter(part, schema, write_page_checksum=True) as writer,
+        ):
+            for piece in population.draws(n, seed, rows=_rows_at_once(population)):
+                table = as_table(piece, with_expected=with_expected)
+                writer.write_table(table, row_group_size=len(table))
+                total += float(piece.log.reward.sum())
+                done += len(table)
+                if progress is not None:
+                    progress(done, n)
     except (pa.ArrowException, OSError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         raise ParameterError(f"{path} cannot be written: {reason}.") from None
@@ -132,7 +122,7 @@ def check_name(path: Path) -> None:
         raise ParameterError(f"{path} cannot be written: there is no folder {path.parent}.")
 
 
-def as_table(piece: Draw, *, with_expected: bool = False) -> pa.Table:
+def as_table(piece: Synthetic, *, with_expected: bool = False) -> pa.Table:
     """The columns under the names by which they are looked for."""
     import pyarrow as pa
 
