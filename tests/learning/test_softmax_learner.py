@@ -328,7 +328,7 @@ def test_nothing_to_learn_from_is_told():
         fitted.predict_proba(X)
     X[7, 2] = 1e300
     huge = bandit_log(log.chosen, log.reward, log.logging.reshape(-1, 3), context=X)
-    with refuses(LogError, "context", part="column 2"):
+    with refuses(LogError, "context", match="column 2"):
         SoftmaxLearner().fit(huge)
 
 

@@ -59,11 +59,11 @@ def load(name: str, *, download: bool = False) -> Examples:
 
 def stamps(names: Iterable[str]) -> dict[str, str]:
     """Size and time of each set's files: by these one sees whether results are of the same data."""
-
-    def stamp(path: Path) -> str:
-        return f"{path.stat().st_size}/{path.stat().st_mtime_ns}"
-
-    return {name: " ".join(map(stamp, find(name) or [])) for name in names}
+    found = {name: find(name) or [] for name in names}
+    return {
+        name: " ".join(f"{path.stat().st_size}/{path.stat().st_mtime_ns}" for path in paths)
+        for name, paths in found.items()
+    }
 
 
 def fetch(name: str) -> list[Path]:

@@ -182,10 +182,10 @@ _WHAT = {
 
 def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
     missing = [name for name in _WHAT if name in member.needs - have]
-    words = " and ".join(_WHAT[name] for name in missing)
+    needed = " and ".join(_WHAT[name] for name in missing)
     works = [name for name, kind in NAMED.items() if kind.needs <= have]
     rest = f"These still work: {', '.join(works)}." if works else "No estimator works without."
-    raise MissingColumnError(f"{member.name} needs {words}. {rest}", column=missing[0])
+    raise MissingColumnError(f"{member.name} needs {needed}. {rest}", column=missing[0])
 
 
 def _value(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:

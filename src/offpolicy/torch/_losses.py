@@ -73,15 +73,17 @@ def ice_loss(
     member = need_differentiable(estimator)
     _check_inputs(logits, batch)
     choose_estimators([member], batch.columns)
-    for name, value in (("baseline", baseline), ("penalty", penalty)):
-        if not math.isfinite(value):
-            raise ParameterError(f"{name} is {value}; it must be a number.")
-    if penalty < 0.0:
-        raise ParameterError(f"penalty is {penalty:g}; it must be 0 or more.")
+    if not math.isfinite(baseline):
+        raise ParameterError(f"baseline is {baseline}; it must be a number.", column="baseline")
+    if not 0.0 <= penalty < math.inf:
+        raise ParameterError(
+            f"penalty is {penalty:g}; it must be 0 or more, and finite.", column="penalty"
+        )
     if penalty > 0.0 and member.self_normalised:
         raise ParameterError(
             f"{member.name} is a ratio, and the penalty is for means of decisions. Use IPS or DR "
-            f"with a penalty, or {member.name} without."
+            f"with a penalty, or {member.name} without.",
+            column="penalty",
         )
     return _Loss.apply(logits, batch, member, float(baseline), float(penalty))
 
@@ -108,7 +110,8 @@ class _Loss(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise ParameterError(
-                "ice_loss can be differentiated once, and create_graph=True asks for more."
+                "ice_loss can be differentiated once, and create_graph=True asks for more.",
+                column="create_graph",
             )
         (gradient,) = ctx.saved_tensors
         return grads[0] * gradient, None, None, None, None
@@ -288,7 +291,8 @@ def _ratio(member: Estimator, share: Tensor, c: Tensor, residual: Tensor) -> tup
     if float(total) == 0.0:
         raise EstimatorError(
             f"{member.name} divides by the sum of the weights, and the policy never chooses what "
-            f"was logged."
+            f"was logged.",
+            column="logits",
         )
     weight = weight / total
     value = weight @ residual
@@ -312,15 +316,18 @@ def _penalised(u: Tensor, share: Tensor, penalty: float) -> tuple[Tensor, Tensor
 def _check_inputs(logits: Tensor, batch: Batch) -> None:
     if not isinstance(batch, Batch):
         raise ParameterError(
-            f"A {type(batch).__name__} is not a Batch. Make one with Batch.of(log)."
+            f"A {type(batch).__name__} is not a Batch. Make one with Batch.of(log).", column="batch"
         )
     if not isinstance(logits, Tensor) or not logits.is_floating_point():
         kind = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-        raise ParameterError(f"logits is {kind}; it must be a tensor of floating-point numbers.")
+        raise ParameterError(
+            f"logits is {kind}; it must be a tensor of floating-point numbers.", column="logits"
+        )
     if logits.device != batch.chosen.device:
         raise ParameterError(
             f"logits are on {logits.device} and the batch on {batch.chosen.device}; move it with "
-            f"batch.to(logits.device)."
+            f"batch.to(logits.device).",
+            column="logits",
         )
     known = next((x for x in (batch.prediction, batch.logging, batch.mask) if x is not None), None)
     shape = tuple(logits.shape)
@@ -331,8 +338,8 @@ def _check_inputs(logits: Tensor, batch: Batch) -> None:
     else:
         expected = (len(batch), max(int(batch.chosen.max()) + 1, *shape[1:2], 1))
     if shape != expected:
-        words = ", ".join(map(str, expected)) + ("," if len(expected) == 1 else "")
         raise ParameterError(
-            f"logits have shape {shape}, and must have ({words}): one for every candidate of the "
-            f"batch's {len(batch)} decisions."
+            f"logits have shape {shape}, and must have {expected}: one for every candidate of the "
+            f"batch's {len(batch)} decisions.",
+            column="logits",
         )

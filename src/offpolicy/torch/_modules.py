@@ -13,7 +13,7 @@ from torch import Tensor
 
 from offpolicy._core.ragged import decision_of_candidate, softmax
 from offpolicy._core.types import Floats
-from offpolicy.errors import ParameterError, PolicyError
+from offpolicy.errors import ParameterError, Place, PolicyError
 from offpolicy.logs import BanditLog
 
 Features = Callable[[BanditLog], Any]
@@ -44,12 +44,17 @@ class TorchPolicy:
     def __post_init__(self) -> None:
         if not isinstance(self.module, torch.nn.Module):
             raise ParameterError(
-                f"TorchPolicy: a {type(self.module).__name__} is not a torch.nn.Module."
+                f"TorchPolicy: a {type(self.module).__name__} is not a torch.nn.Module.",
+                column="module",
             )
         if self.features is not None and not callable(self.features):
-            raise ParameterError("TorchPolicy: features must be a function of the log.")
+            raise ParameterError(
+                "TorchPolicy: features must be a function of the log.", column="features"
+            )
         if self.batch_size < 1:
-            raise ParameterError(f"TorchPolicy: batch_size is {self.batch_size}; at least 1.")
+            raise ParameterError(
+                f"TorchPolicy: batch_size is {self.batch_size}; at least 1.", column="batch_size"
+            )
 
     def probabilities(self, log: BanditLog) -> Floats:
         """π of every candidate, flat."""
@@ -67,39 +72,43 @@ class TorchPolicy:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise PolicyError(
-                f"TorchPolicy, row {row}: the module's largest logit is {top[row]}. It must be a "
-                f"finite number."
+                f"the module's largest logit is {top[row]}. It must be a finite number.",
+                Place(column="TorchPolicy", row=row),
             )
         return softmax(scores, log.offsets)
 
     def _inputs(self, log: BanditLog) -> Tensor:
-        given: Any
+        features: Any
         if self.features is not None:
-            given = self.features(log)
+            features = self.features(log)
         elif log.context is not None:
-            given = log.context
+            features = log.context
         elif log.candidate_features is not None:
-            given = log.candidate_features.reshape(int(log.offsets[-1]), -1)
+            features = log.candidate_features.reshape(int(log.offsets[-1]), -1)
         else:
             raise PolicyError(
                 "TorchPolicy: the log has neither context nor candidate_features. Give features=, "
-                "a function of the log."
+                "a function of the log.",
+                column="context",
             )
         like = next((x for x in self.module.parameters() if x.is_floating_point()), None)
         like = torch.empty(0) if like is None else like
         try:
-            values = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
+            is_tensor = isinstance(features, Tensor)
+            values = features if is_tensor else torch.as_tensor(np.asarray(features))
         except TypeError:
             raise PolicyError(
                 "TorchPolicy: the features are not numbers. Give features=, a function of the log "
-                "that makes them so."
+                "that makes them so.",
+                column="features",
             ) from None
         whole = self.features is not None and not values.is_floating_point()
         values = values.to(device=like.device, dtype=None if whole else like.dtype)
         if len(values) not in (len(log), int(log.offsets[-1])):
             raise PolicyError(
                 f"TorchPolicy: there are {len(values):,} rows of features, and the log has "
-                f"{len(log):,} decisions with {int(log.offsets[-1]):,} candidates."
+                f"{len(log):,} decisions with {int(log.offsets[-1]):,} candidates.",
+                column="features",
             )
         return values
 
@@ -118,7 +127,8 @@ def _of_candidates(logits: Floats, rows: int, log: BanditLog) -> Floats:
     actions = "" if log.actions is None else f" ({n:,}, {len(log.actions)}), one for every action;"
     raise PolicyError(
         f"TorchPolicy: from {rows:,} rows of features the module made logits of shape "
-        f"{logits.shape}. It must be{actions} or ({total:,},), one for every candidate."
+        f"{logits.shape}. It must be{actions} or ({total:,},), one for every candidate.",
+        column="module",
     )
 
 

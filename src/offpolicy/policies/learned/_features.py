@@ -13,7 +13,6 @@ import numpy as np
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Singles
-from offpolicy._core.validation import check_finite
 from offpolicy.errors import LogError, ParameterError, Place
 
 KINDS = ("linear", "kernel", "raw")
@@ -56,8 +55,9 @@ class FeatureMap:
         if not np.isfinite(deviation).all() or not np.isfinite(shift).all():
             column = int(np.argmax(~np.isfinite(deviation) | ~np.isfinite(shift)))
             raise LogError(
-                "its numbers are so large that they have no mean or deviation. Rescale it.",
-                Place(column="context", part=f"column {column}"),
+                f"column {column}: its numbers are so large that they have no mean or deviation. "
+                f"Rescale it.",
+                Place(column="context"),
             )
         moving = deviation[deviation > 0.0]
         floor = _FLOOR * float(np.median(moving)) if len(moving) else 1.0
@@ -121,14 +121,14 @@ def _kernel(x: Floats, z: Floats, gamma: float) -> Floats:
 
 def numeric(values: Any, column: str) -> Floats:
     """Numbers, all of them finite, in columns."""
-    given = np.asarray(values)
-    if given.dtype.kind in "USO" and given.size and isinstance(given.flat[0], str):
+    cells = np.asarray(values)
+    if cells.dtype.kind in "USO" and cells.size and isinstance(cells.flat[0], str):
         raise LogError(
-            f"{column} holds text ({str(given.flat[0])!r}), and is to be numbers: turn categories "
+            f"{column} holds text ({str(cells.flat[0])!r}), and is to be numbers: turn categories "
             f"into columns of 0 and 1.",
             column=column,
         )
     array = check.as_floats(values, column)
     array = array.reshape(len(array), -1)
-    check_finite(array, column)
+    check.check_finite(array, column)
     return array
