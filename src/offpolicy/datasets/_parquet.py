@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".pq")
 _KEY = b"offpolicy.truth"
 _CANDIDATES = 1 << 20
+"""In a row group, whose decisions are as many for every n."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def write_log(
     import pyarrow.parquet as pq
 
     check_name(path)
-    total = 0.0
-    done = 0
+    total, done = 0.0, 0
+    rows = max(1, _CANDIDATES // population.policy.shape[1])
     schema = as_table(population.draw(1, seed), with_expected=with_expected).schema
     schema = schema.with_metadata({_KEY: truth.to_json()})
     try:
@@ -97,7 +98,7 @@ def write_log(
             replacing(path) as part,
             pq.ParquetWriter(part, schema, write_page_checksum=True) as writer,
         ):
-            for piece in population.draws(n, seed, rows=_rows_at_once(population)):
+            for piece in population.draws(n, seed, rows=rows):
                 table = as_table(piece, with_expected=with_expected)
                 writer.write_table(table, row_group_size=len(table))
                 total += float(piece.log.reward.sum())
@@ -152,9 +153,3 @@ def _lists(values: Floats | Ints, offsets: Ints) -> pa.Array:
     import pyarrow as pa
 
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
-
-
-def _rows_at_once(population: Population) -> int:
-    """Decisions in a row group: about a million candidates, and the same for every n."""
-    _, actions = population.policy.shape
-    return max(1, _CANDIDATES // int(actions))

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from offpolicy._core.types import Bools, Floats, Ints
+from offpolicy._core.validation import need
 from offpolicy.datasets._from_labels import sample_actions
-from offpolicy.errors import ParameterError
 from offpolicy.estimators.theory import Problem
 from offpolicy.logs import BanditLog
 
@@ -145,8 +145,7 @@ class Population:
 
     def draws(self, n: int, seed: int, *, rows: int = BLOCK) -> Iterator[Synthetic]:
         """The same decisions, in pieces of ``rows`` at a time (the last may be shorter)."""
-        if n < 1:
-            raise ParameterError(f"n is {n}; there must be at least one decision.", column="n")
+        need(n >= 1, "n", n, "at least 1")
         block = lru_cache(maxsize=1)(partial(self._block, seed))
         for start in range(0, n, rows):
             stop = min(start + rows, n)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Iterator
 
 import numpy as np
 
 from offpolicy._core.types import Bools, Floats
+from offpolicy._core.validation import need
 from offpolicy.datasets._population import (
     Gaussian,
     Population,
@@ -91,10 +92,7 @@ def seed_of(rng: np.random.Generator | int) -> int:
         seed = operator.index(rng)
     except TypeError:
         seed = -1
-    if seed < 0:
-        raise ParameterError(
-            f"rng is {rng!r}; it must be a generator or a whole number from 0 on.", column="rng"
-        )
+    need(seed >= 0, "rng", repr(rng), "a generator or a whole number from 0 on")
     return seed
 
 
@@ -136,10 +134,7 @@ def make_population(
         "noise": (noise, 0, 0.5 if reward == "binary" else _LARGEST),
     }
     for name, (value, least, most) in limits.items():
-        if not least <= value <= most:
-            raise ParameterError(
-                f"{name} is {value:,}; it must be from {least} to {most:,}.", column=name
-            )
+        need(least <= value <= most, name, value, f"from {least} to {most:,}")
     if contexts * max(actions, features) > _CELLS:
         raise ParameterError(
             f"{contexts:,} contexts × {max(actions, features):,} is more than {_CELLS:,}, which "
@@ -147,7 +142,9 @@ def make_population(
             column="contexts",
         )
 
-    streams = _streams(seed)
+    # A stream for every table: none depends on how much another one draws.
+    seeds = (np.random.SeedSequence(seed, spawn_key=(0, number)) for number in itertools.count())
+    streams = map(np.random.default_rng, seeds)
     shape = (contexts, actions)
     present = _candidates(next(streams), shape, fewest)
     context = next(streams).standard_normal((contexts, features))
@@ -171,14 +168,6 @@ def make_population(
         believed=_tilted(logging, tilt) if propensity_error else None,
         present=None if fewest is None else present,
     )
-
-
-def _streams(seed: int) -> Iterator[np.random.Generator]:
-    """A stream for every table: none depends on how much another one draws."""
-    number = 0
-    while True:
-        yield np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, number)))
-        number += 1
 
 
 def _candidates(rng: np.random.Generator, shape: tuple[int, int], fewest: int | None) -> Bools:

@@ -22,7 +22,6 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, ParameterError, Place, PredictionError
 from offpolicy.estimators import Estimator
 from offpolicy.evidence import sample_size, without_bad_rows
-from offpolicy.learning import _task_data as preparing
 from offpolicy.learning._task import Task
 from offpolicy.learning._task_data import Scale
 from offpolicy.logs import (
@@ -106,10 +105,7 @@ class Stream:
     def task(self) -> Task:
         """What is to be solved on the sample, in the units of the whole log."""
         low, high, _ = self.scan.rewards
-        if low == high:
-            raise preparing.nothing_to_learn(low)
-        fold = fold_of(self.sample, self.learner.folds)
-        scale = Scale(low, high - low)
+        scale, fold = Scale.of(low, high), fold_of(self.sample, self.learner.folds)
         return Task.of(
             self.learner, self.member, self.sample, self.prediction, None, scale=scale, fold=fold
         )

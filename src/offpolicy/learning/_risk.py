@@ -80,10 +80,12 @@ class Risk(ABC):
             value, per_u = value + float(share @ imputed[:n]), share
         else:
             masses = self.member.masses(p, propensity, c)
-            slope = slopes(self.member, p, propensity, c)
+            slope = _observed_slope(self.member, c)
             u = imputed[:n] + masses.observed * reward + masses.control * delta_hat
             value, per_u = _penalised(u, share, self.penalty)
-            per_c = slope.observed * reward + slope.control * delta_hat
+            per_c = slope * reward
+            if self.member.imputes is not None and not self.member.for_ranking:
+                per_c -= slope * delta_hat
         # A context with known rewards counts as much as a logged decision.
         value += float(imputed[n:].sum()) / n
         per_decision = np.concatenate([per_u, np.full(len(imputed) - n, 1.0 / n)])
@@ -237,32 +239,14 @@ class RaggedRisk(Risk):
         if self.delta_hat is None or self.member.imputes is None:
             gradient = np.zeros_like(pi)
         else:
-            slope = slopes(self.member, pi, self._logging(pi), np.empty(0)).imputed
+            slope = _imputed_slope(self.member, pi, self._logging(pi))
             gradient = slope * self.delta_hat * np.repeat(per_decision, np.diff(self.log.offsets))
         gradient[self.log.chosen_index] += per_chosen
         return gradient
 
 
-class Slopes(NamedTuple):
-    """Derivatives of the masses: per candidate in π, per decision in c."""
-
-    imputed: Floats
-    observed: Floats
-    control: Floats
-
-
-def slopes(member: Estimator, pi: Floats, pi0: Floats, c: Floats) -> Slopes:
-    """How the masses change: the imputed one in each π, the others in the chosen one's c."""
-    observed = _observed_slope(member, c)
-    doubly_robust = member.imputes is not None and not member.for_ranking
-    return Slopes(
-        _imputed_slope(member, pi, pi0),
-        observed,
-        -observed if doubly_robust else np.zeros_like(c),
-    )
-
-
 def _imputed_slope(member: Estimator, pi: Floats, pi0: Floats) -> Floats:
+    """Of the imputed mass of each candidate, in its π."""
     share = member.imputes
     if share is None:
         return np.zeros_like(pi)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core.parameters import Parameters
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
+from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
 from offpolicy.evaluation import evaluate
 from offpolicy.evidence import whole_block
@@ -71,7 +72,7 @@ RULES: dict[str, Callable[[BanditLog, Any], float]] = {
 
 def _weights(log: BanditLog, policy: Any) -> tuple[Floats, Floats]:
     if log.propensity is None:
-        raise ParameterError("Choosing by weights needs a log with propensities.")
+        raise ParameterError("Choosing by weights needs a log with propensities.", column="rule")
     omega = log.weights
     return whole_block(log, resolve(log, policy), None).c, omega / omega.sum()
 
@@ -124,10 +125,7 @@ class LearnerCV(Learned):
             log = with_names(log)
         learner = SoftmaxLearner() if self.learner is None else self.learner
         combinations = checked_combinations(learner, self.grid, self.rule, RULES)
-        if not 0.0 < self.holdout < 1.0:
-            raise ParameterError(
-                f"holdout is {self.holdout}; it must be between 0 and 1.", column="holdout"
-            )
+        need(0.0 < self.holdout < 1.0, "holdout", self.holdout, "between 0 and 1")
         train, delta_hat = log, resolve_prediction(log, prediction)
         if validation is None:
             held = self._held_out(log, learner.seed)
@@ -172,8 +170,7 @@ def checked_combinations(
     rules: Collection[str],
 ) -> list[dict[str, Any]]:
     """All combinations of a grid, if the search makes sense."""
-    if rule not in rules:
-        raise ParameterError(f'rule is "{rule}"; it can be {", ".join(rules)}.', column="rule")
+    need(rule in rules, "rule", f'"{rule}"', " or ".join(rules))
     values = dict(grid or {})
     if any(isinstance(some, str) or not len(some) for some in values.values()):
         raise ParameterError(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core.lbfgs import Minimum, minimise
 from offpolicy._core.parameters import Parameters
 from offpolicy._core.types import Floats
+from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
 from offpolicy.learning._objective import need_differentiable
@@ -219,16 +220,12 @@ class SoftmaxLearner(Learned, Parameters):
 
     def check(self) -> Estimator:
         """Raise unless the parameters make sense; the objective."""
-        if self.start not in STARTS:
-            raise ParameterError(
-                f'start is "{self.start}"; it can be {", ".join(STARTS)}.', column="start"
-            )
+        need(self.start in STARTS, "start", f'"{self.start}"', " or ".join(STARTS))
         least = {"l2": 0, "model_l2": 0, "penalty": 0, "starts": 1, "folds": 2, "max_iter": 1,
                  "passes": 0}  # fmt: skip
         for name, bound in least.items():
             value = getattr(self, name)
-            if value is not None and not value >= bound:
-                raise ParameterError(f"{name} is {value}; it must be {bound} or more.", column=name)
+            need(value is None or value >= bound, name, value, f"{bound} or more")
         member = need_differentiable(self.estimator)
         if member.name == "SNDR" and self.penalty > 0.0:
             raise ParameterError(

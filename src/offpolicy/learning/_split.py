@@ -15,6 +15,7 @@ import numpy as np
 from offpolicy._core.checkpoint import digest
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Ints
+from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError, Place
 from offpolicy.evidence import without_bad_rows
 from offpolicy.logs import BLOCK, BanditLog, Distributed, LogScan, RewardSummary
@@ -42,10 +43,7 @@ def split(
     >>> [len(part) for part in split(log, 0.2)]
     [80, 20]
     """
-    if not 0.0 < share < 1.0:
-        raise ParameterError(
-            f"The share to hold out is {share}; it must be between 0 and 1.", column="share"
-        )
+    need(0.0 < share < 1.0, "share", share, "between 0 and 1")
     if isinstance(log, LogScan):
         whole = without_bad_rows(log, {}, None)
         assert isinstance(whole, LogScan)
@@ -80,11 +78,11 @@ def _split_scan(scan: LogScan, share: float, seed: int) -> tuple[LogScan, LogSca
         )
     starts = range(0, len(scan), BLOCK)
     if scan.read([(0, 1)], ()).cluster is None:
-        found = [hash_rows(np.arange(a, min(a + BLOCK, len(scan)))) for a in starts]
+        buckets = [hash_rows(np.arange(a, min(a + BLOCK, len(scan)))) for a in starts]
     else:
         makers = [functools.partial(_bucket, scan, a) for a in starts]
-        found = list(each_block(lambda bucket: bucket, makers))
-    counts = np.stack([np.bincount(bucket, minlength=GROUPS) for bucket in found])
+        buckets = list(each_block(lambda bucket: bucket, makers))
+    counts = np.stack([np.bincount(bucket, minlength=GROUPS) for bucket in buckets])
     held = _held(np.flatnonzero(counts.sum(axis=0)), share, seed)
     rest = np.setdiff1d(np.arange(GROUPS), held)
     return Part(scan, rest, counts[:, rest]), Part(scan, held, counts[:, held])

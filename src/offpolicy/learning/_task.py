@@ -74,7 +74,9 @@ class Task:
         for which decision.
         """
         contexts, rewards = preparing.known_rewards(log, known)
-        scale = preparing.scale_of(log, rewards) if scale is None else scale
+        if scale is None:
+            every = np.append(log.reward, () if rewards is None else rewards)
+            scale = Scale.of(float(every.min()), float(every.max()))
         views = Views.of(
             log, contexts, kind=learner.features, centres=learner.centres, gamma=learner.gamma,
             rng=np.random.default_rng([learner.seed, 0]),

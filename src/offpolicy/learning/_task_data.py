@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from offpolicy._core import validation as check
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints, Singles
-from offpolicy._core.validation import check_finite
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.learning import _reward_model as rewards
 from offpolicy.learning._reward_model import Evidence, Known
@@ -34,6 +33,16 @@ class Scale(NamedTuple):
 
     low: float
     span: float
+
+    @classmethod
+    def of(cls, low: float, high: float) -> Scale:
+        """From the least to the largest reward."""
+        if low == high:
+            raise LogError(
+                f"Every reward is {low:g}: all policies are as good, and nothing can be learned.",
+                column="reward",
+            )
+        return cls(low, high - low)
 
     def down(self, reward: Any) -> Any:
         return (reward - self.low) / self.span
@@ -122,24 +131,6 @@ def flat_features(log: BanditLog) -> Floats:
     return numeric(log.candidate_features.reshape(int(log.offsets[-1]), -1), "candidate_features")
 
 
-def scale_of(log: BanditLog, known: Floats | None) -> Scale:
-    """From the least to the largest reward."""
-    least, largest = float(log.reward.min()), float(log.reward.max())
-    if known is not None:
-        least, largest = min(least, float(known.min())), max(largest, float(known.max()))
-    if least == largest:
-        raise nothing_to_learn(least)
-    return Scale(least, largest - least)
-
-
-def nothing_to_learn(reward: float) -> LogError:
-    """The error for a log with one reward alone."""
-    return LogError(
-        f"Every reward is {reward:g}: all policies are as good, and nothing can be learned.",
-        column="reward",
-    )
-
-
 def known_rewards(
     log: BanditLog, known: tuple[ArrayLike, ArrayLike] | None
 ) -> tuple[Floats, Floats] | tuple[None, None]:
@@ -152,18 +143,12 @@ def known_rewards(
         )
     X, R = numeric(known[0], "known contexts"), check.as_floats(known[1], "known rewards")
     shape = (len(X), len(log.actions))
-    if R.shape != shape or not len(X):
-        raise ParameterError(
-            f"known rewards have shape {R.shape}; they must be {shape}: one for each action of "
-            f"each context.",
-            column="known",
-        )
-    check_finite(R.reshape(-1), "known rewards", "", ParameterError)
-    if X.shape[1] != log.context.reshape(len(log), -1).shape[1]:
-        raise ParameterError(
-            f"known contexts have {X.shape[1]} columns, and the log's {log.context.shape[1]}.",
-            column="known",
-        )
+    rule = f"{shape}: one reward for each action of each context"
+    check.need_shape(R.shape == shape and len(X) > 0, "known", R, rule, ParameterError)
+    check.check_finite(R.reshape(-1), "known rewards", "", ParameterError)
+    width = log.context.reshape(len(log), -1).shape[1]
+    rule = f"contexts of {width} numbers, as the log's are"
+    check.need_shape(X.shape[1] == width, "known", X, rule, ParameterError)
     return X, R
 
 
@@ -178,12 +163,10 @@ def groups_of(log: BanditLog) -> Ints:
     if log.cluster is not None:
         _, group = np.unique(log.cluster, return_inverse=True)
     elif log.context is not None:
-        rows = np.ascontiguousarray(numeric(log.context, "context"))
-        view = rows.view([("", rows.dtype)] * rows.shape[1]).reshape(-1)
-        _, group = np.unique(view, return_inverse=True)
+        _, group = np.unique(numeric(log.context, "context"), axis=0, return_inverse=True)
     else:
         group = np.arange(len(log))
-    return np.asarray(group)
+    return group.reshape(-1)
 
 
 # -- the reward model ------------------------------------------------------------------------

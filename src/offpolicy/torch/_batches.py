@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from offpolicy._core import validation as check
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy.errors import ParameterError, Place
 from offpolicy.logs import BanditLog
@@ -152,10 +153,7 @@ class Batch:
 
         In the order of a permutation drawn with ``generator``; without one, in their own.
         """
-        if size < 1:
-            raise ParameterError(
-                f"size is {size}; a mini-batch has at least one decision.", column="size"
-            )
+        check.need(size >= 1, "size", size, "at least one decision")
         n, device = len(self), self.chosen.device
         if generator is None:
             order = torch.arange(n, device=device)
@@ -194,7 +192,7 @@ def _by_action(log: BanditLog, candidates: dict[str, Any]) -> tuple[Any, Any, di
     shape = len(log), len(actions)
 
     def table(values: Any, kind: type) -> Any:
-        made = np.zeros(shape, dtype=kind)
+        made: Any = np.zeros(shape, dtype=kind)
         made[place] = values
         return made
 
@@ -219,15 +217,10 @@ def _check(batch: Batch) -> None:
     values = {item.name: getattr(batch, item.name) for item in fields(batch)}
     values = {name: value for name, value in values.items() if value is not None}
     for name, value in values.items():
-        if not isinstance(value, Tensor):
-            raise ParameterError(
-                f"Batch: {name} is a {type(value).__name__}; it must be a tensor. Batch.of(log) "
-                f"makes a batch from a log.",
-                column=name,
-            )
+        is_tensor = isinstance(value, Tensor)
+        check.need(is_tensor, name, f"a {type(value).__name__}", "a tensor, as of Batch.of(log)")
         kind = _KINDS.get(name, value.dtype)
-        if value.dtype != kind:
-            raise ParameterError(f"Batch: {name} is {value.dtype}; it must be {kind}.", column=name)
+        check.need(value.dtype == kind, name, value.dtype, f"{kind} in a Batch")
     lengths = _check_shapes(values)
     positions = (batch.chosen >= 0) & (batch.chosen < lengths)
     _need(positions, "chosen", batch.chosen, "a position among the decision's candidates")
@@ -244,35 +237,26 @@ def _check(batch: Batch) -> None:
 
 def _check_shapes(values: dict[str, Tensor]) -> Tensor | float:
     """How many candidates each decision has; infinite if nothing says."""
-    n = len(values["reward"]) if values["reward"].ndim == 1 else 0
-    if n == 0:
-        raise ParameterError(
-            "Batch: reward must be (n,), with at least one decision.", column="reward"
-        )
+    reward, n = values["reward"], len(values["reward"])
+    check.need_shape(reward.ndim == 1 and n > 0, "reward", reward, "(n,), n > 0", ParameterError)
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_PER_DECISION, (n,))
     lengths: Tensor | float = float("inf")
     per_candidate = [name for name in _PER_CANDIDATE if name in values]
     if "offsets" in values:
         bounds = values["offsets"]
-        if "mask" in values:
-            raise ParameterError(
-                "Batch: mask is for (n, K) arrays; with offsets there is none.", column="mask"
-            )
-        if len(bounds) != n + 1 or bounds[0] != 0 or not bool((bounds.diff() > 0).all()):
-            raise ParameterError(
-                f"Batch: offsets must be ({n + 1},), start at 0 and increase.", column="offsets"
-            )
+        check.need("mask" not in values, "mask", "given", "left out where there are offsets")
+        fine = bool((bounds[:1] == 0).all() and (bounds.diff() > 0).all())
+        check.need(fine, "offsets", bounds.tolist(), "a list from 0 on that increases")
+        shapes["offsets"] = (n + 1,)
         lengths = bounds.diff()
         shapes |= dict.fromkeys(per_candidate, (int(bounds[-1]),))
     elif per_candidate:
         lengths = values[per_candidate[0]].shape[-1]
         shapes |= dict.fromkeys(per_candidate, (n, int(lengths)))
     for name, shape in shapes.items():
-        if name in values and tuple(values[name].shape) != shape:
-            raise ParameterError(
-                f"Batch: {name} has shape {tuple(values[name].shape)}; it must be {shape}.",
-                column=name,
-            )
+        if name in values:
+            fine = values[name].shape == shape
+            check.need_shape(fine, name, values[name], f"{shape} in this Batch", ParameterError)
     return lengths
 
 

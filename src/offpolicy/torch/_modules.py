@@ -13,7 +13,8 @@ from torch import Tensor
 
 from offpolicy._core.ragged import decision_of_candidate, softmax
 from offpolicy._core.types import Floats
-from offpolicy.errors import ParameterError, Place, PolicyError
+from offpolicy._core.validation import need, refuse
+from offpolicy.errors import PolicyError
 from offpolicy.logs import BanditLog
 
 Features = Callable[[BanditLog], Any]
@@ -42,19 +43,11 @@ class TorchPolicy:
     batch_size: int = 8192
 
     def __post_init__(self) -> None:
-        if not isinstance(self.module, torch.nn.Module):
-            raise ParameterError(
-                f"TorchPolicy: a {type(self.module).__name__} is not a torch.nn.Module.",
-                column="module",
-            )
-        if self.features is not None and not callable(self.features):
-            raise ParameterError(
-                "TorchPolicy: features must be a function of the log.", column="features"
-            )
-        if self.batch_size < 1:
-            raise ParameterError(
-                f"TorchPolicy: batch_size is {self.batch_size}; at least 1.", column="batch_size"
-            )
+        kind = type(self.module).__name__
+        need(isinstance(self.module, torch.nn.Module), "module", kind, "a torch.nn.Module")
+        fine = self.features is None or callable(self.features)
+        need(fine, "features", type(self.features).__name__, "a function of the log")
+        need(self.batch_size >= 1, "batch_size", self.batch_size, "at least 1")
 
     def probabilities(self, log: BanditLog) -> Floats:
         """π of every candidate, flat."""
@@ -68,13 +61,8 @@ class TorchPolicy:
         scores = _of_candidates(torch.cat(parts).numpy(), len(inputs), log)
         top = np.maximum.reduceat(scores, log.offsets[:-1])
         # −∞ says that a candidate is never chosen; something has to be.
-        wrong = np.isnan(top) | np.isinf(top)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise PolicyError(
-                f"the module's largest logit is {top[row]}. It must be a finite number.",
-                Place(column="TorchPolicy", row=row),
-            )
+        sentence = "the module's largest logit is {value}. It must be a finite number."
+        refuse(~np.isfinite(top), sentence, "TorchPolicy", error=PolicyError, value=top)
         return softmax(scores, log.offsets)
 
     def _inputs(self, log: BanditLog) -> Tensor:
