@@ -20,6 +20,7 @@ _PER_DECISION = ("chosen", "reward", "propensity", "row_weight")
 _PER_CANDIDATE = ("logging", "prediction", "mask")
 _IN_FULL = ("reward", "propensity", "row_weight")
 """In double precision: a propensity of 1e-50 is not 0, and these are few."""
+_KINDS = {"chosen": torch.int64, "offsets": torch.int64, "mask": torch.bool}
 
 
 def in_full(device: torch.device) -> torch.dtype:
@@ -98,33 +99,31 @@ class Batch:
         need_log(log)
         log.need_candidates("A loss")
         delta_hat = resolve_prediction(log, prediction, checked=True)
-        chosen, offsets, mask = log.chosen, None, None
-        candidates = {"logging": log.logging, "prediction": delta_hat}
+        arrays: dict[str, Any] = {
+            "chosen": log.chosen, "reward": log.reward, "propensity": log.propensity,
+            "row_weight": log.row_weight, "logging": log.logging, "prediction": delta_hat,
+        }  # fmt: skip
+        arrays = {name: values for name, values in arrays.items() if values is not None}
+        per_candidate = [name for name in _PER_CANDIDATE if name in arrays]
         if log.candidate is None and log.has_equal_lengths:
-            shape = len(log), -1
-            candidates = {k: None if x is None else x.reshape(shape) for k, x in candidates.items()}
+            arrays |= {name: arrays[name].reshape(len(log), -1) for name in per_candidate}
         elif by_action:
-            chosen, mask, candidates = _by_action(log, candidates)
+            shape = len(log), len(log.need_names("by_action"))
+            cells = decision_of_candidate(log.offsets), log.candidate_codes()
+            arrays |= {"chosen": log.chosen_codes(), "mask": np.ones(len(cells[0]), dtype=bool)}
+            for name in (*per_candidate, "mask"):
+                flat, arrays[name] = arrays[name], np.zeros(shape, dtype=arrays[name].dtype)
+                arrays[name][cells] = flat
         else:
-            offsets = log.offsets
+            arrays["offsets"] = log.offsets
         place = torch.device("cpu" if device is None else device)
-        single = torch.float32 if dtype is None else dtype
-        full = in_full(place)
-
-        def put(values: Any, kind: torch.dtype) -> Tensor | None:
-            return None if values is None else torch.tensor(values, dtype=kind, device=place)
-
-        return cls(
-            chosen=put(chosen, torch.int64),
-            reward=put(log.reward, full),
-            propensity=put(log.propensity, full),
-            logging=put(candidates["logging"], single),
-            prediction=put(candidates["prediction"], single),
-            offsets=put(offsets, torch.int64),
-            row_weight=put(log.row_weight, full),
-            mask=put(mask, torch.bool),
-            trusted=True,
-        )
+        kinds = dict.fromkeys(_PER_CANDIDATE, torch.float32 if dtype is None else dtype)
+        kinds |= dict.fromkeys(_IN_FULL, in_full(place)) | _KINDS
+        tensors = {
+            name: torch.tensor(values, dtype=kinds[name], device=place)
+            for name, values in arrays.items()
+        }
+        return cls(**tensors, trusted=True)
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -134,7 +133,6 @@ class Batch:
         index = torch.arange(len(self), device=self.chosen.device)[rows].reshape(-1)
         if not len(index):
             raise ParameterError("There is no decision in this part of the batch.", column="rows")
-        parts = {name: _take(getattr(self, name), index) for name in _PER_DECISION}
         flat, offsets = index, None
         if self.offsets is not None:
             lengths = self.offsets.diff()[index]
@@ -143,7 +141,8 @@ class Batch:
             shift = self.offsets[index] - offsets[:-1]
             flat = torch.repeat_interleave(shift, lengths)
             flat = flat + torch.arange(len(flat), device=flat.device)
-        parts |= {name: _take(getattr(self, name), flat) for name in _PER_CANDIDATE}
+        rows_of = dict.fromkeys(_PER_DECISION, index) | dict.fromkeys(_PER_CANDIDATE, flat)
+        parts = {name: value[rows_of[name]] for name, value in self._parts() if name in rows_of}
         return Batch(**parts, offsets=offsets, trusted=True)
 
     def batches(
@@ -165,45 +164,26 @@ class Batch:
     def to(self, device: Any) -> Batch:
         """The same batch on another device."""
         place = torch.device(device)
-
-        def move(name: str, value: Tensor | None) -> Tensor | None:
-            if value is None:
-                return None
-            return value.to(place, in_full(place) if name in _IN_FULL else value.dtype)
-
-        names = [item.name for item in fields(self)]
-        return Batch(**{name: move(name, getattr(self, name)) for name in names}, trusted=True)
+        kinds = dict.fromkeys(_IN_FULL, in_full(place))
+        moved = {name: x.to(place, kinds.get(name, x.dtype)) for name, x in self._parts()}
+        return Batch(**moved, trusted=True)
 
     @property
     def columns(self) -> frozenset[str]:
         """Which of the columns that estimators may need are at hand."""
-        names = ("propensity", "logging", "prediction")
-        return frozenset({"policy", *(name for name in names if getattr(self, name) is not None)})
+        needed = {"propensity", "logging", "prediction"}
+        return frozenset({"policy"} | needed & dict(self._parts()).keys())
 
-
-def _take(values: Tensor | None, index: Tensor) -> Tensor | None:
-    return None if values is None else values[index]
-
-
-def _by_action(log: BanditLog, candidates: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Position of the chosen action, which actions are there, and tables with 0 elsewhere."""
-    actions = log.need_names("by_action")
-    place = decision_of_candidate(log.offsets), log.candidate_codes()
-    shape = len(log), len(actions)
-
-    def table(values: Any, kind: type) -> Any:
-        made: Any = np.zeros(shape, dtype=kind)
-        made[place] = values
-        return made
-
-    tables = {name: None if x is None else table(x, float) for name, x in candidates.items()}
-    return log.chosen_codes(), table(True, bool), tables
+    def _parts(self) -> Iterator[tuple[str, Tensor]]:
+        """What there is, by name."""
+        for item in fields(self):
+            if getattr(self, item.name) is not None:
+                yield item.name, getattr(self, item.name)
 
 
 # -- batches made by hand --------------------------------------------------------------------
 
 _ONE = 1.0 + 1e-6
-_KINDS = {"chosen": torch.int64, "offsets": torch.int64, "mask": torch.bool}
 _MUST_BE: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "reward": (torch.isfinite, "a number"),
     "propensity": (lambda x: (x > 0.0) & (x <= _ONE), "above 0 and at most 1"),
@@ -214,8 +194,7 @@ _MUST_BE: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
 
 
 def _check(batch: Batch) -> None:
-    values = {item.name: getattr(batch, item.name) for item in fields(batch)}
-    values = {name: value for name, value in values.items() if value is not None}
+    values = dict(batch._parts())
     for name, value in values.items():
         is_tensor = isinstance(value, Tensor)
         check.need(is_tensor, name, f"a {type(value).__name__}", "a tensor, as of Batch.of(log)")
