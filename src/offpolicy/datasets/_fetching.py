@@ -22,25 +22,11 @@ LARGEST = 256 * 2**20
 """Bytes; no file that is fetched comes near."""
 
 
-class Progress:
-    """How much has come, on stderr: a line that replaces itself on a terminal, else one a file."""
-
-    def __init__(self, url: str) -> None:
-        self._name = url.rpartition("/")[2]
-        self._shown = 0.0
-        self._terminal = sys.stderr.isatty()
-
-    def __call__(self, done: int, total: int | None) -> None:
-        now = time.monotonic()
-        if self._terminal and now - self._shown >= 0.1:
-            self._shown = now
-            sys.stderr.write(f"\r\x1b[K{self._name}: {amount(done, total)}")
-            sys.stderr.flush()
-
-    def end(self, done: int) -> None:
-        erase = "\r\x1b[K" if self._terminal else ""
-        sys.stderr.write(f"{erase}{self._name}: {done:,} bytes fetched\n")
-        sys.stderr.flush()
+def tell(text: str, end: str = "") -> None:
+    """On stderr; on a terminal in place of what was told before."""
+    erase = "\r\x1b[K" if sys.stderr.isatty() else ""
+    sys.stderr.write(f"{erase}{text}{end}")
+    sys.stderr.flush()
 
 
 def amount(done: int, total: int | None) -> str:
@@ -56,7 +42,7 @@ def sha256(content: bytes) -> str:
 
 def get(url: str, instead: str) -> bytes:
     """The body at an address; ``instead`` says what else the user can do."""
-    progress = Progress(url)
+    name, shown = url.rpartition("/")[2], 0.0
     request = urllib.request.Request(url, headers={"User-Agent": f"offpolicy/{__version__}"})
     body = io.BytesIO()
     total: int | None = None
@@ -66,7 +52,9 @@ def get(url: str, instead: str) -> bytes:
             total = int(length) if length.isdigit() else None
             while piece := answer.read(2**16):
                 body.write(piece)
-                progress(body.tell(), total)
+                if sys.stderr.isatty() and time.monotonic() - shown >= 0.1:
+                    shown = time.monotonic()
+                    tell(f"{name}: {amount(body.tell(), total)}")
                 if body.tell() > LARGEST:
                     raise DatasetError(f"it gives more than {LARGEST:,} bytes. {instead}", url)
             whole = total is None or body.tell() >= total
@@ -82,7 +70,7 @@ def get(url: str, instead: str) -> bytes:
     if not whole:
         sentence = f"it broke off after {amount(body.tell(), total)}. Try again later. {instead}"
         raise DatasetError(sentence, url)
-    progress.end(body.tell())
+    tell(f"{name}: {body.tell():,} bytes fetched", "\n")
     return body.getvalue()
 
 

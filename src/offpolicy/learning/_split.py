@@ -48,26 +48,20 @@ def split(
         whole = without_bad_rows(log, {}, None)
         assert isinstance(whole, LogScan)
         return _split_scan(whole, share, seed)
-    buckets = np.unique(log.bucket)
-    if log.cluster is None and len(log) < 4 * GROUPS:
-        # Too few for buckets to be of a size.
-        order = np.random.default_rng([seed, 4]).permutation(len(log))
-        held = np.zeros(len(log), dtype=bool)
-        held[order[: _count(len(log), share, "decision")]] = True
-    else:
-        held = np.isin(log.bucket, _held(buckets, share, seed))
+    # Few decisions do not fill buckets of a size.
+    few = log.cluster is None and len(log) < 4 * GROUPS
+    unit = np.arange(len(log)) if few else log.bucket
+    held = np.isin(unit, _held(np.unique(unit), share, seed))
     return log.take(np.flatnonzero(~held)), log.take(np.flatnonzero(held))
 
 
-def _held(buckets: Ints, share: float, seed: int) -> Ints:
-    order = np.random.default_rng([seed, 4]).permutation(buckets)
-    return order[: _count(len(buckets), share, "cluster")]
-
-
-def _count(all_: int, share: float, what: str) -> int:
-    if all_ < 2:
-        raise ParameterError(f"There is one {what} only: nothing can be held out.", column="log")
-    return min(max(round(share * all_), 1), all_ - 1)
+def _held(units: Ints, share: float, seed: int) -> Ints:
+    """Those that are held out."""
+    if len(units) < 2:
+        sentence = "There is one decision or cluster only: nothing can be held out."
+        raise ParameterError(sentence, column="log")
+    count = min(max(round(share * len(units)), 1), len(units) - 1)
+    return np.random.default_rng([seed, 4]).permutation(units)[:count]
 
 
 def _split_scan(scan: LogScan, share: float, seed: int) -> tuple[LogScan, LogScan]:
