@@ -170,7 +170,7 @@ def checked_combinations(
     rules: Collection[str],
 ) -> list[dict[str, Any]]:
     """All combinations of a grid, if the search makes sense."""
-    need(rule in rules, "rule", f'"{rule}"', " or ".join(rules))
+    need(rule in rules, "rule", f'"{rule}"', f"one of {', '.join(rules)}")
     values = dict(grid or {})
     if any(isinstance(some, str) or not len(some) for some in values.values()):
         raise ParameterError(

@@ -220,7 +220,7 @@ class SoftmaxLearner(Learned, Parameters):
 
     def check(self) -> Estimator:
         """Raise unless the parameters make sense; the objective."""
-        need(self.start in STARTS, "start", f'"{self.start}"', " or ".join(STARTS))
+        need(self.start in STARTS, "start", f'"{self.start}"', f"one of {', '.join(STARTS)}")
         least = {"l2": 0, "model_l2": 0, "penalty": 0, "starts": 1, "folds": 2, "max_iter": 1,
                  "passes": 0}  # fmt: skip
         for name, bound in least.items():
