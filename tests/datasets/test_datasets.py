@@ -112,9 +112,9 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    one = Server()
-    yield one
-    one.stop()
+    running = Server()
+    yield running
+    running.stop()
 
 
 @pytest.fixture
@@ -186,8 +186,8 @@ def hang_up(handler: http.server.BaseHTTPRequestHandler) -> None:
 
 def damaged(body: bytes) -> bytes:
     """One byte of a member is another."""
-    at = body.index(b"tiny.data") + 20
-    return body[:at] + bytes([body[at] ^ 255]) + body[at + 1 :]
+    position = body.index(b"tiny.data") + 20
+    return body[:position] + bytes([body[position] ^ 255]) + body[position + 1 :]
 
 
 BODY = zipped({"tiny.data": TINY_DATA * 50, "tiny.test": TINY_TEST})
@@ -349,10 +349,10 @@ def test_official_files_fetched_or_laid_down_equal_the_table(
     known = replace(LABELLED[name], source=server.url)
     monkeypatch.setitem(LABELLED, name, known)
 
-    own = tmp_path / "own" / "uci" / "raw"
-    own.mkdir(parents=True)
+    folder = tmp_path / "own" / "uci" / "raw"
+    folder.mkdir(parents=True)
     for member in known.members:
-        shutil.copy(RAW / f"{member.name}.gz", own)
+        shutil.copy(RAW / f"{member.name}.gz", folder)
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path / "own"))
     equal(datasets.load(name), table)
 
@@ -600,11 +600,11 @@ def test_the_sample_is_fetched_once(server, sample, nothing_here, monkeypatch, t
     assert datasets.open_bandit_file("random", "men").read_bytes() == sample
     assert datasets.fetch("open-bandit/random/men") == [nothing_here / "logs/obd/random_men.csv"]
     assert len(server.requests) == 1
-    own = tmp_path / "own" / "logs" / "obd" / "random_men.csv.gz"
-    own.parent.mkdir(parents=True)
-    own.write_bytes(gzip.compress(sample))
+    copy = tmp_path / "own" / "logs" / "obd" / "random_men.csv.gz"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(gzip.compress(sample))
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path / "own"))
-    assert datasets.open_bandit_file("random", "men") == own
+    assert datasets.open_bandit_file("random", "men") == copy
 
 
 def test_a_sample_that_is_another(server, sample, nothing_here):

@@ -188,9 +188,9 @@ def test_seeds_and_generators():
     same(first.population.draw(100, 5), again.population.draw(100, 5))
     assert first.log.fingerprint() == again.log.fingerprint() != other.log.fingerprint()
     rng = np.random.default_rng(0)
-    one, two = (simulate_synthetic(100, rng=rng) for _ in range(2))
-    assert one.log.fingerprint() != two.log.fingerprint()
-    assert one.log.fingerprint() == simulate_synthetic(
+    drawn, next_drawn = (simulate_synthetic(100, rng=rng) for _ in range(2))
+    assert drawn.log.fingerprint() != next_drawn.log.fingerprint()
+    assert drawn.log.fingerprint() == simulate_synthetic(
         100, rng=np.random.default_rng(0)
     ).log.fingerprint()  # fmt: skip
 

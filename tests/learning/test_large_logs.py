@@ -110,8 +110,8 @@ def test_batches_add_up_to_the_whole(name, small, file):
     loss, gradient, rows = 0.0, 0.0, 0
     for group in stream._groups(task, np.random.default_rng(1).permutation(len(stream._pieces))):
         order = np.random.default_rng(2).permutation(len(group.log))
-        for at in range(0, len(order), 100):
-            part = order[at : at + 100]
+        for start in range(0, len(order), 100):
+            part = order[start : start + 100]
             value, slope = group.batch(part, 6000).loss(w)
             loss, gradient = loss + value * len(part), gradient + slope * len(part)
             rows += len(part)
@@ -194,9 +194,9 @@ def test_predictions_are_columns_or_models(small, file, tmp_path):
             return 0.1 + 0.8 * np.eye(K)[truth(part.context)].reshape(-1)
 
     def truth(context):
-        return [at[row.tobytes()] for row in context]
+        return [label_of[row.tobytes()] for row in context]
 
-    at = {row.tobytes(): label for row, label in zip(X, y, strict=True)}
+    label_of = {row.tobytes(): label for row, label in zip(X, y, strict=True)}
     scan = scan_of(tmp_path / "q.parquet")
     by_column = SoftmaxLearner("DR", passes=1).fit(scan, prediction="q")
     assert right(by_column, X, y) > 0.8
@@ -256,7 +256,7 @@ def test_parts_are_all_of_the_log(cluster, file, monkeypatch):
     assert len(parts[1]) == pytest.approx(1500, abs=200)
     for part, expected in zip(parts, in_memory, strict=True):
         walked = [make() for make in part.walk(())]
-        assert (np.concatenate([one.reward for one in walked]) == expected.reward).all()
+        assert (np.concatenate([block.reward for block in walked]) == expected.reward).all()
         some = part.read([(5, 900), (1000, 1001)], ())
         rows = np.r_[5:900, 1000]
         assert (some.reward == expected.reward[rows]).all()
@@ -278,6 +278,6 @@ def test_what_cannot_be_held_out_is_told():
     assert [len(part) for part in split(log, 0.01)] == [1, 1]
     with refuses(ParameterError, "share"):
         split(log, 1.0)
-    one = bandit_log([0, 1], [0, 1], [0.5, 0.5], cluster=["a", "a"])
+    clustered = bandit_log([0, 1], [0, 1], [0.5, 0.5], cluster=["a", "a"])
     with refuses(ParameterError, "log"):
-        split(one)
+        split(clustered)

@@ -28,8 +28,8 @@ def test_gradients_are_finite_differences(seed):
     h = 1e-6
     for name in MEMBERS:
         member = parse(name)
-        found = objective(log, pi, prediction=delta_hat, estimator=member)
-        assert found.value == pytest.approx(slow_value(member, log, pi, delta_hat), abs=1e-9)
+        result = objective(log, pi, prediction=delta_hat, estimator=member)
+        assert result.value == pytest.approx(slow_value(member, log, pi, delta_hat), abs=1e-9)
         for k in range(len(pi)):
             if member.parameter_name == "M" and member.parameter < np.inf:
                 kink = member.parameter * log.logging[k]
@@ -41,7 +41,7 @@ def test_gradients_are_finite_differences(seed):
             slope = (
                 slow_value(member, log, up, delta_hat) - slow_value(member, log, down, delta_hat)
             ) / (2.0 * h)
-            assert found.gradient[k] == pytest.approx(slope, rel=1e-4, abs=1e-5), (name, k)
+            assert result.gradient[k] == pytest.approx(slope, rel=1e-4, abs=1e-5), (name, k)
 
 
 @pytest.mark.parametrize("name", ["CIPS", "CAB", "CAB-DR"])
@@ -49,7 +49,7 @@ def test_at_a_kink_the_slope_is_the_one_from_below(name):
     log = op.BanditLog.from_arrays(action=[0, 1], reward=[1.0, -2.0], logging=[[0.25, 0.75]] * 2)
     pi, delta_hat = np.array([0.5, 0.5, 0.5, 0.5]), np.array([0.3, 0.2, 0.9, -0.4])
     member = parse(f"{name}(M=2)")  # c of the first action is exactly 2
-    found = objective(log, pi, prediction=delta_hat, estimator=member).gradient
+    gradient = objective(log, pi, prediction=delta_hat, estimator=member).gradient
     for k in (0, 2):
         below, above = pi.copy(), pi.copy()
         below[k] -= 1e-7
@@ -57,25 +57,25 @@ def test_at_a_kink_the_slope_is_the_one_from_below(name):
         base = slow_value(member, log, pi, delta_hat)
         lower = (base - slow_value(member, log, below, delta_hat)) / 1e-7
         upper = (slow_value(member, log, above, delta_hat) - base) / 1e-7
-        assert found[k] == pytest.approx(lower, abs=1e-6)
+        assert gradient[k] == pytest.approx(lower, abs=1e-6)
         if k == 0 or name == "CAB":
             assert lower != pytest.approx(upper, abs=1e-3)
 
 
 def test_where_there_is_no_below_it_is_the_one_from_above():
     log = op.BanditLog.from_arrays(action=[0], reward=[1.0], logging=[[1.0, 0.0]])
-    found = objective(
+    result = objective(
         log, np.array([1.0, 0.0]), prediction=np.array([0.5, 0.25]), estimator="CAB(M=3)"
     )
-    assert found.gradient.tolist() == [1.0, 0.25]
+    assert result.gradient.tolist() == [1.0, 0.25]
 
 
 def test_values_are_those_of_evaluate():
     log, pi, delta_hat = ragged_case(3, n=40)
     rows = op.evaluate(log, pi, prediction=delta_hat, estimators=list(MEMBERS))
     for row in rows:
-        found = objective(log, pi, prediction=delta_hat, estimator=row.estimator)
-        assert found.value == pytest.approx(row.value, rel=1e-9, abs=1e-12)
+        result = objective(log, pi, prediction=delta_hat, estimator=row.estimator)
+        assert result.value == pytest.approx(row.value, rel=1e-9, abs=1e-12)
 
 
 class Mine(op.CIPS):

@@ -63,9 +63,9 @@ def test_the_chosen_penalty_explains_what_was_not_seen_best():
     def unseen(l2):
         model = task_of(log, model_l2=l2).model
         assert model is not None
-        own = model.delta_hat.reshape(len(log), -1)[np.arange(len(log)), log.chosen]
-        own = np.clip(own, 1e-9, 1.0 - 1e-9)
-        return -float((log.reward * np.log(own) + (1.0 - log.reward) * np.log(1.0 - own)).sum())
+        mean = model.delta_hat.reshape(len(log), -1)[np.arange(len(log)), log.chosen]
+        mean = np.clip(mean, 1e-9, 1.0 - 1e-9)
+        return -float((log.reward * np.log(mean) + (1.0 - log.reward) * np.log(1.0 - mean)).sum())
 
     for factor in (10.0**-0.5, 10.0**0.5):
         assert unseen(chosen.l2) <= 1.001 * unseen(factor * chosen.l2)

@@ -47,7 +47,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def found(logits, batch, estimator, **more):
+def graded(logits, batch, estimator, **more):
     """Loss and gradient, as numbers."""
     logits = torch.as_tensor(logits).clone().requires_grad_()
     loss = ice_loss(logits, batch, estimator, **more)
@@ -96,7 +96,7 @@ def test_gradients_are_those_of_objective(seed, dtype, close):
     batch = Batch.of(log, delta_hat, dtype=dtype)
     for name in MEMBERS:
         value, slope = chained(log, pi, delta_hat, name)
-        loss, gradient = found(logits, batch, name)
+        loss, gradient = graded(logits, batch, name)
         size = max(1.0, np.abs(slope).max())
         assert loss == pytest.approx(value, rel=close, abs=close), name
         np.testing.assert_allclose(gradient, slope, rtol=0.0, atol=close * size, err_msg=name)
@@ -109,7 +109,7 @@ def test_at_a_kink_the_slope_is_the_one_from_below(name, dtype):
     delta_hat = np.array([0.3, 0.2, 0.9, -0.4])
     pi = np.full(4, 0.5)  # c of the first action is exactly 2
     batch = Batch.of(log, delta_hat, dtype=dtype)
-    _, gradient = found(torch.zeros(2, 2, dtype=dtype), batch, f"{name}(M=2)")
+    _, gradient = graded(torch.zeros(2, 2, dtype=dtype), batch, f"{name}(M=2)")
     _, slope = chained(log, pi, delta_hat, f"{name}(M=2)")
     np.testing.assert_allclose(gradient.reshape(-1), slope, atol=1e-7)
     _, other = chained(log, pi, delta_hat, f"{name}(M=1.999)")
@@ -121,10 +121,10 @@ def test_where_no_reward_answers_the_model_does_at_zero_too():
     log = op.BanditLog.from_arrays(action=[0], reward=[1.0], logging=[[1.0, 0.0]])
     batch = Batch.of(log, [[0.5, 7.0]])
     for M in ("0", "3", "inf"):
-        loss, gradient = found([[0.0, -1000.0]], batch, f"CAB(M={M})")
+        loss, gradient = graded([[0.0, -1000.0]], batch, f"CAB(M={M})")
         assert loss == (-0.5 if M == "0" else -1.0)
         assert gradient.tolist() == [[0.0, 0.0]]
-        loss, _ = found([[0.0, 0.0]], batch, f"CAB(M={M})")
+        loss, _ = graded([[0.0, 0.0]], batch, f"CAB(M={M})")
         pi = np.array([0.5, 0.5])
         expected = slow_value(parse(f"CAB(M={M})"), log, pi, np.array([0.5, 7.0]))
         assert loss == pytest.approx(-expected)
@@ -157,9 +157,9 @@ def test_both_layouts_agree():
         offsets=torch.tensor(log.offsets), row_weight=dense.row_weight,
     )  # fmt: skip
     for name in MEMBERS:
-        one, other = found(logits, dense, name), found(logits.reshape(-1), flat, name)
-        assert one[0] == pytest.approx(other[0], abs=1e-12)
-        np.testing.assert_allclose(one[1].reshape(-1), other[1], atol=1e-13)
+        in_rows, in_line = graded(logits, dense, name), graded(logits.reshape(-1), flat, name)
+        assert in_rows[0] == pytest.approx(in_line[0], abs=1e-12)
+        np.testing.assert_allclose(in_rows[1].reshape(-1), in_line[1], atol=1e-13)
 
 
 def test_masked_candidates_are_as_if_they_were_not_there():
@@ -174,8 +174,8 @@ def test_masked_candidates_are_as_if_they_were_not_there():
     assert wide.mask.sum() == log.offsets[-1]
     table[~wide.mask.numpy()] = 1e6  # a logit that would count
     for name in MEMBERS:
-        loss, gradient = found(table, wide, name, baseline=0.3)
-        value, slope = found(table[row, code], flat, name, baseline=0.3)
+        loss, gradient = graded(table, wide, name, baseline=0.3)
+        value, slope = graded(table[row, code], flat, name, baseline=0.3)
         assert loss == pytest.approx(value, abs=1e-12), name
         np.testing.assert_allclose(gradient[row, code], slope, atol=1e-13, err_msg=name)
         assert not gradient[~wide.mask.numpy()].any()
@@ -186,8 +186,8 @@ def test_masked_candidates_are_as_if_they_were_not_there():
         row_weight=wide.row_weight,
     )  # fmt: skip
     for name in MEMBERS:
-        loss, gradient = found(table, bare, name, baseline=0.3)
-        assert loss == pytest.approx(found(table, wide, name, baseline=0.3)[0], abs=1e-12)
+        loss, gradient = graded(table, bare, name, baseline=0.3)
+        assert loss == pytest.approx(graded(table, wide, name, baseline=0.3)[0], abs=1e-12)
         assert np.isfinite(gradient).all()
 
 
@@ -202,8 +202,8 @@ def test_a_row_weight_counts_decisions():
     )  # fmt: skip
     repeated = Batch.of(log, delta_hat, dtype=F64)[twice]
     for name in MEMBERS:
-        loss, gradient = found(logits, weighted, name)
-        value, slopes = found(logits[twice], repeated, name)
+        loss, gradient = graded(logits, weighted, name)
+        value, slopes = graded(logits[twice], repeated, name)
         assert loss == pytest.approx(value, abs=1e-12)
         summed = np.zeros_like(logits)
         np.add.at(summed, twice, slopes)
@@ -228,12 +228,12 @@ def test_huge_weights_stay_numbers(smallest, dtype):
             for score in (0.0, -80.0, 1000.0):
                 logits = torch.zeros(2, 3, dtype=dtype)
                 logits[0, 0] = score
-                loss, gradient = found(logits, batch, name, penalty=penalty)
+                loss, gradient = graded(logits, batch, name, penalty=penalty)
                 assert math.isfinite(loss), (name, score)
                 assert np.isfinite(gradient).all(), (name, score)
     # By hand: in row 0 the reward counts 5 and the model answers for the first and the last third,
     # in row 1 the reward is 0 and the model answers for the last third.
-    loss, gradient = found(torch.zeros(2, 3), batch, "CAB(M=5)")
+    loss, gradient = graded(torch.zeros(2, 3), batch, "CAB(M=5)")
     assert loss == pytest.approx(-(5.0 + 2 / 3 * 0.5 + 1 / 3 * 0.5) / 2)
     assert gradient[0] == pytest.approx([-1 / 36, 1 / 18, -1 / 36])
 
@@ -242,8 +242,8 @@ def test_huge_weights_stay_numbers(smallest, dtype):
 def test_without_a_limit_it_is_its_own_branch(name):
     log, logits, delta_hat = dense_case(3)
     batch = Batch.of(log, delta_hat, dtype=F64)
-    loss, gradient = found(logits, batch, f"{name}(M=inf)")
-    value, slope = found(logits, batch, f"{name}(M=1e12)")
+    loss, gradient = graded(logits, batch, f"{name}(M=inf)")
+    value, slope = graded(logits, batch, f"{name}(M=1e12)")
     assert loss == pytest.approx(value, abs=1e-12)
     np.testing.assert_allclose(gradient, slope, atol=1e-13)
 
@@ -276,9 +276,9 @@ def test_it_is_the_learners_loss(name, penalty):
 def test_without_spread_a_penalty_takes_nothing_off():
     log = op.BanditLog.from_arrays(action=[0, 0], reward=[1.0, 1.0], logging=[[0.5, 0.5]] * 2)
     batch, logits = Batch.of(log), torch.zeros(2, 2)
-    one, other = found(logits, batch, "IPS"), found(logits, batch, "IPS", penalty=3.0)
-    assert one[0] == other[0]
-    assert one[1].tolist() == other[1].tolist()
+    plain, penalised = graded(logits, batch, "IPS"), graded(logits, batch, "IPS", penalty=3.0)
+    assert plain[0] == penalised[0]
+    assert plain[1].tolist() == penalised[1].tolist()
 
 
 @pytest.mark.parametrize("name", [name for name in MEMBERS if not parse(name).for_ranking])
@@ -286,7 +286,7 @@ def test_doubly_robust_gradients_do_not_change_with_the_baseline(name):
     log, logits, delta_hat = dense_case(6)
     batch = Batch.of(log, delta_hat, dtype=F64)
     np.testing.assert_allclose(
-        found(logits, batch, name)[1], found(logits, batch, name, baseline=5.0)[1], atol=1e-12
+        graded(logits, batch, name)[1], graded(logits, batch, name, baseline=5.0)[1], atol=1e-12
     )
 
 
@@ -294,14 +294,14 @@ def test_it_is_ordinary_autograd_around_it():
     """Scaled losses, shared logits, half precision, and no gradient where none is asked for."""
     log, logits, delta_hat = dense_case(7)
     batch = Batch.of(log, delta_hat, dtype=F64)
-    _, slope = found(logits, batch, "CAB(M=2)")
+    _, slope = graded(logits, batch, "CAB(M=2)")
     s = torch.tensor(logits, requires_grad=True)
     (3.0 * ice_loss(s, batch, "CAB(M=2)") + s.square().sum()).backward()
     np.testing.assert_allclose(s.grad.numpy(), 3.0 * slope + 2.0 * logits, atol=1e-12)
     assert not ice_loss(torch.tensor(logits), batch).requires_grad
     turned = torch.tensor(logits.T.copy()).T
     assert not turned.is_contiguous()
-    np.testing.assert_allclose(found(turned, batch, "CAB(M=2)")[1], slope, atol=1e-14)
+    np.testing.assert_allclose(graded(turned, batch, "CAB(M=2)")[1], slope, atol=1e-14)
     s = torch.tensor(logits, requires_grad=True)
     with refuses(ParameterError, "create_graph"):
         torch.autograd.grad(ice_loss(s, batch, "DR"), s, create_graph=True)
@@ -333,9 +333,9 @@ def test_mini_batches_add_up_to_the_whole(flat, weighted):
         for rows, part in whole.batches(9, torch.Generator().manual_seed(0)):
             seen += rows.tolist()
             assert len(part) == len(rows)
-            own = logits[rows] if not flat else torch.cat([logits[row == i] for i in rows])
+            scores = logits[rows] if not flat else torch.cat([logits[row == i] for i in rows])
             share = float(weight[rows].sum() / weight.sum())
-            total += share * ice_loss(own, part, name, baseline=0.1).item()
+            total += share * ice_loss(scores, part, name, baseline=0.1).item()
         assert sorted(seen) == list(range(41))
         assert seen != list(range(41))
         assert total == pytest.approx(ice_loss(logits, whole, name, baseline=0.1).item(), abs=1e-12)
@@ -493,16 +493,16 @@ def test_a_module_is_a_policy():
     log, X, _ = classes(1, n=50)
     net = network(4, 3)
     net[2].eval()  # a part that was not in training
-    found = TorchPolicy(net, batch_size=7).probabilities(log).reshape(50, 3)
+    pi = TorchPolicy(net, batch_size=7).probabilities(log).reshape(50, 3)
     assert [part.training for part in net] == [True, True, False, True]
     assert net.training
     with torch.no_grad():
         expected = net.eval()(torch.tensor(X, dtype=torch.float32)).softmax(dim=1)
-    np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
-    assert found.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
-    own = TorchPolicy(net.double(), lambda log: log.context[:, ::-1].copy())
+    np.testing.assert_allclose(pi, expected.numpy(), atol=1e-6)
+    assert pi.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    mirrored = TorchPolicy(net.double(), lambda log: log.context[:, ::-1].copy())
     swapped = net(torch.tensor(X[:, ::-1].copy())).softmax(dim=1).detach().numpy()
-    np.testing.assert_allclose(own.probabilities(log).reshape(50, 3), swapped, atol=1e-12)
+    np.testing.assert_allclose(mirrored.probabilities(log).reshape(50, 3), swapped, atol=1e-12)
     value = op.evaluate(log, TorchPolicy(net), estimators=["IPS"])["IPS"].value
     loss = ice_loss(net(torch.tensor(X)), Batch.of(log, dtype=F64), "IPS")
     assert value == pytest.approx(-loss.item(), abs=1e-10)
@@ -511,20 +511,20 @@ def test_a_module_is_a_policy():
 def test_a_module_chooses_among_the_candidates_there_are():
     log = ragged(2)
     by_action = network(3, 6).eval()
-    found = TorchPolicy(by_action).probabilities(log)
+    pi = TorchPolicy(by_action).probabilities(log)
     logits = by_action(torch.tensor(log.context, dtype=torch.float32)).detach().numpy()
     for i in range(len(log)):
         part = slice(log.offsets[i], log.offsets[i + 1])
-        own = np.exp(logits[i, log.candidate_codes()[part]].astype(float))
-        assert found[part] == pytest.approx(own / own.sum(), abs=1e-6)
+        mass = np.exp(logits[i, log.candidate_codes()[part]].astype(float))
+        assert pi[part] == pytest.approx(mass / mass.sum(), abs=1e-6)
     scorer = network(2, 1).eval()
     features = lambda log: log.candidate_features  # noqa: E731
     one_by_one = TorchPolicy(scorer, features, batch_size=13).probabilities(log)
     bare = ragged(2, names=False)
-    for own, found in ((log, one_by_one), (bare, TorchPolicy(scorer).probabilities(bare))):
-        scores = scorer(torch.tensor(own.candidate_features, dtype=torch.float32)).detach()
-        expected = softmax(scores.double().numpy().reshape(-1), own.offsets)
-        assert found == pytest.approx(expected, abs=1e-6)
+    for asked, pi in ((log, one_by_one), (bare, TorchPolicy(scorer).probabilities(bare))):
+        scores = scorer(torch.tensor(asked.candidate_features, dtype=torch.float32)).detach()
+        expected = softmax(scores.double().numpy().reshape(-1), asked.offsets)
+        assert pi == pytest.approx(expected, abs=1e-6)
 
 
 class Fails(torch.nn.Module):
