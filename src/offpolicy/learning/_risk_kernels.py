@@ -104,8 +104,8 @@ def _walk(
             total[j] = _ONE / total[j]
         for k in range(K):
             row = scores[k, first : first + size]
-            modelled = delta_hat[k % len(delta_hat), first : first + size]
-            floor = kept[k % len(kept), first : first + size]
+            modelled = delta_hat[min(k, len(delta_hat) - 1), first : first + size]
+            floor = kept[min(k, len(kept) - 1), first : first + size]
             for j in range(size):
                 pi = row[j] * total[j]
                 row[j] = pi
@@ -123,8 +123,8 @@ def _walk(
             mean[j] += top[j]
         for k in range(K):
             row = scores[k, first : first + size]
-            modelled = delta_hat[k % len(delta_hat), first : first + size]
-            floor = kept[k % len(kept), first : first + size]
+            modelled = delta_hat[min(k, len(delta_hat) - 1), first : first + size]
+            floor = kept[min(k, len(kept) - 1), first : first + size]
             for j in range(size):
                 free = modelled[j] if row[j] > floor[j] or floor[j] == _NONE else _NONE
                 row[j] *= free - mean[j]
