@@ -128,14 +128,14 @@ class Population:
     @cached_property
     def problem(self) -> Problem:
         """The same as the theorems want it: `theory.bias` and `theory.variance` are exact here."""
+        variance = self.rewards.variance(self.expected)
         return Problem(
             p=np.full(len(self.policy), 1.0 / len(self.policy)),
             pi=self.policy,
             pi0=self.logging,
             delta=self.expected,
             delta_hat=self.prediction,
-            sigma2=self.rewards.variance(self.expected)
-            * (1.0 if self.present is None else self.present),
+            sigma2=variance if self.present is None else variance * self.present,
             pi0_hat=self.believed,
         )
 
