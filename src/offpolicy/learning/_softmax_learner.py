@@ -53,6 +53,11 @@ class Learned:
 
     policy_: LinearSoftmax
 
+    @property
+    def classes_(self) -> NDArray[Any] | None:
+        """The actions, in the order of `predict_proba`; None if it looks at candidates only."""
+        return None if self.policy_.actions is None else np.array(self.policy_.actions)
+
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities of the actions (``classes_``) for each context: (n, K)."""
         self._need_fitted()
@@ -173,8 +178,6 @@ class SoftmaxLearner(Learned, Parameters):
         self.report_ = FitReport(
             -end.loss * task.scale.span, end.steps, end.converged, end.message, name
         )
-        actions = task.log.actions
-        self.classes_ = None if actions is None else np.array(actions)
         return self
 
     def save(self, path: str | Path) -> None:
