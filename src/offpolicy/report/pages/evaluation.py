@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, plain
@@ -21,7 +21,7 @@ from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import WIDE, bare_table
 
 if TYPE_CHECKING:
-    from offpolicy.results import Comparison, Result
+    from offpolicy.results import ResultTable
 
 
 def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
@@ -46,14 +46,14 @@ def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
 # -- notebooks ---------------------------------------------------------------------------------
 
 
-def fragment(found: Result | Comparison, head: list[str], *body: list[str]) -> str:
+def fragment(results: ResultTable[Any], head: list[str], *body: list[str]) -> str:
     """For notebooks: the sentences, the forest plot, and a table."""
-    lines = [joined(line, element("br")) for line in found.sentence().splitlines()]
+    lines = [joined(line, element("br")) for line in results.sentence().splitlines()]
     return element(
         "div",
         element("style", Markup(FRAGMENT)),
         element("p", joined(*lines)),
-        notebook_forest(found, WIDE),
+        notebook_forest(results, WIDE),
         bare_table(head, body),
         class_="offpolicy",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from offpolicy.report.html.markup import Child, Markup, element, name, plain, section
 from offpolicy.report.html.numbers import count, percent, places_for, rounded, short, with_interval
@@ -12,11 +12,11 @@ from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.charts import Row, forest
 from offpolicy.report.svg.drawing import Drawn, Mark, figure, table
 from offpolicy.report.svg.scales import around, with_room_for
-from offpolicy.results import Result, shown_estimator
+from offpolicy.results import Comparison, Result, shown_estimator
 
 if TYPE_CHECKING:
-    from offpolicy.ranking.evaluation import RankingEstimate
-    from offpolicy.results import Comparison, Difference, Estimate, Headline, Logged
+    from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
+    from offpolicy.results import Difference, Estimate, Headline, Logged, ResultTable
 
     AnyEstimate: TypeAlias = Estimate | Headline | Difference | RankingEstimate
 
@@ -132,13 +132,18 @@ def _rows_of(result: Result, policy: str) -> list[Estimate | Headline]:
     return [row for row in rows if row.policy == policy]
 
 
-def notebook_forest(found: Result | Comparison, width: float) -> Markup:
-    """The same for a notebook: of the first policy, or of all that were compared."""
-    if isinstance(found, Result):
-        lines = _lines(_rows_of(found, found.policies[0]), by_policy=False)
+def notebook_forest(results: ResultTable[Any], width: float) -> Markup:
+    """The same for a notebook: of the first policy, of all that were compared, or of a ranker."""
+    if isinstance(results, Result):
+        lines = _lines(_rows_of(results, results.policies[0]), by_policy=False)
+    elif isinstance(results, Comparison):
+        lines = _lines(results.headlines, by_policy=True)
     else:
-        lines = _lines(found.headlines, by_policy=True)
-    return _with_logged(lines, found.logged)(width).svg
+        ranked = cast("RankingResult", results)
+        lines = [forest_row("The answer", ranked.headline, strong=True)]
+        lines += [forest_row(shown_estimator(row.estimator), row, strong=False) for row in ranked]
+        return forest_chart(lines, f"Forest plot. {described(lines)}.", ranked.metric)(width).svg
+    return _with_logged(lines, results.logged)(width).svg
 
 
 # -- differences -------------------------------------------------------------------------------
