@@ -67,7 +67,7 @@ class ResultTable(PagedDocument, Generic[Row]):
         return aligned(cells, left=[k for k, head in enumerate(cells[0]) if head in _WORDS])
 
     def to_frame(self) -> pa.Table:
-        """A row per estimate or pair, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
+        """One row each, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
         return frame_of(self.row, getattr(self, self.rows))
 
     def _repr_html_(self) -> str:
