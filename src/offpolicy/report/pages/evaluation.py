@@ -9,12 +9,7 @@ from offpolicy.report.html.markup import Child, Markup, element, joined, plain
 from offpolicy.report.html.style import FRAGMENT
 from offpolicy.report.sections.answer import answer, warnings
 from offpolicy.report.sections.curve import curves
-from offpolicy.report.sections.diagnostics import (
-    model_section,
-    over_log_section,
-    support_section,
-    weights_section,
-)
+from offpolicy.report.sections.diagnostics import diagnostics
 from offpolicy.report.sections.estimates import differences, estimators, notebook_forest
 from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.sections.reproduction import reproduction
@@ -32,10 +27,7 @@ def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
         warnings(data),
         estimators(data),
         curves(data),
-        weights_section(data),
-        support_section(data),
-        model_section(data),
-        over_log_section(data),
+        *diagnostics(data),
         differences(data),
         *further,
         reproduction(data.provenance, verb),

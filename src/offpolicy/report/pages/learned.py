@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from offpolicy.learning import LearnedPolicy
 from offpolicy.ranking.data import parse_metric
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain, section
@@ -14,42 +16,45 @@ from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.pages.evaluation import page
 from offpolicy.report.pages.rankers import Rankers, ranking_page
 from offpolicy.report.sections.answer import answers, kicker
+from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.sections.reproduction import reproduction
-from offpolicy.report.svg.drawing import Drawn, Mark, facts, figure, table
+from offpolicy.report.svg.drawing import Mark, facts, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
-from offpolicy.report.svg.scales import around, linear, marked
+from offpolicy.report.svg.scales import around
 
 if TYPE_CHECKING:
-    from offpolicy.learning import LearnedPolicy, Trial
+    from offpolicy.learning import Trial
     from offpolicy.ranking.learning import LearnedRanker
-    from offpolicy.report.sections.page_data import PageData
 
 _MOST_ROWS = 100
 
 
 def learned_page(
-    found: LearnedPolicy, data: PageData | None, provenance: Provenance | None, twin: str
+    found: LearnedPolicy | LearnedRanker, provenance: Provenance | None, twin: str
 ) -> str:
-    """The page of the evaluation with what it took to learn the policy; that alone, if nothing was
-    held out."""
-    if data is not None:
-        return page(data, _search(found), verb="learn")
-    seen = f"{found.decisions:,} decisions"
-    opening = _not_evaluated(found.name, "policy", seen, "decision", "decisions")
-    sections: list[Child] = [opening, _search(found), reproduction(provenance, "learn")]
-    return framed(f"{plain(found.name, 60)}: learned policy", sections, twin)
-
-
-def _not_evaluated(learned: str, what: str, seen: str, one: str, others: str) -> Markup:
-    """In the place of the answer: nothing (no decision, no query) was held out."""
+    """The page of the evaluation with what it took to learn the policy or the ranker; that alone,
+    if nothing was held out."""
+    if isinstance(found, LearnedPolicy):
+        how, verb, what = _search(found), "learn", "policy"
+        seen, held, others = f"{found.decisions:,} decisions", "decision", "decisions"
+        if found.result is not None:
+            return page(PageData(found.result, None, None, provenance, twin), how, verb=verb)
+    else:
+        how, verb, what = _fitted(found), "rank learn", "ranker"
+        seen, held, others = f"{found.impressions:,} impressions", "query", "queries"
+        if found.result is not None:
+            rankers = Rankers((found.result,), provenance, twin, held_out=True)
+            return ranking_page(rankers, how, verb=verb)
     lead = element(
         "p",
-        f"No {one} was held out, and what a {what} was learned from is no place to find out what "
+        f"No {held} was held out, and what a {what} was learned from is no place to find out what "
         f"it is worth. Evaluate it on other {others}.",
         class_="lead",
     )
-    sentence = joined(name(learned), ": learned, not yet evaluated.")
-    return answers(kicker(f"A learned {what} · {seen}", None), [(sentence, [lead])])
+    sentence = joined(name(found.name), ": learned, not yet evaluated.")
+    opening = answers(kicker(f"A learned {what} · {seen}", None), [(sentence, [lead])])
+    sections: list[Child] = [opening, how, reproduction(provenance, verb)]
+    return framed(f"{plain(found.name, 60)}: learned {what}", sections, twin)
 
 
 def _search(found: LearnedPolicy) -> Markup:
@@ -59,11 +64,9 @@ def _search(found: LearnedPolicy) -> Markup:
     )
     if found.evaluated is not None:
         text += ": the answer is what decisions say that were held out"
-    parts: list[Child] = [element("p", f"{text}.")]
+    course = element("p", "Its steps were not kept with this result.", class_="soft")
     if any(found.course):
-        parts.append(_course(found.course))
-    else:
-        parts.append(element("p", "Its steps were not kept with this result.", class_="soft"))
+        course = _course(found.course)
     lines = [
         ("objective", str(found.parameters["estimator"])),
         ("learned from", f"{found.decisions:,} decisions"),
@@ -75,8 +78,7 @@ def _search(found: LearnedPolicy) -> Markup:
         lines.append(
             ("evaluated", f"the policy learned from {found.evaluated:,} decisions, not this one")
         )
-    parts.append(facts(lines))
-    return section("search", "How it was learned", *parts)
+    return section("search", "How it was learned", element("p", f"{text}."), course, facts(lines))
 
 
 def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
@@ -96,22 +98,19 @@ def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
     limits = around(ordered[len(ordered) // 20 :])
     places = decimals((limits[1] - limits[0]) / 10.0) + 1
     every = max(1, -(-len(x) // _MOST_ROWS))
-    rows: list[list[Child]] = [
+    rows = [
         [count(step), rounded(value, places)]
-        for step, value in list(zip(x, values, strict=True))[::every]
+        for step, value in zip(x[::every], values[::every], strict=True)
     ]
     alt = (
         f"Line chart: the objective over {count(x[-1])} steps of the search, from "
         f"{short(values[0])} to {short(values[-1])}."
     )
 
-    def draw(width: float) -> Drawn:
-        return line_chart(
-            x, lines, width, alt=alt,
-            x_axis=lambda start, stop: linear(min(0.0, x[0]), max(x[-1], 1.0), start, stop),
-            y_limits=limits, x_label="step", y_label="the objective, less penalties",
-        )  # fmt: skip
-
+    draw = partial(
+        line_chart, x, lines, alt=alt, x_limits=(min(0.0, x[0]), max(x[-1], 1.0)), y_limits=limits,
+        x_label="step", y_label="the objective, less penalties",
+    )  # fmt: skip
     said = []
     if len(lines) > 1:
         said.append(
@@ -120,24 +119,7 @@ def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
         )
     if any(value < limits[0] for value in values):
         said.append("Some steps lie below the picture; the table has them.")
-    caption = " ".join(said) or None
-    return figure(draw, caption, table(["step", "objective"], rows, "The search in numbers"))
-
-
-# -- rankers -----------------------------------------------------------------------------------
-
-
-def learned_ranker_page(
-    found: LearnedRanker, rankers: Rankers | None, provenance: Provenance | None, twin: str
-) -> str:
-    """The page of the evaluation with what it took to learn the ranker; that alone, if nothing was
-    held out."""
-    if rankers is not None:
-        return ranking_page(rankers, _fitted(found), verb="rank learn")
-    seen = f"{found.impressions:,} impressions"
-    opening = _not_evaluated(found.name, "ranker", seen, "query", "queries")
-    sections: list[Child] = [opening, _fitted(found), reproduction(provenance, "rank learn")]
-    return framed(f"{plain(found.name, 60)}: learned ranker", sections, twin)
+    return figure(draw, " ".join(said), table(["step", "objective"], rows, "The search in numbers"))
 
 
 def _fitted(found: LearnedRanker) -> Markup:
@@ -211,22 +193,17 @@ def _tried(found: LearnedRanker) -> Markup:
         f"Line chart: {found.metric} of {len(finite)} rankers that were tried, between "
         f"{short(min(every))} and {short(max(every))}."
     )
-    ticks = list(zip(x, map(_parameter, groups), strict=True))
-
-    def draw(width: float) -> Drawn:
-        return line_chart(
-            x,
-            [
-                Line([y for _, y in others], "ring", dots=True, x=[place for place, _ in others]),
-                Line(best, "line"),
-                Line(best, "points", dots=True),
-            ],
-            width, alt=alt, y_limits=around(every, 0.1), y_label=found.metric,
-            x_axis=lambda start, stop: marked(0.0, x[-1], ticks, start, stop, margin=14.0),
-            x_label=parameter if several else "what was tried",
-            marks=[Mark(x[best.index(pick(best))], "best")],
-        )  # fmt: skip
-
+    lines = [
+        Line([y for _, y in others], "ring", dots=True, x=[place for place, _ in others]),
+        Line(best, "line"),
+        Line(best, "points", dots=True),
+    ]
+    draw = partial(
+        line_chart, x, lines, alt=alt, y_limits=around(every, 0.1), y_label=found.metric,
+        x_limits=(0.0, x[-1]), x_ticks=list(zip(x, map(_parameter, groups), strict=True)),
+        x_label=parameter if several else "what was tried", margin=14.0,
+        marks=[Mark(x[best.index(pick(best))], "best")],
+    )  # fmt: skip
     caption = "The best for each; rings are the same with other values of the other parameters."
     return figure(draw, caption if others else None, behind)
 

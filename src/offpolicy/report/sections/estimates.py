@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from offpolicy.report.html.markup import Child, Markup, element, name, plain, section
 from offpolicy.report.html.numbers import count, percent, places_for, rounded, short, with_interval
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.charts import Row, forest
-from offpolicy.report.svg.drawing import Drawn, Mark, figure, table
+from offpolicy.report.svg.drawing import Draw, Mark, figure, table
 from offpolicy.report.svg.scales import around, with_room_for
 from offpolicy.results import Comparison, Result, shown_estimator
 
@@ -82,13 +83,13 @@ def forest_chart(
     mark: Mark | None = None,
     *,
     inside: tuple[float, ...] = (),
-) -> Callable[[float], Drawn]:
+) -> Draw:
     """What draws a forest plot, with the values ``inside``, and the mark if there is room."""
     ends = [end for row in rows for end in (row.value, row.low, row.high)]
     limits = around([*inside, *ends], _ROOM)
     if mark is not None:
         limits = with_room_for(limits, mark.value)
-    return lambda width: forest(rows, width, alt=alt, axis=axis, mark=mark, limits=limits)
+    return partial(forest, rows, alt=alt, axis=axis, mark=mark, limits=limits)
 
 
 def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy: bool) -> Markup:
@@ -120,7 +121,7 @@ def _lines(rows: Sequence[Estimate | Headline], *, by_policy: bool) -> list[Row]
     return lines
 
 
-def _with_logged(lines: Sequence[Row], logged: Logged) -> Callable[[float], Drawn]:
+def _with_logged(lines: Sequence[Row], logged: Logged) -> Draw:
     ran = short(logged.value)
     alt = f"Forest plot. {described(lines)}. What ran: {ran}."
     return forest_chart(lines, alt, "mean reward", Mark(logged.value, f"what ran: {ran}"))
@@ -142,8 +143,8 @@ def notebook_forest(results: ResultTable[Any], width: float) -> Markup:
         ranked = cast("RankingResult", results)
         lines = [forest_row("The answer", ranked.headline, strong=True)]
         lines += [forest_row(shown_estimator(row.estimator), row, strong=False) for row in ranked]
-        return forest_chart(lines, f"Forest plot. {described(lines)}.", ranked.metric)(width).svg
-    return _with_logged(lines, results.logged)(width).svg
+        return forest_chart(lines, f"Forest plot. {described(lines)}.", ranked.metric)(width)
+    return _with_logged(lines, results.logged)(width)
 
 
 # -- differences -------------------------------------------------------------------------------

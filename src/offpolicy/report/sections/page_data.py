@@ -45,10 +45,6 @@ class PageData(NamedTuple):
         return self._either.summaries[:MOST_POLICIES]
 
     @property
-    def trained(self) -> int | None:
-        return None if self.result is None else self.result.trained
-
-    @property
     def policies(self) -> tuple[str, ...]:
         if self.result is not None:
             return self.result.policies

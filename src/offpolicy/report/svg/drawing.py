@@ -16,11 +16,8 @@ WIDE, NARROW = 720.0, 336.0
 """Pixels: a chart is drawn for both, and shown at that size."""
 
 
-class Drawn(NamedTuple):
-    """An SVG, and where its x axis puts the points that a slider goes through."""
-
-    svg: Markup
-    stops: tuple[float, ...] = ()
+Draw = Callable[[float], Markup]
+"""What makes an SVG for a width."""
 
 
 class Mark(NamedTuple):
@@ -30,21 +27,16 @@ class Mark(NamedTuple):
     label: str
 
 
-def figure(draw: Callable[[float], Drawn], caption: Child, *behind: Child) -> Markup:
+def figure(draw: Draw, caption: Child, *behind: Child) -> Markup:
     """A chart for both widths, its caption, and what is behind it: the table."""
-    return element(
-        "figure",
-        both_widths(draw(WIDE), draw(NARROW)),
-        None if caption is None else element("figcaption", caption),
-        *behind,
-    )
+    below = element("figcaption", caption) if caption else None
+    return element("figure", both_widths(draw), below, *behind)
 
 
-def both_widths(wide: Drawn, narrow: Drawn) -> Markup:
+def both_widths(draw: Draw) -> Markup:
     """A chart for screens and one for phones, of which one is shown."""
-    return joined(
-        element("div", wide.svg, class_="wide"), element("div", narrow.svg, class_="narrow")
-    )
+    wide = element("div", draw(WIDE), class_="wide")
+    return joined(wide, element("div", draw(NARROW), class_="narrow"))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Child]], what: str) -> Markup:
@@ -91,6 +83,23 @@ def label(x: float, y: float, said: str, class_: str = "t", anchor: str = "start
 
 def rule(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def upright(
+    x: float,
+    ends: tuple[float, float],
+    sides: tuple[float, float],
+    said: str,
+    *,
+    chosen: bool = False,
+) -> Markup:
+    """A rule from top to bottom, and beside it, where there is more room, what it is."""
+    top, bottom = ends
+    anchor, nudge = ("end", -5.0) if x > sum(sides) / 2.0 else ("start", 5.0)
+    return joined(
+        rule(x, top - 4.0, x, bottom, "chosen" if chosen else "mark"),
+        label(x + nudge, top + 4.0, said, "t s strong" if chosen else "t s", anchor),
+    )
 
 
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
