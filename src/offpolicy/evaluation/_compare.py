@@ -38,7 +38,7 @@ from offpolicy._core.moments import Moments
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
 from offpolicy.errors import MissingColumnError, ParameterError, did_you_mean
-from offpolicy.evaluation._evaluate import logged_of, policy_stderr
+from offpolicy.evaluation._evaluate import logged_of, named_policies, policy_stderr
 from offpolicy.evidence import (
     TOO_FEW_EFFECTIVE,
     Block,
@@ -140,9 +140,9 @@ def compare(
         raise ParameterError(
             f'multiplicity is "{multiplicity}"; it must be {" or ".join(MULTIPLICITY)}.'
         )
-    names = _names(policies)
-    pairs = _pairs(names, baseline)
-    source = source_of(log, dict(zip(names, policies.values(), strict=True)), prediction, resume)
+    named = _named(policies)
+    pairs = _pairs(list(named), baseline)
+    source = source_of(log, named, prediction, resume)
     train_model(source)
     samples = sample_of(source)
     if samples[0].log.propensity is None:
@@ -180,23 +180,21 @@ def compare(
     )
 
 
-def _names(policies: Mapping[str, Any]) -> list[str]:
+def _named(policies: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(policies, Mapping):
         raise ParameterError(
             f'policies must be a mapping of names to policies, {{"new": …, "old": …}}; found a '
-            f"{type(policies).__name__}."
+            f"{type(policies).__name__}.",
+            column="policies",
         )
-    names = [str(name) for name in policies]
-    if not names:
-        raise ParameterError("There is no policy to compare.")
-    if len(set(names)) < len(names):
-        raise ParameterError("Two policies have the same name; every name must be different.")
-    if LOGGED in names:
+    named = named_policies(policies, "compare")
+    if LOGGED in named:
         raise ParameterError(
             f'The name "{LOGGED}" is taken: it is the policy that wrote the log, and takes part by '
-            f"itself. Give this one another name."
+            f"itself. Give this one another name.",
+            column="policies",
         )
-    return names
+    return named
 
 
 def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[int, int]]:

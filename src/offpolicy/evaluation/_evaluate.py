@@ -105,7 +105,7 @@ def evaluate(
     """
     intervals.normal_quantile(level)
     check_rule(tuning)
-    source = source_of(log, named_policies(policy), prediction, resume)
+    source = source_of(log, named_policies(policy, "evaluate"), prediction, resume)
     train_model(source)
     rewards = range_of_rewards(source, reward_range)
     plans = []
@@ -134,16 +134,18 @@ def evaluate(
     )
 
 
-def named_policies(policy: Any) -> dict[str, Any]:
+def named_policies(policy: Any, verb: str) -> dict[str, Any]:
     """The policies asked about, by name."""
-    if isinstance(policy, str):
-        return {policy: policy}
-    policies = dict(policy) if isinstance(policy, Mapping) else {"policy": policy}
-    if not policies:
-        raise ParameterError("There is no policy to evaluate.")
-    if len({str(name) for name in policies}) < len(policies):
-        raise ParameterError("Two policies have the same name; every name must be different.")
-    return {str(name): one for name, one in policies.items()}
+    if not isinstance(policy, Mapping):
+        return {policy if isinstance(policy, str) else "policy": policy}
+    if not policy:
+        raise ParameterError(f"There is no policy to {verb}.", column="policy")
+    policies = {str(name): each for name, each in policy.items()}
+    if len(policies) < len(policy):
+        raise ParameterError(
+            "Two policies have the same name; every name must be different.", column="policy"
+        )
+    return policies
 
 
 def choose_estimators(
