@@ -138,7 +138,8 @@ def compare(
     intervals.check_level(level)
     if multiplicity not in MULTIPLICITY:
         raise ParameterError(
-            f'multiplicity is "{multiplicity}"; it must be {" or ".join(MULTIPLICITY)}.'
+            f'multiplicity is "{multiplicity}"; it must be {" or ".join(MULTIPLICITY)}.',
+            column="multiplicity",
         )
     named = _named(policies)
     pairs = _pairs(list(named), baseline)
@@ -148,7 +149,8 @@ def compare(
     if samples[0].log.propensity is None:
         raise MissingColumnError(
             "compare needs the propensity of the chosen action: without it nothing says how a "
-            "policy other than the logged one would have done."
+            "policy other than the logged one would have done.",
+            column="propensity",
         )
     rewards = range_of_rewards(source, reward_range)
     plans = [
@@ -185,14 +187,14 @@ def _named(policies: Mapping[str, Any]) -> dict[str, Any]:
         raise ParameterError(
             f'policies must be a mapping of names to policies, {{"new": …, "old": …}}; found a '
             f"{type(policies).__name__}.",
-            column="policies",
+            column="policy",
         )
     named = named_policies(policies, "compare")
     if LOGGED in named:
         raise ParameterError(
             f'The name "{LOGGED}" is taken: it is the policy that wrote the log, and takes part by '
             f"itself. Give this one another name.",
-            column="policies",
+            column="policy",
         )
     return named
 
@@ -205,12 +207,14 @@ def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[int, int]]:
     if baseline not in everyone:
         raise ParameterError(
             f'baseline is "{baseline}", and there is no such policy.'
-            f"{did_you_mean(str(baseline), everyone)} There are {', '.join(everyone)}."
+            f"{did_you_mean(str(baseline), everyone)} There are {', '.join(everyone)}.",
+            column="baseline",
         )
     if len(names) == 1 and baseline != LOGGED:
         raise ParameterError(
             f'"{baseline}" is the only policy, and the baseline: there is nothing to compare it '
-            f'with. Give another policy, or baseline="{LOGGED}".'
+            f'with. Give another policy, or baseline="{LOGGED}".',
+            column="baseline",
         )
     against = everyone.index(baseline)
     return [(a, against) for a in range(len(names)) if a != against]
@@ -492,7 +496,8 @@ def _judged(
         if 1.0 - each < _SMALLEST_P:
             raise ParameterError(
                 f"level is {level}, too near to 1 for {len(gaps)} pairs. Ask for less, or for "
-                f"fewer pairs with baseline=."
+                f"fewer pairs with baseline=.",
+                column="level",
             )
     return tuple(
         _difference(gap, p, p_all, n, level, each)

@@ -162,7 +162,7 @@ def choose_estimators(
         wanted = [wanted]
     members = [as_estimator(item) for item in wanted]
     if not members:
-        raise EstimatorError("There is no estimator to compute.")
+        raise EstimatorError("There is no estimator to compute.", column="estimators")
     names = [str(member) for member in members]
     for member, name in zip(members, names, strict=True):
         if not member.needs <= have:
@@ -184,11 +184,11 @@ _WHAT = {
 
 
 def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
-    missing = " and ".join(text for name, text in _WHAT.items() if name in member.needs - have)
+    missing = [name for name in _WHAT if name in member.needs - have]
+    needed = " and ".join(_WHAT[name] for name in missing)
     works = [name for name, kind in NAMED.items() if kind.needs <= have]
     rest = f"These still work: {', '.join(works)}." if works else "No estimator works without."
-    first = next(name for name in _WHAT if name in member.needs - have)
-    raise MissingColumnError(f"{member.name} needs {missing}. {rest}", column=first)
+    raise MissingColumnError(f"{member.name} needs {needed}. {rest}", column=missing[0])
 
 
 def _value(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:

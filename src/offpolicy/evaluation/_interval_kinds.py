@@ -33,34 +33,32 @@ from offpolicy.policies import Target
 if TYPE_CHECKING:
     from offpolicy.intervals.betting import Limits
 
-KINDS = (
-    "default", "normal", "t", "bootstrap", "bca", "empirical-likelihood",
-    "hoeffding", "empirical-bernstein", "betting", "sequence",
-)  # fmt: skip
+_ROW_BY_ROW = ("bootstrap", "bca", "empirical-likelihood", "hoeffding", "empirical-bernstein",
+               "betting", "sequence")  # fmt: skip
+KINDS = ("default", "normal", "t", *_ROW_BY_ROW)
 """What ``interval=`` of `evaluate` can be."""
 
 _OWN_MEAN = "the estimator's own mean"
-_ROW_BY_ROW = ("bootstrap", "bca", "empirical-likelihood", "hoeffding", "empirical-bernstein",
-               "betting", "sequence")  # fmt: skip
 
 
 def check_kind(kind: str, log: BanditLog, *, in_memory: bool = True) -> None:
     """Raise unless intervals of this kind can be made for this log."""
+    problem = ""
     if kind not in KINDS:
-        raise ParameterError(
-            f'interval is "{kind}".{did_you_mean(kind, KINDS)} It can be {", ".join(KINDS)}.'
-        )
-    if not in_memory and kind not in ("default", "normal", "t"):
-        raise ParameterError(
+        problem = f'interval is "{kind}".{did_you_mean(kind, KINDS)} It can be {", ".join(KINDS)}.'
+    elif not in_memory and kind in _ROW_BY_ROW:
+        problem = (
             f'interval="{kind}" needs all rows at once, and this log is read piece by piece. Use '
             f'"default", "normal" or "t", or a log in memory (BanditLog.from_frame).'
         )
-    if kind in _ROW_BY_ROW and (log.cluster is not None or log.row_weight is not None):
+    elif kind in _ROW_BY_ROW and (log.cluster is not None or log.row_weight is not None):
         what = "clusters" if log.cluster is not None else "row weights"
-        raise ParameterError(
+        problem = (
             f'interval="{kind}" takes rows to be independent and of equal weight, and this log has '
             f'{what}. Use "default", "normal" or "t", which allow for them.'
         )
+    if problem:
+        raise ParameterError(problem, column="interval")
 
 
 def interval_of(
@@ -148,7 +146,8 @@ def _guaranteed(
         raise ParameterError(
             f'interval="{kind}" needs contributions within bounds, and those of {member} have '
             f"none. Use IPS (for betting and sequence), or an estimator that bounds the weights, "
-            f"CAB-DR(M=10) for example."
+            f"CAB-DR(M=10) for example.",
+            column="interval",
         )
     n, mean = len(x), float(x.mean())
     makers: dict[str, Callable[[], Interval]] = {

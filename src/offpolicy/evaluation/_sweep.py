@@ -205,13 +205,16 @@ class Curve:
         x = as_floats(parameter, self.parameter, ParameterError).reshape(np.shape(parameter))
         top = 1.0 if self.parameter == "tau" else math.inf
         if not ((x >= 0.0) & (x <= top)).all():
-            raise ParameterError(f"{self.parameter} must be from 0 to {top:g}; found {x}.")
+            raise ParameterError(
+                f"{self.parameter} must be from 0 to {top:g}; found {x}.", column=self.parameter
+            )
         j = np.searchsorted(self.breakpoints, x, side="right") - 1
         if self.on_grid:
             if not np.isin(x, self.breakpoints).all():
                 raise ParameterError(
                     f"This curve is known on its grid only ({len(self.breakpoints)} values of "
-                    f"{self.parameter}, in breakpoints). Without grid= it is known everywhere."
+                    f"{self.parameter}, in breakpoints). Without grid= it is known everywhere.",
+                    column="grid",
                 )
             return j, np.zeros_like(x)
         if self.joints is None:
@@ -246,10 +249,13 @@ class Curve:
 
 def _checked_grid(grid: ArrayLike) -> Floats:
     values = np.array(as_floats(grid, "grid", ParameterError))
-    if values.ndim != 1 or not len(values) or not (values >= 0.0).all():
-        raise ParameterError("grid must hold at least one value of M, all of them 0 or more.")
-    if (np.diff(values) <= 0.0).any():
-        raise ParameterError("grid must be increasing, without repeats.", column="grid")
+    some = values.ndim == 1 and len(values) > 0
+    if not some or not values[0] >= 0.0 or not (np.diff(values) > 0.0).all():
+        raise ParameterError(
+            "grid must hold at least one value of M, 0 or more, in increasing order, without "
+            "repeats.",
+            column="grid",
+        )
     return values
 
 
@@ -422,7 +428,8 @@ def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
     if log.cluster is not None:
         raise LogError(
             "The curve over every M at once has no clustered standard errors. Give grid= (on the "
-            "command line --grid; the default grid is offpolicy.evidence.GRID) to get them."
+            "command line --grid; the default grid is offpolicy.evidence.GRID) to get them.",
+            column="cluster",
         )
     whole = whole_block(log, source.targets[0], source.delta_hat)
     whole.check_whole()
