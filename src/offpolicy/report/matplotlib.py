@@ -37,11 +37,7 @@ def need_matplotlib() -> None:
 
 def plot_curve(curve: Curve, ax: Axes | None = None, *, label: str | None = None) -> Axes:
     """Value over the parameter, with the interval as a band; M on a logarithmic axis."""
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
+    ax = _axes(ax, 4.2, hidden=("top", "right"))
     x = _abscissa(curve)
     value, stderr = curve.at(x), curve.stderr_at(x)
     half = normal_quantile(curve.level) * stderr
@@ -52,8 +48,6 @@ def plot_curve(curve: Curve, ax: Axes | None = None, *, label: str | None = None
     ax.set_xlim(x[0], x[-1])
     ax.set_xlabel(curve.parameter)
     ax.set_ylabel(f"estimated value, {curve.level:.0%} interval")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
     return ax
 
 
@@ -96,32 +90,31 @@ def _line(
 
 def _forest(rows: list[tuple[str, float, Interval, bool]], ax: Axes | None) -> Axes:
     """Label, value, interval, and whether it is drawn strong; the first on top."""
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(7.0, 1.0 + 0.34 * len(rows)), layout="constrained")
+    ax = _axes(ax, 1.0 + 0.34 * len(rows), hidden=("top", "right", "left"))
     for k, (_, value, (low, high), strong) in enumerate(rows):
-        y = -k
+        thickness, size, filled = (5.0, 7.0, _BLUE) if strong else (2.4, 5.5, "white")
         if np.isfinite([low, high]).all():
-            ax.plot(
-                [low, high],
-                [y, y],
-                color=_BLUE,
-                linewidth=5.0 if strong else 2.4,
-                solid_capstyle="butt",
-            )
-        ax.plot([value], [y], "o", color=_BLUE, markersize=7.0 if strong else 5.5,
-                markerfacecolor=_BLUE if strong else "white")  # fmt: skip
+            ax.hlines(-k, low, high, color=_BLUE, linewidth=thickness)
+        ax.plot([value], [-k], "o", color=_BLUE, markersize=size, markerfacecolor=filled)
     # A dollar sign in a name is no formula.
     labels = [label[:40].replace("$", r"\$") for label, *_ in rows]
     ax.set_yticks([-k for k in range(len(rows))], labels)
     ax.set_ylim(-len(rows) + 0.4, 0.6)
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x", color="#dddddd", linewidth=0.8)
     ax.set_axisbelow(True)
+    return ax
+
+
+def _axes(ax: Axes | None, height: float, *, hidden: tuple[str, ...]) -> Axes:
+    """These, or new ones, without the lines at some sides."""
+    need_matplotlib()
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(7.0, height), layout="constrained")
+    for side in hidden:
+        ax.spines[side].set_visible(False)
     return ax
 
 

@@ -48,7 +48,7 @@ def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
     return Swept(
         row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value,
         data.level,
-        ran=data.logged.value,
+        ran=data.main.logged.value,
         largest=math.inf if weights is None else weights.largest,
         imputed=None if summary is None else summary.imputed,
     )  # fmt: skip
@@ -57,13 +57,13 @@ def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
 def curves(data: PageData) -> Markup:
     """(4) What the answer would be at every M, and why this one was taken."""
     summaries = {summary.policy: summary for summary in data.summaries}
-    several = len(data.headlines) > 1
+    several = len(data.main.headlines) > 1
     drawn = [
         curve_over_M(
             _swept(row, summaries.get(row.policy), data),
             element("h3", name(row.policy)) if several else None,
         )
-        for row in data.headlines[:MOST_POLICIES]
+        for row in data.main.headlines[:MOST_POLICIES]
     ]
     lead = (
         "A decision that the policy takes M times as often as the logger counts M times, and no "
@@ -73,7 +73,7 @@ def curves(data: PageData) -> Markup:
     )
     if not drawn:
         lead = "Without propensities there are no weights, and no curve."
-    return curves_section(lead, *drawn, left_out(len(data.headlines) - MOST_POLICIES))
+    return curves_section(lead, *drawn, left_out(len(data.main.headlines) - MOST_POLICIES))
 
 
 def curves_section(lead: str, *parts: Child) -> Markup:

@@ -216,7 +216,7 @@ def _over_log(summary: Summary, data: PageData) -> Markup:
         Line(values, "ring", dots=True, x=middle),
         Line(course.so_far, "line", "policy so far"),
     ]
-    logged = Mark(data.logged.value, f"what ran: {short(data.logged.value)}")
+    logged = Mark(data.main.logged.value, f"what ran: {short(data.main.logged.value)}")
     levels = [] if limits[0] <= logged.value <= limits[1] else [logged]
     draw = partial(
         line_chart, course.rows, lines, alt=alt, x_limits=(0.0, n), y_limits=limits,

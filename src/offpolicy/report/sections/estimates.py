@@ -29,15 +29,16 @@ def estimators(data: PageData) -> Markup:
     result = data.result
     parts: list[Child] = []
     if result is None:
-        parts.append(_forest_of(list(data.headlines), data, by_policy=True))
+        parts.append(_forest_of(list(data.main.headlines), data, by_policy=True))
         title = "The policies side by side"
     else:
         title = "Estimators side by side"
-        for policy in result.policies[:MOST_POLICIES]:
-            if len(result.policies) > 1:
+        for policy in data.policies[:MOST_POLICIES]:
+            if len(data.policies) > 1:
                 parts.append(element("h3", name(policy)))
-            parts.append(_forest_of(_rows_of(result, policy), data, by_policy=False))
-        parts.append(left_out(len(result.policies) - MOST_POLICIES))
+            rows = [row for row in data.rows if row.policy == policy]
+            parts.append(_forest_of(rows, data, by_policy=False))
+        parts.append(left_out(len(data.policies) - MOST_POLICIES))
     said = (
         "The first line is the answer; the others are the same question put to other estimators. "
         if result is not None and result.headlines
@@ -106,7 +107,7 @@ def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy
             "–" if largest is None else short(largest),
         ]
         body.append([name(line.label), *numbers, *rest])
-    return figure(_with_logged(lines, data.logged), None, table(head, body, "The numbers"))
+    return figure(_with_logged(lines, data.main.logged), None, table(head, body, "The numbers"))
 
 
 def _lines(rows: Sequence[Estimate | Headline], *, by_policy: bool) -> list[Row]:
@@ -127,16 +128,11 @@ def _with_logged(lines: Sequence[Row], logged: Logged) -> Draw:
     return forest_chart(lines, alt, "mean reward", Mark(logged.value, f"what ran: {ran}"))
 
 
-def _rows_of(result: Result, policy: str) -> list[Estimate | Headline]:
-    """The answer and all estimates."""
-    rows: list[Estimate | Headline] = [*result.headlines, *result.estimates]
-    return [row for row in rows if row.policy == policy]
-
-
 def notebook_forest(results: ResultTable[Any], width: float) -> Markup:
     """The same for a notebook: of the first policy, of all that were compared, or of a ranker."""
     if isinstance(results, Result):
-        lines = _lines(_rows_of(results, results.policies[0]), by_policy=False)
+        rows: list[Estimate | Headline] = [*results.headlines, *results.estimates]
+        lines = _lines([row for row in rows if row.policy == rows[0].policy], by_policy=False)
     elif isinstance(results, Comparison):
         lines = _lines(results.headlines, by_policy=True)
     else:
