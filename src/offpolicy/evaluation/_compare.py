@@ -9,11 +9,11 @@ and cancels in the difference: its variance is that of the *paired* contribution
 each policy by its headline, CAB-DR around its own recalibrated model at its own M. The policy that
 wrote the log takes part under the name "logged", with the reward itself for its contribution.
 
-The interval is for the difference of the policies' *values*, and made as the headline's
+The interval is for the difference of the policies' *values*, and blocks as the headline's
 (`evidence._headline`):
 
 * noise: the paired variance, with each row's part in the fit of the models
-  (`evidence._fit_noise`), and made larger by as much as the theory's variance of either headline
+  (`evidence._fit_noise`), and blocks larger by as much as the theory's variance of either headline
   is above the observed one, for the sake of huge weights that the log did not happen to draw;
 * bias: everything between the difference and the one with the measured biases taken out; their
   uncertainties are added as if independent, which is cautious: two models err alike more often
@@ -292,8 +292,8 @@ def _arm(
     summary = make_summary(
         name, scanned, rows, plan, known, level, trained=source.trained is not None
     )
-    found = notice(summary, scanned, rows, clustered=scanned.plain.group_weight is not None)
-    return _Arm(plan, headline.M, unsupported, side, headline, summary, found)
+    findings = notice(summary, scanned, rows, clustered=scanned.plain.group_weight is not None)
+    return _Arm(plan, headline.M, unsupported, side, headline, summary, findings)
 
 
 # -- all pairs, in one pass ------------------------------------------------------------------
@@ -328,16 +328,16 @@ def _paired(source: Source, arms: Sequence[_Arm], pairs: Sequence[tuple[int, int
     pulls = _leverages(source, arms)
     lost = any(arm.unsupported > 0.0 for arm in arms)
 
-    def of_blocks(own: list[Block]) -> _Paired:
-        log = own[0].log
-        x = [_contribution(part, arm) for part, arm in zip(own, arms, strict=True)]
+    def of_blocks(blocks: list[Block]) -> _Paired:
+        log = blocks[0].log
+        x = [_contribution(part, arm) for part, arm in zip(blocks, arms, strict=True)]
         moved = [
             values + influence(part, arm.plan.recalibration, pull)[0]
-            for values, part, arm, pull in zip(x, own, arms, pulls, strict=True)
+            for values, part, arm, pull in zip(x, blocks, arms, pulls, strict=True)
         ]
         above, below = np.zeros((2, len(pairs)))
         if lost:
-            _add_unsupported(own, pairs, above, below)
+            _add_unsupported(blocks, pairs, above, below)
         chunks = [pairs[start : start + _CHUNK] for start in range(0, len(pairs), _CHUNK)]
         return _Paired(
             tuple(_moments_of(log, [*x, log.reward], chunk) for chunk in chunks),
@@ -351,14 +351,14 @@ def _paired(source: Source, arms: Sequence[_Arm], pairs: Sequence[tuple[int, int
 
 
 def _leverages(source: Source, arms: Sequence[_Arm]) -> list[Floats]:
-    def of_blocks(own: list[Block]) -> list[Pull]:
+    def of_blocks(blocks: list[Block]) -> list[Pull]:
         return [
             Pull.of(block, arm.plan.recalibration, np.array([arm.M]))
-            for block, arm in zip(own, arms, strict=True)
+            for block, arm in zip(blocks, arms, strict=True)
         ]
 
-    def added(one: list[Pull], other: list[Pull]) -> list[Pull]:
-        return [a + b for a, b in zip(one, other, strict=True)]
+    def added(first: list[Pull], second: list[Pull]) -> list[Pull]:
+        return [a + b for a, b in zip(first, second, strict=True)]
 
     asked = [(arm.plan, arm.M) for arm in arms]
     pulls = source.reduce(of_blocks, added, question=("fits", asked))
@@ -379,10 +379,10 @@ def _contribution(block: Block, arm: _Arm) -> Floats:
 
 
 def _add_unsupported(
-    own: Sequence[Block], pairs: Sequence[tuple[int, int]], above: Floats, below: Floats
+    blocks: Sequence[Block], pairs: Sequence[tuple[int, int]], above: Floats, below: Floats
 ) -> None:
     """Add to ``above`` and ``below`` what is in one block."""
-    log = own[0].log
+    log = blocks[0].log
     if log.logging is None:
         return
     places = np.flatnonzero(log.logging == 0.0)
@@ -390,7 +390,7 @@ def _add_unsupported(
     share = omega[decision_of_candidate(log.offsets)[places]]
     nothing = np.zeros(len(places))
     mass = [
-        nothing if part.target.flat is None else share * part.target.flat[places] for part in own
+        nothing if part.target.flat is None else share * part.target.flat[places] for part in blocks
     ]
     mass.append(nothing)
     for j, (a, b) in enumerate(pairs):
@@ -456,7 +456,7 @@ def _gap(paired: _Paired, j: int, a: _Side, b: _Side, rewards: RewardRange) -> _
     if above > 0.0 or below > 0.0:
         low += above * rewards.low - below * rewards.high - (a.guess - b.guess)
         high += above * rewards.high - below * rewards.low - (a.guess - b.guess)
-    own = [x for side in (a, b) for x in (side.bias_stderr, side.policy_stderr)]
+    further = [x for side in (a, b) for x in (side.bias_stderr, side.policy_stderr)]
     return _Gap(
         first=a,
         second=b,
@@ -464,7 +464,7 @@ def _gap(paired: _Paired, j: int, a: _Side, b: _Side, rewards: RewardRange) -> _
         stderr=math.sqrt(variance),
         low=low,
         high=high,
-        spread=math.hypot(math.sqrt(variance + _undrawn(direct, a, b)), *own),
+        spread=math.hypot(math.sqrt(variance + _undrawn(direct, a, b)), *further),
         degrees=degrees_of(moments),
         unsupported=above + below,
     )

@@ -306,11 +306,11 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
         flat = replicate()
         if not flat[log.chosen_index].any():
             return [math.inf] * (len(plan.members) + 1)
-        one = InMemory(log, [Target(target.name, flat)], source.delta_hat)
-        (scanned,) = scan(one, [plan])
-        own = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
+        replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
+        (scanned,) = scan(replaced, [plan])
+        estimates = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
         place = chosen_place(scanned, Rows(plan.members))
-        values.append([*own, float(scanned.grid.mean[place])])
+        values.append([*estimates, float(scanned.grid.mean[place])])
     replicates = len(values)
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.var(np.array(values), axis=0) * (replicates - 1)

@@ -107,11 +107,11 @@ def _rows(
         return np.concatenate([part.value for part in parts])
     centre = plan.centres[plan.members.index(member)]
     whole = whole_block(log, target, delta_hat)
-    own = log.reward - centre.ratio
+    residual = log.reward - centre.ratio
     if member.imputes is not None:
-        own = own - whole.delta_hat_chosen
+        residual = residual - whole.delta_hat_chosen
     modelled = np.concatenate([part.modelled for part in parts])
-    return np.asarray(modelled + centre.ratio + whole.c * own / centre.weight)
+    return np.asarray(modelled + centre.ratio + whole.c * residual / centre.weight)
 
 
 def _guaranteed(

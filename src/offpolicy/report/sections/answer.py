@@ -139,15 +139,15 @@ def warnings_section(findings: Iterable[Finding], *after: Child) -> Markup:
     return section("warnings", "Before you use it", *boxes, *after)
 
 
-def _warning(one: Finding) -> Markup:
+def _warning(finding: Finding) -> Markup:
     """A finding in its box."""
     return element(
         "div",
-        element("p", _SIGNS[one.severity], class_="tag"),
-        element("p", one.sentence),
-        element("p", element("strong", "What to do: "), one.advice),
-        class_=f"warning {one.severity}",
-        data_code=one.code,
+        element("p", _SIGNS[finding.severity], class_="tag"),
+        element("p", finding.sentence),
+        element("p", element("strong", "What to do: "), finding.advice),
+        class_=f"warning {finding.severity}",
+        data_code=finding.code,
     )
 
 

@@ -67,11 +67,11 @@ def forest(
     elif mark is not None and mark.value > high:
         parts.append(label(right, top - 11.0, f"{mark.label} ▸", "t s", "end"))
     elif mark is not None:
-        at = x.at(mark.value)
-        anchor = "start" if at < left + 70.0 else "end" if at > right - 70.0 else "middle"
+        place = x.at(mark.value)
+        anchor = "start" if place < left + 70.0 else "end" if place > right - 70.0 else "middle"
         parts += [
-            rule(at, top - 6.0, at, bottom, "mark"),
-            label(at, top - 11.0, mark.label, "t s", anchor),
+            rule(place, top - 6.0, place, bottom, "mark"),
+            label(place, top - 11.0, mark.label, "t s", anchor),
         ]
     for k, row in enumerate(rows):
         y = top + step * k + (30.0 if narrow else 16.0)
@@ -85,9 +85,9 @@ def forest(
         if row.bound is not None and row.bound > 0.0:
             ends = row.value - row.bound, row.value + row.bound
             parts.append(rule(inside(ends[0]), y, inside(ends[1]), y, "bound"))
-            for end, at, way in ((ends[0] < low, left, -1.0), (ends[1] > high, right, 1.0)):
-                if end:
-                    tip = [(at - 5.0 * way, y - 3.5), (at, y), (at - 5.0 * way, y + 3.5)]
+            for beyond, edge, way in ((ends[0] < low, left, -1.0), (ends[1] > high, right, 1.0)):
+                if beyond:
+                    tip = [(edge - 5.0 * way, y - 3.5), (edge, y), (edge - 5.0 * way, y + 3.5)]
                     parts.append(path(tip, "bound tip"))
         parts.append(rule(inside(row.low), y, inside(row.high), y, f"range{kind}"))
         if low <= row.value <= high:
@@ -176,8 +176,8 @@ def histogram(
     parts.append(path([*outline, (right, bottom)], "outline"))
     first = next((k for k, column in enumerate(columns) if column.tail), None)
     if first is not None and tail_label:
-        at = across.at(float(first))
-        parts.append(upright(at, (top, bottom), (left, right), tail_label))
+        edge = across.at(float(first))
+        parts.append(upright(edge, (top, bottom), (left, right), tail_label))
     return svg(width, height, alt, *parts)
 
 

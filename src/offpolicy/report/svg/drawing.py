@@ -125,14 +125,14 @@ def x_axis_of(x: Scale, y: float, title: str, *, grid_top: float | None = None) 
     parts: list[Child] = [rule(x.start, y, x.stop, y, "axis")]
     taken: list[tuple[float, float]] = []
     for value, said in x.ticks:
-        at, half = x.at(value), 3.6 * len(said) + 4.0
+        place, half = x.at(value), 3.6 * len(said) + 4.0
         if grid_top is not None:
-            parts.append(rule(at, grid_top, at, y, "grid"))
-        parts.append(rule(at, y, at, y + 4.0, "axis"))
+            parts.append(rule(place, grid_top, place, y, "grid"))
+        parts.append(rule(place, y, place, y + 4.0, "axis"))
         # The first ticks are the more important ones: what would overlap them stays unwritten.
-        if all(at + half < low or at - half > high for low, high in taken):
-            taken.append((at - half, at + half))
-            parts.append(label(at, y + 18.0, said, "t s", "middle"))
+        if all(place + half < low or place - half > high for low, high in taken):
+            taken.append((place - half, place + half))
+            parts.append(label(place, y + 18.0, said, "t s", "middle"))
     parts.append(label(x.stop, y + 36.0, title, "t s", "end"))
     return element("g", *parts)
 
@@ -140,10 +140,10 @@ def x_axis_of(x: Scale, y: float, title: str, *, grid_top: float | None = None) 
 def y_axis_of(y: Scale, left: float, right: float, title: str) -> Markup:
     parts: list[Child] = []
     for value, said in y.ticks:
-        at = y.at(value)
+        place = y.at(value)
         parts += [
-            rule(left, at, right, at, "grid"),
-            label(left - 6.0, at + 4.0, said, "t s", "end"),
+            rule(left, place, right, place, "grid"),
+            label(left - 6.0, place + 4.0, said, "t s", "end"),
         ]
     parts.append(label(0.0, y.stop - 12.0, title, "t s"))
     return element("g", *parts)

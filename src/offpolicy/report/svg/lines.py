@@ -68,8 +68,8 @@ def line_chart(
             parts.append(rule(left, y, right, y, "mark"))
             labels.append((y, level.label, "t s"))
         else:
-            at, sign = (bottom, "▾") if level.value < low else (top, "▴")
-            labels.append((at, f"{sign} {level.label}", "t s"))
+            edge, sign = (bottom, "▾") if level.value < low else (top, "▴")
+            labels.append((edge, f"{sign} {level.label}", "t s"))
     for line in lines:
         places = [across.at(value) for value in (x if line.x is None else line.x)]
         parts += _drawn(line, places, up, y_limits, radius=3.0 if narrow else 3.5)
@@ -106,11 +106,11 @@ def _drawn(
     points = [(x, at(y)) for x, y in zip(places, line.y, strict=True)]
     if not line.dots:
         return [path(points, line.class_)]
-    found: list[Child] = []
+    whiskers: list[Child] = []
     if line.whisker is not None:
         for x, y, reach in zip(places, line.y, line.whisker, strict=True):
-            found.append(rule(x, cut(y - reach), x, cut(y + reach), "whisker"))
-    return found + [
+            whiskers.append(rule(x, cut(y - reach), x, cut(y + reach), "whisker"))
+    return whiskers + [
         element("circle", cx=x, cy=y, r=radius, class_=line.class_)
         for x, y in points
         if math.isfinite(y)
@@ -126,16 +126,16 @@ def _end_labels(
     narrow: bool,
 ) -> list[Child]:
     """Beside the ends of the lines, moved apart; on a phone, inside and above them."""
-    found = sorted((one for one in labels if math.isfinite(one[0])), key=lambda one: one[0])
+    shown = sorted((text for text in labels if math.isfinite(text[0])), key=lambda text: text[0])
     places: list[float] = []
-    for y, _, _ in found:
+    for y, _, _ in shown:
         places.append(max(y, places[-1] + 15.0 if places else top, top))
     limit = bottom
     for k in reversed(range(len(places))):
         places[k] = min(places[k], limit)
         limit = places[k] - 15.0
     placed: list[Child] = []
-    for y, (_, said, class_) in zip(places, found, strict=True):
+    for y, (_, said, class_) in zip(places, shown, strict=True):
         if narrow:
             placed.append(label(right - 2.0, y - 6.0, said, f"{class_} halo", "end"))
         else:
