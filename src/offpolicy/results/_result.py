@@ -16,7 +16,7 @@ from offpolicy.intervals import Interval
 from offpolicy.logs import Dropped
 from offpolicy.results._findings import Finding
 from offpolicy.results._summary import Summary
-from offpolicy.results._table import ResultTable, by_estimator, only_one
+from offpolicy.results._table import ResultTable, by_estimator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -236,13 +236,7 @@ class Result(ResultTable[Estimate]):
                 f'There is no policy "{policy}".{did_you_mean(str(policy), self.policies)} '
                 f"The policies are {', '.join(self.policies)}."
             )
-        hits = by_estimator(rows, wanted)
-        if len({row.policy for row in hits}) > 1:
-            raise ParameterError(
-                f'There are {len(self.policies)} policies: ask for result["{hits[0].policy}", '
-                f'"{wanted}"].'
-            )
-        estimate: Estimate = only_one(hits, wanted)
+        estimate: Estimate = by_estimator(rows, wanted)
         return estimate
 
     def sentence(self) -> str:

@@ -88,8 +88,8 @@ class ResultTable(PagedDocument, Generic[Row]):
             raise ValueError(f"it holds no {self.rows}")
 
 
-def by_estimator(rows: Sequence[Any], wanted: str | Estimator) -> list[Any]:
-    """The rows of an estimator: with this parameter, or else with any."""
+def by_estimator(rows: Sequence[Any], wanted: str | Estimator) -> Any:
+    """The row of an estimator: with this parameter, or else the only one of this name."""
     name = str(wanted)
     with suppress(EstimatorError):  # the label of an ICE
         name = str(parse(name))  # cab(10) is CAB(M=10)
@@ -101,11 +101,8 @@ def by_estimator(rows: Sequence[Any], wanted: str | Estimator) -> list[Any]:
             f'"{name}" was not among the estimators.{did_you_mean(name, names)} '
             f"There are {', '.join(names)}."
         )
-    return hits
-
-
-def only_one(hits: list[Any], wanted: str | Estimator) -> Any:
-    """The row, if the estimator's name alone says which."""
     if len(hits) > 1:
-        raise ParameterError(f'"{wanted}" could be {" or ".join(row.estimator for row in hits)}.')
+        policies = [f'"{row.policy}", ' if hasattr(row, "policy") else "" for row in hits]
+        keys = [f'{of}"{row.estimator}"' for of, row in zip(policies, hits, strict=True)]
+        raise ParameterError(f"Ask for result[{'] or result['.join(keys)}].")
     return hits[0]
