@@ -263,17 +263,13 @@ def _answer(
                 estimator=str(member),
                 value=value,
                 stderr=stderr,
-                interval=trust.interval,
                 level=level,
-                covers=trust.covers,
                 imputed_mass=mass if exact else min(max(mass, 0.0), 1.0),
-                bias=trust.bias,
-                bias_stderr=trust.bias_stderr,
-                bias_bound=trust.bias_bound,
                 ess=effective_size(plain.mean[observed] * plain.weight, float(squares[observed])),
                 largest_weight=float(plain.high[observed]),
                 policy_stderr=by_draws[j],
                 reason=None if (choice := plan.tuned[j]) is None else choice.reason,
+                **trust._asdict(),
             )
         )
     headline = None
