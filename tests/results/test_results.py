@@ -72,8 +72,8 @@ def test_index_by_policy_and_estimator(result):
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("IPS", 'Ask for result["new", "IPS"] or result["old", "IPS"].'),
-        (("new", "CAB"), 'Ask for result["new", "CAB(M=1)"] or result["new", "CAB(M=10)"].'),
+        ("IPS", 'There are 2 policies: ask for result["new", "IPS"].'),
+        (("new", "CAB"), '"CAB" could be CAB(M=1) or CAB(M=10).'),
         (("new", "CAB(M=11)"), '"CAB(M=11)" was not among the estimators. Did you mean "CAB(M='),
         (("new", "DM"), "There are IPS, CAB(M=1), CAB(M=10), DR."),
         (

@@ -26,11 +26,11 @@ from offpolicy.results._summary import (
     Support,
     Weights,
 )
-from offpolicy.results._table import PagedDocument, ResultTable, by_estimator
+from offpolicy.results._table import ResultTable
 
 __all__ = [
     "CANNOT_TELL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action", "Calibration",
-    "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog",
-    "PagedDocument", "Report", "Result", "ResultTable", "Severity", "Summary", "Support", "Tuned",
-    "Weights", "by_estimator", "finding", "shown_estimator",
+    "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog", "Report",
+    "Result", "ResultTable", "Severity", "Summary", "Support", "Tuned", "Weights", "finding",
+    "shown_estimator",
 ]  # fmt: skip

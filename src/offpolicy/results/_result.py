@@ -16,7 +16,7 @@ from offpolicy.intervals import Interval
 from offpolicy.logs import Dropped
 from offpolicy.results._findings import Finding
 from offpolicy.results._summary import Summary
-from offpolicy.results._table import ResultTable, by_estimator
+from offpolicy.results._table import ResultTable, named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -236,8 +236,7 @@ class Result(ResultTable[Estimate]):
                 f'There is no policy "{policy}".{did_you_mean(str(policy), self.policies)} '
                 f"The policies are {', '.join(self.policies)}."
             )
-        estimate: Estimate = by_estimator(rows, wanted)
-        return estimate
+        return named(rows, wanted)
 
     def sentence(self) -> str:
         """The answer about every policy, a line each, and what its interval covers."""

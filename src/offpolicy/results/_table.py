@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 from offpolicy._core.documents import Document
 from offpolicy._core.tables import aligned, frame_of
@@ -18,24 +18,19 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
+
+class _Named(Protocol):
+    @property
+    def estimator(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_Named)
+
 _WORDS = ("policy", "estimator", "first", "second", "verdict")
 """Columns of text that stand to the left; numbers stand to the right."""
 
 
-class PagedDocument(Document):
-    """A document that there is a page of."""
-
-    __slots__ = ()
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """As a page: one HTML file that needs nothing else, with the warnings, the charts and the
-        tables behind them. Written to ``path`` whole or not at all."""
-        from offpolicy.report.document import Results
-
-        return Results((self,)).to_html(path)
-
-
-class ResultTable(PagedDocument, Generic[Row]):
+class ResultTable(Document, Generic[Row]):
     """A document of rows, each a dataclass with a value and an interval."""
 
     __slots__ = ()
@@ -75,6 +70,13 @@ class ResultTable(PagedDocument, Generic[Row]):
 
         return fragment(self, *self._cells())
 
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """As a page: one HTML file that needs nothing else, with the warnings, the charts and the
+        tables behind them. Written to ``path`` whole or not at all."""
+        from offpolicy.report.document import Results
+
+        return Results((self,)).to_html(path)
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the values with their intervals (needs matplotlib: ``pip install
         offpolicy[plot]``)."""
@@ -88,21 +90,21 @@ class ResultTable(PagedDocument, Generic[Row]):
             raise ValueError(f"it holds no {self.rows}")
 
 
-def by_estimator(rows: Sequence[Any], wanted: str | Estimator) -> Any:
-    """The row of an estimator: with this parameter, or else the only one of this name."""
+def named(rows: Sequence[Named], wanted: str | Estimator) -> Named:
+    """The one estimate by this name."""
     name = str(wanted)
     with suppress(EstimatorError):  # the label of an ICE
         name = str(parse(name))  # cab(10) is CAB(M=10)
     hits = [row for row in rows if row.estimator == name]
     hits = hits or [row for row in rows if row.estimator.partition("(")[0] == name]
+    names = list(dict.fromkeys(row.estimator for row in hits or rows))
+    policies = list(dict.fromkeys(getattr(row, "policy", "") for row in hits))
     if not hits:
-        names = list(dict.fromkeys(row.estimator for row in rows))
-        raise ParameterError(
-            f'"{name}" was not among the estimators.{did_you_mean(name, names)} '
-            f"There are {', '.join(names)}."
-        )
+        problem = f"was not among the estimators.{did_you_mean(name, names)} There are"
+        raise ParameterError(f'"{name}" {problem} {", ".join(names)}.', column="estimator")
+    if len(policies) > 1:
+        problem = f'There are {len(policies)} policies: ask for result["{policies[0]}", "{name}"].'
+        raise ParameterError(problem, column="policy")
     if len(hits) > 1:
-        policies = [f'"{row.policy}", ' if hasattr(row, "policy") else "" for row in hits]
-        keys = [f'{of}"{row.estimator}"' for of, row in zip(policies, hits, strict=True)]
-        raise ParameterError(f"Ask for result[{'] or result['.join(keys)}].")
+        raise ParameterError(f'"{name}" could be {" or ".join(names)}.', column="estimator")
     return hits[0]
