@@ -132,8 +132,8 @@ def _curve(source: Source, name: str, grid: ArrayLike | None, level: float) -> C
         if name == "SB":
             why = "SB's curve needs all rows at once, and this log is read piece by piece"
         raise EstimatorError(
-            f"{why}. These have one: {', '.join(_SWEPT)} (over M) and, for a log in memory, "
-            f"SB (over tau).",
+            f"{why}; these have: {', '.join(_SWEPT)} (over M) and, for a log in memory, SB "
+            f"(over tau).",
             column="estimator",
         )
     (member,) = choose_estimators([f"{name}(M=0)"], have)
