@@ -507,7 +507,8 @@ class BanditLog:
         if self.table is None:
             raise LogError(
                 f'"{name}" is a column name, but this log was not made from a frame or a file. '
-                f"Pass the values themselves."
+                f"Pass the values themselves.",
+                column=name,
             )
         return read_named(self.table, name, self.offsets, self.source)
 

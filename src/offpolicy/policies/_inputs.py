@@ -19,7 +19,8 @@ def need_log(log: object) -> None:
     if not isinstance(log, BanditLog):
         raise ParameterError(
             f"A {type(log).__name__} is not a log. Make one with BanditLog.from_frame (any "
-            f"dataframe), from_arrays or from_ragged."
+            f"dataframe), from_arrays or from_ragged.",
+            column="log",
         )
 
 
