@@ -169,6 +169,8 @@ def built(kind: Any, stored: Any) -> Any:
         return stored
     if origin is np.ndarray:
         return np.array(_of_type([list], stored), dtype=np.float64)
+    if origin is list:
+        return [built(inner[0], x) for x in _of_type([list], stored)]
     if origin is tuple:
         if inner[1:] != (...,):
             return tuple(built(one, x) for one, x in zip(inner, stored, strict=True))

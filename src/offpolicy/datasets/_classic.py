@@ -57,13 +57,9 @@ def load(name: str, *, download: bool = False) -> Examples:
     return examples
 
 
-def stamps(names: Iterable[str]) -> dict[str, str]:
-    """Size and time of each set's files: by these one sees whether results are of the same data."""
-    found = {name: find(name) or [] for name in names}
-    return {
-        name: " ".join(f"{path.stat().st_size}/{path.stat().st_mtime_ns}" for path in paths)
-        for name, paths in found.items()
-    }
+def files_of(names: Iterable[str]) -> dict[str, list[Path]]:
+    """The files of each set that is at hand."""
+    return {name: find(name) or [] for name in names}
 
 
 def fetch(name: str) -> list[Path]:

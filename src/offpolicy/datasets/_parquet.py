@@ -59,7 +59,7 @@ def read_truth(path: str | Path) -> Truth:
     try:
         metadata = pq.read_metadata(path).metadata or {}
     except FileNotFoundError:
-        raise LogError(f"{path} does not exist.") from None
+        raise LogError("this file does not exist.", path) from None
     except (pa.ArrowException, OSError) as problem:
         raise LogError(f"not readable as Parquet ({problem}).", path) from None
     if _KEY not in metadata:
@@ -107,7 +107,7 @@ def write_log(
                     progress(done, n)
     except (pa.ArrowException, OSError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
-        raise ParameterError(f"{path} cannot be written: {reason}.") from None
+        raise ParameterError(f"it cannot be written: {reason}.", path) from None
     return total / n
 
 
@@ -120,7 +120,7 @@ def check_name(path: Path) -> None:
             path,
         )
     if not path.parent.is_dir():
-        raise ParameterError(f"{path} cannot be written: there is no folder {path.parent}.")
+        raise ParameterError(f"it cannot be written: there is no folder {path.parent}.", path)
 
 
 def as_table(piece: Synthetic, *, with_expected: bool = False) -> pa.Table:
