@@ -15,6 +15,7 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 
 EMPTY = "The log is empty: there is not one decision to learn from."
+MISSING = "the value is missing ({count}). Fill it in or leave these rows out."
 
 
 class Copy(str):
@@ -79,6 +80,23 @@ def malformed(
     return error(sentence, where(source, column, np.argmax(bad), offsets), rows_of(bad, offsets))
 
 
+def refuse(
+    bad: NDArray[np.bool_],
+    sentence: str,
+    column: str,
+    source: str = "",
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+    **values: Any,
+) -> None:
+    """Raise if anything is bad; in the sentence, {count} says how much is, and the name of each of
+    the ``values`` stands for the first of them that is."""
+    if bad.any():
+        first = {name: array[np.argmax(bad)] for name, array in values.items()}
+        text = sentence.format(count=count_of(bad, offsets), **first)
+        raise malformed(bad, column, source, text, error, offsets)
+
+
 def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     """A contiguous float64 array; anything that is not a number is an error."""
     kind = getattr(getattr(values, "dtype", None), "kind", "f")
@@ -124,9 +142,7 @@ def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
         as_float = as_floats(array, column)
         check_finite(as_float, column, source)
         odd = (as_float != np.floor(as_float)) | (np.abs(as_float) > 2.0**53)
-        if odd.any():
-            sentence = f"{array[np.argmax(odd)]} is not a whole number."
-            raise malformed(odd, column, source, sentence)
+        refuse(odd, "{value} is not a whole number.", column, source, value=array)
         array = as_float
     return np.ascontiguousarray(array, dtype=np.int64)
 
@@ -142,11 +158,9 @@ def as_offsets(
     if offsets[0] != 0:
         raise LogError(f"offsets must start at 0; they start at {offsets[0]}.", column="offsets")
     lengths = np.diff(offsets)
-    bad = lengths < 1
-    if bad.any():
-        chosen = ", the chosen one" if unit == "decision" else ""
-        sentence = f"the {unit} has {lengths[np.argmax(bad)]}; there must be at least one{chosen}."
-        raise malformed(bad, parts, source, sentence)
+    chosen = ", the chosen one" if unit == "decision" else ""
+    sentence = f"the {unit} has {{value}}; there must be at least one{chosen}."
+    refuse(lengths < 1, sentence, parts, source, value=lengths)
     return offsets
 
 
@@ -175,25 +189,23 @@ def check_finite(
     """No NaN, no infinity. With ``offsets``, ``values`` are per candidate."""
     if np.isfinite(values).all():
         return
-    bad = np.asarray((~np.isfinite(values)).reshape(len(values), -1).any(axis=1))
-    sentence = (
-        f"{_first_value(values[np.argmax(bad)])} ({count_of(bad, offsets)} are missing or not "
-        f"finite). Fill these values in or leave these rows out."
-    )
-    raise malformed(bad, column, source, sentence, error, offsets)
+    cells = values.reshape(len(values), -1)
+    bad = ~np.isfinite(cells)
+    first = np.argmax(bad, axis=1)
+    refuse(
+        bad.any(axis=1),
+        "{value} ({count} are missing or not finite). Fill these values in or leave these rows "
+        "out.",
+        column, source, error, offsets, value=cells[np.arange(len(cells)), first],
+    )  # fmt: skip
 
 
 def rows_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> Ints:
     """The rows in which anything is bad; with ``offsets``, ``bad`` is per candidate."""
-    found = np.flatnonzero(bad)
+    rows = np.flatnonzero(bad)
     if offsets is None:
-        return found
-    return np.unique(np.searchsorted(offsets, found, side="right") - 1)
-
-
-def _first_value(row: Any) -> Any:
-    flat = np.atleast_1d(row).ravel()
-    return flat[~np.isfinite(flat)][0]
+        return rows
+    return np.unique(np.searchsorted(offsets, rows, side="right") - 1)
 
 
 def _glimpse(values: Any) -> str:

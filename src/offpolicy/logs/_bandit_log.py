@@ -472,9 +472,7 @@ class BanditLog:
 
     def codes_among(self, names: Iterable[Hashable]) -> Ints:
         """For each candidate, the position of its action among ``names``; −1 if it is not there."""
-        place = {name: k for k, name in enumerate(names)}
-        own = np.array([place.get(name, -1) for name in self.actions or ()], dtype=np.int64)
-        return own[self.candidate_codes()]
+        return labels.places_among(self.actions or (), names)[self.candidate_codes()]
 
     def per_candidate(
         self, values: ArrayLike, column: str, error: type[OffpolicyError] = LogError
@@ -581,35 +579,27 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
     if n == 0:
         raise LogError(check.EMPTY)
     total = int(log.offsets[-1])
-    for name in _PER_DECISION:
-        values = getattr(log, name)
-        if values is not None:
-            check.check_length(values, n, name)
-    for name in _PER_CANDIDATE:
-        values = getattr(log, name)
-        if values is not None:
-            check.check_length(values, total, name, "candidates")
+    for names, length, unit in (
+        (_PER_DECISION, n, "decisions"), (_PER_CANDIDATE, total, "candidates")
+    ):  # fmt: skip
+        for name in names:
+            if getattr(log, name) is not None:
+                check.check_length(getattr(log, name), length, name, unit)
     check_reward(log.reward, source)
-    outside = (log.chosen < 0) | (log.chosen >= np.diff(log.offsets))
-    if outside.any():
-        row = int(np.argmax(outside))
-        count = int(log.offsets[row + 1] - log.offsets[row])
-        sentence = (
-            f"position {log.chosen[row]}, but the decision has {count} candidates "
-            f"({check.count_of(outside)} are like this). Positions run from 0 to the number of "
-            f"candidates less one."
-        )
-        raise check.malformed(outside, "chosen", source, sentence)
+    lengths = np.diff(log.offsets)
+    check.refuse(
+        (log.chosen < 0) | (log.chosen >= lengths),
+        "position {position}, but the decision has {length} candidates ({count} are like this). "
+        "Positions run from 0 to the number of candidates less one.",
+        "chosen", source, position=log.chosen, length=lengths,
+    )  # fmt: skip
     logging, propensity = log.logging, log.propensity
     if logging is not None:
         check_probabilities(logging, log.offsets, "logging", source, PropensityError, tolerance)
         if logging[log.chosen_index].min() >= SMALLEST_PROPENSITY:
             logging = without_traces(logging)
-    if log.propensity is not None:
-        check_chosen_probabilities(
-            log.propensity, "propensity", source, PropensityError,
-            positive=True, tolerance=tolerance,
-        )  # fmt: skip
+    if propensity is not None:
+        _check_propensity(propensity, source, tolerance)
     if logging is not None:
         propensity = _implied_propensity(log, logging, tolerance)
     if log.row_weight is not None:
@@ -618,14 +608,10 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
         check.check_finite(
             log.candidate_features, "candidate_features", source, offsets=log.offsets
         )
-    if log.context is not None:
-        if np.issubdtype(log.context.dtype, np.floating):
-            check.check_finite(log.context, "context", source)
-        labels.refuse_missing(log.context, "context", source)
-    for name in ("time", "cluster"):
+    for name in ("context", "time", "cluster"):
         values = getattr(log, name)
         if values is not None:
-            if name == "time" and np.issubdtype(values.dtype, np.floating):
+            if name != "cluster" and np.issubdtype(values.dtype, np.floating):
                 check.check_finite(values, name, source)
             labels.refuse_missing(values, name, source)
     return logging, propensity
@@ -635,20 +621,21 @@ def _implied_propensity(log: BanditLog, logging: Floats, tolerance: float) -> Fl
     """``propensity`` is what ``logging`` says of the chosen candidate; given, it must agree."""
     implied = logging[log.chosen_index]
     if log.propensity is not None:
-        apart = np.abs(implied - log.propensity) > tolerance * np.maximum(implied, log.propensity)
-        if apart.any():
-            row = int(np.argmax(apart))
-            sentence = (
-                f"{log.propensity[row]}, but logging gives the chosen candidate {implied[row]} "
-                f"({check.count_of(apart)} disagree). Check that the chosen action and the order "
-                f"of the candidates match."
-            )
-            raise check.malformed(apart, "propensity", log.source, sentence, PropensityError)
-    check_chosen_probabilities(
-        implied, "propensity", log.source, PropensityError,
-        positive=True, tolerance=tolerance,
-    )  # fmt: skip
+        larger = np.maximum(implied, log.propensity)
+        check.refuse(
+            np.abs(implied - log.propensity) > tolerance * larger,
+            "{value}, but logging gives the chosen candidate {implied} ({count} disagree). Check "
+            "that the chosen action and the order of the candidates match.",
+            "propensity", log.source, PropensityError, value=log.propensity, implied=implied,
+        )  # fmt: skip
+    _check_propensity(implied, log.source, tolerance)
     return implied
+
+
+def _check_propensity(values: Floats, source: str, tolerance: float) -> None:
+    check_chosen_probabilities(
+        values, "propensity", source, PropensityError, positive=True, tolerance=tolerance
+    )
 
 
 def _vector(values: Any, column: str) -> Floats:
