@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats
-from offpolicy.errors import LogError, OffpolicyError, Place, PolicyError, did_you_mean
+from offpolicy.errors import LogError, OffpolicyError, PolicyError, did_you_mean
 from offpolicy.logs._bandit_log import BanditLog
 
 
@@ -92,11 +92,8 @@ def _at_position(
         )
     place = check.as_integers(position, "position")
     check.check_length(place, n, "position", "rounds", error)
-    outside = (place < 0) | (place >= L)
-    if outside.any():
-        row = int(np.argmax(outside))
-        sentence = f"{place[row]}, but {name} has the positions 0 to {L - 1}."
-        raise error(sentence, Place(column="position", row=row))
+    sentence = f"{{value}}, but {name} has the positions 0 to {L - 1}."
+    check.refuse((place < 0) | (place >= L), sentence, "position", "", error, value=place)
     return array[np.arange(n), :, place]
 
 
@@ -106,7 +103,7 @@ def _value(feedback: Mapping[str, Any], key: str) -> Any:
         raise LogError(
             f'bandit_feedback has no "{key}".{did_you_mean(key, feedback)} It must have n_rounds, '
             f"n_actions, action, reward, and pi_b or pscore.",
-            column="bandit_feedback",
+            column=key,
         )
     return value
 
@@ -114,5 +111,5 @@ def _value(feedback: Mapping[str, Any], key: str) -> Any:
 def _count(feedback: Mapping[str, Any], key: str) -> int:
     value = _value(feedback, key)
     if not isinstance(value, (int, np.integer)) or value < 1:
-        raise LogError(f'"{key}" is {value!r}; it must be a whole number above 0.')
+        raise LogError(f'"{key}" is {value!r}; it must be a whole number above 0.', column=key)
     return int(value)
