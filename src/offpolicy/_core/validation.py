@@ -97,6 +97,22 @@ def refuse(
         raise malformed(bad, column, source, text, error, offsets)
 
 
+def need(
+    fine: bool, name: str, value: Any, rule: str, error: type[OffpolicyError] = ParameterError
+) -> None:
+    """Raise unless an argument is fine: 'epsilon is 2; it must be from 0 to 1.'"""
+    if not fine:
+        raise error(f"{name} is {value}; it must be {rule}.", column=name)
+
+
+def need_shape(
+    fine: bool, name: str, values: Any, rule: str, error: type[OffpolicyError] = LogError
+) -> None:
+    """Raise unless an array has the right shape: 'context has shape (); it must be (n, d).'"""
+    if not fine:
+        raise error(f"{name} has shape {np.shape(values)}; it must be {rule}.", column=name)
+
+
 def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     """A contiguous float64 array; anything that is not a number is an error."""
     kind = getattr(getattr(values, "dtype", None), "kind", "f")
@@ -117,10 +133,7 @@ def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) 
 
 def as_vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     array = as_floats(values, column, error)
-    if array.ndim != 1 or np.ndim(values) == 0:
-        raise error(
-            f"{column} has shape {np.shape(values)}; it must have one dimension.", column=column
-        )
+    need_shape(array.ndim == 1 and np.ndim(values) > 0, column, values, "of one dimension", error)
     return array
 
 
@@ -135,9 +148,8 @@ def as_sample(values: ArrayLike, name: str) -> Floats:
 
 def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
     array = np.asarray(values)
-    if array.ndim != 1:
-        what = "hold n + 1 integers" if column == "offsets" else "have one dimension"
-        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.", column=column)
+    what = "n + 1 integers" if column == "offsets" else "of one dimension"
+    need_shape(array.ndim == 1, column, array, what)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         as_float = as_floats(array, column)
         check_finite(as_float, column, source)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar, final
 import numpy as np
 
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import RowsOfFiles
-from offpolicy.errors import LogError, OffpolicyError, ParameterError
+from offpolicy._core.validation import RowsOfFiles, need
+from offpolicy.errors import LogError, OffpolicyError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,8 +114,8 @@ def located(rows: Ints, source: str) -> str:
     """The source of a log of which only these rows were kept: messages name them as they were."""
     if isinstance(source, RowsOfFiles):
         begun, first = np.array([part[:2] for part in source.parts]).T
-        at = np.searchsorted(begun, rows, side="right") - 1
-        rows = rows - begun[at] + first[at]
+        part = np.searchsorted(begun, rows, side="right") - 1
+        rows = rows - begun[part] + first[part]
     return RowsOfFiles.of([(start, row, str(source)) for start, row in runs(rows)])
 
 
@@ -127,8 +127,7 @@ def runs(rows: Ints) -> list[tuple[int, int]]:
 
 def check_choice(on_bad_row: str) -> None:
     """Raise unless it is "error" or "drop"."""
-    if on_bad_row not in ("error", "drop"):
-        raise ParameterError(f'on_bad_row is {on_bad_row!r}; it must be "error" or "drop".')
+    need(on_bad_row in ("error", "drop"), "on_bad_row", repr(on_bad_row), '"error" or "drop"')
 
 
 def listed(reasons: Mapping[str, int]) -> str:

@@ -153,49 +153,38 @@ class BanditLog:
         n = len(rewards)
         if n == 0:
             raise LogError(check.EMPTY)
-        probabilities = None
-        K: int | None = None
+        probabilities = K = None
         if logging is not None:
             probabilities = check.as_floats(logging, "logging", PropensityError)
-            if probabilities.ndim != 2:
-                raise LogError(
-                    f"logging has shape {probabilities.shape}; it must be (n, K), one row per "
-                    f"decision. Use from_ragged where candidates differ, or propensity= where "
-                    f"only the chosen action's probability is known.",
-                    column="logging",
-                )
+            rule = (
+                "(n, K), one row per decision. Use from_ragged where candidates differ, or "
+                "propensity= where only the chosen action's probability is known"
+            )
+            check.need_shape(probabilities.ndim == 2, "logging", probabilities, rule)
             check.check_length(probabilities, n, "logging")
             K = probabilities.shape[1]
-        names: tuple[Hashable, ...] | None = None
-        if isinstance(actions, (int, np.integer)):
-            names = labels.as_action_names(range(int(actions)))
-        elif actions is not None:
-            names = labels.as_action_names(actions)
-        if names is not None and K is not None and len(names) != K:
-            raise LogError(
-                f"actions has {len(names)} names, but logging has {K} columns.", column="actions"
-            )
-        if names is None and K is not None:
-            names = labels.as_action_names(range(K))
-        known = names is not None
-        codes = None
-        if names is None:
-            given = labels.as_names(action, "action")
-            check.check_length(given, n, "action")
-            names, codes = labels.encode(given, "action", source)
+        actions = K if actions is None else actions
+        known, codes = actions is not None, None
+        if actions is None:
+            listed = labels.as_names(action, "action")
+            check.check_length(listed, n, "action")
+            names, codes = labels.encode(listed, "action", source)
             width, chosen = 1, np.zeros(n, dtype=np.int64)
         else:
+            counted = isinstance(actions, (int, np.integer))
+            names = labels.as_action_names(range(int(actions)) if counted else actions)
             width = len(names)
+            if K not in (None, width):
+                raise LogError(
+                    f"actions has {width} names, but logging has {K} columns.", column="actions"
+                )
             chosen = labels.positions(action, names, n, source)
         features = None
         if candidate_features is not None:
             features = check.as_floats(candidate_features, "candidate_features")
-            if features.ndim not in (2, 3) or features.shape[:2] != (n, width):
-                raise LogError(
-                    f"candidate_features has shape {features.shape}; it must be "
-                    f"({n:,}, {width}, d): d numbers for every candidate of every decision.",
-                    column="candidate_features",
-                )
+            fine = features.ndim in (2, 3) and features.shape[:2] == (n, width)
+            rule = f"({n:,}, {width}, d): d numbers for every candidate of every decision"
+            check.need_shape(fine, "candidate_features", features, rule)
             features = features.reshape(n * width, -1)
         return cls._of(
             offsets=np.arange(n + 1, dtype=np.int64) * width,
@@ -232,7 +221,6 @@ class BanditLog:
         time: ArrayLike | None = None,
         row_weight: ArrayLike | None = None,
         source: str = "",
-        table: pa.Table | None = None,
     ) -> BanditLog:
         """A log whose candidates differ between decisions.
 
@@ -250,14 +238,17 @@ class BanditLog:
             names, codes = labels.encode(listed, "candidate", source, offsets=bounds)
             labels.refuse_twice(codes, bounds, names, source)
         if (chosen is None) == (action is None):
-            raise LogError("Give either chosen (positions) or action (names), and not both.")
+            raise LogError(
+                "Give either chosen (positions) or action (names), and not both.", column="action"
+            )
         if chosen is not None:
             positions = check.as_integers(chosen, "chosen", source)
         else:
             if codes is None or names is None:
                 raise LogError(
                     "action names what was chosen, but candidate, the names of the candidates, "
-                    "is missing. Give it, or give chosen as positions."
+                    "is missing. Give it, or give chosen as positions.",
+                    column="candidate",
                 )
             positions = labels.find_among(action, codes, names, bounds, source)
         return cls._of(
@@ -274,7 +265,6 @@ class BanditLog:
             context=context,
             candidate_features=candidate_features,
             source=source,
-            table=table,
             tolerance=tolerance_of(logging),
         )
 
@@ -314,12 +304,12 @@ class BanditLog:
         return log.replace(table=table, columns=columns, trusted=True)
 
     @classmethod
-    def _of(cls, **given: Any) -> BanditLog:
+    def _of(cls, **values: Any) -> BanditLog:
         """Of fields that need not be arrays yet."""
         for name, make in _MAKERS.items():
-            if given[name] is not None:
-                given[name] = make(given[name], name)
-        return cls(**given)
+            if values[name] is not None:
+                values[name] = make(values[name], name)
+        return cls(**values)
 
     # -- another like it -------------------------------------------------------------------
 
@@ -361,13 +351,12 @@ class BanditLog:
         )
 
     def _part(self, rows: slice | Ints, flat: slice | Ints, **changes: Any) -> BanditLog:
-        kept = dict.fromkeys((*_PER_DECISION, "whole_row"), rows) | dict.fromkeys(
-            _PER_CANDIDATE, flat
-        )
-        parts = {name: _slice(getattr(self, name), which) for name, which in kept.items()}
+        parts = {name: (getattr(self, name), rows) for name in (*_PER_DECISION, "whole_row")}
+        parts |= {name: (getattr(self, name), flat) for name in _PER_CANDIDATE}
         # Groups are a matter of the whole log: found anew, a part's would not match the rest.
-        parts["whole_group"] = _slice(self.group, rows)
-        return self.replace(**(parts | changes), trusted=True)
+        parts["whole_group"] = self.group, rows
+        cut = {name: None if all_ is None else all_[part] for name, (all_, part) in parts.items()}
+        return self.replace(**(cut | changes), trusted=True)
 
     # -- looking at it ---------------------------------------------------------------------
 
@@ -443,7 +432,8 @@ class BanditLog:
             raise error(
                 f"{who} needs to know the candidates of every decision, and this log lists only "
                 f"what was chosen. Give actions= (names or number) when making the log; in a file, "
-                f"a column of lists (logging or candidates)."
+                f"a column of lists (logging or candidates).",
+                column="actions",
             )
 
     def need_names(self, who: str, error: type[OffpolicyError] = LogError) -> tuple[Hashable, ...]:
@@ -451,7 +441,8 @@ class BanditLog:
         if self.actions is None:
             raise error(
                 f"{who} needs to know which action each candidate is: give candidate= (names) when "
-                f"making the log."
+                f"making the log.",
+                column="candidate",
             )
         return self.actions
 
@@ -503,7 +494,8 @@ class BanditLog:
         if self.table is None:
             raise LogError(
                 f'"{name}" is a column name, but this log was not made from a frame or a file. '
-                f"Pass the values themselves."
+                f"Pass the values themselves.",
+                column=name,
             )
         return read_named(self.table, name, self.offsets, self.source)
 
@@ -654,8 +646,7 @@ def _context(values: Any, column: str) -> NDArray[Any]:
         raise LogError(
             "context must have as many numbers in every row.", column="context"
         ) from None
-    if array.ndim not in (1, 2):
-        raise LogError(f"context has shape {array.shape}; it must be (n, d).", column="context")
+    check.need_shape(array.ndim in (1, 2), "context", array, "(n, d)")
     return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
@@ -681,7 +672,3 @@ def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
             column="action",
         )
     return check.as_integers(action, "action", source)
-
-
-def _slice(values: Any, part: slice | Ints) -> Any:
-    return None if values is None else values[part]

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import MISSING, check_length, count_of, malformed, refuse, where
+from offpolicy._core.validation import (
+    MISSING,
+    check_length,
+    count_of,
+    malformed,
+    need_shape,
+    refuse,
+    where,
+)
 from offpolicy.errors import LogError, OffpolicyError, did_you_mean
 from offpolicy.logs._encoded import Encoded
 
@@ -48,8 +56,7 @@ def as_names(
         raise error(
             f"{column} holds lists; there must be a single name in every row.", column=column
         )
-    if array.ndim != 1:
-        raise error(f"{column} has shape {array.shape}; it must have one dimension.", column=column)
+    need_shape(array.ndim == 1, column, array, "of one dimension", error)
     return array
 
 

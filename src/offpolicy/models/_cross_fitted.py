@@ -98,13 +98,11 @@ class _CrossFitted(Parameters, ABC):
 
     def _check_folds(self, nested: bool, why: str) -> None:
         least, reason = (3, f" with {why}") if nested else (2, "")
-        if not _is_whole(self.folds) or not least <= self.folds <= GROUPS:
-            raise ParameterError(
-                f"folds is {self.folds}; it must be a whole number from {least} to "
-                f"{GROUPS}{reason}."
-            )
-        if not _is_whole(self.seed) or self.seed < 0:
-            raise ParameterError(f"seed is {self.seed}; it must be a whole number, 0 or more.")
+        fine = _is_whole(self.folds) and least <= self.folds <= GROUPS
+        rule = f"a whole number from {least} to {GROUPS}{reason}"
+        check.need(fine, "folds", self.folds, rule)
+        fine = _is_whole(self.seed) and self.seed >= 0
+        check.need(fine, "seed", self.seed, "a whole number, 0 or more")
 
     def _by_fold(self, log: BanditLog) -> Iterator[tuple[Any, Any, Ints, Ints]]:
         """Each fold's model and map, with the decisions and candidates that they answer for."""
@@ -420,8 +418,7 @@ class PropensityModel(_CrossFitted):
         if self.calibration is not None:
             _need_option(self.calibration, "calibration", ("sigmoid", "isotonic"))
         self._check_folds(self.calibration is not None, f'calibration="{self.calibration}"')
-        if not 0.0 <= self.floor < 1.0:
-            raise ParameterError(f"floor is {self.floor}; it must be from 0 to below 1.")
+        check.need(0.0 <= self.floor < 1.0, "floor", self.floor, "from 0 to below 1")
         need_estimator(self.model)
         need_probabilities(self.model)
 
@@ -462,8 +459,9 @@ def _predictions(log: BanditLog, prediction: Any) -> Floats:
 def _need_option(value: Any, name: str, options: tuple[str, ...]) -> None:
     if value not in options:
         listed = ", ".join(f'"{option}"' for option in options)
+        guess = did_you_mean(str(value), options)
         raise ParameterError(
-            f'{name} is "{value}"; it must be one of {listed}.{did_you_mean(str(value), options)}'
+            f'{name} is "{value}"; it must be one of {listed}.{guess}', column=name
         )
 
 
@@ -473,4 +471,4 @@ def _is_whole(value: Any) -> bool:
 
 def _refuse_prediction(prediction: Any) -> None:
     if prediction is not None:
-        raise ParameterError('prediction= is only for mode="recalibrate".')
+        raise ParameterError('prediction= is only for mode="recalibrate".', column="prediction")

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import LogError, ParameterError, PropensityError
+from offpolicy._core.validation import need
+from offpolicy.errors import LogError, PropensityError
 from offpolicy.logs._bad_rows import check_choice
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
@@ -126,10 +127,7 @@ def numbered_batches(
     ``prefix`` is put before the names of events that have none of their own.
     """
     check_choice(on_bad_row)
-    if batch_rows < 1:
-        raise ParameterError(
-            f"batch_rows is {batch_rows}; it must be at least 1.", column="batch_rows"
-        )
+    need(batch_rows >= 1, "batch_rows", batch_rows, "at least 1")
     return _batches(existing(path), counts, on_bad_row == "drop", batch_rows, prefix)
 
 

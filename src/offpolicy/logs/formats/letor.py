@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, ParameterError, Place
+from offpolicy._core.validation import need
+from offpolicy.errors import LogError, Place
 from offpolicy.logs.formats._lines import cut_off, existing
 
 BLOCK = 32 * 2**20
@@ -53,12 +54,9 @@ def read(
     float64 or float32.
     """
     kind = np.dtype(dtype)
-    if kind not in (np.float64, np.float32):
-        raise ParameterError(f"dtype is {kind}; it must be float64 or float32.", column="dtype")
-    if features is not None and not 1 <= features <= LARGEST_FEATURE:
-        raise ParameterError(
-            f"features is {features}; it must be 1 to {LARGEST_FEATURE:,}.", column="features"
-        )
+    need(kind in (np.float64, np.float32), "dtype", kind, "float64 or float32")
+    fine = features is None or 1 <= features <= LARGEST_FEATURE
+    need(fine, "features", features, f"1 to {LARGEST_FEATURE:,}")
     files = [existing(p) for p in ([paths] if isinstance(paths, (str, Path)) else paths)]
     parts = [part for file in files for part in _parts(file, features, kind)]
     names = ", ".join(map(str, files))

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy._core.validation import refuse
-from offpolicy.errors import LogError, ParameterError, Place
+from offpolicy._core.validation import need, refuse
+from offpolicy.errors import LogError, Place
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs.formats._lines import existing, numbered
@@ -114,10 +114,7 @@ def columns_of(names: Iterable[str]) -> Columns:
 
 def batches(path: str | Path, *, batch_rows: int = 65_536) -> Iterator[pa.RecordBatch]:
     """The rows of the file, at most ``batch_rows`` at a time, in our columns."""
-    if batch_rows < 1:
-        raise ParameterError(
-            f"batch_rows is {batch_rows}; it must be at least 1.", column="batch_rows"
-        )
+    need(batch_rows >= 1, "batch_rows", batch_rows, "at least 1")
     file = existing(path)
     header = _header(file)
     missing = [name for name in ROLES if name not in header]
