@@ -50,7 +50,7 @@ def minimise(
         if each_step is not None:
             each_step(step[0], last[0])
 
-    found = minimize(
+    result = minimize(
         counted,
         start if units is None else start / units,
         jac=True,
@@ -59,6 +59,6 @@ def minimise(
         options={"maxiter": most_steps, "maxcor": 10, "ftol": tolerance, "gtol": 1e-7,
                  "maxfun": 3 * most_steps},
     )  # fmt: skip
-    ended = "" if found.success else str(found.message)
-    w = np.asarray(found.x if units is None else found.x * units)
-    return Minimum(w, float(found.fun), int(found.nit), bool(found.success), ended)
+    ended = "" if result.success else str(result.message)
+    w = np.asarray(result.x if units is None else result.x * units)
+    return Minimum(w, float(result.fun), int(result.nit), bool(result.success), ended)

@@ -80,10 +80,10 @@ def _numbers_of(path: Path) -> Path | None:
     """The numbers of what is there already, if it is one of ours."""
     try:
         name = json.loads(path.read_bytes())["numbers"]["file"]
-        own = name.startswith(f"{path.stem}-") and _OWN.fullmatch(name[len(path.stem) + 1 :])
+        ours = name.startswith(f"{path.stem}-") and _OWN.fullmatch(name[len(path.stem) + 1 :])
     except DAMAGE:
         return None
-    return path.with_name(name) if own else None
+    return path.with_name(name) if ours else None
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -136,17 +136,17 @@ def _read_numbers(path: Path, facts: dict[str, Any], what: str) -> dict[str, Flo
         raise PolicyError("it must be a NumPy file with one list of 64-bit floats.", beside)
     if not np.isfinite(flat).all():
         raise PolicyError("a number is not finite.", beside)
-    found: dict[str, Floats] = {}
-    at = 0
-    for key, given in facts["shapes"].items():
-        if not all(type(side) is int and side >= 0 for side in given):
-            raise ValueError(f"the shape of {key!r} is {given}")
-        size = math.prod(given)
-        found[key] = flat[at : at + size].reshape(given)
-        at += size
-    if at != len(flat):
-        raise ValueError(f"the shapes ask for {at} numbers, and there are {len(flat)}")
-    return found
+    arrays: dict[str, Floats] = {}
+    start = 0
+    for key, shape in facts["shapes"].items():
+        if not all(type(side) is int and side >= 0 for side in shape):
+            raise ValueError(f"the shape of {key!r} is {shape}")
+        size = math.prod(shape)
+        arrays[key] = flat[start : start + size].reshape(shape)
+        start += size
+    if start != len(flat):
+        raise ValueError(f"the shapes ask for {start} numbers, and there are {len(flat)}")
+    return arrays
 
 
 def _list_of_floats(raw: bytes) -> Floats | None:

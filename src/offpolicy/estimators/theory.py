@@ -75,7 +75,7 @@ class Problem:
         pi0_hat: ArrayLike | None = None,
     ) -> None:
         shape = np.asarray(pi).shape
-        given: dict[str, Any] = {
+        values_by_name: dict[str, Any] = {
             "p": p,
             "pi": pi,
             "pi0": pi0,
@@ -84,7 +84,7 @@ class Problem:
             "sigma2": np.zeros(shape) if sigma2 is None else sigma2,
             "pi0_hat": pi0 if pi0_hat is None else pi0_hat,
         }
-        for name, values in given.items():
+        for name, values in values_by_name.items():
             array = np.array(values, dtype=np.float64)
             expected = shape[:1] if name == "p" else shape
             if array.shape != expected or len(shape) != 2:

@@ -342,8 +342,8 @@ def _probabilities(record: dict[str, Any], name: str) -> list[float]:
 def _list(record: dict[str, Any], name: str, *, whole: bool = False) -> list[Any]:
     values = record.get(name)
     if not isinstance(values, list) or not values:
-        found = _glimpse(values) if name in record else "nothing"
-        raise LogError(f"it must list one value for every candidate; found {found}.", column=name)
+        shown = _glimpse(values) if name in record else "nothing"
+        raise LogError(f"it must list one value for every candidate; found {shown}.", column=name)
     return [_number(value, name, whole=whole) for value in values]
 
 
