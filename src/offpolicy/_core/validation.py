@@ -205,7 +205,7 @@ def check_finite(
     bad = ~np.isfinite(cells)
     first = np.argmax(bad, axis=1)
     refuse(
-        bad.any(axis=1),
+        np.asarray(bad.any(axis=1)),
         "{value} ({count} are missing or not finite). Fill these values in or leave these rows "
         "out.",
         column, source, error, offsets, value=cells[np.arange(len(cells)), first],

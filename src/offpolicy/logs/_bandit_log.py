@@ -171,8 +171,9 @@ class BanditLog:
             names, codes = labels.encode(listed, "action", source)
             width, chosen = 1, np.zeros(n, dtype=np.int64)
         else:
-            counted = isinstance(actions, (int, np.integer))
-            names = labels.as_action_names(range(int(actions)) if counted else actions)
+            if isinstance(actions, (int, np.integer)):
+                actions = range(int(actions))
+            names = labels.as_action_names(actions)
             width = len(names)
             if K not in (None, width):
                 raise LogError(

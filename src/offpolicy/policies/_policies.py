@@ -226,7 +226,7 @@ class Mixture:
         weights = check.as_floats(self.weights, "Mixture weights", ParameterError)
         if len(self.policies) != len(weights) or not len(weights):
             raise ParameterError("Mixture needs one weight for every policy.", column="weights")
-        fine = (weights >= 0.0).all() and abs(weights.sum() - 1.0) <= 1e-6
+        fine = bool((weights >= 0.0).all()) and abs(float(weights.sum()) - 1.0) <= 1e-6
         check.need(fine, "weights", list(self.weights), "numbers of 0 or more that sum to 1")
 
     def probabilities(self, log: BanditLog) -> Floats:

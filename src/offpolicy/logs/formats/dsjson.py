@@ -242,7 +242,7 @@ def _labelled(record: dict[str, Any], logging: list[float]) -> int:
         raise LogError(
             "there is neither _labelIndex nor _label_Action: what was chosen?", column="_labelIndex"
         )
-    places = {
+    places: set[int] = {
         _number(value, name, whole=True) - (name == "_label_Action")
         for name, value in labels.items()
     } & set(range(len(logging)))

@@ -101,6 +101,6 @@ def _value(feedback: Mapping[str, Any], key: str) -> Any:
 
 def _count(feedback: Mapping[str, Any], key: str) -> int:
     value = _value(feedback, key)
-    fine = isinstance(value, (int, np.integer)) and value >= 1
+    fine = isinstance(value, (int, np.integer)) and int(value) >= 1
     check.need(fine, key, repr(value), "a whole number above 0", LogError)
     return int(value)
