@@ -53,7 +53,7 @@ def write_both(
     path = _checked_name(path, what)
     flat = np.concatenate([np.empty(0), *(array.reshape(-1) for array in arrays.values())])
     if not np.isfinite(flat).all():
-        raise PolicyError(f"A weight of the {what} is not a finite number: it is not written.")
+        raise PolicyError(f"a weight of the {what} is not a finite number: not written.", path)
     stream = io.BytesIO()
     np.save(stream, flat.astype("<f8"), allow_pickle=False)
     raw = stream.getvalue()

@@ -166,7 +166,8 @@ def as_offsets(
     offsets = as_integers(values, "offsets")
     if len(offsets) < 2:
         empty = EMPTY.replace("decision", unit)
-        raise LogError(empty if len(offsets) == 1 else "offsets must hold n + 1 integers.")
+        sentence = empty if len(offsets) == 1 else "offsets must hold n + 1 integers."
+        raise LogError(sentence, column="offsets")
     if offsets[0] != 0:
         raise LogError(f"offsets must start at 0; they start at {offsets[0]}.", column="offsets")
     lengths = np.diff(offsets)

@@ -96,18 +96,16 @@ def keep(
 def refuse_many(reasons: Counter[str], left: int, source: str) -> None:
     """Raise if no row is left, or if more are malformed than a slip explains."""
     total = reasons.total()
-    if total > MOST:
-        raise LogError(
-            f"more than {MOST:,} rows are malformed ({listed(reasons)}). That many are no "
-            f"slip: fix the export. Without dropping, the first of them is named.",
-            source,
-        )
-    if total and not left:
-        raise LogError(
-            f"all {total:,} rows are malformed ({listed(reasons)}): none is left. Without "
-            f"dropping, the first of them is named.",
-            source,
-        )
+    if total <= MOST and (left or not total):
+        return
+    what = (
+        f"more than {MOST:,} rows are malformed ({listed(reasons)}). That many are no slip: fix "
+        f"the export."
+        if total > MOST
+        else f"all {total:,} rows are malformed ({listed(reasons)}): none is left."
+    )
+    column = max(reasons, key=reasons.__getitem__)
+    raise LogError(f"{what} Without dropping, the first of them is named.", source, column=column)
 
 
 def located(rows: Ints, source: str) -> str:

@@ -152,7 +152,7 @@ class BanditLog:
         rewards = check.as_vector(reward, "reward")
         n = len(rewards)
         if n == 0:
-            raise LogError(check.EMPTY)
+            raise LogError(check.EMPTY, column="reward")
         probabilities = K = None
         if logging is not None:
             probabilities = check.as_floats(logging, "logging", PropensityError)
@@ -570,7 +570,7 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
     """Raise unless the log is well-formed; ``logging`` and ``propensity``, made to agree."""
     n, source = len(log), log.source
     if n == 0:
-        raise LogError(check.EMPTY)
+        raise LogError(check.EMPTY, column="reward")
     total = int(log.offsets[-1])
     for names, length, unit in (
         (_PER_DECISION, n, "decisions"), (_PER_CANDIDATE, total, "candidates")

@@ -173,17 +173,20 @@ def as_table(frame: Any) -> pa.Table:
             raise LogError(
                 f"A {type(frame).__name__} is not a dataframe that speaks the Arrow PyCapsule "
                 f"interface.{lazy} Recent pandas, polars, DuckDB and pyarrow do; for arrays use "
-                f"BanditLog.from_arrays."
+                f"BanditLog.from_arrays.",
+                column="frame",
             )
         try:
             table = pa.table(frame)
         except (pa.ArrowException, TypeError, ValueError) as problem:
             raise LogError(
-                f"This {type(frame).__name__} is not a dataframe that Arrow can read: {problem}."
+                f"This {type(frame).__name__} is not a dataframe that Arrow can read: {problem}.",
+                column="frame",
             ) from None
-    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+    twice = sorted(name for name in table.column_names if table.column_names.count(name) > 1)
     if twice:
-        raise LogError(f'There are two columns named "{min(twice)}"; every name must be different.')
+        sentence = f'There are two columns named "{twice[0]}"; every name must be different.'
+        raise LogError(sentence, column=twice[0])
     return table
 
 

@@ -70,9 +70,10 @@ def as_action_names(actions: Iterable[Any]) -> tuple[Hashable, ...]:
             "actions must hold hashable names (strings, numbers, tuples).", column="actions"
         ) from None
     if not different:
-        raise LogError("actions names one action twice; every name must be different.")
+        sentence = "actions names one action twice; every name must be different."
+        raise LogError(sentence, column="actions")
     if not names:
-        raise LogError("There are no actions: at least one must be named.")
+        raise LogError("There are no actions: at least one must be named.", column="actions")
     return names
 
 

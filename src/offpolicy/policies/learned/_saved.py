@@ -35,13 +35,7 @@ def save_policy(
         "gamma": {part: map_.gamma for part, map_, _ in _parts(policy) if map_.root is not None},
         "learned": dict(learned or {}),
     }
-    arrays = {
-        f"{part} {name}": array
-        for part, map_, weights in _parts(policy)
-        for name, array in (vars(map_) | {"weights": weights}).items()
-        if isinstance(array, np.ndarray)
-    }
-    write_both(path, body, arrays, SCHEMA, WHAT)
+    write_both(path, body, _arrays(policy), SCHEMA, WHAT)
 
 
 def load_policy(path: str | Path) -> LinearSoftmax:
@@ -68,6 +62,15 @@ def _parts(policy: LinearSoftmax) -> Iterator[tuple[str, FeatureMap, Floats | No
             yield part, map_, weights
 
 
+def _arrays(policy: LinearSoftmax) -> dict[str, Floats]:
+    return {
+        f"{part} {name}": array
+        for part, map_, weights in _parts(policy)
+        for name, array in (vars(map_) | {"weights": weights}).items()
+        if isinstance(array, np.ndarray)
+    }
+
+
 def _plain(name: Hashable) -> Hashable:
     """JSON keeps these types apart by itself."""
     if name is None or type(name) in (str, int, bool):
@@ -76,7 +79,8 @@ def _plain(name: Hashable) -> Hashable:
         return name
     raise PolicyError(
         f"Action {name!r} cannot be kept: a policy's file holds names that are text, whole or "
-        f"finite numbers, True, False or None."
+        f"finite numbers, True, False or None.",
+        column="actions",
     )
 
 
