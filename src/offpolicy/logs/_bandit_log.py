@@ -531,7 +531,15 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
     reasons: Counter[str] = Counter()
     long = bool(columns.decision)
     if long:
-        wide = keep(table, lambda part: widened(part, columns, source), _decisions(columns))
+        id_of = columns.decision
+
+        def decisions(part: pa.Table, rows: Ints) -> int:
+            import pyarrow.compute as pc
+
+            ids = part.column(id_of).take(rows)
+            return int(pc.count_distinct(ids, mode="only_valid").as_py()) + int(ids.null_count)
+
+        wide = keep(table, lambda part: widened(part, columns, source), decisions)
         reasons += wide.reasons
         refuse_many(reasons, len(wide.rows), source)
         assert wide.made is not None
@@ -546,18 +554,6 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
     if reasons and not long:
         source = located(kept.rows, source)
     return log.replace(dropped=dropped, source=source, trusted=True)
-
-
-def _decisions(columns: Columns) -> Callable[[pa.Table, Ints], int]:
-    """How many decisions some rows of the long format are of."""
-
-    def count(table: pa.Table, rows: Ints) -> int:
-        import pyarrow.compute as pc
-
-        ids = table.column(columns.decision).take(rows)
-        return int(pc.count_distinct(ids, mode="only_valid").as_py()) + int(ids.null_count)
-
-    return count
 
 
 _PER_DECISION = (
@@ -631,9 +627,8 @@ def _check_propensity(values: Floats, source: str, tolerance: float) -> None:
     )
 
 
-def _vector(values: Any, column: str) -> Floats:
-    wrong = PropensityError if column in ("propensity", "logging") else LogError
-    return check.as_vector(values, column, wrong)
+def _probabilities(values: Any, column: str) -> Floats:
+    return check.as_vector(values, column, PropensityError)
 
 
 def _names(values: Any, column: str) -> NDArray[Any]:
@@ -652,12 +647,12 @@ def _context(values: Any, column: str) -> NDArray[Any]:
 
 
 _MAKERS: dict[str, Callable[[Any, str], NDArray[Any]]] = {
-    "reward": _vector,
-    "propensity": _vector,
-    "logging": _vector,
+    "reward": check.as_vector,
+    "propensity": _probabilities,
+    "logging": _probabilities,
     "cluster": _names,
     "time": _names,
-    "row_weight": _vector,
+    "row_weight": check.as_vector,
     "context": _context,
     "candidate_features": check.as_floats,
 }

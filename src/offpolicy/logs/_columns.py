@@ -212,7 +212,7 @@ def _lists(
     table: pa.Table, name: str, source: str, *, names: bool = False
 ) -> tuple[Ints, NDArray[Any] | Encoded]:
     """Where each list starts, and all entries; ``names`` may be encoded."""
-    import pyarrow as pa
+    import pyarrow.compute as pc
 
     column = table.column(name)
     kind = column.type
@@ -223,33 +223,12 @@ def _lists(
         )
     if column.null_count:
         refuse(column.is_null().to_numpy(), MISSING.replace("value", "list", 1), name, source)
-    parts = [_flattened(chunk) for chunk in column.chunks if len(chunk)]
-    offsets = _joined_offsets([bounds for bounds, _ in parts])
-    values = pa.chunked_array([flat for _, flat in parts], kind.value_type)
+    offsets = offsets_of(_as_numpy(pc.list_value_length(column), name, source))
+    values = pc.list_flatten(column)
     if values.null_count:
         refuse(values.is_null().to_numpy(), MISSING, name, source, offsets=offsets)
     coded = Encoded.of(values) if names else None
     return offsets, _as_numpy(values, name, source, offsets) if coded is None else coded
-
-
-def _flattened(lists: pa.Array) -> tuple[Ints, pa.Array]:
-    """Where each list starts, from 0 on, and all their entries, without copying these."""
-    import pyarrow as pa
-
-    if pa.types.is_fixed_size_list(lists.type):
-        return np.arange(len(lists) + 1, dtype=np.int64) * lists.type.list_size, lists.flatten()
-    bounds = np.from_dlpack(lists.offsets).astype(np.int64)
-    first, last = int(bounds[0]), int(bounds[-1])
-    if first:
-        bounds -= first
-    return bounds, lists.values.slice(first, last - first)
-
-
-def _joined_offsets(parts: Sequence[Ints]) -> Ints:
-    if len(parts) == 1:
-        return parts[0]
-    lengths = [np.diff(bounds) for bounds in parts]
-    return offsets_of(np.concatenate([*lengths, np.empty(0, np.int64)]))
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
@@ -306,20 +285,12 @@ def _as_numpy(
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             raise
         raw = values.cast(pa.large_binary()).to_pylist()
-        bad = np.array([_is_garbled(text) for text in raw])
+        bad = np.array([text.decode(errors="ignore").encode() != text for text in raw])
         sentence = (
             f"{raw[np.argmax(bad)]!r} is not UTF-8 ({count_of(bad, offsets)}). The file may be "
             f"damaged: fetch it again, or leave these rows out."
         )
         raise malformed(bad, name, source, sentence, offsets=offsets) from None
-
-
-def _is_garbled(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def missing_column(there: Sequence[str], name: str, role: str, source: str) -> LogError:
