@@ -40,9 +40,7 @@ class Checkpoint:
         if self.folder.exists() and not self.folder.is_dir():
             raise ParameterError(f"resume: {self.folder} is a file; give a folder.")
         self.folder.mkdir(parents=True, exist_ok=True)
-        facts = {
-            "schema": SCHEMA, "version": version, "log": source, "fingerprint": fingerprint
-        }  # fmt: skip
+        facts = {"schema": SCHEMA, "version": version, "log": source, "fingerprint": fingerprint}
         path = self.folder / _LOG
         if path.exists():
             self._compare(path, facts)

@@ -39,11 +39,11 @@ def minimise(
     from scipy.optimize import minimize
 
     last, step = [np.inf], [0]
+    scale = 1.0 if units is None else units
 
     def counted(w: Floats) -> tuple[float, Floats]:
-        value, gradient = loss(w if units is None else w * units)
-        last[0] = value
-        return value, gradient if units is None else gradient * units
+        last[0], gradient = loss(w * scale)
+        return last[0], gradient * scale
 
     def told(_: Floats) -> None:
         step[0] += 1
@@ -52,7 +52,7 @@ def minimise(
 
     result = minimize(
         counted,
-        start if units is None else start / units,
+        start / scale,
         jac=True,
         method="L-BFGS-B",
         callback=told,
@@ -60,5 +60,6 @@ def minimise(
                  "maxfun": 3 * most_steps},
     )  # fmt: skip
     ended = "" if result.success else str(result.message)
-    w = np.asarray(result.x if units is None else result.x * units)
-    return Minimum(w, float(result.fun), int(result.nit), bool(result.success), ended)
+    return Minimum(
+        result.x * scale, float(result.fun), int(result.nit), bool(result.success), ended
+    )

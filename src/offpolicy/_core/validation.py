@@ -126,7 +126,7 @@ def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) 
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise error(
-            f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}.",
+            f"{column} must hold numbers, all rows of one length; found {glimpse(values)}.",
             column=column,
         ) from None
 
@@ -221,6 +221,7 @@ def rows_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> Ints:
     return np.unique(np.searchsorted(offsets, rows, side="right") - 1)
 
 
-def _glimpse(values: Any) -> str:
+def glimpse(values: Any, most: int = 80) -> str:
+    """As Python writes it, cut short."""
     text = " ".join(repr(values).split())
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy._core.validation import need
+from offpolicy._core.validation import glimpse, need
 from offpolicy.errors import LogError, PropensityError
 from offpolicy.logs._bad_rows import check_choice
 from offpolicy.logs._bandit_log import BanditLog
@@ -222,7 +222,7 @@ def _single(record: dict[str, Any]) -> _Decision:
     first = 0 if 0 in listed else 1
     if len(p) != len(listed) or sorted(listed) != list(range(first, first + K)):
         raise LogError(
-            f"it and p must list each of the {K} candidates once; it is {_glimpse(listed)} and p "
+            f"it and p must list each of the {K} candidates once; it is {glimpse(listed)} and p "
             f"has {len(p)} entries.",
             column="a",
         )
@@ -261,7 +261,7 @@ def _slots(record: dict[str, Any]) -> list[_Decision]:
     """A line with a choice for each slot, the chosen action first in ``_a``, ids from 0 on."""
     outcomes = record["_outcomes"]
     if not isinstance(outcomes, list) or not outcomes:
-        raise LogError(f"it must list the slots; found {_glimpse(outcomes)}.", column="_outcomes")
+        raise LogError(f"it must list the slots; found {glimpse(outcomes)}.", column="_outcomes")
     features = _features(record)
     decisions = []
     for slot, outcome in enumerate(outcomes):
@@ -277,7 +277,7 @@ def _slots(record: dict[str, Any]) -> list[_Decision]:
             if len(p) != len(ids) or len(set(ids)) != len(ids) or not 0 <= min(ids) <= max(ids) < K:
                 raise LogError(
                     f"it and _p must list candidates 0 to {K - 1}, none twice; it is "
-                    f"{_glimpse(ids)} and _p has {len(p)} entries.",
+                    f"{glimpse(ids)} and _p has {len(p)} entries.",
                     column="_a",
                 )
             by_id = dict(sorted(zip(ids, p, strict=True)))
@@ -317,7 +317,7 @@ def _object(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as problem:
         raise LogError(f"not JSON ({problem}).") from None
     if not isinstance(record, dict):
-        raise LogError(f"{_glimpse(record)} is not a JSON object.")
+        raise LogError(f"{glimpse(record)} is not a JSON object.")
     return record
 
 
@@ -342,7 +342,7 @@ def _probabilities(record: dict[str, Any], name: str) -> list[float]:
 def _list(record: dict[str, Any], name: str, *, whole: bool = False) -> list[Any]:
     values = record.get(name)
     if not isinstance(values, list) or not values:
-        shown = _glimpse(values) if name in record else "nothing"
+        shown = glimpse(values) if name in record else "nothing"
         raise LogError(f"it must list one value for every candidate; found {shown}.", column=name)
     return [_number(value, name, whole=whole) for value in values]
 
@@ -352,9 +352,4 @@ def _number(value: Any, name: str, *, whole: bool = False) -> Any:
     if type(value) in kinds and abs(value) <= sys.float_info.max:
         return value
     what = "a whole number" if whole else "a finite number"
-    raise LogError(f"{_glimpse(value)} is not {what}.", column=name)
-
-
-def _glimpse(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    raise LogError(f"{glimpse(value)} is not {what}.", column=name)
