@@ -198,7 +198,7 @@ def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArra
         lists, values = _lists(table, name, source)
         _same_lengths(offsets, lists, name, source)
         return np.asarray(values)
-    return np.asarray(_scalars(table, name, source))
+    return np.asarray(read_plain(table, name, name, source))
 
 
 def _holds_lists(kind: Any) -> bool:
@@ -255,12 +255,6 @@ def read_plain(
             f"it holds {kind}, but {role} must be a single value in every row.",
             Place(source, name),
         )
-    return _scalars(table, name, source, names=names)
-
-
-def _scalars(
-    table: pa.Table, name: str, source: str, *, names: bool = False
-) -> NDArray[Any] | Encoded:
     column = table.column(name)
     if column.null_count:
         refuse(column.is_null().to_numpy(), MISSING, name, source)

@@ -1,4 +1,4 @@
-"""_Decision Service logs as VW reads them (dsjson): one JSON object per line.
+"""Decision Service logs as VW reads them (dsjson): one JSON object per line.
 
 Candidates are named by their place in ``c._multi``, from 0 on, and listed in that order. Files
 number the actions in ``a`` from 1 or from 0 and put the chosen one first or not; each line says
