@@ -18,7 +18,7 @@ import numpy as np
 
 from offpolicy._core.documents import damage_named, dumps
 from offpolicy._core.files import write_whole
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, OffpolicyError, ParameterError
 
 SCHEMA = "offpolicy.checkpoint/1"
 _TREE = "tree"
@@ -38,19 +38,19 @@ class Checkpoint:
     def __init__(self, folder: str | Path, *, fingerprint: str, source: str, version: str) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise ParameterError(f"resume: {self.folder} is a file; give a folder.")
+            raise self._refused("is a file; give a folder.")
         self.folder.mkdir(parents=True, exist_ok=True)
         facts = {"schema": SCHEMA, "version": version, "log": source, "fingerprint": fingerprint}
         path = self.folder / _LOG
         if path.exists():
             self._compare(path, facts)
         elif any(self.folder.iterdir()):
-            raise ParameterError(
-                f"resume: {self.folder} holds other things. Give a new folder, or one of an "
-                f"earlier run."
-            )
+            raise self._refused("holds other things. Give a new folder, or one of an earlier run.")
         else:
             write_whole(path, dumps(facts) + "\n")
+
+    def _refused(self, why: str, error: type[OffpolicyError] = ParameterError) -> OffpolicyError:
+        return error(f"resume: {self.folder} {why}", column="resume")
 
     def _compare(self, path: Path, facts: dict[str, str]) -> None:
         """Raise if the folder is of another log or another version."""
@@ -60,15 +60,16 @@ class Checkpoint:
             theirs = {name: str(stored[name]) for name in facts}
         for name in ("schema", "version"):
             if theirs[name] != facts[name]:
-                raise ParameterError(
-                    f'resume: {self.folder} was written by {name} "{theirs[name]}", this is '
-                    f'"{facts[name]}". Start anew in another folder.'
+                raise self._refused(
+                    f'was written by {name} "{theirs[name]}", this is "{facts[name]}". Start anew '
+                    f"in another folder."
                 )
         if theirs["fingerprint"] != facts["fingerprint"]:
-            raise LogError(
-                f"resume: {self.folder} was begun on {theirs['log']}, and {facts['log']} is not "
-                f"the same log, or not as it was then (names, sizes, times of change, columns or "
-                f"condition differ). Start anew in another folder."
+            raise self._refused(
+                f"was begun on {theirs['log']}, and {facts['log']} is not the same log, or not as "
+                f"it was then (names, sizes, times of change, columns or condition differ). Start "
+                f"anew in another folder.",
+                LogError,
             )
 
     def load(self, question: str) -> Kept:
@@ -200,5 +201,6 @@ def _feed(hasher: Any, value: Any) -> None:
     else:
         raise ParameterError(
             f"resume: an object of kind {type(value).__name__} cannot be recognised in a later "
-            f"run. Give probabilities or predictions as columns or arrays."
+            f"run. Give probabilities or predictions as columns or arrays.",
+            column="resume",
         )
