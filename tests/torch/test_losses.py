@@ -260,8 +260,8 @@ def test_it_is_the_learners_loss(name, penalty):
     w = np.random.default_rng(0).normal(size=task.scores.size) * 0.3
     loss, slope = task.loss(w)
     scores = task.scores
-    table = torch.tensor(w[: scores.own].reshape(scores.actions, -1), requires_grad=True)
-    rest = torch.tensor(w[scores.own :], requires_grad=True)
+    table = torch.tensor(w[: scores.split].reshape(scores.actions, -1), requires_grad=True)
+    rest = torch.tensor(w[scores.split :], requires_grad=True)
     phi, features = torch.tensor(scores.phi).double(), torch.tensor(scores.features).double()
     logits = (table[scores.code] * phi[scores.decision]).sum(dim=1) + features @ rest
     batch = Batch.of(log, delta_hat, dtype=F64)

@@ -126,7 +126,7 @@ def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) 
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise error(
-            f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}.",
+            f"{column} must hold numbers, all rows of one length; found {glimpse(values)}.",
             column=column,
         ) from None
 
@@ -166,7 +166,8 @@ def as_offsets(
     offsets = as_integers(values, "offsets")
     if len(offsets) < 2:
         empty = EMPTY.replace("decision", unit)
-        raise LogError(empty if len(offsets) == 1 else "offsets must hold n + 1 integers.")
+        sentence = empty if len(offsets) == 1 else "offsets must hold n + 1 integers."
+        raise LogError(sentence, column="offsets")
     if offsets[0] != 0:
         raise LogError(f"offsets must start at 0; they start at {offsets[0]}.", column="offsets")
     lengths = np.diff(offsets)
@@ -220,6 +221,7 @@ def rows_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> Ints:
     return np.unique(np.searchsorted(offsets, rows, side="right") - 1)
 
 
-def _glimpse(values: Any) -> str:
+def glimpse(values: Any, most: int = 80) -> str:
+    """As Python writes it, cut short."""
     text = " ".join(repr(values).split())
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."

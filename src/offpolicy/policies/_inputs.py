@@ -49,14 +49,15 @@ class _Remembered:
     def predict(self, part: BanditLog) -> Floats:
         start = part.first_row - self.log.first_row
         if start >= 0 and start + len(part) <= len(self.log):
-            own = self.log.rows(start, start + len(part))
+            stretch = self.log.rows(start, start + len(part))
             names = ("offsets", "chosen", "reward")
-            if all(np.array_equal(getattr(own, name), getattr(part, name)) for name in names):
+            if all(np.array_equal(getattr(stretch, name), getattr(part, name)) for name in names):
                 first = int(self.log.offsets[start])
-                return self.flat[first : first + int(own.offsets[-1])]
+                return self.flat[first : first + int(stretch.offsets[-1])]
         raise PredictionError(
             "prediction was given to fit as an array, and this is not the log it belongs to. Use "
-            "predict(log, prediction=…), or give fit a column name or a model."
+            "predict(log, prediction=…), or give fit a column name or a model.",
+            column="prediction",
         )
 
 
