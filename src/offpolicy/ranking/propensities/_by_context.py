@@ -24,7 +24,9 @@ from offpolicy.errors import LogError
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.propensities import _strata as strata
 from offpolicy.ranking.propensities._curve import ContextModel
-from offpolicy.ranking.propensities._pair_likelihood import PairCounts, effective_degrees, estimable
+from offpolicy.ranking.propensities._newton import Derivatives, climb, effective_degrees
+from offpolicy.ranking.propensities._pair_likelihood import PairCounts, estimable
+from offpolicy.ranking.propensities._pairs import Strata
 
 GROUPS = 2**16
 """Clusters are put together into this many at most; sums of independent scores stay so."""
@@ -57,8 +59,6 @@ class ContextFit(NamedTuple):
 
 def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> ContextPairs:
     """The pairs of every context: strata are of one query, document and context."""
-    from offpolicy.ranking.propensities import _kernels as tallies
-
     centre, spread = context.mean(axis=0), context.std(axis=0)
     if not (spread > 1e-12 * np.maximum(np.abs(centre), 1.0)).all():
         column = int(np.argmin(spread))
@@ -71,19 +71,15 @@ def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> Conte
     packed = strata.packed(
         log, segment_of, strata.document_codes(log), strata.within_top(log, top), top
     )
-    total = PairCounts(*np.zeros((2, top, top)))
-    arguments = (packed.rows, packed.per_owner, top, overlap)
-    ints, floats = np.empty(0, np.int64), np.empty(0)
-    room = tallies.pairs_of_segments(*arguments, ints, ints, floats, floats, *total)
-    # One entry at least: without any the loop would only count again.
-    segment, pair = np.zeros((2, max(room, 1)), np.int64)
-    above, below = np.zeros((2, max(room, 1)))
-    tallies.pairs_of_segments(*arguments, segment, pair, above, below, *total)
+    source = Strata.of(packed, overlap)
+    parts = []
+    for segment, clicks, _ in source.blocks():
+        clicked = np.triu(clicks + clicks.transpose(0, 2, 1), 1) > 0.0
+        i, j, k = np.nonzero(clicked)
+        parts.append((segment[i], j, k, clicks[i, j, k], clicks[i, k, j]))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     design = np.concatenate([np.ones((len(first), 1)), (context[first] - centre) / spread], axis=1)
-    return ContextPairs(
-        design, log.cluster[first], segment[:room], pair[:room] // top, pair[:room] % top,
-        above[:room], below[:room], top, total, centre, spread,
-    )  # fmt: skip
+    return ContextPairs(design, log.cluster[first], *columns, top, source.counts(), centre, spread)
 
 
 def _distinct(rows: Floats) -> tuple[Ints, Ints]:
@@ -98,12 +94,10 @@ def _distinct(rows: Floats) -> tuple[Ints, Ints]:
     return order[new], which
 
 
-def value_and_derivatives(
-    theta: Floats, data: ContextPairs, ridge: float
-) -> tuple[float, Floats, Floats]:
-    """Penalised log-likelihood at ``theta`` (top, 1 + d), its gradient, and minus its Hessian
-    (top (1 + d), top (1 + d))."""
-    top, width = theta.shape
+def value_and_derivatives(flat: Floats, data: ContextPairs, ridge: float) -> Derivatives:
+    """Of the penalised log-likelihood, by (a, b) of every rank, (top (1 + d),)."""
+    top, width = data.top, data.design.shape[1]
+    theta = flat.reshape(top, width)
     value, slope = 0.0, np.zeros((top, width))
     hessian = np.zeros((top, top, width, width))
     scores = data.design @ theta.T
@@ -125,8 +119,8 @@ def value_and_derivatives(
     penalty[0] = 0.0
     value -= 0.5 * float((penalty * theta**2).sum())
     slope -= penalty * theta
-    flat = hessian.transpose(0, 2, 1, 3).reshape(top * width, top * width)
-    return value, slope, flat + np.diag(np.tile(penalty, top))
+    curvature = hessian.transpose(0, 2, 1, 3).reshape(top * width, top * width)
+    return Derivatives(value, slope.ravel(), curvature + np.diag(np.tile(penalty, top)))
 
 
 def maximised(data: ContextPairs, ridge: float) -> ContextFit:
@@ -136,22 +130,13 @@ def maximised(data: ContextPairs, ridge: float) -> ContextFit:
     used = known[data.first] & known[data.second]
     data = data._replace(**{name: getattr(data, name)[used] for name in _ROWS})
     free = np.repeat(known & (np.arange(top) > 0), width)
-    theta = np.zeros((top, width))
-    value, slope, hessian = value_and_derivatives(theta, data, ridge)
-    total = max(float(data.above.sum() + data.below.sum()), 1e-300)
-    for _ in range(_STEPS if free.any() else 0):
-        direction = np.zeros(top * width)
-        direction[free] = np.linalg.solve(hessian[np.ix_(free, free)], slope.ravel()[free])
-        length = min(1.0, 3.0 / max(float(np.abs(direction).max()), 1e-300))
-        while True:
-            trial = theta + length * direction.reshape(top, width)
-            new = value_and_derivatives(trial, data, ridge)
-            if new[0] >= value - 1e-13 * abs(value) or length < 1e-10:
-                break
-            length /= 2.0
-        theta, (value, slope, hessian) = trial, new
-        if float(np.abs(slope.ravel()[free]).max()) < 1e-10 * total or length < 1e-10:
-            break
+    slope = 1e-10 * float(data.above.sum() + data.below.sum())
+    end = climb(
+        np.zeros(top * width), free, lambda theta: value_and_derivatives(theta, data, ridge),
+        steps=_STEPS, longest=3.0, slope=slope,
+    )  # fmt: skip
+    theta = end.at.reshape(top, width)
+    hessian = value_and_derivatives(end.at, data, ridge).curvature
     scores, clusters = _scores(theta, data)
     moved = np.zeros((top * width, scores.shape[1]))
     moved[free] = np.linalg.solve(hessian[np.ix_(free, free)], scores[free])

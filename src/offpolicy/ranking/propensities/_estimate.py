@@ -18,6 +18,7 @@ from offpolicy.ranking.propensities import _pair_likelihood as pair_likelihood
 from offpolicy.ranking.propensities import _pairs as harvesting
 from offpolicy.ranking.propensities import _swaps as swaps
 from offpolicy.ranking.propensities._curve import Propensities, rank_finding, sentences
+from offpolicy.ranking.propensities._newton import effective_degrees
 from offpolicy.ranking.propensities._pair_likelihood import PairCounts
 from offpolicy.results import Finding, finding
 
@@ -111,7 +112,6 @@ def estimate_propensities(
     if method == "contextual":
         return _by_context(log, context, shown, clicks, overlap, _checked_ridge(ridge))
     kept = harvesting.of_interest(_one_of(pairs, "pairs", get_args(PairsUsed)), count)
-    source: harvesting.Strata | harvesting.KnownRankers
     if method == "swaps":
         source = (
             swaps.shuffled(log, count) if swapped is None else swaps.swapped(log, swapped, count)
@@ -130,7 +130,7 @@ def estimate_propensities(
     fitted = pair_likelihood.maximised(counts)
     squares, fourths, clusters = source.scored(fitted)
     squares[np.isnan(fitted.inverse)] = np.nan
-    degrees = pair_likelihood.effective_degrees(np.diagonal(squares), fourths)
+    degrees = effective_degrees(np.diagonal(squares), fourths)
     covariance = squares * (clusters / max(clusters - 1, 1))
     findings += _one_query(covariance, clusters)
     return Propensities(method, fitted.p, covariance, degrees, shown, clicks, findings)

@@ -10,7 +10,8 @@ are consistent.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +23,8 @@ from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.propensities import _strata as strata
 from offpolicy.ranking.propensities._pair_likelihood import Fitted, PairCounts
 
-_NOTHING = np.zeros((0, 0))
+_CELLS = 2**18
+"""Pairs of ranks, over all clusters, that are looked at together."""
 
 
 class Scored(NamedTuple):
@@ -34,73 +36,62 @@ class Scored(NamedTuple):
 
 
 class Strata(NamedTuple):
-    """Strata that were observed: rows that are alike but for the rank."""
+    """Rows that are alike but for the rank."""
 
-    packed: strata.Packed
-    overlap: bool
-
-    def counts(self) -> PairCounts:
-        return self._run(None)[0]
-
-    def scored(self, fitted: Fitted) -> Scored:
-        return self._run(fitted)[1]
-
-    def _run(self, fitted: Fitted | None) -> tuple[PairCounts, Scored]:
-        from offpolicy.ranking.propensities import _kernels as tallies
-
-        top = self.packed.top
-        counts, squares = PairCounts(*np.zeros((2, top, top))), np.zeros((top, top))
-        fourths = np.zeros(top)
-        clusters = tallies.strata(
-            self.packed.rows, self.packed.per_owner, top, self.overlap, *counts, *_parts(fitted),
-            squares, fourths,
-        )  # fmt: skip
-        return counts, Scored(squares, fourths, clusters)
-
-
-class KnownRankers(NamedTuple):
-    """Documents as they were shown, and where each ranker would have put them."""
-
-    cluster: Ints
-    rank: Ints
-    click: Floats
-    ranks: Ints
-    traffic: Floats
     top: int
-    overlap: bool
+    loop: Literal["strata", "rankers"]
+    """Of `_kernels`: whether other ranks were observed, or are known of rankers."""
+    rows: tuple[Any, ...]
+    """What it runs over."""
+
+    @classmethod
+    def of(cls, packed: strata.Packed, overlap: bool) -> Strata:
+        """Strata that were observed."""
+        return cls(packed.top, "strata", (*packed, overlap))
+
+    def blocks(self) -> Iterator[tuple[Ints, Floats, Floats]]:
+        """Owners, and clicks and impressions of each, (owners, top, top)."""
+        from offpolicy.ranking.propensities import _kernels
+
+        size = filled = max(1, _CELLS // self.top**2)
+        row = 0
+        while filled == size:
+            owner, (clicks, shown) = np.empty(size, np.int64), np.zeros((2, size, *[self.top] * 2))
+            run = getattr(_kernels, self.loop)
+            row, filled = run(*self.rows, row, owner, clicks, shown)
+            yield owner[:filled], clicks[:filled], shown[:filled]
 
     def counts(self) -> PairCounts:
-        return self._run(None)[0]
+        """Of all clusters."""
+        parts = [(clicks.sum(axis=0), shown.sum(axis=0)) for _, clicks, shown in self.blocks()]
+        return PairCounts(*np.sum(parts, axis=0))
 
     def scored(self, fitted: Fitted) -> Scored:
-        return self._run(fitted)[1]
-
-    def _run(self, fitted: Fitted | None) -> tuple[PairCounts, Scored]:
-        from offpolicy.ranking.propensities import _kernels as tallies
-
-        counts = PairCounts(*np.zeros((2, self.top, self.top)))
-        squares, fourths = np.zeros((self.top, self.top)), np.zeros(self.top)
-        clusters = tallies.rankers(*self, *counts, *_parts(fitted), squares, fourths)
-        return counts, Scored(squares, fourths, clusters)
-
-
-def _parts(fitted: Fitted | None) -> tuple[Floats, Floats, Floats]:
-    """Factor, mean and inverse for the loops; empty if only sums are wanted."""
-    if fitted is None:
-        return _NOTHING, _NOTHING, _NOTHING
-    return fitted.factor, fitted.mean, np.nan_to_num(fitted.inverse)
+        """With s the sums of ±factor·(clicks − shown·mean) of a cluster, e is inverse·s."""
+        squares, fourths, clusters = np.zeros((self.top, self.top)), np.zeros(self.top), 0
+        for owner, clicks, shown in self.blocks():
+            where = np.nonzero(shown)
+            cluster, j, k = where
+            part = fitted.factor[j, k] * (clicks[where] - shown[where] * fitted.mean[j, k])
+            flat, size = cluster * self.top, len(owner) * self.top
+            score = np.bincount(flat + j, part, size) - np.bincount(flat + k, part, size)
+            moved = score.reshape(-1, self.top) @ np.nan_to_num(fitted.inverse)
+            squares += moved.T @ moved
+            fourths += (moved**4).sum(axis=0)
+            clusters += len(np.unique(cluster))
+        return Scored(squares, fourths, clusters)
 
 
 def observed(log: RankingLog, top: int, overlap: bool) -> Strata:
     """The impressions of one document for one query are a stratum."""
     kept = strata.within_top(log, top)
     codes = strata.document_codes(log)
-    return Strata(strata.packed(log, log.cluster, codes, kept, top), overlap)
+    return Strata.of(strata.packed(log, log.cluster, codes, kept, top), overlap)
 
 
 def known_rankers(
     log: RankingLog, ranks: Any, traffic: ArrayLike | None, top: int, overlap: bool
-) -> KnownRankers:
+) -> Strata:
     """Impressions were given to rankers by chance; ``ranks`` is where each puts every document."""
     table = np.asarray(ranks)
     if table.ndim != 2 or len(table) != log.documents or table.shape[1] < 2:
@@ -132,9 +123,8 @@ def known_rankers(
     cluster = log.cluster[log.impression[rows]]
     order = np.argsort(cluster, kind="stable")
     rows = rows[order]
-    return KnownRankers(
-        cluster[order], log.rank[rows], log.click[rows], table[rows], share, top, overlap
-    )
+    arrays = (cluster[order], log.rank[rows], log.click[rows], table[rows], share)
+    return Strata(top, "rankers", (*arrays, top, overlap))
 
 
 def refuse_no_variation(counts: PairCounts, *, within_context: bool = False) -> None:

@@ -21,7 +21,7 @@ from offpolicy.ranking.propensities._pairs import Strata
 def shuffled(log: RankingLog, top: int) -> Strata:
     """The first ``top`` ranks of every impression were put in random order."""
     kept = strata.within_top(log, top)
-    return Strata(strata.packed(log, log.cluster, log.impression, kept, top), True)
+    return Strata.of(strata.packed(log, log.cluster, log.impression, kept, top), True)
 
 
 def swapped(log: RankingLog, which: Any, top: int) -> Strata:
@@ -38,7 +38,7 @@ def swapped(log: RankingLog, which: Any, top: int) -> Strata:
             f"No impression shows both of its swapped ranks within the first {top}: there is "
             f"nothing to compare. Check swapped=, which names ranks from 1, or raise top."
         )
-    return Strata(strata.packed(log, log.cluster, log.impression, kept, top), True)
+    return Strata.of(strata.packed(log, log.cluster, log.impression, kept, top), True)
 
 
 def _two_ranks(log: RankingLog, which: Any) -> Ints:
