@@ -72,11 +72,13 @@ def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> Conte
         log, segment_of, strata.document_codes(log), strata.within_top(log, top), top
     )
     source = Strata.of(packed, overlap)
+    j, k = np.triu_indices(top, 1)
     parts = []
     for segment, clicks, _ in source.blocks():
-        clicked = np.triu(clicks + clicks.transpose(0, 2, 1), 1) > 0.0
-        i, j, k = np.nonzero(clicked)
-        parts.append((segment[i], j, k, clicks[i, j, k], clicks[i, k, j]))
+        above, below = clicks[:, j, k], clicks[:, k, j]
+        clicked = np.nonzero(above + below)
+        i, pair = clicked
+        parts.append((segment[i], j[pair], k[pair], above[clicked], below[clicked]))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     design = np.concatenate([np.ones((len(first), 1)), (context[first] - centre) / spread], axis=1)
     return ContextPairs(design, log.cluster[first], *columns, top, source.counts(), centre, spread)
