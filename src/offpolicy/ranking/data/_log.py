@@ -220,6 +220,11 @@ class RankingLog:
             return np.arange(len(self), dtype=np.int64)
         return labels.encode(self.query, "query", self.source)[1]
 
+    @property
+    def queries(self) -> int:
+        """How many queries there are."""
+        return int(self.cluster.max()) + 1
+
     def fold(self, folds: int = 5) -> Ints:
         """Each impression's fold, for cross-fitting: those of one query share theirs."""
         return labels.hash_rows(self.cluster) % folds

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy import intervals
-from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError, SupportError
@@ -25,8 +24,8 @@ from offpolicy.ranking.evaluation._findings import findings_of
 from offpolicy.ranking.evaluation._model_error import Thinkable
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
-from offpolicy.ranking.evaluation._sums import Value, clustered, value_of
-from offpolicy.ranking.evaluation._tuning import choose, expected
+from offpolicy.ranking.evaluation._sums import Queries, Value, value_of
+from offpolicy.ranking.evaluation._tuning import choose
 from offpolicy.results import Tuned
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def evaluate(
     return RankingResult(
         metric=str(asked),
         impressions=len(log),
-        queries=int(log.cluster.max()) + 1,
+        queries=log.queries,
         clicks=int(log.click.sum()),
         estimates=tuple(rows),
         headline=headline,
@@ -167,21 +166,21 @@ class RankingCurve:
     parameter: str
     breakpoints: Floats
     level: float
-    found: Callable[[float], Value] = field(repr=False)
-    """Evaluates the estimator."""
+    evaluated: Callable[[float], Value] = field(repr=False)
+    """The estimator at a value of the parameter."""
 
     def at(self, parameter: ArrayLike) -> Floats:
         """The estimate at each value of the parameter."""
-        return self._each(parameter, lambda found: found.value)
+        return self._each(parameter)[0]
 
     def stderr_at(self, parameter: ArrayLike) -> Floats:
         """Its standard error over queries."""
-        return self._each(parameter, lambda found: found.stderr)
+        return self._each(parameter)[1]
 
     def interval_at(self, parameter: float) -> Interval:
         """The normal interval of the estimator's own mean."""
-        found = self.found(float(parameter))
-        return intervals.normal(found.value, found.stderr, self.level)
+        value, stderr = self._each(parameter)
+        return intervals.normal(float(value), float(stderr), self.level)
 
     def to_frame(self, points: int = 101) -> pa.Table:
         """Parameter, value, stderr, low and high as an Arrow table, at the breakpoints, or at that
@@ -192,20 +191,19 @@ class RankingCurve:
             raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
         x = self.breakpoints
         if self.parameter == "M":
-            count = min(points, len(x))
-            x = x[np.linspace(0, len(x) - 1, count).astype(np.int64)]
+            x = x[np.linspace(0, len(x) - 1, min(points, len(x))).astype(np.int64)]
         else:
             x = np.linspace(x[0], x[-1], points)
-        found = [self.found(float(one)) for one in x]
-        value = np.array([one.value for one in found])
-        stderr = np.array([one.stderr for one in found])
+        value, stderr = self._each(x)
         half = intervals.normal_quantile(self.level) * stderr
         columns = {"value": value, "stderr": stderr, "low": value - half, "high": value + half}
         return pa.table({self.parameter: x} | columns)
 
-    def _each(self, parameter: ArrayLike, part: Callable[[Value], float]) -> Floats:
-        x = as_floats(parameter, self.parameter, ParameterError).reshape(np.shape(parameter))
-        return np.array([part(self.found(float(one))) for one in x.ravel()]).reshape(x.shape)
+    def _each(self, parameter: ArrayLike) -> Floats:
+        """Value and standard error, (2, …)."""
+        x = as_floats(parameter, self.parameter, ParameterError)
+        pairs = [self.evaluated(point)[:2] for point in x.ravel().tolist()]
+        return np.array(pairs).T.reshape(2, *np.shape(parameter))
 
 
 # -- parts -----------------------------------------------------------------------------------
@@ -257,7 +255,7 @@ class _Judge:
         rests_on_clicks = bool(weights_at(member, p).observed.any())
         effective = float(counted.sum()) ** 2 / squares if squares > 0.0 else 0.0
         total = float(c.sum())
-        degrees = max(int(log.cluster.max()), 1)
+        degrees = max(log.queries - 1, 1)
         bias, bias_stderr, stderr, covers = 0.0, 0.0, found.stderr, OF_THE_MEAN
         if log.propensity is not None:
             bias, bias_stderr, stderr = self.bias(member, prediction)
@@ -287,8 +285,11 @@ class _Judge:
         p, shown, base = log.propensity, log.propensity > 0.0, self.thinkable.base
         at = weights_at(member, p)
         model = np.zeros_like(p) if prediction is None else prediction
-        mean, share = expected(log, self.metric, self.lam, at, model, self.delta, base)
-        left = self.thinkable.left(share)
+        observed = at.observed * p
+        mean = value_of(log, self.metric, self.lam, at.imputed * model + observed * self.delta)
+        # A ratio grows by what its denominator lacks.
+        share = 1.0 - observed * (base.scale / mean.scale)
+        left = self.thinkable.left(share, self.thinkable.band, self.thinkable.unit)
         further, rest = self.thinkable.corrected(left)
         inverse = np.where(shown, p, np.inf) ** -1.0
         seen = further * (inverse * log.click - np.where(shown, self.delta, 0.0))
@@ -296,7 +297,7 @@ class _Judge:
         noise = mean.weight * at.observed * (log.click - p * self.delta)
         moved = noise + base.weight * (self.delta + seen)
         bias = mean.value - base.value - float((base.weight * seen).sum()) / len(log)
-        spread = clustered(row_sums(moved, log.offsets), log.cluster)
+        spread = Queries.of(log).stderr(moved)
         uncertain = math.sqrt(self.thinkable.bias(left)[1])
         return bias, uncertain, math.hypot(spread, math.sqrt(rest))
 

@@ -13,7 +13,7 @@ FEWEST_QUERIES = 20
 
 def findings_of(log: RankingLog, headline: RankingEstimate) -> tuple[Finding, ...]:
     """Of the one answer, from its log."""
-    found, clicks, queries = [], headline.clicks, int(log.cluster.max()) + 1
+    found, clicks, queries = [], headline.clicks, log.queries
     if log.propensity is None:
         sentence = "The log has no propensities, so this is the model's word alone."
         found += finding("no-examination", "warning", sentence)

@@ -190,7 +190,7 @@ def learn_ranker(
         ranker,
         best.n_features_in_,
         len(seen),
-        int(seen.cluster.max()) + 1,
+        seen.queries,
         int(seen.click.sum()),
         None if result is None else len(rest),
         modelled,
@@ -226,7 +226,7 @@ def _fit(
 
 def split(log: RankingLog, share: float = 0.2, *, seed: int = 0) -> tuple[RankingLog, RankingLog]:
     """The log without about ``share`` of its queries, and these."""
-    queries = int(log.cluster.max()) + 1
+    queries = log.queries
     if queries < 2:
         raise ParameterError("There is one query only: nothing can be held out.")
     order = np.random.default_rng([seed, 4]).permutation(queries)
