@@ -27,7 +27,6 @@ from offpolicy.logs import labels
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from offpolicy.logs.formats.letor import Queries
     from offpolicy.ranking.data._read import RankingColumns
 
 SMALLEST_EXAMINATION = 1e-12
@@ -38,7 +37,7 @@ SMALLEST_EXAMINATION = 1e-12
 class RankingLog:
     """Impressions: the candidate documents of a query, where each was shown, and the clicks.
 
-    Make one with `from_arrays`, `from_queries`, `from_frame` or `read`. Arrays of the right type
+    Make one with `from_arrays`, `from_frame` or `read`. Arrays of the right type
     are not copied: do not change them afterwards.
 
     Attributes
@@ -122,34 +121,6 @@ class RankingLog:
         )
 
     @classmethod
-    def from_queries(
-        cls,
-        queries: Queries,
-        *,
-        rank: ArrayLike,
-        click: ArrayLike,
-        propensity: ArrayLike | None = None,
-        prediction: ArrayLike | None = None,
-        relevant: float = 1.0,
-        source: str = "",
-    ) -> RankingLog:
-        """One impression for every query of a LETOR set (`offpolicy.datasets.letor`).
-
-        What is at least ``relevant`` there is relevant.
-        """
-        return cls.from_arrays(
-            offsets=queries.offsets,
-            rank=rank,
-            click=click,
-            propensity=propensity,
-            prediction=prediction,
-            X=queries.X,
-            relevance=(queries.relevance >= relevant).astype(np.float64),
-            query=queries.qid,
-            source=source,
-        )
-
-    @classmethod
     def from_frame(
         cls, frame: Any, columns: RankingColumns | None = None, source: str = ""
     ) -> RankingLog:
@@ -228,15 +199,6 @@ class RankingLog:
     def fold(self, folds: int = 5) -> Ints:
         """Each impression's fold, for cross-fitting: those of one query share theirs."""
         return labels.hash_rows(self.cluster) % folds
-
-    def per_document(
-        self, values: ArrayLike, column: str, error: type[OffpolicyError] = LogError
-    ) -> Floats:
-        """Finite numbers, one for every document."""
-        flat = check.as_vector(values, column, error)
-        check.check_length(flat, self.documents, column, "documents", error)
-        _refuse(self, column, ~np.isfinite(flat), _NOT_FINITE, values=flat, error=error)
-        return flat
 
     def place(self, row: int, column: str) -> Place:
         """Where a document is: 'clicks.csv, click, line 9, impression 2, document 0'."""
@@ -371,7 +333,6 @@ def _refuse(
     wrong: str,
     advice: str = "",
     values: NDArray[Any] | None = None,
-    error: type[OffpolicyError] | None = None,
 ) -> None:
     """Raise if any document is bad, naming the first and the number of them."""
     if bad.any():
@@ -379,4 +340,4 @@ def _refuse(
         value = getattr(log, column)[row] if values is None else values[row]
         count = f"({int(bad.sum()):,} of {len(bad):,} documents)"
         sentence = f"{value} {wrong} {count}. {advice}".rstrip()
-        raise (error or _ERRORS.get(column, LogError))(sentence, log.place(row, column))
+        raise _ERRORS.get(column, LogError)(sentence, log.place(row, column))

@@ -8,6 +8,8 @@ they give to each k is laid down at a(j) and summed once. h is the hinge max(0, 
 
 The pairs with 0 < u < ε are *in the band*: a second place b(j) ends them. Every document is
 compared with itself as if it were another (u = 1, never in the band), and this is taken off again.
+
+The logistic loss has no such order: its loop is over all pairs.
 """
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 
@@ -241,3 +243,31 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
                 _add(carried, -size[j], y)
         i += 1
     return i, filled
+
+
+@njit(**COMMON)
+def pair_logistic(s, offsets, c, gradient, curvature):
+    """Σ_j c_j Σ_{k≠j} log(1 + exp(s_k − s_j)); fills its first two derivatives in each score."""
+    gradient[:] = 0.0
+    curvature[:] = 0.0
+    loss = 0.0
+    for i in range(len(offsets) - 1):
+        for j in range(offsets[i], offsets[i + 1]):
+            if c[j] == 0.0:
+                continue
+            slopes, bends = 0.0, 0.0
+            for k in range(offsets[i], offsets[i + 1]):
+                if k == j:
+                    continue
+                z = s[k] - s[j]
+                small = np.exp(-abs(z))
+                loss += c[j] * (max(z, 0.0) + np.log1p(small))
+                p = (1.0 if z >= 0.0 else small) / (1.0 + small)
+                bend = small / ((1.0 + small) * (1.0 + small))
+                slopes += p
+                bends += bend
+                gradient[k] += c[j] * p
+                curvature[k] += c[j] * bend
+            gradient[j] -= c[j] * slopes
+            curvature[j] += c[j] * bends
+    return loss

@@ -60,7 +60,6 @@ class Objective:
     document and `SORTING`, and other work counts by its share of them. The dense Hessian counts
     1 + d/16 for the share of documents that take part in it: as many multiplications take an
     eighth of the time where matrices are multiplied."""
-    evaluations: int = 0
     scores: Floats = field(init=False)
     """X·w of the last evaluation."""
 
@@ -83,7 +82,6 @@ class Objective:
             self.X, w, self.offsets, self.c, eps, self.scores, self._order, self._slopes, gradient
         )
         self.passes += 1.0
-        self.evaluations += 1
         return self._evaluation(w, sums, gradient)
 
     def again(self, w: Floats, scores: Floats, eps: float) -> Evaluation:
@@ -145,14 +143,14 @@ class Objective:
 
         self.scores[:] = scores
         self.passes += 1.0 - 2.0 * self._product
-        found: Sums = pair_losses(
+        sums: Sums = pair_losses(
             self._none, self._nothing, self.offsets, self.c, eps, self.scores, self._order,
             self._slopes, self._nothing,
         )  # fmt: skip
-        return found
+        return sums
 
     def _evaluation(self, w: Floats, sums: Sums, of_scores: Floats) -> Evaluation:
-        hinge, huber, alphas, products = (self.factor * one for one in sums[:4])
+        hinge, huber, alphas, products = (self.factor * total for total in sums[:4])
         v = -self.factor * of_scores
         length = float(v @ v)
         theta = min(1.0, alphas / length) if length > 0.0 else 1.0

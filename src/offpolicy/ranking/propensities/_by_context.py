@@ -20,7 +20,7 @@ import numpy as np
 
 from offpolicy._core.logistic import sigmoid
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError
+from offpolicy.errors import LogError, Place
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.propensities import _strata as strata
 from offpolicy.ranking.propensities._curve import ContextModel
@@ -63,14 +63,17 @@ def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> Conte
     if not (spread > 1e-12 * np.maximum(np.abs(centre), 1.0)).all():
         column = int(np.argmin(spread))
         raise LogError(
-            f"context, column {column}: every impression has the same value, so nothing can "
-            f'depend on it. Leave it out, or use method="pairs".'
+            f"every impression has the same value in column {column}, so nothing can depend on it. "
+            f'Leave it out, or use method="pairs".',
+            Place(column="context"),
         )
-    keyed = np.concatenate([log.cluster[:, None].astype(np.float64), context], axis=1)
-    first, segment_of = _distinct(keyed)
-    packed = strata.packed(
-        log, segment_of, strata.document_codes(log), strata.within_top(log, top), top
-    )
+    code = log.cluster
+    for column in context.T:
+        value = np.unique(column, return_inverse=True)[1]
+        code = np.unique(code * (value.max() + 1) + value, return_inverse=True)[1]
+    first = np.unique(code, return_index=True)[1]
+    kept = strata.within_top(log, top)
+    packed = strata.packed(log, code, strata.document_codes(log), kept, top)
     source = Strata.of(packed, overlap)
     j, k = np.triu_indices(top, 1)
     parts = []
@@ -80,20 +83,8 @@ def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> Conte
         i, pair = clicked
         parts.append((segment[i], j[pair], k[pair], above[clicked], below[clicked]))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    design = np.concatenate([np.ones((len(first), 1)), (context[first] - centre) / spread], axis=1)
+    design = np.insert((context[first] - centre) / spread, 0, 1.0, axis=1)
     return ContextPairs(design, log.cluster[first], *columns, top, source.counts(), centre, spread)
-
-
-def _distinct(rows: Floats) -> tuple[Ints, Ints]:
-    """The first of each different row, and for each row which of them it equals; in the order of
-    their values, the first column before the others."""
-    order = np.lexsort(rows.T[::-1])
-    ordered = rows[order]
-    new = np.ones(len(rows), bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    which = np.empty(len(rows), np.int64)
-    which[order] = np.cumsum(new) - 1
-    return order[new], which
 
 
 def value_and_derivatives(flat: Floats, data: ContextPairs, ridge: float) -> Derivatives:

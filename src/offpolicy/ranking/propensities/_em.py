@@ -89,7 +89,8 @@ def rows_of(log: RankingLog, top: int) -> Rows:
     if log.X is None:
         raise MissingColumnError(
             'The log has no features, and method="em" needs them to tell relevance from '
-            "examination. Name them (X=), or use another method."
+            "examination. Name them (X=), or use another method.",
+            column="X",
         )
     kept = strata.within_top(log, top)
     at = None if kept.all() else np.flatnonzero(kept)

@@ -6,6 +6,11 @@ The paper gives each click the weight 1/w, with w how often the document was sho
 ``overlap`` weights multiply this with n·n′/(n + n′), as Mantel and Haenszel (1959) do for risk
 ratios, so that a document that was seen a thousand times here and once there counts little. Both
 are consistent.
+
+What was swapped or shuffled on purpose (Joachims et al. 2017) is a stratum as well: within a
+shuffled impression each rank holds the same documents on average, so that click-through rates
+differ by examination alone. The same is true of the two ranks of a swap that was made or not by
+the toss of a fair coin.
 """
 
 from __future__ import annotations
@@ -14,11 +19,11 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, ParameterError, SupportError
+from offpolicy.errors import LogError, ParameterError, Place, SupportError
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.propensities import _strata as strata
 from offpolicy.ranking.propensities._pair_likelihood import Fitted, PairCounts
@@ -98,16 +103,19 @@ def known_rankers(
         raise ParameterError(
             f"ranks has shape {table.shape}; it must hold one row for each of the "
             f"{log.documents:,} documents and one column for each ranker, of which there are two "
-            f"or more."
+            f"or more.",
+            column="ranks",
         )
     if table.dtype.kind not in "iu" or (table < 0).any():
-        raise ParameterError("ranks must hold whole numbers: 1 is the top, 0 is not shown.")
+        sentence = "ranks must hold whole numbers: 1 is the top, 0 is not shown."
+        raise ParameterError(sentence, column="ranks")
     table = np.ascontiguousarray(table, dtype=np.int64)
     count = table.shape[1]
     share = np.full(count, 1.0 / count) if traffic is None else check.as_sample(traffic, "traffic")
     if len(share) != count or (share <= 0.0).any():
         raise ParameterError(
-            f"traffic must hold {count} positive numbers: how many impressions each ranker got."
+            f"traffic must hold {count} positive numbers: how many impressions each ranker got.",
+            column="traffic",
         )
     kept = strata.within_top(log, top)
     alien = kept & (table != log.rank[:, None]).all(axis=1)
@@ -127,6 +135,55 @@ def known_rankers(
     return Strata(top, "rankers", (*arrays, top, overlap))
 
 
+def swaps(log: RankingLog, which: Any, top: int) -> Strata:
+    """Of every impression, the two ranks that were in the draw, (n, 2), or the one that was in
+    it with rank 1, (n,), 0 being for impressions that were not randomised. Without any, the first
+    ``top`` ranks of every impression were put in random order."""
+    kept = strata.within_top(log, top)
+    if which is not None:
+        kept &= _swapped(log, which, top)
+    return Strata.of(strata.packed(log, log.cluster, log.impression, kept, top), True)
+
+
+def _swapped(log: RankingLog, which: Any, top: int) -> NDArray[np.bool_]:
+    ranks = _two_ranks(log, which)
+    kept = strata.within_top(log, top) & (log.rank[:, None] == ranks[log.impression]).any(axis=1)
+    # Where only one of the two was shown there was nothing to swap.
+    both = np.bincount(log.impression[kept], minlength=len(log)) == 2
+    kept &= both[log.impression]
+    if not kept.any():
+        raise SupportError(
+            f"No impression shows both of its swapped ranks within the first {top}: there is "
+            f"nothing to compare. Check swapped=, which names ranks from 1, or raise top.",
+            column="swapped",
+        )
+    return kept
+
+
+def _two_ranks(log: RankingLog, which: Any) -> Ints:
+    ranks = np.asarray(which)
+    if ranks.shape not in ((len(log),), (len(log), 2)) or ranks.dtype.kind not in "iu":
+        raise ParameterError(
+            f"swapped has shape {ranks.shape} and type {ranks.dtype}; it must hold whole numbers, "
+            f"one rank (swapped with rank 1) or two for each of the {len(log):,} impressions.",
+            column="swapped",
+        )
+    if ranks.ndim == 1:
+        ranks = np.stack([ranks > 0, ranks], axis=1)
+    ranks = ranks.astype(np.int64)
+    first, second = ranks.T
+    drawn = (first > 0) & (second > 0)
+    bad = np.where(drawn, first == second, (first != 0) | (second != 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ParameterError(
+            f"{ranks[row].tolist()} are not two different ranks from 1, nor 0 and 0 for an "
+            f"impression that was not randomised.",
+            Place(column="swapped", part=f"impression {row}"),
+        )
+    return np.where(drawn[:, None], ranks, -1)
+
+
 def refuse_no_variation(counts: PairCounts, *, within_context: bool = False) -> None:
     """Nothing can be learnt from documents that keep their rank."""
     if counts.shown.any():
@@ -140,7 +197,8 @@ def refuse_no_variation(counts: PairCounts, *, within_context: bool = False) -> 
         f"whether the top is clicked because it is looked at or because it is good cannot be told. "
         f"{hint}Log impressions of a second ranker, or with some ranks swapped at random; give "
         f"ranks= if other rankers could have been drawn; or, with features and the assumptions "
-        f'that come with it, use method="em".'
+        f'that come with it, use method="em".',
+        column="context" if within_context else "rank",
     )
 
 

@@ -58,14 +58,16 @@ def document_codes(log: RankingLog) -> Ints:
     if log.query is None:
         raise MissingColumnError(
             "The log has no query labels, so it is not known which impressions are of the same "
-            "query. Name the column that holds them (query=)."
+            "query. Name the column that holds them (query=).",
+            column="query",
         )
     if log.document is not None:
         return _codes(log.document, log.source)
     if log.X is None:
         raise MissingColumnError(
             "The log has neither document labels nor features, so the same document cannot be "
-            "found again at another rank. Name the column that holds the labels (document=)."
+            "found again at another rank. Name the column that holds the labels (document=).",
+            column="document",
         )
     return _places(log)
 
@@ -96,6 +98,7 @@ def _places(log: RankingLog) -> Ints:
         raise LogError(
             f"Impressions {int(model[bad])} and {bad} are of the same query but list other "
             f"documents, or in another order, and there are no document labels to tell which is "
-            f"which. Name the column that holds them (document=)."
+            f"which. Name the column that holds them (document=).",
+            column="document",
         )
     return places
