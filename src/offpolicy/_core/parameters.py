@@ -23,7 +23,8 @@ class Parameters:
             if name not in known:
                 raise ParameterError(
                     f'{type(self).__name__} has no parameter "{name}".{did_you_mean(name, known)} '
-                    f"The parameters are {', '.join(known)}."
+                    f"The parameters are {', '.join(known)}.",
+                    column=name,
                 )
             setattr(self, name, value)
         return self

@@ -190,7 +190,8 @@ def checked_combinations(
         raise ParameterError(f'rule is "{rule}"; it can be {", ".join(rules)}.', column="rule")
     values = dict(grid or {})
     if any(isinstance(some, str) or not len(some) for some in values.values()):
-        raise ParameterError("grid must give a list of values, at least one, of each parameter.")
+        sentence = "grid must give a list of values, at least one, of each parameter."
+        raise ParameterError(sentence, column="grid")
     learner.copy(**{name: some[0] for name, some in values.items()})
     return [dict(zip(values, some, strict=True)) for some in itertools.product(*values.values())]
 

@@ -226,7 +226,7 @@ class _Rows(NamedTuple):
     @classmethod
     def of(cls, table: pa.Table, columns: RankingColumns, source: str) -> _Rows:
         if not len(table):
-            raise LogError("there is not one document.", source)
+            raise LogError("there is not one document.", source, column="impression")
         return cls(table, columns.roles_in(table.column_names, source), source)
 
     def name(self, role: str) -> str:

@@ -76,7 +76,8 @@ class RelevanceModel:
     def predict(self, X: ArrayLike) -> Floats:
         """The probability of relevance of every document."""
         if not hasattr(self, "model_"):
-            raise ParameterError("The model is not fitted: call fit, or fit_clicks, first.")
+            sentence = "The model is not fitted: call fit, or fit_clicks, first."
+            raise ParameterError(sentence, column="model_")
         return _probability(self.model_, as_features(X))
 
     def cross_fit(self, log: RankingLog) -> RankingLog:
@@ -123,11 +124,14 @@ class RelevanceModel:
 
         if len(np.unique(y)) < 2:
             raise LogError(
-                f"All {len(y):,} documents are of relevance {y[0]}: there is nothing to tell apart."
+                f"All {len(y):,} documents are of relevance {y[0]}: there is nothing to tell "
+                f"apart.",
+                column="relevance",
             )
         folds = min(checked_folds(self.folds), len(np.unique(groups)))
         if folds < 2:
-            raise LogError("Calibration needs the documents of at least two queries.")
+            sentence = "Calibration needs the documents of at least two queries."
+            raise LogError(sentence, column="query")
         split = StratifiedGroupKFold(folds, shuffle=True, random_state=self.seed)
         places = [
             (train, test)

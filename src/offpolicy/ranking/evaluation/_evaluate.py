@@ -81,7 +81,8 @@ def evaluate(
     if not isinstance(log, RankingLog):
         raise ParameterError(
             f"A {type(log).__name__} is not a ranking log. Make one with RankingLog.read, "
-            f"from_frame or from_arrays."
+            f"from_frame or from_arrays.",
+            column="log",
         )
     judge = _Judge(log, ranks_of(ranker, log), asked, level, independent_clicks)
     members = _members(log, estimators, asked)
@@ -115,7 +116,8 @@ def evaluate(
 def true_value(log: RankingLog, ranker: Any, metric: str | Metric = "average rank") -> float:
     """The metric by the log's relevance, which is known in experiments."""
     if log.relevance is None:
-        raise MissingColumnError("The true value needs relevance, and the log has none.")
+        sentence = "The true value needs relevance, and the log has none."
+        raise MissingColumnError(sentence, column="relevance")
     asked = as_metric(metric)
     lam = asked.weight(ranks_of(ranker, log))
     return value_of(log, asked, lam, log.relevance).value
@@ -138,7 +140,8 @@ def sweep(
     intervals.normal_quantile(level)
     kind = for_rankings(estimator)
     if kind.name not in _SWEPT:
-        raise EstimatorError(f"{kind.name} has no curve; these have: {', '.join(_SWEPT)}.")
+        sentence = f"{kind.name} has no curve; these have: {', '.join(_SWEPT)}."
+        raise EstimatorError(sentence, column="estimator")
     blended(log, type(kind)(0.0), log.prediction)  # type: ignore[call-arg]
     lam = asked.weight(ranks_of(ranker, log))
 
@@ -246,7 +249,8 @@ class _Judge:
         if not math.isfinite(found.value):
             raise SupportError(
                 f"{member}: not one document counts as relevant, so {self.metric} has no value. "
-                f"The log has {int(log.click.sum()):,} clicks."
+                f"The log has {int(log.click.sum()):,} clicks.",
+                column="click",
             )
         p = np.ones(log.documents) if log.propensity is None else log.propensity
         observed = weights_at(member, p).observed * log.click
@@ -309,14 +313,15 @@ def _members(
         asked = [asked]
     if asked is not None:
         if not asked:
-            raise EstimatorError("estimators is empty: name at least one.")
-        members = [for_rankings(one) for one in asked]
+            raise EstimatorError("estimators is empty: name at least one.", column="estimators")
+        members = [for_rankings(estimator) for estimator in asked]
         for member in members:
             if isinstance(member, ICE):
-                raise EstimatorError("An ICE has no name to be found by; use document_weights.")
+                sentence = "An ICE has no name to be found by; use document_weights."
+                raise EstimatorError(sentence, column="estimators")
             blended(log, member if member.resolved else type(member)(0.0), log.prediction)  # type: ignore[call-arg]
         return members
-    members = [for_rankings(one) for one in DEFAULT_ESTIMATORS]
+    members = [for_rankings(name) for name in DEFAULT_ESTIMATORS]
     have = {name for name in ("propensity", "prediction") if getattr(log, name) is not None}
     usable = [
         member
@@ -329,6 +334,7 @@ def _members(
     if not usable:
         raise MissingColumnError(
             "The log has neither a prediction nor clicks with propensities, so nothing can be "
-            "estimated. Estimate the propensities, or train a model of relevance."
+            "estimated. Estimate the propensities, or train a model of relevance.",
+            column="propensity",
         )
     return usable

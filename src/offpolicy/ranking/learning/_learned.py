@@ -228,13 +228,14 @@ def split(log: RankingLog, share: float = 0.2, *, seed: int = 0) -> tuple[Rankin
     """The log without about ``share`` of its queries, and these."""
     queries = log.queries
     if queries < 2:
-        raise ParameterError("There is one query only: nothing can be held out.")
+        raise ParameterError("There is one query only: nothing can be held out.", column="holdout")
     order = np.random.default_rng([seed, 4]).permutation(queries)
     held = (order < min(max(round(share * queries), 1), queries - 1))[log.cluster]
     rest, other = log.take(~held), log.take(held)
     if log.propensity is not None and not other.click.any():
         raise SupportError(
             f"There is not one click on the {len(other):,} impressions held out to evaluate the "
-            f"ranker on. Hold out more, or nothing."
+            f"ranker on. Hold out more, or nothing.",
+            column="holdout",
         )
     return rest, other

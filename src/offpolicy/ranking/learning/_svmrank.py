@@ -221,7 +221,8 @@ class PropensitySVMRank(Parameters):
     def _need_fitted(self) -> None:
         if not hasattr(self, "coef_"):
             raise ParameterError(
-                "This PropensitySVMRank is not fitted yet: call fit(log) or fit_weights first."
+                "This PropensitySVMRank is not fitted yet: call fit(log) or fit_weights first.",
+                column="coef_",
             )
 
 

@@ -195,7 +195,8 @@ def _unknown_ranks(counts: PairCounts, shown: Floats) -> tuple[Finding, ...]:
     if known.sum() < 2:
         raise SupportError(
             "No rank can be compared with rank 1. "
-            + (sentences(findings) or "Impressions that show several ranks would tell.")
+            + (sentences(findings) or "Impressions that show several ranks would tell."),
+            column="rank",
         )
     return findings
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Ints
-from offpolicy.errors import LogError, MissingColumnError
+from offpolicy.errors import LogError, MissingColumnError, Place
 from offpolicy.logs import labels
 from offpolicy.ranking.data._log import RankingLog
 
@@ -96,9 +96,9 @@ def _places(log: RankingLog) -> Ints:
     if not alike.all():
         bad = int(np.argmin(alike))
         raise LogError(
-            f"Impressions {int(model[bad])} and {bad} are of the same query but list other "
-            f"documents, or in another order, and there are no document labels to tell which is "
-            f"which. Name the column that holds them (document=).",
-            column="document",
+            f"impression {int(model[bad])} is of the same query but lists other documents, or in "
+            f"another order, and there are no document labels to tell which is which. Name the "
+            f"column that holds them (document=).",
+            Place(log.source, "document", part=f"impression {bad}"),
         )
     return places
