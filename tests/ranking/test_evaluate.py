@@ -341,7 +341,7 @@ def test_thinkable_errors_shrink_what_is_measured():
     lam = ranks(ranker, log.offsets).astype(float)
     wrong = sigmoid(np.log(delta / (1 - delta)) + 0.5)
     found = Thinkable.of(log, value_of(log, parse_metric("sum of ranks"), lam, wrong), wrong)
-    everything = found.left(np.ones(log.documents), found.band, found.unit)
+    everything = found.left(np.ones(log.documents))
     mean, variance = found.bias(everything)
     real = float((lam * (wrong - log.relevance)).sum()) / len(log)
     assert 0.6 * real < mean < 1.2 * real

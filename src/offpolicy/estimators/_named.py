@@ -577,7 +577,8 @@ def _given(self: Estimator) -> float:
     if value is None:
         raise EstimatorError(
             f"{self.name}: {self.parameter_name} is not given. "
-            f'Write, for example, "{self.name}({self.parameter_name}=0.5)".'
+            f'Write, for example, "{self.name}({self.parameter_name}=0.5)".',
+            column=self.parameter_name or "",
         )
     return value
 

@@ -16,7 +16,15 @@ from offpolicy.results._findings import (
     Severity,
     finding,
 )
-from offpolicy.results._result import Estimate, Headline, Logged, Result, Tuned, shown_estimator
+from offpolicy.results._result import (
+    Estimate,
+    Headline,
+    Logged,
+    Result,
+    Tuned,
+    named,
+    shown_estimator,
+)
 from offpolicy.results._summary import (
     LONGEST_NAME,
     Action,
@@ -30,5 +38,6 @@ from offpolicy.results._summary import (
 __all__ = [
     "CANNOT_TELL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action", "Calibration",
     "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog", "Report",
-    "Result", "Severity", "Summary", "Support", "Tuned", "Weights", "finding", "shown_estimator",
+    "Result", "Severity", "Summary", "Support", "Tuned", "Weights", "finding", "named",
+    "shown_estimator",
 ]  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -244,24 +244,7 @@ class Result(Document):
                 f'There is no policy "{policy}".{did_you_mean(str(policy), self.policies)} '
                 f"The policies are {', '.join(self.policies)}."
             )
-        name = _canonical(str(wanted))
-        hits = [row for row in rows if row.estimator == name] or [
-            row for row in rows if row.estimator.split("(")[0] == name
-        ]
-        if not hits:
-            names = list(dict.fromkeys(row.estimator for row in rows))
-            raise ParameterError(
-                f'"{name}" was not among the estimators.{did_you_mean(name, names)} '
-                f"There are {', '.join(names)}."
-            )
-        if len({row.policy for row in hits}) > 1:
-            raise ParameterError(
-                f'There are {len(self.policies)} policies: ask for result["{hits[0].policy}", '
-                f'"{name}"].'
-            )
-        if len(hits) > 1:
-            raise ParameterError(f'"{name}" could be {" or ".join(row.estimator for row in hits)}.')
-        return hits[0]
+        return named(rows, wanted)
 
     # -- as text -----------------------------------------------------------------------------
 
@@ -347,6 +330,33 @@ class Result(Document):
         """A result is about something."""
         if not self.estimates:
             raise ValueError("it holds no estimates")
+
+
+class _Named(Protocol):
+    @property
+    def estimator(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=_Named)
+
+
+def named(rows: Sequence[Row], wanted: str | Estimator) -> Row:
+    """The one estimate by this name."""
+    name = _canonical(str(wanted))
+    hits = [row for row in rows if row.estimator == name] or [
+        row for row in rows if row.estimator.split("(")[0] == name
+    ]
+    names = list(dict.fromkeys(row.estimator for row in hits or rows))
+    policies = list(dict.fromkeys(getattr(row, "policy", "") for row in hits))
+    if not hits:
+        problem = f"was not among the estimators.{did_you_mean(name, names)} There are"
+        raise ParameterError(f'"{name}" {problem} {", ".join(names)}.', column="estimator")
+    if len(policies) > 1:
+        problem = f'There are {len(policies)} policies: ask for result["{policies[0]}", "{name}"].'
+        raise ParameterError(problem, column="policy")
+    if len(hits) > 1:
+        raise ParameterError(f'"{name}" could be {" or ".join(names)}.', column="estimator")
+    return hits[0]
 
 
 def _canonical(name: str) -> str:

@@ -293,7 +293,7 @@ class _Judge:
         mean = value_of(log, self.metric, self.lam, at.imputed * model + observed * self.delta)
         # A ratio grows by what its denominator lacks.
         share = 1.0 - observed * (base.scale / mean.scale)
-        left = self.thinkable.left(share, self.thinkable.band, self.thinkable.unit)
+        left = self.thinkable.left(share)
         further, rest = self.thinkable.corrected(left)
         inverse = np.where(shown, p, np.inf) ** -1.0
         seen = further * (inverse * log.click - np.where(shown, self.delta, 0.0))

@@ -81,10 +81,9 @@ class Thinkable:
         gain[:, known] = prior[:, known] @ np.linalg.pinv(inner, hermitian=True)
         return cls(base, band, prior, gain, summed(residual) / n, scale, unit)
 
-    def left(self, share: Floats, band: Ints, unit: Floats) -> Floats:
-        """The share of each band that is left to the model, from that of every document, or of
-        what sums of documents have in common."""
-        total = np.bincount(band, unit * share, len(self.scale))
+    def left(self, share: Floats) -> Floats:
+        """The share of each band that is left to the model, from that of every document."""
+        total = np.bincount(self.band, self.unit * share, len(self.scale))
         return np.where(self.scale > 0.0, total / np.where(self.scale > 0.0, self.scale, 1.0), 0.0)
 
     def bias(self, left: Floats) -> tuple[float, float]:

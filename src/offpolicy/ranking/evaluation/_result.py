@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from offpolicy._core.documents import Document
 from offpolicy._core.tables import aligned, frame_of
-from offpolicy.errors import ParameterError, did_you_mean
-from offpolicy.estimators import Estimator, as_estimator, parse
+from offpolicy.estimators import Estimator, parse
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._metrics import parse_metric
-from offpolicy.results import Finding, Tuned, shown_estimator
+from offpolicy.results import Finding, Tuned, named, shown_estimator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,21 +101,7 @@ class RankingResult(Document):
         return len(self.estimates)
 
     def __getitem__(self, key: str | Estimator) -> RankingEstimate:
-        wanted = as_estimator(key)
-        names = [row.estimator for row in self.estimates]
-        hits = [row for row in self.estimates if row.estimator == str(wanted)]
-        if not wanted.resolved:
-            hits = [row for row in self.estimates if parse(row.estimator).name == wanted.name]
-        if not hits:
-            raise ParameterError(
-                f'"{wanted}" was not among the estimators.{did_you_mean(str(wanted), names)} There '
-                f"are {', '.join(names)}."
-            )
-        if len(hits) > 1:
-            raise ParameterError(
-                f'"{wanted}" could be {" or ".join(row.estimator for row in hits)}.'
-            )
-        return hits[0]
+        return named(self.estimates, key)
 
     def __str__(self) -> str:
         return f"{self.sentence()}\n\n{self.to_text()}"
@@ -134,7 +119,7 @@ class RankingResult(Document):
         if row.reason is not None:
             model = " around the recalibrated model" if row.recalibrated else ""
             lines.append(f"  By {shown_estimator(row.estimator)}{model}; {row.reason}.")
-        return "\n".join([*lines, *(f"  {one}" for one in self.findings)])
+        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
 
     def to_text(self) -> str:
         """An aligned table."""
@@ -144,12 +129,8 @@ class RankingResult(Document):
         for row in self.estimates:
             numbers = [row.value, row.stderr, row.interval.low, row.interval.high, row.bias]
             clicks = "–" if row.clicks is None else f"{row.clicks:,.1f}"
-            cells = [
-                shown_estimator(row.estimator),
-                *(f"{x:.5g}" for x in numbers),
-                f"{row.imputed_mass:.1%}",
-            ]
-            table.append([*cells, clicks, f"{row.largest_weight:.4g}"])
+            cells = [shown_estimator(row.estimator), *(f"{x:.5g}" for x in numbers)]
+            table.append([*cells, f"{row.imputed_mass:.1%}", clicks, f"{row.largest_weight:.4g}"])
         return aligned(table, left=(0,))
 
     def to_frame(self) -> pa.Table:

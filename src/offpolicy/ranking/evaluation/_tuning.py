@@ -16,11 +16,12 @@ all documents, so that the rare clicks far down, which the log did not happen to
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Floats, Ints
+from offpolicy._core.types import Floats
 from offpolicy.estimators import Estimator
 from offpolicy.evidence import least_error
 from offpolicy.ranking.data._log import RankingLog
@@ -50,14 +51,13 @@ class _Parts(NamedTuple):
 
     queries: Queries
     p: Floats
-    band: Ints
+    thinkable: Thinkable
     model: Floats
     """(2, parts): Σ λδ̂ and Σ δ̂."""
     click: Floats
     delta: Floats
     noise: Floats
     """(3, parts): Σ of pδ̃(1 − pδ̃) times λ², λ and 1."""
-    unit: Floats
 
     @classmethod
     def of(
@@ -69,8 +69,8 @@ class _Parts(NamedTuple):
             log.cluster[log.impression] * len(levels) + level.reshape(-1), return_inverse=True
         )
         part = inverse.reshape(-1)
-        one_of = np.empty(len(keys), dtype=np.int64)
-        one_of[part] = np.arange(log.documents)
+        band = np.empty(len(keys), dtype=np.int64)
+        band[part] = thinkable.band
 
         def summed(x: Floats) -> Floats:
             return np.bincount(part, x, len(keys)).astype(np.float64)
@@ -83,12 +83,11 @@ class _Parts(NamedTuple):
         return cls(
             Queries.of(log)._replace(query=keys // len(levels)),
             levels[keys % len(levels)],
-            thinkable.band[one_of],
+            replace(thinkable, band=band, unit=summed(thinkable.unit)),
             twice(model),
             twice(log.click),
             twice(delta),
             np.stack([summed(lam * lam * noise), summed(lam * noise), summed(noise)]),
-            summed(thinkable.unit),
         )
 
     def noise_of(self, metric: Metric, mean: float, scale: float, observed: Floats) -> float:
@@ -133,7 +132,7 @@ def choose(
             continue
         # A ratio grows by what its denominator lacks.
         share = 1.0 - seen * (base.scale / scale)
-        error, uncertain = thinkable.bias(thinkable.left(share, parts.band, parts.unit))
+        error, uncertain = parts.thinkable.bias(parts.thinkable.left(share))
         value[j], stderr[j] = estimate, spread
         bias[j], bias_stderr[j] = mean - base.value + error, math.sqrt(uncertain)
         total = float(c[1].sum())
