@@ -34,7 +34,7 @@ from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._relevance import RelevanceModel
 from offpolicy.ranking.data._weights import blended, document_weights
 from offpolicy.ranking.evaluation._evaluate import evaluate, sweep, true_value
-from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._model_error import ModelError
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import choose
@@ -291,10 +291,10 @@ def test_bias_and_variance_by_theory_are_those_of_simulated_logs(metric):
         log = simulate_clicks(queries, logger, rng=seed).replace(prediction=wrong)
         lam = ranks(ranker, log.offsets).astype(float)
         base = value_of(log, asked, lam, delta)
-        thinkable = Thinkable.of(log, base, delta, size=1e-9)
+        model_error = ModelError.of(log, base, delta, size=1e-9)
         for member in members:
             grid = np.array([member.parameter])
-            choice = choose(log, member, asked, lam, wrong, delta, thinkable, grid=grid)
+            choice = choose(log, member, asked, lam, wrong, delta, model_error, grid=grid)
             value = value_of(log, asked, lam, blended(log, member, wrong)).value
             assert choice.value[0] == pytest.approx(value)
             values[member].append(value - base.value)
@@ -340,7 +340,7 @@ def test_thinkable_errors_shrink_what_is_measured():
     log = simulate_clicks(queries, logger, rng=6)
     lam = ranks(ranker, log.offsets).astype(float)
     wrong = sigmoid(np.log(delta / (1 - delta)) + 0.5)
-    found = Thinkable.of(log, value_of(log, parse_metric("sum of ranks"), lam, wrong), wrong)
+    found = ModelError.of(log, value_of(log, parse_metric("sum of ranks"), lam, wrong), wrong)
     everything = found.left(np.ones(log.documents))
     mean, variance = found.bias(everything)
     real = float((lam * (wrong - log.relevance)).sum()) / len(log)

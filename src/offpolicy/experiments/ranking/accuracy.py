@@ -21,7 +21,7 @@ from offpolicy.experiments.accuracy import Accuracy
 from offpolicy.experiments.ranking.rank_sums import GRID, rank_sums, weight_table
 from offpolicy.experiments.ranking.setup import Prepared, prepare_set
 from offpolicy.ranking.data import RankingLog, as_metric, ranks
-from offpolicy.ranking.evaluation import Thinkable, choose, evaluate, recalibrated, value_of
+from offpolicy.ranking.evaluation import ModelError, choose, evaluate, recalibrated, value_of
 
 METRICS = ("sum of ranks", "average rank")
 """What the paper's formula says, and what its words say."""
@@ -149,12 +149,12 @@ def _choices(
     metric = as_metric(name_of_metric)
     lam = metric.weight(target)
     base = value_of(log, metric, lam, delta)
-    thinkable = Thinkable.of(log, base, delta)
+    model_error = ModelError.of(log, base, delta)
     asked = [(name, name, log.prediction) for name in TUNED]
     asked += [(name + AGAIN, name, delta) for name in BLENDS]
     found = {}
     for key, name, model in asked:
-        choice = choose(log, parse(name), metric, lam, model, delta, thinkable)
+        choice = choose(log, parse(name), metric, lam, model, delta, model_error)
         found[key] = (choice.chosen, float(choice.value[choice.grid == choice.chosen][0]))
     return found
 

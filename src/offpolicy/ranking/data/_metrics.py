@@ -91,7 +91,7 @@ def parse_metric(text: str) -> Metric:
     >>> parse_metric("DCG@10")
     Metric(name='dcg', k=10)
     """
-    match = _PATTERN.fullmatch(text) if isinstance(text, str) else None
+    match = _PATTERN.fullmatch(str(text))
     if match is None:
         sentence = f'{text!r} is not a metric. Write "average rank" or "dcg@10".'
         raise ParameterError(sentence, column="metric")

@@ -58,8 +58,8 @@ def weights_at(estimator: str | Estimator, p: Floats) -> FamilyWeights:
     FamilyWeights(imputed=array([0. , 0. , 0.5, 1. ]), observed=array([1., 2., 2., 0.]))
     """
     member = for_rankings(estimator)
-    one = np.ones_like(p)
-    masses = member.masses(one, p, weights.ratio(one, p))
+    ones = np.ones_like(p)
+    masses = member.masses(ones, p, weights.ratio(ones, p))
     if isinstance(member, ICE) and np.any(masses.control != 0.0):
         raise EstimatorError(
             f"{member} has w^γ ≠ 0, so it needs to know whether a document was examined, which is "

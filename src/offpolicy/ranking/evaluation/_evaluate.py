@@ -21,7 +21,7 @@ from offpolicy.ranking.data._metrics import Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
 from offpolicy.ranking.data._weights import blended, for_rankings, weights_at
 from offpolicy.ranking.evaluation._findings import findings_of
-from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._model_error import ModelError
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
 from offpolicy.ranking.evaluation._sums import Queries, Value, value_of
@@ -145,7 +145,7 @@ def sweep(
     blended(log, type(kind)(0.0), log.prediction)  # type: ignore[call-arg]
     lam = asked.weight(ranks_of(ranker, log))
 
-    def at(parameter: float) -> Value:
+    def evaluated(parameter: float) -> Value:
         member = type(kind)(parameter)  # type: ignore[call-arg]
         return value_of(log, asked, lam, blended(log, member, log.prediction))
 
@@ -156,7 +156,7 @@ def sweep(
     else:
         breakpoints = np.array([0.0, 1.0])
     assert kind.parameter_name is not None
-    return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, at)
+    return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, evaluated)
 
 
 @final
@@ -224,14 +224,14 @@ class _Judge:
         if log.propensity is not None:
             self.delta = recalibrated(log, target)
             base = value_of(log, metric, self.lam, self.delta)
-            self.thinkable = Thinkable.of(log, base, self.delta)
+            self.model_error = ModelError.of(log, base, self.delta)
 
     def choose(self, member: Estimator, prediction: Floats | None) -> Tuned:
         if self.delta is None:
             blended(self.log, type(member)(0.0), prediction)  # type: ignore[call-arg]
         assert self.delta is not None
         return choose(
-            self.log, member, self.metric, self.lam, prediction, self.delta, self.thinkable,
+            self.log, member, self.metric, self.lam, prediction, self.delta, self.model_error,
             independent=self.independent,
         )  # fmt: skip
 
@@ -245,8 +245,8 @@ class _Judge:
     ) -> RankingEstimate:
         log = self.log
         c = blended(log, member, prediction)
-        found = value_of(log, self.metric, self.lam, c)
-        if not math.isfinite(found.value):
+        estimated = value_of(log, self.metric, self.lam, c)
+        if not math.isfinite(estimated.value):
             raise SupportError(
                 f"{member}: not one document counts as relevant, so {self.metric} has no value. "
                 f"The log has {int(log.click.sum()):,} clicks.",
@@ -254,21 +254,21 @@ class _Judge:
             )
         p = np.ones(log.documents) if log.propensity is None else log.propensity
         observed = weights_at(member, p).observed * log.click
-        counted = np.abs(found.weight) * observed
+        counted = np.abs(estimated.weight) * observed
         squares = float((counted * counted).sum())
         rests_on_clicks = bool(weights_at(member, p).observed.any())
         effective = float(counted.sum()) ** 2 / squares if squares > 0.0 else 0.0
         total = float(c.sum())
         degrees = max(log.queries - 1, 1)
-        bias, bias_stderr, stderr, covers = 0.0, 0.0, found.stderr, OF_THE_MEAN
+        bias, bias_stderr, stderr, covers = 0.0, 0.0, estimated.stderr, OF_THE_MEAN
         if log.propensity is not None:
             bias, bias_stderr, stderr = self.bias(member, prediction)
             covers = OF_THE_VALUE
         return RankingEstimate(
             estimator=str(member),
-            value=found.value,
-            stderr=found.stderr,
-            interval=intervals.student_t(found.value - bias, stderr, self.level, degrees),
+            value=estimated.value,
+            stderr=estimated.stderr,
+            interval=intervals.student_t(estimated.value - bias, stderr, self.level, degrees),
             level=self.level,
             covers=covers,
             bias=bias,
@@ -286,23 +286,23 @@ class _Judge:
         log = self.log
         assert log.propensity is not None
         assert self.delta is not None
-        p, shown, base = log.propensity, log.propensity > 0.0, self.thinkable.base
-        at = weights_at(member, p)
+        p, shown, base = log.propensity, log.propensity > 0.0, self.model_error.base
+        weights = weights_at(member, p)
         model = np.zeros_like(p) if prediction is None else prediction
-        observed = at.observed * p
-        mean = value_of(log, self.metric, self.lam, at.imputed * model + observed * self.delta)
+        observed = weights.observed * p
+        mean = value_of(log, self.metric, self.lam, weights.imputed * model + observed * self.delta)
         # A ratio grows by what its denominator lacks.
         share = 1.0 - observed * (base.scale / mean.scale)
-        left = self.thinkable.left(share)
-        further, rest = self.thinkable.corrected(left)
+        left = self.model_error.left(share)
+        further, rest = self.model_error.corrected(left)
         inverse = np.where(shown, p, np.inf) ** -1.0
         seen = further * (inverse * log.click - np.where(shown, self.delta, 0.0))
         # What is observed about its mean, and what the correction adds.
-        noise = mean.weight * at.observed * (log.click - p * self.delta)
+        noise = mean.weight * weights.observed * (log.click - p * self.delta)
         moved = noise + base.weight * (self.delta + seen)
         bias = mean.value - base.value - float((base.weight * seen).sum()) / len(log)
         spread = Queries.of(log).stderr(moved)
-        uncertain = math.sqrt(self.thinkable.bias(left)[1])
+        uncertain = math.sqrt(self.model_error.bias(left)[1])
         return bias, uncertain, math.hypot(spread, math.sqrt(rest))
 
 

@@ -13,24 +13,24 @@ FEWEST_QUERIES = 20
 
 def findings_of(log: RankingLog, headline: RankingEstimate) -> tuple[Finding, ...]:
     """Of the one answer, from its log."""
-    found, clicks, queries = [], headline.clicks, log.queries
+    findings, clicks, queries = [], headline.clicks, log.queries
     if log.propensity is None:
         sentence = "The log has no propensities, so this is the model's word alone."
-        found += finding("no-examination", "warning", sentence)
+        findings += finding("no-examination", "warning", sentence)
     if clicks is not None and clicks < TOO_FEW_EFFECTIVE:
         sentence = (
             f"An effective {clicks:.3g} clicks stand behind the part of the number that is not "
             f"the model's."
         )
-        found += finding("few-clicks", "warning", sentence, clicks=clicks)
+        findings += finding("few-clicks", "warning", sentence, clicks=clicks)
     hidden = 1.0 - float(log.shown.mean())
     if hidden > 0.0:
         sentence = (
             f"{hidden:.0%} of the candidate documents were not shown; what is said of them is the "
             f"model's word alone, and IPS and CIPS count them as not relevant."
         )
-        found += finding("not-shown", "warning", sentence, share=hidden)
+        findings += finding("not-shown", "warning", sentence, share=hidden)
     if queries < FEWEST_QUERIES:
         sentence = f"There are {queries} queries, too few for normal errors."
-        found += finding("few-queries", "warning", sentence, queries=queries)
-    return tuple(found)
+        findings += finding("few-queries", "warning", sentence, queries=queries)
+    return tuple(findings)

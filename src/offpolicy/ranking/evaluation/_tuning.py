@@ -27,7 +27,7 @@ from offpolicy.evidence import least_error
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric
 from offpolicy.ranking.data._weights import weights_at
-from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._model_error import ModelError
 from offpolicy.ranking.evaluation._sums import Queries
 from offpolicy.results import Tuned
 
@@ -51,7 +51,7 @@ class _Parts(NamedTuple):
 
     queries: Queries
     p: Floats
-    thinkable: Thinkable
+    model_error: ModelError
     model: Floats
     """(2, parts): Σ λδ̂ and Σ δ̂."""
     click: Floats
@@ -61,7 +61,7 @@ class _Parts(NamedTuple):
 
     @classmethod
     def of(
-        cls, log: RankingLog, lam: Floats, model: Floats, delta: Floats, thinkable: Thinkable
+        cls, log: RankingLog, lam: Floats, model: Floats, delta: Floats, model_error: ModelError
     ) -> _Parts:
         assert log.propensity is not None
         levels, level = np.unique(log.propensity, return_inverse=True)
@@ -70,7 +70,7 @@ class _Parts(NamedTuple):
         )
         part = inverse.reshape(-1)
         band = np.empty(len(keys), dtype=np.int64)
-        band[part] = thinkable.band
+        band[part] = model_error.band
 
         def summed(x: Floats) -> Floats:
             return np.bincount(part, x, len(keys)).astype(np.float64)
@@ -83,7 +83,7 @@ class _Parts(NamedTuple):
         return cls(
             Queries.of(log)._replace(query=keys // len(levels)),
             levels[keys % len(levels)],
-            replace(thinkable, band=band, unit=summed(thinkable.unit)),
+            replace(model_error, band=band, unit=summed(model_error.unit)),
             twice(model),
             twice(log.click),
             twice(delta),
@@ -106,7 +106,7 @@ def choose(
     lam: Floats,
     prediction: Floats | None,
     delta: Floats,
-    thinkable: Thinkable,
+    model_error: ModelError,
     *,
     independent: bool = True,
     grid: Floats | None = None,
@@ -114,32 +114,32 @@ def choose(
     """Choose the parameter of ``member``, whose model is ``prediction``; ``delta`` is δ̃."""
     assert log.propensity is not None
     assert member.parameter_name is not None
-    base = thinkable.base
+    base = model_error.base
     grid = parameter_grid(member, log.propensity) if grid is None else grid
     model = np.zeros_like(lam) if prediction is None else prediction
-    parts = _Parts.of(log, lam, model, delta, thinkable)
+    parts = _Parts.of(log, lam, model, delta, model_error)
     single = len(parts.queries.impressions) == 1  # One query says nothing about others.
     value, stderr, bias, bias_stderr, variance, imputed = np.full((6, len(grid)), np.inf)
     for j, parameter in enumerate(grid):
-        at = weights_at(type(member)(float(parameter)), parts.p)  # type: ignore[call-arg]
-        seen = at.observed * parts.p
-        clicks = at.observed * parts.click
-        c = at.imputed * parts.model + clicks
+        weights = weights_at(type(member)(float(parameter)), parts.p)  # type: ignore[call-arg]
+        seen = weights.observed * parts.p
+        clicks = weights.observed * parts.click
+        c = weights.imputed * parts.model + clicks
         estimate, spread, _ = parts.queries.value(metric, *c)
-        expected = at.imputed * parts.model + seen * parts.delta
+        expected = weights.imputed * parts.model + seen * parts.delta
         mean, between, scale = parts.queries.value(metric, *expected)
         if not (math.isfinite(estimate) and math.isfinite(mean)):
             continue
         # A ratio grows by what its denominator lacks.
         share = 1.0 - seen * (base.scale / scale)
-        error, uncertain = parts.thinkable.bias(parts.thinkable.left(share))
+        error, uncertain = parts.model_error.bias(parts.model_error.left(share))
         value[j], stderr[j] = estimate, spread
         bias[j], bias_stderr[j] = mean - base.value + error, math.sqrt(uncertain)
         total = float(c[1].sum())
         imputed[j] = 1.0 - float(clicks[1].sum()) / total if total > 0.0 else 0.0
         variance[j] = spread**2
         if independent or single:
-            inner = parts.noise_of(metric, mean, scale, at.observed)
+            inner = parts.noise_of(metric, mean, scale, weights.observed)
             variance[j] = inner if single else between**2 + inner
     mse = bias**2 + bias_stderr**2 + variance
     best = int(np.argmin(np.where(np.isfinite(mse), mse, np.inf)))

@@ -22,19 +22,19 @@ from offpolicy._core.kernels import COMMON, SUMS
 
 
 @njit(**COMMON)
-def _band(own, s, c, eps, low, high):
+def _band(places, s, c, eps, low, high):
     """Where the pairs of each document begin, and where those in its band end, in the order
-    ``own`` of the scores; nothing is between where it has no weight."""
+    ``places`` of the scores; nothing is between where it has no weight."""
     a, b = 0, 0
-    for j in range(len(own)):
-        if c[own[j]] != 0.0:
-            r = 1.0 - s[own[j]]
-            while a < j and r + s[own[a]] <= 0.0:
+    for j in range(len(places)):
+        if c[places[j]] != 0.0:
+            r = 1.0 - s[places[j]]
+            while a < j and r + s[places[a]] <= 0.0:
                 a += 1
             b = max(a, b)
-            while b < j and r + s[own[b]] < eps:
+            while b < j and r + s[places[b]] < eps:
                 b += 1
-        low[j], high[j] = a, b if c[own[j]] != 0.0 else a
+        low[j], high[j] = a, b if c[places[j]] != 0.0 else a
 
 
 @njit(**COMMON)
@@ -128,22 +128,22 @@ def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
         if with_features:
             for row in range(start, stop):
                 s[row] = _dot(X[row], w)
-        own = order[start:stop]
+        places = order[start:stop]
         key, weight, slopes = room[0, :m], room[1, :m], room[2, :m]
-        own[:] = own[np.argsort(s[start:stop][own], kind="mergesort")]
+        places[:] = places[np.argsort(s[start:stop][places], kind="mergesort")]
         for k in range(m):
-            key[k], weight[k] = s[start + own[k]], c[start + own[k]]
-        _band(own, s[start:stop], c[start:stop], eps, low, high)
-        found = _losses(
+            key[k], weight[k] = s[start + places[k]], c[start + places[k]]
+        _band(places, s[start:stop], c[start:stop], eps, low, high)
+        losses = _losses(
             key, weight, low, high, eps, room[3], room[4], room[5], room[6], room[7], slopes
         )
-        hinge += found[0]
-        huber += found[1]
-        alphas += found[2]
-        products += found[3]
-        pairs += found[4]
+        hinge += losses[0]
+        huber += losses[1]
+        alphas += losses[2]
+        products += losses[3]
+        pairs += losses[4]
         for k in range(m):
-            g[start + own[k]] = slopes[k]
+            g[start + places[k]] = slopes[k]
         if with_features:
             for row in range(start, stop):
                 if g[row] != 0.0:
@@ -164,15 +164,15 @@ def band_product(offsets, c, eps, s, order, t, product):
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
         m = stop - start
-        own = order[start:stop]
+        places = order[start:stop]
         up, count, sums = room[0], room[1], room[2]
         up[m] = 0.0
         for k in range(m - 1, -1, -1):
-            up[k] = up[k + 1] + t[start + own[k]]
+            up[k] = up[k + 1] + t[start + places[k]]
             count[k], sums[k] = 0.0, 0.0
-        _band(own, s[start:stop], c[start:stop], eps, low, high)
+        _band(places, s[start:stop], c[start:stop], eps, low, high)
         for j in range(m):
-            row, a, b = start + own[j], low[j], high[j]
+            row, a, b = start + places[j], low[j], high[j]
             product[row] = 0.0
             if b > a:
                 by = c[row] * inverse
@@ -183,7 +183,7 @@ def band_product(offsets, c, eps, s, order, t, product):
                 sums[b] -= by * t[row]
         of_count, of_sums = 0.0, 0.0
         for k in range(m):
-            row = start + own[k]
+            row = start + places[k]
             of_count += count[k]
             of_sums += sums[k]
             product[row] += of_count * t[row] - of_sums
@@ -209,18 +209,18 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
         m = stop - start
         if filled + m > len(rows):
             break
-        own = order[start:stop]
+        places = order[start:stop]
         size, more = room[0], room[1]
-        _band(own, s[start:stop], c[start:stop], eps, low, high)
+        _band(places, s[start:stop], c[start:stop], eps, low, high)
         size[:m], more[:m], carried[:] = 0.0, 0.0, 0.0
         for j in range(m):
             if high[j] > low[j]:
-                size[j] = c[start + own[j]] * inverse
+                size[j] = c[start + places[j]] * inverse
                 more[low[j]] += size[j]
                 more[high[j]] -= size[j]
         begin, end, pairs = 0, 0, 0.0
         for j in range(m):
-            row, a, b = start + own[j], low[j], high[j]
+            row, a, b = start + places[j], low[j], high[j]
             pairs += more[j]
             diagonal = pairs + size[j] * (b - a)
             if not diagonal > 0.0:
@@ -235,10 +235,10 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
                     carried[:] = 0.0
                     begin, end = a, a
                 while end < b:
-                    _add(X[start + own[end]], 1.0, carried)
+                    _add(X[start + places[end]], 1.0, carried)
                     end += 1
                 while begin < a:
-                    _add(X[start + own[begin]], -1.0, carried)
+                    _add(X[start + places[begin]], -1.0, carried)
                     begin += 1
                 _add(carried, -size[j], y)
         i += 1

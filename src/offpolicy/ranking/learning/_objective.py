@@ -119,10 +119,10 @@ class Objective:
 
         d = self.X.shape[1]
         half = np.zeros((d, d))
-        at, used = 0, 0
-        while at < len(self.offsets) - 1:
-            at, filled = band_rows(
-                at, self.X, self.offsets, self.c, eps, self.scores, self._order, *self._room
+        impression, used = 0, 0
+        while impression < len(self.offsets) - 1:
+            impression, filled = band_rows(
+                impression, self.X, self.offsets, self.c, eps, self.scores, self._order, *self._room
             )
             half += self._room[0, :filled].T @ self._room[1, :filled]
             used += filled

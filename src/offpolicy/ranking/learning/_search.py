@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, MissingColumnError, ParameterError, SupportError
+from offpolicy.errors import MissingColumnError, ParameterError, SupportError
 from offpolicy.estimators import CAB, CIPS
 from offpolicy.learning import Trial, checked_combinations
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of, scores_of
 from offpolicy.ranking.data._relevance import checked_folds
-from offpolicy.ranking.data._weights import blended, document_weights, for_rankings
+from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._evaluate import evaluate
 from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import parameter_grid
@@ -133,9 +133,6 @@ class RankerCV:
         metric = as_metric(self.metric)
         grid = default_grid(learner, log) if self.grid is None else self.grid
         combinations = checked_combinations(learner, grid, self.rule, RULES)
-        if log.X is None:
-            sentence = "The log has no features (X): there is nothing to score documents by."
-            raise LogError(sentence, column="X")
         judged = log if validation is None else validation
         learners = [learner.copy(**params) for params in combinations]
         self.trials_ = [Trial(params, math.nan, 0) for params in combinations]
@@ -160,7 +157,7 @@ class RankerCV:
     ) -> tuple[list[Floats], list[int]]:
         """What rankers that differ in C only say of documents they were not fitted on."""
         if validation is not None:
-            _fit(learners, log)
+            fit_in_turn(learners, log)
             scores = [scores_of(learner, validation) for learner in learners]
             return scores, [learner.n_iter_ for learner in learners]
         fold = log.fold(checked_folds(self.folds))
@@ -170,14 +167,14 @@ class RankerCV:
                 f"queries. Give validation=.",
                 column="validation",
             )
-        assert log.X is not None
         scores = [np.empty(log.documents) for _ in learners]
         steps = [0] * len(learners)
         for k in np.unique(fold):
             held = (fold == k)[log.impression]
             copies = [learner.copy() for learner in learners]
-            _fit(copies, log.take(fold != k))
+            fit_in_turn(copies, log.take(fold != k))
             for j, learner in enumerate(copies):
+                assert log.X is not None
                 scores[j][held] = learner.decision_function(log.X[held])
                 steps[j] += learner.n_iter_
         return scores, steps
@@ -204,12 +201,6 @@ def default_grid(learner: PropensitySVMRank, log: RankingLog) -> dict[str, list[
     if learner.C is None:
         grid["loss"] = list(LOSSES)
     return grid
-
-
-def _fit(learners: list[PropensitySVMRank], log: RankingLog) -> None:
-    assert log.X is not None
-    weights = document_weights(log, learners[0].estimator)
-    fit_in_turn(learners, log.X, log.offsets, weights)
 
 
 def _differing_in_C(learners: Sequence[PropensitySVMRank]) -> list[list[int]]:

@@ -15,6 +15,7 @@ from offpolicy._core.saved import read_both, write_both
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator
+from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._weights import document_weights
 from offpolicy.ranking.learning._problem import Problem, bounded_features, matching_offsets, prepare
@@ -104,7 +105,6 @@ class PropensitySVMRank(Parameters):
 
     def path(self, log: Any, Cs: Iterable[float]) -> list[PropensitySVMRank]:
         """A fitted learner for every C, as `path_weights`, from a `RankingLog`."""
-        self.check()
         return self.path_weights(*self._arrays(log), Cs)
 
     def path_weights(
@@ -112,11 +112,10 @@ class PropensitySVMRank(Parameters):
     ) -> list[PropensitySVMRank]:
         """A fitted learner for every C, each search starting where that of the next smaller C
         ended."""
-        self.check()
         learners = [self.copy(C=C) for C in Cs]
         if any(learner.C is None for learner in learners):
             raise ParameterError("Cs must hold numbers above 0.", column="Cs")
-        fit_in_turn(learners, X, offsets, weights)
+        _fit_in_turn(learners, X, offsets, weights)
         return learners
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -226,11 +225,15 @@ class PropensitySVMRank(Parameters):
             )
 
 
-def fit_in_turn(
-    learners: Sequence[PropensitySVMRank], X: ArrayLike, offsets: ArrayLike, weights: ArrayLike
-) -> None:
+def fit_in_turn(learners: Sequence[PropensitySVMRank], log: RankingLog) -> None:
     """Fit learners that differ in C only, each search starting where that of the next smaller C
     ended."""
+    _fit_in_turn(learners, *learners[0]._arrays(log))
+
+
+def _fit_in_turn(
+    learners: Sequence[PropensitySVMRank], X: ArrayLike, offsets: ArrayLike, weights: ArrayLike
+) -> None:
     for learner in learners:
         learner.check()
     if not learners:

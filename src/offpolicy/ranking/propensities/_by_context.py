@@ -128,8 +128,8 @@ def maximised(data: ContextPairs, ridge: float) -> ContextFit:
         np.zeros(top * width), free, lambda theta: value_and_derivatives(theta, data, ridge),
         steps=_STEPS, longest=3.0, slope=slope,
     )  # fmt: skip
-    theta = end.at.reshape(top, width)
-    hessian = value_and_derivatives(end.at, data, ridge).curvature
+    theta = end.theta.reshape(top, width)
+    hessian = value_and_derivatives(end.theta, data, ridge).curvature
     scores, clusters = _scores(theta, data)
     moved = np.zeros((top * width, scores.shape[1]))
     moved[free] = np.linalg.solve(hessian[np.ix_(free, free)], scores[free])
@@ -138,9 +138,9 @@ def maximised(data: ContextPairs, ridge: float) -> ContextFit:
     covariance[unknown] = covariance[:, unknown] = np.nan
     theta[~known] = np.nan
     model = ContextModel(theta, covariance, data.centre, data.spread)
-    own = moved[::width]
+    intercepts = moved[::width]
     return ContextFit(
-        model, effective_degrees((own**2).sum(axis=1), (own**4).sum(axis=1)), clusters
+        model, effective_degrees((intercepts**2).sum(axis=1), (intercepts**4).sum(axis=1)), clusters
     )
 
 
@@ -165,11 +165,11 @@ def _scores(theta: Floats, data: ContextPairs) -> tuple[Floats, int]:
     scores = np.zeros((top, width, size))
     logs = data.design @ theta.T
     for j, k, rows in _by_pair(data):
-        at = data.segment[rows]
-        share = sigmoid(logs[at, j] - logs[at, k])
+        segment = data.segment[rows]
+        share = sigmoid(logs[segment, j] - logs[segment, k])
         left = data.above[rows] - (data.above[rows] + data.below[rows]) * share
         for i in range(width):
-            part = np.bincount(group[at], left * data.design[at, i], minlength=size)
+            part = np.bincount(group[segment], left * data.design[segment, i], minlength=size)
             scores[j, i] += part
             scores[k, i] -= part
     return scores.reshape(top * width, size), len(clusters)

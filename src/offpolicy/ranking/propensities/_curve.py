@@ -260,7 +260,7 @@ class Propensities(Document):
                 f"{'Converged' if end.converged else 'Not converged'} after {end.em_steps} steps "
                 f"of EM and {end.scoring_steps} of scoring."
             )
-        return "\n".join([*lines, *(sentences([one]) for one in self.findings)])
+        return "\n".join([*lines, *(sentences([item]) for item in self.findings)])
 
 
 def as_context(values: ArrayLike, rows: int, width: int | None = None) -> Floats:
@@ -296,4 +296,4 @@ def rank_finding(code: str, ranks: Ints, sentence: str) -> tuple[Finding, ...]:
 
 def sentences(findings: Sequence[Finding]) -> str:
     """What was found and what to do, in a row."""
-    return " ".join(f"{one.sentence} {one.advice}" for one in findings)
+    return " ".join(f"{item.sentence} {item.advice}" for item in findings)

@@ -45,7 +45,7 @@ class Rows(NamedTuple):
     """Documents that were shown; features are standardised block by block."""
 
     X: NDArray[Any]
-    at: Ints | None
+    index: Ints | None
     """Which rows of X; None for all."""
     place: Ints
     """Rank − 1."""
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
         """(design, place, click, group), block by block."""
         for start in range(0, len(self.place), size):
             part = slice(start, start + size)
-            X = self.X[part] if self.at is None else self.X[self.at[part]]
+            X = self.X[part] if self.index is None else self.X[self.index[part]]
             Z = np.empty((len(X), X.shape[1] + 1))
             Z[:, 0] = 1.0
             np.subtract(X, self.centre, out=Z[:, 1:])
@@ -69,7 +69,7 @@ class Rows(NamedTuple):
     def take(self, which: Ints) -> Rows:
         """These rows."""
         return self._replace(
-            at=which if self.at is None else self.at[which],
+            index=which if self.index is None else self.index[which],
             place=self.place[which],
             click=self.click[which],
             group=self.group[which],
@@ -93,15 +93,15 @@ def rows_of(log: RankingLog, top: int) -> Rows:
             column="X",
         )
     kept = strata.within_top(log, top)
-    at = None if kept.all() else np.flatnonzero(kept)
-    every = slice(None) if at is None else at
+    index = None if kept.all() else np.flatnonzero(kept)
+    every = slice(None) if index is None else index
     impression = log.impression[every]
     clusters = np.unique(log.cluster[impression])
     size = min(len(clusters), GROUPS)
     group = (np.searchsorted(clusters, log.cluster) % size)[impression]
     width = log.X.shape[1]
     rows = Rows(
-        log.X, at, log.rank[every] - 1, log.click[every], group, top, np.zeros(width),
+        log.X, index, log.rank[every] - 1, log.click[every], group, top, np.zeros(width),
         np.ones(width),
     )  # fmt: skip
     total, square = np.zeros(width), np.zeros(width)
@@ -115,14 +115,14 @@ def rows_of(log: RankingLog, top: int) -> Rows:
     return rows._replace(centre=centre, spread=np.where(spread > floor, spread, np.inf))
 
 
-def derivatives(at: Floats, rows: Rows, ridge: float, *, expected: bool = True) -> Derivatives:
+def derivatives(theta: Floats, rows: Rows, ridge: float, *, expected: bool = True) -> Derivatives:
     """By log p and β, ridge included, in one pass; the curvature is Fisher's, or that observed."""
-    top, size = rows.top, len(at)
-    beta = at[top:]
+    top, size = rows.top, len(theta)
+    beta = theta[top:]
     value, slope = 0.0, np.zeros(size)
     curvature = np.zeros((size, size))
     for Z, place, click, _ in rows.blocks():
-        sigma, mean, G = _block(at, Z, place, top)
+        sigma, mean, G = _block(theta, Z, place, top)
         odds = mean / (1.0 - mean)
         value += float((click * np.log(mean) + (1.0 - click) * np.log1p(-mean)).sum())
         left = click - (1.0 - click) * odds
@@ -146,10 +146,10 @@ def _penalty(width: int, ridge: float) -> Floats:
     return penalty
 
 
-def _block(at: Floats, Z: Floats, place: Ints, top: int) -> tuple[Floats, Floats, Floats]:
+def _block(theta: Floats, Z: Floats, place: Ints, top: int) -> tuple[Floats, Floats, Floats]:
     """σ, μ = pσ cut to where its logarithm exists, and d log μ/dβ = (1 − σ) z."""
-    sigma = logistic.sigmoid(Z @ at[top:])
-    mean = np.clip(np.exp(at)[place] * sigma, 1e-300, 1.0 - 1e-12)
+    sigma = logistic.sigmoid(Z @ theta[top:])
+    mean = np.clip(np.exp(theta)[place] * sigma, 1e-300, 1.0 - 1e-12)
     return sigma, mean, Z * (1.0 - sigma)[:, None]
 
 
@@ -165,12 +165,12 @@ def _add_outer(total: Floats, weight: Floats, G: Floats, place: Ints, top: int) 
 
 
 def em_step(
-    at: Floats, Z: Floats, place: Ints, click: Floats, top: int, ridge: float
+    theta: Floats, Z: Floats, place: Ints, click: Floats, top: int, ridge: float
 ) -> tuple[float, Floats]:
     """The likelihood here, and where one step of EM leads: p in closed form, β by one step of the
     regression on expected relevance."""
-    sigma, mean, _ = _block(at, Z, place, top)
-    log_p, beta = at[:top].copy(), at[top:]
+    sigma, mean, _ = _block(theta, Z, place, top)
+    log_p, beta = theta[:top].copy(), theta[top:]
     p, penalty = np.exp(log_p)[place], _penalty(len(beta), ridge)
     value = float((click * np.log(mean) + (1.0 - click) * np.log1p(-mean)).sum())
     value -= 0.5 * float((penalty * beta**2).sum())
@@ -199,12 +199,12 @@ def maximised(rows: Rows, known: NDArray[np.bool_], ridge: float) -> EMFit:
     start, em_steps = _expectations(rows, ridge)
     if len(rows.place) > 4 * _START:
         # Nearly there already, from some of the same rows.
-        start = _scored(start, _drawn(rows, _START), ridge).at
+        start = _scored(start, _drawn(rows, _START), ridge).theta
     end = _scored(start, rows, ridge)
-    bread = derivatives(end.at, rows, ridge, expected=False).curvature[1:, 1:]
-    covariance, degrees, clusters = _sandwich(end.at, rows, bread)
+    bread = derivatives(end.theta, rows, ridge, expected=False).curvature[1:, 1:]
+    covariance, degrees, clusters = _sandwich(end.theta, rows, bread)
     ended = Convergence(em_steps, end.steps, end.value, end.distance, end.distance < 10.0 * _NEAR)
-    return EMFit(end.at[: rows.top], covariance, degrees, clusters, ended)
+    return EMFit(end.theta[: rows.top], covariance, degrees, clusters, ended)
 
 
 def _expectations(rows: Rows, ridge: float) -> tuple[Floats, int]:
@@ -212,16 +212,16 @@ def _expectations(rows: Rows, ridge: float) -> tuple[Floats, int]:
     Z, place, click, _ = next(iter(_drawn(rows, _SAMPLE).blocks(_SAMPLE)))
     shown = np.bincount(rows.place, minlength=rows.top)
     rate = np.bincount(rows.place, rows.click, minlength=rows.top) / shown
-    at = np.zeros(rows.top + Z.shape[1])
-    at[1 : rows.top] = np.log(np.clip(rate[1:] / rate[0], 1e-3, 0.95))
-    at[rows.top] = np.log(rate[0] / max(1.0 - rate[0], 1e-3))
+    theta = np.zeros(rows.top + Z.shape[1])
+    theta[1 : rows.top] = np.log(np.clip(rate[1:] / rate[0], 1e-3, 0.95))
+    theta[rows.top] = np.log(rate[0] / max(1.0 - rate[0], 1e-3))
     before = -np.inf
     for steps in range(1, _EM_STEPS + 1):
-        value, after = em_step(at, Z, place, click, rows.top, ridge)
+        value, after = em_step(theta, Z, place, click, rows.top, ridge)
         if value - before < 1e-5 * abs(value):
-            return at, steps
-        at, before = after, value
-    return at, _EM_STEPS
+            return theta, steps
+        theta, before = after, value
+    return theta, _EM_STEPS
 
 
 def _drawn(rows: Rows, count: int) -> Rows:
@@ -234,23 +234,23 @@ def _drawn(rows: Rows, count: int) -> Rows:
 def _scored(start: Floats, rows: Rows, ridge: float) -> Maximum:
     """Fisher scoring until the maximum is near."""
 
-    def damped(at: Floats) -> Derivatives:
-        found = derivatives(at, rows, ridge)
-        least = 1e-12 * np.trace(found.curvature[1:, 1:]) * np.eye(len(at))
-        return found._replace(curvature=found.curvature + least)
+    def damped(theta: Floats) -> Derivatives:
+        fisher = derivatives(theta, rows, ridge)
+        least = 1e-12 * np.trace(fisher.curvature[1:, 1:]) * np.eye(len(theta))
+        return fisher._replace(curvature=fisher.curvature + least)
 
     free = np.arange(len(start)) > 0
     return climb(start, free, damped, steps=_SCORING_STEPS, longest=2.0, near=_NEAR)
 
 
-def _sandwich(at: Floats, rows: Rows, bread: Floats) -> tuple[Floats, Floats, int]:
+def _sandwich(theta: Floats, rows: Rows, bread: Floats) -> tuple[Floats, Floats, int]:
     """Covariance of log p with clusters allowed for, (top, top), its degrees of freedom, and how
     many clusters there were."""
     top = rows.top
     size = int(rows.group.max()) + 1
-    scores = np.zeros((size, len(at)))
+    scores = np.zeros((size, len(theta)))
     for Z, place, click, group in rows.blocks():
-        _, mean, G = _block(at, Z, place, top)
+        _, mean, G = _block(theta, Z, place, top)
         left = click - (1.0 - click) * mean / (1.0 - mean)
         order = np.argsort(group, kind="stable")
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))

@@ -21,7 +21,7 @@ class Derivatives(NamedTuple):
 
 
 class Maximum(NamedTuple):
-    at: Floats
+    theta: Floats
     value: float
     distance: float
     """From the maximum, in standard errors."""
@@ -29,27 +29,27 @@ class Maximum(NamedTuple):
 
 
 def climb(
-    at: Floats, free: NDArray[np.bool_], derivatives: Callable[[Floats], Derivatives],
+    theta: Floats, free: NDArray[np.bool_], derivatives: Callable[[Floats], Derivatives],
     *, steps: int, longest: float, slope: float = 0.0, near: float = 0.0,
 ) -> Maximum:  # fmt: skip
     """Up from ``at``, the parameters that are ``free`` by no more than ``longest`` a step, halving
     steps that do not climb; to a gradient below ``slope``, or ``near`` the maximum."""
-    here, taken, block = derivatives(at), 0, np.ix_(free, free)
+    here, taken, block = derivatives(theta), 0, np.ix_(free, free)
     while True:
-        gradient, direction = here.gradient[free], np.zeros(len(at))
+        gradient, direction = here.gradient[free], np.zeros(len(theta))
         direction[free] = np.linalg.solve(here.curvature[block], gradient)
         distance = float(np.sqrt(max(float(direction[free] @ gradient), 0.0)))
         flat = not np.abs(gradient).max(initial=0.0) > slope
         direction *= min(1.0, longest / max(float(np.abs(direction).max()), 1e-300))
         while not (flat or distance < near or taken == steps):
-            there = derivatives(at + direction)
+            there = derivatives(theta + direction)
             if there.value >= here.value - 1e-13 * abs(here.value):
                 break
             direction /= 2.0
             flat = bool(np.abs(direction).max() < 1e-10)
         else:
-            return Maximum(at, here.value, distance, taken)
-        at, here, taken = at + direction, there, taken + 1
+            return Maximum(theta, here.value, distance, taken)
+        theta, here, taken = theta + direction, there, taken + 1
 
 
 def effective_degrees(squares: Floats, fourths: Floats) -> Floats:

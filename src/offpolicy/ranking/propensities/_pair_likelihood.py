@@ -92,9 +92,9 @@ def gradient(parts: Pairs) -> Floats:
 
 def laplacian(parts: Pairs) -> Floats:
     """Minus the Hessian in log p."""
-    own = parts.curvature
+    bend = parts.curvature
     with np.errstate(divide="ignore", invalid="ignore"):
-        edge = np.where(own + own.T > 0.0, own * own.T / (own + own.T), 0.0)
+        edge = np.where(bend + bend.T > 0.0, bend * bend.T / (bend + bend.T), 0.0)
     return np.diag(edge.sum(axis=1)) - edge
 
 
@@ -128,13 +128,13 @@ def maximised(counts: PairCounts) -> Fitted:
         return Derivatives(parts.value, gradient(parts), laplacian(parts))
 
     slope = 1e-10 * float(counts.clicks.sum())
-    log_p = climb(np.zeros(size), free, derivatives, steps=_STEPS, longest=3.0, slope=slope).at
+    log_p = climb(np.zeros(size), free, derivatives, steps=_STEPS, longest=3.0, slope=slope).theta
     parts = evaluated(log_p, counts)
     inverse = np.zeros((size, size))
     inverse[~known] = inverse[:, ~known] = np.nan
     block = np.ix_(free, free)
     inverse[block] = np.linalg.inv(laplacian(parts)[block])
-    own = parts.curvature
+    bend = parts.curvature
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.where(own + own.T > 0.0, own.T / (own + own.T) / (1.0 - parts.mean), 0.0)
+        factor = np.where(bend + bend.T > 0.0, bend.T / (bend + bend.T) / (1.0 - parts.mean), 0.0)
     return Fitted(np.where(known, np.exp(log_p), np.nan), inverse, factor, parts.mean)
