@@ -10,7 +10,6 @@ that they do not learn the first expectations by heart.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -203,7 +202,7 @@ def _probability(model: Any, X: NDArray[Any]) -> Floats:
     return np.clip(np.asarray(chance, dtype=np.float64), 0.0, 1.0)
 
 
-def _threads(rows: int) -> AbstractContextManager[Any]:
+def _threads(rows: int) -> Any:
     """One thread for few rows: several wait for each other longer than they work."""
     from threadpoolctl import threadpool_limits
 

@@ -20,10 +20,9 @@ from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
 from offpolicy.ranking.data._weights import blended, for_rankings, weights_at
-from offpolicy.ranking.evaluation._findings import findings_of
 from offpolicy.ranking.evaluation._model_error import ModelError
 from offpolicy.ranking.evaluation._recalibration import recalibrated
-from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
+from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult, findings_of
 from offpolicy.ranking.evaluation._sums import Queries, Value, value_of
 from offpolicy.ranking.evaluation._tuning import choose
 from offpolicy.results import Tuned
@@ -202,11 +201,12 @@ class RankingCurve:
         columns = {"value": value, "stderr": stderr, "low": value - half, "high": value + half}
         return pa.table({self.parameter: x} | columns)
 
-    def _each(self, parameter: ArrayLike) -> Floats:
-        """Value and standard error, (2, …)."""
+    def _each(self, parameter: ArrayLike) -> tuple[Floats, Floats]:
+        """Values and standard errors."""
         x = as_floats(parameter, self.parameter, ParameterError)
         pairs = [self.evaluated(point)[:2] for point in x.ravel().tolist()]
-        return np.array(pairs).T.reshape(2, *np.shape(parameter))
+        value, stderr = np.array(pairs).T.reshape(2, *np.shape(parameter))
+        return value, stderr
 
 
 # -- parts -----------------------------------------------------------------------------------

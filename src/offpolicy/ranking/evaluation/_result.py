@@ -1,4 +1,4 @@
-"""What `evaluate` says about a ranker."""
+"""What `evaluate` says about a ranker, and what stands against trusting it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, ClassVar, final
 from offpolicy._core.documents import Document
 from offpolicy._core.tables import aligned, frame_of
 from offpolicy.estimators import Estimator, parse
+from offpolicy.evidence import TOO_FEW_EFFECTIVE
 from offpolicy.intervals import Interval
+from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import parse_metric
-from offpolicy.results import Finding, Tuned, named, shown_estimator
+from offpolicy.results import Finding, Tuned, finding, named, shown_estimator
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+FEWEST_QUERIES = 20
+"""With fewer, errors over queries are far from normal."""
 
 
 @final
@@ -119,7 +124,7 @@ class RankingResult(Document):
         if row.reason is not None:
             model = " around the recalibrated model" if row.recalibrated else ""
             lines.append(f"  By {shown_estimator(row.estimator)}{model}; {row.reason}.")
-        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
+        return "\n".join([*lines, *(f"  {item}" for item in self.findings)])
 
     def to_text(self) -> str:
         """An aligned table."""
@@ -149,3 +154,28 @@ class RankingResult(Document):
     def _check_read(self) -> None:
         """A metric has a name that is known."""
         parse_metric(self.metric)
+
+
+def findings_of(log: RankingLog, headline: RankingEstimate) -> tuple[Finding, ...]:
+    """Of the one answer, from its log."""
+    findings, clicks, queries = [], headline.clicks, log.queries
+    if log.propensity is None:
+        sentence = "The log has no propensities, so this is the model's word alone."
+        findings += finding("no-examination", "warning", sentence)
+    if clicks is not None and clicks < TOO_FEW_EFFECTIVE:
+        sentence = (
+            f"An effective {clicks:.3g} clicks stand behind the part of the number that is not "
+            f"the model's."
+        )
+        findings += finding("few-clicks", "warning", sentence, clicks=clicks)
+    hidden = 1.0 - float(log.shown.mean())
+    if hidden > 0.0:
+        sentence = (
+            f"{hidden:.0%} of the candidate documents were not shown; what is said of them is the "
+            f"model's word alone, and IPS and CIPS count them as not relevant."
+        )
+        findings += finding("not-shown", "warning", sentence, share=hidden)
+    if queries < FEWEST_QUERIES:
+        sentence = f"There are {queries} queries, too few for normal errors."
+        findings += finding("few-queries", "warning", sentence, queries=queries)
+    return tuple(findings)

@@ -169,9 +169,19 @@ def learn_ranker(
     modelled = needs_model(learner, log)
 
     def fitted(part: RankingLog) -> tuple[PropensitySVMRank, list[Trial]]:
+        from sklearn.exceptions import ConvergenceWarning
+
         if modelled:
             part = RelevanceModel().cross_fit(part)
-        return _fit(learner, part, rule, metric, search_loss, progress)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
+            if for_rankings(learner.estimator).resolved:
+                return learner.copy().fit(part), []
+            grid = default_grid(learner, part)
+            if not search_loss:
+                grid.pop("loss", None)
+            search = RankerCV(learner, grid, rule=rule, metric=metric).fit(part, progress=progress)
+            return search.best_, search.trials_
 
     rest, held = split(log, holdout, seed=seed) if holdout else (log, None)
     best, trials = fitted(rest)
@@ -201,27 +211,6 @@ def learn_ranker(
         tuple(trials),
         result,
     )
-
-
-def _fit(
-    learner: PropensitySVMRank,
-    log: RankingLog,
-    rule: str,
-    metric: str,
-    search_loss: bool,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[PropensitySVMRank, list[Trial]]:
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-        if for_rankings(learner.estimator).resolved:
-            return learner.copy().fit(log), []
-        grid = default_grid(learner, log)
-        if not search_loss:
-            grid.pop("loss", None)
-        search = RankerCV(learner, grid, rule=rule, metric=metric).fit(log, progress=progress)
-        return search.best_, search.trials_
 
 
 def split(log: RankingLog, share: float = 0.2, *, seed: int = 0) -> tuple[RankingLog, RankingLog]:

@@ -14,7 +14,7 @@ is concave and needs no model of relevance, where the paper fits one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> Conte
         clicked = np.nonzero(above + below)
         i, pair = clicked
         parts.append((segment[i], j[pair], k[pair], above[clicked], below[clicked]))
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
     design = np.insert((context[first] - centre) / spread, 0, 1.0, axis=1)
     return ContextPairs(design, log.cluster[first], *columns, top, source.counts(), centre, spread)
 

@@ -45,7 +45,7 @@ class Rows(NamedTuple):
     """Documents that were shown; features are standardised block by block."""
 
     X: NDArray[Any]
-    index: Ints | None
+    kept: Ints | None
     """Which rows of X; None for all."""
     place: Ints
     """Rank − 1."""
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
         """(design, place, click, group), block by block."""
         for start in range(0, len(self.place), size):
             part = slice(start, start + size)
-            X = self.X[part] if self.index is None else self.X[self.index[part]]
+            X = self.X[part] if self.kept is None else self.X[self.kept[part]]
             Z = np.empty((len(X), X.shape[1] + 1))
             Z[:, 0] = 1.0
             np.subtract(X, self.centre, out=Z[:, 1:])
@@ -69,7 +69,7 @@ class Rows(NamedTuple):
     def take(self, which: Ints) -> Rows:
         """These rows."""
         return self._replace(
-            index=which if self.index is None else self.index[which],
+            kept=which if self.kept is None else self.kept[which],
             place=self.place[which],
             click=self.click[which],
             group=self.group[which],
@@ -92,16 +92,16 @@ def rows_of(log: RankingLog, top: int) -> Rows:
             "examination. Name them (X=), or use another method.",
             column="X",
         )
-    kept = strata.within_top(log, top)
-    index = None if kept.all() else np.flatnonzero(kept)
-    every = slice(None) if index is None else index
+    inside = strata.within_top(log, top)
+    kept = None if inside.all() else np.flatnonzero(inside)
+    every = slice(None) if kept is None else kept
     impression = log.impression[every]
     clusters = np.unique(log.cluster[impression])
     size = min(len(clusters), GROUPS)
     group = (np.searchsorted(clusters, log.cluster) % size)[impression]
     width = log.X.shape[1]
     rows = Rows(
-        log.X, index, log.rank[every] - 1, log.click[every], group, top, np.zeros(width),
+        log.X, kept, log.rank[every] - 1, log.click[every], group, top, np.zeros(width),
         np.ones(width),
     )  # fmt: skip
     total, square = np.zeros(width), np.zeros(width)

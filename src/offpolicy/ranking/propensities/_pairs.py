@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Ints
@@ -141,23 +141,16 @@ def swaps(log: RankingLog, which: Any, top: int) -> Strata:
     ``top`` ranks of every impression were put in random order."""
     kept = strata.within_top(log, top)
     if which is not None:
-        kept &= _swapped(log, which, top)
+        kept &= (log.rank[:, None] == _two_ranks(log, which)[log.impression]).any(axis=1)
+        # Where only one of the two was shown there was nothing to swap.
+        kept &= (np.bincount(log.impression[kept], minlength=len(log)) == 2)[log.impression]
+        if not kept.any():
+            raise SupportError(
+                f"No impression shows both of its swapped ranks within the first {top}: there is "
+                f"nothing to compare. Check swapped=, which names ranks from 1, or raise top.",
+                column="swapped",
+            )
     return Strata.of(strata.packed(log, log.cluster, log.impression, kept, top), True)
-
-
-def _swapped(log: RankingLog, which: Any, top: int) -> NDArray[np.bool_]:
-    ranks = _two_ranks(log, which)
-    kept = strata.within_top(log, top) & (log.rank[:, None] == ranks[log.impression]).any(axis=1)
-    # Where only one of the two was shown there was nothing to swap.
-    both = np.bincount(log.impression[kept], minlength=len(log)) == 2
-    kept &= both[log.impression]
-    if not kept.any():
-        raise SupportError(
-            f"No impression shows both of its swapped ranks within the first {top}: there is "
-            f"nothing to compare. Check swapped=, which names ranks from 1, or raise top.",
-            column="swapped",
-        )
-    return kept
 
 
 def _two_ranks(log: RankingLog, which: Any) -> Ints:
