@@ -84,7 +84,10 @@ def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> Conte
         parts.append((segment[i], j[pair], k[pair], above[clicked], below[clicked]))
     columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
     design = np.insert((context[first] - centre) / spread, 0, 1.0, axis=1)
-    return ContextPairs(design, log.cluster[first], *columns, top, source.counts(), centre, spread)
+    return ContextPairs(
+        design, log.cluster[first], *columns,
+        top=top, total=source.counts(), centre=centre, spread=spread,
+    )  # fmt: skip
 
 
 def value_and_derivatives(flat: Floats, data: ContextPairs, ridge: float) -> Derivatives:
