@@ -320,14 +320,14 @@ def _scattered(
     rows: _Rows, role: str, documents: Ints, size: int, *, partly: bool = False
 ) -> Floats:
     """A column in the order of the log's documents; unless ``partly``, of all of them."""
+    flat, numbers = np.zeros(size), rows.numbers(role)
     if len(documents) < size and not partly:
         raise LogError(
             f"it must be known of every document, but the table lists {len(documents):,} of "
             f"{size:,}. List all, with rank 0 for those that were not shown.",
             check.where(rows.source, rows.name(role), 0),
         )
-    flat = np.zeros(size)
-    flat[documents] = rows.numbers(role)
+    flat[documents] = numbers
     return flat
 
 
