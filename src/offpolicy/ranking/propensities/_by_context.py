@@ -40,15 +40,15 @@ class ContextPairs(NamedTuple):
     """(segments, 1 + d): of every query, or of each of its contexts."""
     cluster: Ints
     """(segments,)."""
+    top: int
+    total: PairCounts
+    centre: Floats
+    spread: Floats
     segment: Ints
     first: Ints
     second: Ints
     above: Floats
     below: Floats
-    top: int
-    total: PairCounts
-    centre: Floats
-    spread: Floats
 
 
 class ContextFit(NamedTuple):
@@ -84,10 +84,7 @@ def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> Conte
         parts.append((segment[i], j[pair], k[pair], above[clicked], below[clicked]))
     columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
     design = np.insert((context[first] - centre) / spread, 0, 1.0, axis=1)
-    return ContextPairs(
-        design, log.cluster[first], *columns,
-        top=top, total=source.counts(), centre=centre, spread=spread,
-    )  # fmt: skip
+    return ContextPairs(design, log.cluster[first], top, source.counts(), centre, spread, *columns)
 
 
 def value_and_derivatives(flat: Floats, data: ContextPairs, ridge: float) -> Derivatives:
