@@ -67,8 +67,8 @@ def estimate_propensities(
         Of ``"pairs"``: compare all pairs of ranks (as without it), each rank with the first, or
         each with the next.
     weighting : "overlap" or "paper", optional
-        Of ``"pairs"`` and ``"contextual"``: how documents are weighted, by what their ranks share or as in the
-        paper of Agarwal et al.
+        Of ``"pairs"`` and ``"contextual"``: whether documents count by how often they were seen at
+        both ranks, or as in the paper of Agarwal et al.
     ranks : (N, rankers), optional
         Of ``"pairs"``: the rank that each ranker gives every document, 0 if it does not show it,
         when impressions were given to rankers at random. Then no query need occur twice.
