@@ -40,7 +40,9 @@ class Document:
     """Properties that are written too, for programs that read the JSON."""
 
     def __init_subclass__(cls) -> None:
-        DOCUMENTS[cls.schema] = cls
+        super().__init_subclass__()
+        if cls.schema:
+            DOCUMENTS[cls.schema] = cls
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """As JSON text; written to ``path`` whole or not at all.

@@ -443,7 +443,8 @@ class BanditLog:
             raise error(
                 f"{who} needs to know the candidates of every decision, and this log lists only "
                 f"what was chosen. Give actions= (names or number) when making the log; in a file, "
-                f"a column of lists (logging or candidates)."
+                f"a column of lists (logging or candidates).",
+                column="actions",
             )
 
     def need_names(self, who: str, error: type[OffpolicyError] = LogError) -> tuple[Hashable, ...]:
@@ -451,7 +452,8 @@ class BanditLog:
         if self.actions is None:
             raise error(
                 f"{who} needs to know which action each candidate is: give candidate= (names) when "
-                f"making the log."
+                f"making the log.",
+                column="candidate",
             )
         return self.actions
 
@@ -505,7 +507,8 @@ class BanditLog:
         if self.table is None:
             raise LogError(
                 f'"{name}" is a column name, but this log was not made from a frame or a file. '
-                f"Pass the values themselves."
+                f"Pass the values themselves.",
+                column=name,
             )
         return read_named(self.table, name, self.offsets, self.source)
 

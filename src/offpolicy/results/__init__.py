@@ -16,15 +16,7 @@ from offpolicy.results._findings import (
     Severity,
     finding,
 )
-from offpolicy.results._result import (
-    Estimate,
-    Headline,
-    Logged,
-    Result,
-    Tuned,
-    named,
-    shown_estimator,
-)
+from offpolicy.results._result import Estimate, Headline, Logged, Result, Tuned, shown_estimator
 from offpolicy.results._summary import (
     LONGEST_NAME,
     Action,
@@ -34,10 +26,12 @@ from offpolicy.results._summary import (
     Support,
     Weights,
 )
+from offpolicy.results._table import ResultTable, named
 
 __all__ = [
     "CANNOT_TELL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action", "Calibration",
     "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog", "Report",
-    "Result", "Severity", "Summary", "Support", "Tuned", "Weights", "finding", "named",
+    "Result", "ResultTable", "Severity", "Summary", "Support", "Tuned", "Weights", "finding",
+    "named",
     "shown_estimator",
 ]  # fmt: skip

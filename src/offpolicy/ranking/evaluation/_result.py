@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
-from offpolicy._core.documents import Document
-from offpolicy._core.tables import aligned, frame_of
 from offpolicy.estimators import Estimator, parse
 from offpolicy.evidence import TOO_FEW_EFFECTIVE
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import parse_metric
-from offpolicy.results import Finding, Tuned, finding, named, shown_estimator
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from offpolicy.results import Finding, ResultTable, Tuned, finding, named, shown_estimator
 
 FEWEST_QUERIES = 20
 """With fewer, errors over queries are far from normal."""
@@ -75,10 +69,11 @@ class RankingEstimate:
 
 @final
 @dataclass(frozen=True, slots=True)
-class RankingResult(Document):
+class RankingResult(ResultTable[RankingEstimate]):
     """All estimates, in the order asked for; index by estimator: ``result["CAB"]``."""
 
     schema: ClassVar[str] = "offpolicy.ranking-result/1"
+    row: ClassVar[type] = RankingEstimate
 
     metric: str
     impressions: int
@@ -99,17 +94,8 @@ class RankingResult(Document):
         """Whether more of the metric is better."""
         return parse_metric(self.metric).higher_is_better
 
-    def __iter__(self) -> Iterator[RankingEstimate]:
-        return iter(self.estimates)
-
-    def __len__(self) -> int:
-        return len(self.estimates)
-
     def __getitem__(self, key: str | Estimator) -> RankingEstimate:
         return named(self.estimates, key)
-
-    def __str__(self) -> str:
-        return f"{self.sentence()}\n\n{self.to_text()}"
 
     def sentence(self) -> str:
         """The answer in words, what its interval covers, and what is doubtful."""
@@ -126,8 +112,7 @@ class RankingResult(Document):
             lines.append(f"  By {shown_estimator(row.estimator)}{model}; {row.reason}.")
         return "\n".join([*lines, *(f"  {item}" for item in self.findings)])
 
-    def to_text(self) -> str:
-        """An aligned table."""
+    def _cells(self) -> list[list[str]]:
         level = f"{self.headline.level:.4g}"
         head = ["estimator", "value", "stderr", f"low {level}", f"high {level}", "bias"]
         table = [[*head, "imputed", "clicks", "max weight"]]
@@ -136,11 +121,7 @@ class RankingResult(Document):
             clicks = "–" if row.clicks is None else f"{row.clicks:,.1f}"
             cells = [shown_estimator(row.estimator), *(f"{x:.5g}" for x in numbers)]
             table.append([*cells, f"{row.imputed_mass:.1%}", clicks, f"{row.largest_weight:.4g}"])
-        return aligned(table, left=(0,))
-
-    def to_frame(self) -> pa.Table:
-        """One row per estimate, as an Arrow table."""
-        return frame_of(RankingEstimate, self.estimates)
+        return table
 
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, ranker: str = "The ranker"
