@@ -142,7 +142,7 @@ COUNTED = {
 }
 """What was written many times, as text that stands wherever it is written."""
 MOST = dict.fromkeys(COUNTED, 1) | {
-    "logistic solver": 3,  # recalibration and regression-EM have their own
+    "logistic solver": 2,  # recalibration has its own
     "write into a frozen object from outside": 0,
     "write into __dict__ from outside": 0,
     "dispatch on English text": 0,

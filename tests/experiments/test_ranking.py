@@ -44,7 +44,7 @@ from offpolicy.ranking.data._metrics import as_metric
 from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._weights import blended, document_weights, weights_at
 from offpolicy.ranking.evaluation._evaluate import evaluate
-from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._model_error import ModelError
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import choose
@@ -162,16 +162,16 @@ def test_choosing_over_parts_is_choosing_over_documents(prepared, metric, indepe
     lam, p, n = asked.weight(target), log.propensity, len(log)
     delta = recalibrated(log, target)
     base = value_of(log, asked, lam, delta)
-    thinkable = Thinkable.of(log, base, delta)
+    model_error = ModelError.of(log, base, delta)
     for name, parameter in (("CAB", 2.0), ("SWITCH", 3.0), ("SB", 0.4), ("CIPS", 4.0)):
         member = type(parse(name))(parameter)
-        found = choose(log, parse(name), asked, lam, log.prediction, delta, thinkable,
+        found = choose(log, parse(name), asked, lam, log.prediction, delta, model_error,
                        independent=independent, grid=np.array([parameter]))  # fmt: skip
         value = value_of(log, asked, lam, blended(log, member, log.prediction))
         a, b = weights_at(member, p)
         mean = value_of(log, asked, lam, a * log.prediction + b * p * delta)
-        left = thinkable.left(1 - b * p * base.scale / mean.scale)
-        shift, spread = thinkable.bias(left)
+        left = model_error.left(1 - b * p * base.scale / mean.scale)
+        shift, spread = model_error.bias(left)
         noise = float((mean.weight**2 * b**2 * p * delta * (1 - p * delta)).sum()) / n**2
         assert found.value[0] == pytest.approx(value.value)
         assert found.bias[0] == pytest.approx(mean.value - base.value + shift, abs=1e-12)

@@ -69,11 +69,11 @@ def test_the_trees_objective_forgets_the_size_of_weights():
 
 
 def test_bad_input_is_a_sentence():
-    with pytest.raises(ParameterError, match="2 scores for 9 documents"):
+    with refuses(ParameterError, "scores"):
         pairwise_loss([1.0, 2.0], OFFSETS, WEIGHTS)
     with refuses(LogError, column="weights", row=1):
         tree_objective([0, 2], [1.0, -1.0])
-    with pytest.raises(SupportError, match="nothing to learn from"):
+    with refuses(SupportError, "weights"):
         tree_objective([0, 1, 3], [1.0, 0.0, 0.0])
 
 

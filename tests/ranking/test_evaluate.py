@@ -34,7 +34,7 @@ from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._relevance import RelevanceModel
 from offpolicy.ranking.data._weights import blended, document_weights
 from offpolicy.ranking.evaluation._evaluate import evaluate, sweep, true_value
-from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._model_error import ModelError
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import choose
@@ -246,9 +246,9 @@ def test_between_breakpoints_the_sum_is_linear_or_constant(name):
 
 def test_curves_that_there_are_not():
     log, ranker = logged()
-    with pytest.raises(EstimatorError, match="IPS has no curve"):
+    with refuses(EstimatorError, "estimator"):
         sweep(log, ranker, "IPS")
-    with pytest.raises(MissingColumnError, match="needs propensity"):
+    with refuses(MissingColumnError, "propensity"):
         sweep(log.replace(propensity=None), ranker)
     with refuses(ParameterError, "points"):
         sweep(log, ranker).to_frame(1)
@@ -291,10 +291,10 @@ def test_bias_and_variance_by_theory_are_those_of_simulated_logs(metric):
         log = simulate_clicks(queries, logger, rng=seed).replace(prediction=wrong)
         lam = ranks(ranker, log.offsets).astype(float)
         base = value_of(log, asked, lam, delta)
-        thinkable = Thinkable.of(log, base, delta, size=1e-9)
+        model_error = ModelError.of(log, base, delta, size=1e-9)
         for member in members:
             grid = np.array([member.parameter])
-            choice = choose(log, member, asked, lam, wrong, delta, thinkable, grid=grid)
+            choice = choose(log, member, asked, lam, wrong, delta, model_error, grid=grid)
             value = value_of(log, asked, lam, blended(log, member, wrong)).value
             assert choice.value[0] == pytest.approx(value)
             values[member].append(value - base.value)
@@ -340,7 +340,7 @@ def test_thinkable_errors_shrink_what_is_measured():
     log = simulate_clicks(queries, logger, rng=6)
     lam = ranks(ranker, log.offsets).astype(float)
     wrong = sigmoid(np.log(delta / (1 - delta)) + 0.5)
-    found = Thinkable.of(log, value_of(log, parse_metric("sum of ranks"), lam, wrong), wrong)
+    found = ModelError.of(log, value_of(log, parse_metric("sum of ranks"), lam, wrong), wrong)
     everything = found.left(np.ones(log.documents))
     mean, variance = found.bias(everything)
     real = float((lam * (wrong - log.relevance)).sum()) / len(log)
@@ -368,9 +368,9 @@ def test_what_can_be_had_from_which_columns():
     assert [row.estimator for row in model] == ["DM"]
     assert model.headline.clicks is None
     assert [one.code for one in model.findings] == ["no-examination"]
-    with pytest.raises(MissingColumnError, match="neither a prediction nor clicks"):
+    with refuses(MissingColumnError, "propensity"):
         evaluate(log.replace(propensity=None, prediction=None), ranker)
-    with pytest.raises(MissingColumnError, match="CAB needs propensity"):
+    with refuses(MissingColumnError, "propensity"):
         evaluate(log.replace(propensity=None), ranker, ["CAB"])
 
 
@@ -389,22 +389,22 @@ def test_no_clicks():
     log, ranker = logged()
     silent = log.replace(click=np.zeros(log.documents))
     assert evaluate(silent, ranker, ["IPS"], "dcg").headline.value == 0.0
-    with pytest.raises(SupportError, match="IPS: not one document counts as relevant"):
+    with refuses(SupportError, "click"):
         evaluate(silent, ranker, ["IPS"])
     assert evaluate(silent, ranker, ["DM"])["DM"].value > 1.0
 
 
 def test_errors():
     log, ranker = logged()
-    with pytest.raises(EstimatorError, match="estimators is empty"):
+    with refuses(EstimatorError, "estimators"):
         evaluate(log, ranker, [])
-    with pytest.raises(EstimatorError, match=r"w\^γ"):
+    with refuses(EstimatorError, "estimator"):
         evaluate(log, ranker, ["CAB-DR"])
     with refuses(PolicyError, "score"):
         evaluate(log, [1.0, 2.0, 3.0])
-    with pytest.raises(ParameterError, match="is not a ranking log"):
+    with refuses(ParameterError, "log"):
         evaluate([1, 2], ranker)
-    with pytest.raises(MissingColumnError, match="needs relevance"):
+    with refuses(MissingColumnError, "relevance"):
         true_value(log.replace(relevance=None), ranker)
 
 
@@ -415,9 +415,9 @@ def test_the_result_as_text_and_data(tmp_path):
     assert "higher is better" in str(result)
     assert result["cab(2)"].M == 2
     assert len(result) == 4
-    with pytest.raises(ParameterError, match=r"could be CAB\(M=2\) or CAB\(M=5\)"):
+    with refuses(ParameterError, "estimator", match="could be"):
         result["CAB"]
-    with pytest.raises(ParameterError, match="was not among the estimators"):
+    with refuses(ParameterError, "estimator"):
         result["SWITCH"]
     assert result.to_frame().num_rows == 4
     path = tmp_path / "result.json"
@@ -477,24 +477,17 @@ def test_models_that_cannot_be():
     queries, logger, _, _ = world(20)
     log = simulate_clicks(queries, logger)
     X = queries.X
-    for call, error, message in [
-        (lambda: RelevanceModel().fit(X, np.zeros(len(X))), LogError, "nothing to tell apart"),
-        (lambda: RelevanceModel().fit(X, np.full(len(X), 2)), ParameterError, "must be 0 or 1"),
-        (lambda: RelevanceModel().predict(X), ParameterError, "not fitted"),
-        (lambda: RelevanceModel(folds=1).fit(X, queries.relevance), ParameterError, "folds is 1"),
-        (lambda: RelevanceModel().fit_clicks(log.replace(X=None)), MissingColumnError, "features"),
-        (
-            lambda: RelevanceModel().fit_clicks(log.replace(click=np.zeros(log.documents))),
-            LogError,
-            "not one click",
-        ),
-        (
-            lambda: RelevanceModel().fit(X, queries.relevance, np.zeros(len(X))),
-            LogError,
-            "at least two queries",
-        ),
+    silent = log.replace(click=np.zeros(log.documents))
+    for call, error, column in [
+        (lambda: RelevanceModel().fit(X, np.zeros(len(X))), LogError, "relevance"),
+        (lambda: RelevanceModel().fit(X, np.full(len(X), 2)), ParameterError, "relevance"),
+        (lambda: RelevanceModel().predict(X), ParameterError, "model_"),
+        (lambda: RelevanceModel(folds=1).fit(X, queries.relevance), ParameterError, "folds"),
+        (lambda: RelevanceModel().fit_clicks(log.replace(X=None)), MissingColumnError, "X"),
+        (lambda: RelevanceModel().fit_clicks(silent), LogError, "click"),
+        (lambda: RelevanceModel().fit(X, queries.relevance, np.zeros(len(X))), LogError, "query"),
     ]:
-        with pytest.raises(error, match=message):
+        with refuses(error, column):
             call()
 
 

@@ -288,15 +288,12 @@ def test_derivatives_of_the_contextual_likelihood():
     at = 0.3 * np.random.default_rng(0).normal(size=TOP * 3)
 
     def parts(x):
-        return contextual.value_and_derivatives(x.reshape(TOP, 3), data, 0.7)
+        return contextual.value_and_derivatives(x, data, 0.7)
 
     _, slope, hessian = parts(at)
-    np.testing.assert_allclose(
-        slope.ravel(), differences(lambda x: parts(x)[0], at), rtol=1e-5, atol=1e-5
-    )
-    np.testing.assert_allclose(
-        -hessian, differences(lambda x: parts(x)[1].ravel(), at), rtol=1e-5, atol=1e-5
-    )
+    np.testing.assert_allclose(slope, differences(lambda x: parts(x)[0], at), rtol=1e-5, atol=1e-5)
+    value = differences(lambda x: parts(x)[1], at)
+    np.testing.assert_allclose(-hessian, value, rtol=1e-5, atol=1e-5)
 
 
 def test_the_contextual_pairs_sum_to_those_of_all_queries():
@@ -311,36 +308,33 @@ def test_the_contextual_pairs_sum_to_those_of_all_queries():
     np.testing.assert_allclose(above, whole.clicks, rtol=1e-12)
 
 
-def parameters(x):
-    return regression_em.Parameters(np.concatenate([[0.0], x[: TOP - 1]]), x[TOP - 1 :])
-
-
 @pytest.mark.parametrize("expected", [True, False])
 def test_derivatives_of_the_likelihood_of_regression_em(expected):
     rows = regression_em.rows_of(simulated(7, queries=20, each=10).log, TOP)
-    at = np.concatenate([np.log(curve(0.8))[1:], [-0.5, 0.4, -0.2, 0.1]])
-    found = regression_em.derivatives(parameters(at), rows, 0.7, expected=expected)
-    value = differences(lambda x: regression_em.derivatives(parameters(x), rows, 0.7).value, at)
+    at = np.concatenate([np.log(curve(0.8)), [-0.5, 0.4, -0.2, 0.1]])
+    found = regression_em.derivatives(at, rows, 0.7, expected=expected)
+    value = differences(lambda x: regression_em.derivatives(x, rows, 0.7).value, at)
     np.testing.assert_allclose(found.gradient, value, rtol=1e-6, atol=1e-5)
-    slope = differences(lambda x: regression_em.derivatives(parameters(x), rows, 0.7).gradient, at)
+    slope = differences(lambda x: regression_em.derivatives(x, rows, 0.7).gradient, at)
     if expected:  # equal on average only
-        np.testing.assert_allclose(np.diag(found.curvature), -np.diag(slope), rtol=0.3)
+        np.testing.assert_allclose(np.diag(found.curvature)[1:], -np.diag(slope)[1:], rtol=0.3)
     else:
         np.testing.assert_allclose(found.curvature, -slope, rtol=1e-5, atol=1e-4)
 
 
 def test_em_climbs_to_where_scoring_ends_and_stays_there():
     rows = regression_em.rows_of(simulated(8, queries=20, each=20).log, TOP)
-    at = regression_em.Parameters(np.log(curve(0.3)), np.zeros(4))
+    (block,) = rows.blocks(len(rows.place))
+    at = np.concatenate([np.log(curve(0.3)), np.zeros(4)])
     values = []
     for _ in range(400):
-        value, at = regression_em.em_step(at, rows, 1.0)
+        value, at = regression_em.em_step(at, *block[:3], TOP, 1.0)
         values.append(value)
     assert (np.diff(values) >= -1e-9 * abs(values[-1])).all()
     fit = regression_em.maximised(rows, np.ones(TOP, bool), 1.0)
     assert fit.convergence.converged
     assert fit.convergence.log_likelihood == pytest.approx(values[-1], rel=1e-6)
-    np.testing.assert_allclose(at.log_p, fit.log_p, atol=2e-3)
+    np.testing.assert_allclose(at[:TOP], fit.log_p, atol=2e-3)
 
 
 # -- limit cases --------------------------------------------------------------------------------
@@ -443,7 +437,7 @@ def test_numbers_of_strata_that_would_overflow_are_made_smaller():
     log = simulated(14).log
     kept = strata.within_top(log, TOP)
     owner, within = log.cluster * 2**40, log.document * 2**39
-    wide = harvesting.Strata(strata.packed(log, owner, within, kept, TOP), True).counts()
+    wide = harvesting.Strata.of(strata.packed(log, owner, within, kept, TOP), True).counts()
     plain = harvesting.observed(log, TOP, True).counts()
     np.testing.assert_allclose(wide.clicks, plain.clicks, rtol=1e-12)
 
@@ -494,12 +488,10 @@ def small(rank, click, **columns):
 
 def test_documents_that_keep_their_rank_cannot_be_harvested():
     log = small([1, 2] * 10, [1, 0] * 9 + [1, 1])
-    with pytest.raises(
-        SupportError, match=r"No document was shown at two different ranks.*swapped"
-    ):
+    with refuses(SupportError, "rank"):
         estimate_propensities(log)
     both = small([1, 2, 2, 1] * 5, [1, 0] * 9 + [1, 1])
-    with pytest.raises(SupportError, match=r"two different ranks in the same context.*few values"):
+    with refuses(SupportError, "context"):
         estimate_propensities(both, "contextual", context=np.arange(10.0))
 
 
@@ -521,7 +513,7 @@ def test_ranks_that_are_not_linked_to_the_first_are_named():
     assert np.isnan(found.interval()).any(axis=1).tolist() == [False, False, True, True]
     assert findings(found) == [("rank-not-linked", "ranks 3 and 4")]
     assert "Ranks 3 and 4" in str(found)
-    with pytest.raises(SupportError, match="documents at ranks 3 and 4, whose propensity"):
+    with refuses(SupportError, "rank", match="ranks 3 and 4"):
         found.of(log)
     again = Propensities.from_json(found.to_json())
     np.testing.assert_array_equal(again.propensity, found.propensity)
@@ -567,52 +559,52 @@ CONTEXT = {"method": "contextual"}
 
 
 @pytest.mark.parametrize(
-    ("log", "options", "error", "message"),
+    ("log", "options", "error", "column"),
     [
-        (small([1, 2], [0, 0]), {}, SupportError, "no click on the first 2 ranks of 1 impressions"),
-        (small([1, 2], [0, 1]), {}, SupportError, r"no click on rank 1 \(1 documents were shown"),
-        (small([0, 0], [0, 0]), {}, SupportError, "Not one document of the log was shown"),
-        (small([1, 0], [1, 0]), {}, SupportError, "shown at rank 1 only"),
-        (ONE, {"top": 3}, ParameterError, "top is 3, but no document was shown below rank 2"),
-        (ONE, {"top": 1}, ParameterError, "top is 1; it must be a whole number, 2 or more"),
-        (ONE, {"top": "2"}, ParameterError, "top is '2'"),
-        (ONE, {"method": "swap"}, ParameterError, 'method is .swap.*Did you mean "swaps"'),
-        (ONE, {"pairs": "pivots"}, ParameterError, 'Did you mean "pivot"'),
-        (ONE, {"swapped": [2]}, ParameterError, 'is for method="swaps", not for "pairs"'),
-        (ONE, {"traffic": [1, 1]}, ParameterError, "traffic is given without ranks"),
-        (small([1, 2], [1, 0], query=None), {}, MissingColumnError, "no query labels"),
-        (small([1, 2], [1, 0], document=None), {}, MissingColumnError, "neither document labels"),
-        (ONE, {"method": "em"}, MissingColumnError, "has no features"),
-        (ONE, {"method": "em", "ridge": -1}, ParameterError, "ridge is -1"),
-        (ONE, CONTEXT, MissingColumnError, "needs context="),
-        (ONE, CONTEXT | {"context": [1, 2]}, ParameterError, "for each of the 1 impressions"),
-        (ONE, CONTEXT | {"context": [np.nan]}, ParameterError, "impression 0"),
-        (ONE, CONTEXT | {"context": [1]}, LogError, "column 0: every impression has the same"),
-        (ONE, {"ranks": [[1, 2]]}, ParameterError, "one row for each of the 2 documents"),
-        (ONE, {"ranks": [[1, 2], [-1, 1]]}, ParameterError, "whole numbers"),
-        (ONE, {"ranks": [[1, 2], [1, 1]]}, LogError, "shown at rank 2, where none of the 2"),
-        (
-            ONE,
-            {"ranks": [[1, 2], [2, 1]], "traffic": [1, 0]},
-            ParameterError,
-            "traffic must hold 2 positive",
-        ),
-        (ONE, SWAPS | {"swapped": [[2]]}, ParameterError, "swapped has shape"),
-        (ONE, SWAPS | {"swapped": [[2, 2]]}, ParameterError, r"0: \[2, 2\] are not two"),
-        (ONE, SWAPS | {"swapped": [5]}, SupportError, "No impression shows both"),
-        (ONE, SWAPS, SupportError, "Rank 2: too few clicks"),
+        (small([1, 2], [0, 0]), {}, SupportError, "click"),
+        (small([1, 2], [0, 1]), {}, SupportError, "click"),
+        (small([0, 0], [0, 0]), {}, SupportError, "rank"),
+        (small([1, 0], [1, 0]), {}, SupportError, "rank"),
+        (ONE, {"top": 3}, ParameterError, "top"),
+        (ONE, {"top": 1}, ParameterError, "top"),
+        (ONE, {"top": "2"}, ParameterError, "top"),
+        (ONE, {"method": "swap"}, ParameterError, "method"),
+        (ONE, {"pairs": "pivots"}, ParameterError, "pairs"),
+        (ONE, {"swapped": [2]}, ParameterError, "swapped"),
+        (ONE, {"traffic": [1, 1]}, ParameterError, "traffic"),
+        (small([1, 2], [1, 0], query=None), {}, MissingColumnError, "query"),
+        (small([1, 2], [1, 0], document=None), {}, MissingColumnError, "document"),
+        (ONE, {"method": "em"}, MissingColumnError, "X"),
+        (ONE, {"method": "em", "ridge": -1}, ParameterError, "ridge"),
+        (ONE, CONTEXT, MissingColumnError, "context"),
+        (ONE, CONTEXT | {"context": [1, 2]}, ParameterError, "context"),
+        (ONE, CONTEXT | {"context": [np.nan]}, ParameterError, "context"),
+        (ONE, CONTEXT | {"context": [1]}, LogError, "context"),
+        (ONE, {"ranks": [[1, 2]]}, ParameterError, "ranks"),
+        (ONE, {"ranks": [[1, 2], [-1, 1]]}, ParameterError, "ranks"),
+        (ONE, {"ranks": [[1, 2], [1, 1]]}, LogError, "rank"),
+        (ONE, {"ranks": [[1, 2], [2, 1]], "traffic": [1, 0]}, ParameterError, "traffic"),
+        (ONE, SWAPS | {"swapped": [[2]]}, ParameterError, "swapped"),
+        (ONE, SWAPS | {"swapped": [[2, 2]]}, ParameterError, "swapped"),
+        (ONE, SWAPS | {"swapped": [5]}, SupportError, "swapped"),
+        (ONE, SWAPS, SupportError, "rank"),
     ],
 )
-def test_a_sentence_says_what_is_wrong(log, options, error, message):
-    with pytest.raises(error, match=message):
+def test_what_is_refused(log, options, error, column):
+    with refuses(error, column):
         estimate_propensities(log, **options)
+
+
+def test_a_method_that_is_misspelt_is_guessed():
+    with refuses(ParameterError, "method", match='Did you mean "swaps"'):
+        estimate_propensities(ONE, "swap")
 
 
 def test_documents_that_cannot_be_told_apart():
     X = np.arange(8.0).reshape(8, 1) % 4
     X[5] = 7.0
     log = small([1, 2] * 4, [1, 0] * 4, document=None, X=X, query=[1, 2, 1, 2])
-    with pytest.raises(LogError, match="Impressions 0 and 2 are of the same query but list other"):
+    with refuses(LogError, "document", part="impression 2"):
         estimate_propensities(log)
 
 
@@ -642,7 +634,7 @@ def test_saved_and_loaded_it_is_the_same(method, tmp_path):
 )
 def test_a_damaged_file_is_refused(text, tmp_path):
     (tmp_path / "p.json").write_text(text)
-    with pytest.raises(ResultError, match=r"p\.json: "):
+    with refuses(ResultError, file="p.json"):
         Propensities.load(tmp_path / "p.json")
 
 
@@ -656,20 +648,20 @@ def test_a_log_is_filled_with_propensities():
     short = estimate_propensities(log, top=4)
     with refuses(ParameterError, "rank", 1, part="impression 0, document 1"):
         short.of(log)
-    with pytest.raises(ParameterError, match="the same in every context"):
+    with refuses(ParameterError, "context"):
         found.of(log, np.ones((len(log), 1)))
-    with pytest.raises(ParameterError, match="the same in every context"):
+    with refuses(ParameterError, "context"):
         found.at([1.0])
 
 
 def test_of_the_contextual_method_the_context_is_asked_for():
     world = simulated(22)
     found = estimated(world, "contextual")
-    with pytest.raises(ParameterError, match="a row of 2 numbers for each impression"):
+    with refuses(ParameterError, "context"):
         found.of(world.log)
-    with pytest.raises(ParameterError, match="as when the propensities were estimated"):
+    with refuses(ParameterError, "context"):
         found.of(world.log, world.context[:, :1])
-    with pytest.raises(ParameterError, match="not finite"):
+    with refuses(ParameterError, "context"):
         found.at([np.nan, 0.0])
 
 
@@ -708,10 +700,10 @@ def test_a_known_curve_is_used_as_it_is():
     assert curve.to_frame()["rank"].to_pylist() == [1, 2]
     gap = Propensities.known([1.0, np.nan])
     assert findings(gap) == [("curve-gap", "rank 2")]
-    with pytest.raises(SupportError, match="rank 2, whose"):
+    with refuses(SupportError, "rank"):
         gap.of(log)
-    for wrong in ([1.0, 0.0], [1.5], [-0.1]):
-        with pytest.raises(ParameterError, match=r"The propensity of rank \d is"):
+    for row, wrong in ((1, [1.0, 0.0]), (0, [1.5]), (0, [-0.1])):
+        with refuses(ParameterError, "propensity", row):
             Propensities.known(wrong)
     with refuses(ParameterError, "eta"):
         Propensities.power(-1.0, 3)

@@ -126,29 +126,36 @@ def test_the_default_grid_is_what_the_learner_leaves_open():
     assert one.best_.C_ == 1.0
 
 
-def test_mistakes_are_told():
-    log = clicked(0)
-    with refuses(ParameterError, "rule"):
-        RankerCV(rule="best").fit(log)
-    with pytest.raises(ParameterError, match=r'has no parameter "D"'):
-        RankerCV(grid={"D": [1]}).fit(log)
-    with pytest.raises(ParameterError, match="must give a list of values, at least one"):
-        RankerCV(grid={"C": []}).fit(log)
-    with pytest.raises(ParameterError, match="folds is 1"):
-        RankerCV(folds=1).fit(log)
-    with pytest.raises(ParameterError, match="loss is 0"):
-        PropensitySVMRank(loss=0.0).fit(log)
-    with pytest.raises(LogError, match="no features"):
-        RankerCV(grid=GRID).fit(log.replace(X=None))
-    with pytest.raises(MissingColumnError, match="needs propensity"):
-        RankerCV().fit(log.replace(propensity=None))
-    with pytest.raises(MissingColumnError, match="needs prediction"):
-        RankerCV().fit(clicked(0, model=False))
-    with pytest.raises(SupportError, match="no clicks"):
-        RankerCV(grid=GRID).fit(log, validation=log.replace(click=np.zeros(log.documents)))
-    one = RankingLog.from_arrays(
-        offsets=[0, 2, 4], rank=[1, 2, 1, 2], click=[1, 0, 1, 0], propensity=[1, 0.5, 1, 0.5],
-        X=[[1.0], [2.0], [1.5], [0.0]], query=["a", "a"],
-    )  # fmt: skip
-    with pytest.raises(ParameterError, match="cannot be split"):
-        RankerCV(grid={"estimator": ["IPS"]}).fit(one)
+ONE = RankingLog.from_arrays(
+    offsets=[0, 2, 4], rank=[1, 2, 1, 2], click=[1, 0, 1, 0], propensity=[1, 0.5, 1, 0.5],
+    X=[[1.0], [2.0], [1.5], [0.0]], query=["a", "a"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "column", "search"),
+    [
+        (ParameterError, "rule", lambda log: RankerCV(rule="best").fit(log)),
+        (ParameterError, "D", lambda log: RankerCV(grid={"D": [1]}).fit(log)),
+        (ParameterError, "grid", lambda log: RankerCV(grid={"C": []}).fit(log)),
+        (ParameterError, "folds", lambda log: RankerCV(folds=1).fit(log)),
+        (ParameterError, "loss", lambda log: PropensitySVMRank(loss=0.0).fit(log)),
+        (LogError, "X", lambda log: RankerCV(grid=GRID).fit(log.replace(X=None))),
+        (
+            MissingColumnError,
+            "propensity",
+            lambda log: RankerCV().fit(log.replace(propensity=None)),
+        ),
+        (MissingColumnError, "prediction", lambda _: RankerCV().fit(clicked(0, model=False))),
+        (
+            SupportError,
+            "click",
+            lambda log: RankerCV(grid=GRID).fit(log, validation=log.replace(click=0 * log.click)),
+        ),
+        (ParameterError, "validation", lambda _: RankerCV(grid={"estimator": ["IPS"]}).fit(ONE)),
+    ],
+    ids=lambda case: case if isinstance(case, str) else "",
+)
+def test_mistakes_are_told(error, column, search):
+    with refuses(error, column):
+        search(clicked(0))

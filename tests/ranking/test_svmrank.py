@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from offpolicy.errors import LogError, OffpolicyError, ParameterError, PolicyError, SupportError
+from offpolicy.errors import LogError, ParameterError, PolicyError, SupportError
 from offpolicy.ranking.learning import _solver as solving
 from offpolicy.ranking.learning._objective import Objective
 from offpolicy.ranking.learning._problem import collapse, prepare
@@ -307,7 +307,7 @@ def test_a_log_gives_its_features_and_its_estimators_weights(monkeypatch):
     assert_allclose(found.coef_, PropensitySVMRank().fit_weights(X, offsets, weights).coef_)
     assert [one.C_ for one in PropensitySVMRank().path(log, [1, 2])] == [1, 2]
     assert asked == ["CIPS(M=5)", "CAB(M=10)"]
-    with pytest.raises(LogError, match="no features"):
+    with refuses(LogError, "X"):
         PropensitySVMRank().fit(SimpleNamespace(X=None, offsets=offsets))
 
 
@@ -365,22 +365,23 @@ def damage(text):
 
 
 @pytest.mark.parametrize(
-    ("hurt", "says"),
+    ("hurt", "file"),
     [
-        (damage("{"), "no JSON object with a schema"),
-        (damage("{}"), "no JSON object with a schema"),
-        (damage('{"schema": "offpolicy.policy/1"}'), "The schema is"),
-        (damage('{"schema": "offpolicy.ranker/1"}'), "damaged"),
-        (lambda folder: next(folder.glob("*.npy")).write_bytes(b"x"), "not the numbers"),
-        (lambda folder: next(folder.glob("*.npy")).unlink(), "two files"),
+        (damage("{"), "r.json"),
+        (damage("{}"), "r.json"),
+        (damage('{"schema": "offpolicy.policy/1"}'), "r.json"),
+        (damage('{"schema": "offpolicy.ranker/1"}'), "r.json"),
+        (lambda folder: next(folder.glob("*.npy")).write_bytes(b"x"), ".npy"),
+        (lambda folder: next(folder.glob("*.npy")).unlink(), ".npy"),
     ],
 )
-def test_damaged_files_are_named(hurt, says, tmp_path):
+def test_damaged_files_are_named(hurt, file, tmp_path):
     X, offsets, weights = example(19)
     PropensitySVMRank().fit_weights(X, offsets, weights).save(tmp_path / "r.json")
     hurt(tmp_path)
-    with pytest.raises(PolicyError, match=says):
+    with refuses(PolicyError) as caught:
         PropensitySVMRank.load(tmp_path / "r.json")
+    assert caught.value.file.endswith(file)
 
 
 # -- bad input -----------------------------------------------------------------------------------
@@ -419,33 +420,33 @@ def test_bad_input_is_refused(X, offsets, weights, column, row):
     ("offsets", "weights"), [([0, 3], [0, 0, 0]), ([0, 1, 2, 3], [1, 1, 1]), ([0, 1, 3], [1, 0, 0])]
 )
 def test_nothing_to_learn_from_is_said(offsets, weights):
-    with pytest.raises(SupportError, match="nothing to learn from"):
+    with refuses(SupportError, "weights"):
         PropensitySVMRank().fit_weights(X3, offsets, weights)
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"C": 0}, {"C": -1}, {"C": np.nan}, {"C": np.inf}, {"tol": 0}, {"tol": 1},
-                   {"max_iter": 0}, {"C": 1e99}]
+    ("name", "value"), [("C", 0), ("C", -1), ("C", np.nan), ("C", np.inf), ("tol", 0), ("tol", 1),
+                        ("max_iter", 0), ("C", 1e99)]
 )  # fmt: skip
-def test_parameters_out_of_range(parameters):
-    with pytest.raises(ParameterError):
-        PropensitySVMRank(**parameters).fit_weights(X3, [0, 3], [1e3, 0, 0])
+def test_parameters_out_of_range(name, value):
+    with refuses(ParameterError, name):
+        PropensitySVMRank(**{name: value}).fit_weights(X3, [0, 3], [1e3, 0, 0])
 
 
 def test_misuse_is_a_sentence(tmp_path):
     new = PropensitySVMRank()
     for act in (lambda: new.decision_function(X3), lambda: new.rank(X3, [0, 3]),
                 lambda: new.save(tmp_path / "r.json")):  # fmt: skip
-        with pytest.raises(ParameterError, match="not fitted"):
+        with refuses(ParameterError, "coef_"):
             act()
     found = PropensitySVMRank(warm_start=True).fit_weights(X3, [0, 3], [1, 0, 0])
-    with pytest.raises(ParameterError, match="X has 3 features"):
+    with refuses(ParameterError, "X"):
         found.decision_function(np.ones((2, 3)))
-    with pytest.raises(ParameterError, match="had 2"):
+    with refuses(ParameterError, "X"):
         found.fit_weights(np.eye(3), [0, 3], [1, 0, 0])
-    with pytest.raises(OffpolicyError, match="offsets end at 2"):
+    with refuses(LogError, "offsets"):
         found.rank(X3, [0, 2])
-    with pytest.raises(PolicyError, match=r"must end in \.json"):
+    with refuses(PolicyError, file="ranker.txt"):
         found.save(tmp_path / "ranker.txt")
-    with pytest.raises(ParameterError, match="Cs must hold"):
+    with refuses(ParameterError, "Cs"):
         found.path_weights(X3, [0, 3], [1, 0, 0], [None])

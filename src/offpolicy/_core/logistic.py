@@ -23,11 +23,13 @@ def fit(
     weight: Floats | float = 1.0,
     offset: Floats | float = 0.0,
     seen: Floats | float = 1.0,
+    start: Floats | None = None,
+    steps: int = _STEPS,
 ) -> Floats:
     r"""The most probable β where y, from 0 to 1, has mean ``seen`` · σ(``offset`` + βᵀx).
 
     Columns x are rows of ``X``; ``ridge`` is the precision of each coefficient's normal prior
-    around 0.
+    around 0. At most so many ``steps`` are taken from ``start``, or from 0.
     """
 
     def chance(beta: Floats) -> tuple[Floats, Floats]:
@@ -40,9 +42,9 @@ def fit(
         likely += (1.0 - y) * np.log(np.maximum(1.0 - mean, 1e-300))
         return float(0.5 * (ridge * beta**2).sum() - (weight * likely).sum())
 
-    beta = np.zeros(len(X))
+    beta = np.zeros(len(X)) if start is None else start
     now = loss(beta)
-    for _ in range(_STEPS):
+    for _ in range(steps):
         delta, mean = chance(beta)
         # Where all is seen the slope is 1; with δ = 1 besides, there is nothing to learn.
         slope = (1.0 - delta) / np.maximum(1.0 - mean, 1e-12)

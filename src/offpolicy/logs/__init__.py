@@ -12,7 +12,6 @@ from offpolicy.logs._columns import (
     missing_column,
     read_plain,
 )
-from offpolicy.logs._encoded import Encoded
 from offpolicy.logs._naming import context_columns, together, with_names, with_names_of
 from offpolicy.logs._scan import (
     BLOCK,
@@ -34,7 +33,7 @@ from offpolicy.logs._validation import (
 
 __all__ = [
     "BLOCK", "SAMPLED_PLACES", "SMALLEST_PROPENSITY", "BanditLog", "Columns", "Distributed",
-    "Dropped", "Encoded", "LogScan", "RewardSummary", "Sums", "as_table",
+    "Dropped", "LogScan", "RewardSummary", "Sums", "as_table",
     "check_chosen_probabilities", "check_probabilities", "column_of", "context_columns", "files",
     "formats", "keep", "labels", "listed", "located", "matching", "missing_column", "read_plain",
     "refuse_many", "sample_ranges", "together", "tolerance_of", "widened", "width_of", "with_names",

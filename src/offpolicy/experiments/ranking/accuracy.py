@@ -21,7 +21,7 @@ from offpolicy.experiments.ranking.rank_sums import GRID, rank_sums, weight_tabl
 from offpolicy.experiments.ranking.setup import Prepared, prepare_set, rows_of_log
 from offpolicy.experiments.tables import grouped
 from offpolicy.ranking.data import RankingLog, as_metric, ranks
-from offpolicy.ranking.evaluation import Thinkable, choose, evaluate, recalibrated, value_of
+from offpolicy.ranking.evaluation import ModelError, choose, evaluate, recalibrated, value_of
 
 METRICS = ("sum of ranks", "average rank")
 """What the paper's formula says, and what its words say."""
@@ -132,12 +132,12 @@ def _choices(
     metric = as_metric(metric_name)
     lam = metric.weight(target)
     base = value_of(log, metric, lam, delta)
-    thinkable = Thinkable.of(log, base, delta)
+    model_error = ModelError.of(log, base, delta)
     around = [(name, name, log.prediction) for name in TUNED]
     around += [(name + AGAIN, name, delta) for name in BLENDS]
     chosen = {}
     for key, name, model in around:
-        choice = choose(log, parse(name), metric, lam, model, delta, thinkable)
+        choice = choose(log, parse(name), metric, lam, model, delta, model_error)
         chosen[key] = (choice.chosen, float(choice.value[choice.grid == choice.chosen][0]))
     return chosen
 

@@ -22,19 +22,21 @@ import numpy as np
 
 from offpolicy._core.ragged import candidates_of, offsets_of, position_in_decision
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import as_floats
-from offpolicy.errors import ParameterError, PolicyError
+from offpolicy.errors import ParameterError
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data._log import SMALLEST_EXAMINATION, RankingLog
-from offpolicy.ranking.data._ranks import apply, ranks
+from offpolicy.ranking.data._ranks import ranks_of
 
 PerRank = float | Sequence[float]
 """One number, or one for each rank from 1 on; the last holds for all further ranks."""
 
 
-@dataclass(frozen=True, slots=True)
 class ClickModel(ABC):
-    """Who examines what, and clicks on it."""
+    """Who examines what, and clicks on it. ``relevant`` and ``irrelevant`` are ε⁺ and ε⁻."""
+
+    __slots__ = ()
+    relevant: PerRank
+    irrelevant: PerRank
 
     @abstractmethod
     def examined(self, rank: Ints, attraction: Floats, offsets: Ints) -> Floats:
@@ -46,9 +48,10 @@ class ClickModel(ABC):
     ) -> Floats:
         """Clicks, 0 or 1."""
 
-    @abstractmethod
     def attraction(self, rank: Ints, relevance: Floats) -> Floats:
         """The probability of a click once the document is examined."""
+        low = at_rank(self.irrelevant, rank)
+        return low + (at_rank(self.relevant, rank) - low) * relevance
 
 
 @final
@@ -66,11 +69,10 @@ class PositionBased(ClickModel):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.eta) and self.eta >= 0.0):
-            raise ParameterError(f"eta is {self.eta}; it must be a number, 0 or more.")
-        _check_noise(self.relevant, self.irrelevant)
-
-    def attraction(self, rank: Ints, relevance: Floats) -> Floats:
-        return _attraction(self.relevant, self.irrelevant, rank, relevance)
+            raise ParameterError(
+                f"eta is {self.eta}; it must be a number, 0 or more.", column="eta"
+            )
+        _check_shares(relevant=self.relevant, irrelevant=self.irrelevant)
 
     def examined(self, rank: Ints, attraction: Floats, offsets: Ints) -> Floats:
         return np.where(rank > 0, np.maximum(rank, 1).astype(np.float64) ** -self.eta, 0.0)
@@ -97,19 +99,14 @@ class DependentClicks(ClickModel):
     irrelevant: PerRank = 0.0
 
     def __post_init__(self) -> None:
-        _check_share(self.goes_on, "goes_on")
-        _check_noise(self.relevant, self.irrelevant)
-
-    def attraction(self, rank: Ints, relevance: Floats) -> Floats:
-        return _attraction(self.relevant, self.irrelevant, rank, relevance)
+        _check_shares(goes_on=self.goes_on, relevant=self.relevant, irrelevant=self.irrelevant)
 
     def examined(self, rank: Ints, attraction: Floats, offsets: Ints) -> Floats:
         order, first = _from_the_top(rank, offsets)
         stop = np.where(rank > 0, attraction * (1.0 - at_rank(self.goes_on, rank)), 0.0)[order]
-        far = _product_before(1.0 - stop, first)
-        found = np.zeros(len(rank))
-        found[order] = far
-        return np.where(rank > 0, found, 0.0)
+        reached = np.zeros(len(rank))
+        reached[order] = _product_before(1.0 - stop, first)
+        return np.where(rank > 0, reached, 0.0)
 
     def draw(
         self, rank: Ints, attraction: Floats, offsets: Ints, rng: np.random.Generator
@@ -179,13 +176,12 @@ def simulate_clicks(
         raise ParameterError(f"sweeps is {sweeps}; it must be a number above 0.", column="sweeps")
     if top is not None and top < 1:
         raise ParameterError(f"top is {top}; at least one document must be shown.", column="top")
-    shown = ranks(_scores(ranker, queries), queries.offsets)
+    shown = ranks_of(ranker, queries)
     if top is not None:
         shown = np.where(shown <= top, shown, 0)
     which = _shown_queries(len(queries.qid), sweeps, generator)
     rows = candidates_of(queries.offsets, which)
-    sizes = np.diff(queries.offsets)[which]
-    offsets = offsets_of(sizes)
+    offsets = offsets_of(np.diff(queries.offsets)[which])
     model = PositionBased() if model is None else model
     relevance = (queries.relevance[rows] >= relevant).astype(np.float64)
     rank = shown[rows]
@@ -218,18 +214,9 @@ def _shown_queries(count: int, sweeps: float, rng: np.random.Generator) -> Ints:
     rest = np.sort(rng.choice(count, part, replace=False))
     which = np.concatenate([np.tile(np.arange(count), whole), rest]).astype(np.int64)
     if not len(which):
-        raise ParameterError(f"{sweeps:g} sweeps over {count:,} queries show not one of them.")
+        sentence = f"{sweeps:g} sweeps over {count:,} queries show not one of them."
+        raise ParameterError(sentence, column="sweeps")
     return which
-
-
-def _scores(ranker: Any, queries: Queries) -> Floats:
-    scores = as_floats(apply(ranker, queries.X), "the ranker's scores", PolicyError)
-    if scores.shape != (len(queries.relevance),) or not np.isfinite(scores).all():
-        raise PolicyError(
-            f"The ranker's scores have shape {scores.shape}; there must be one finite number for "
-            f"each of the {len(queries.relevance):,} documents."
-        )
-    return scores
 
 
 def _from_the_top(rank: Ints, offsets: Ints) -> tuple[Ints, Ints]:
@@ -243,27 +230,19 @@ def _from_the_top(rank: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 
 def _product_before(factors: Floats, first: Ints) -> Floats:
     """Π of the factors of the same impression that stand before."""
-    found = np.ones(len(factors))
+    product = np.ones(len(factors))
     place = np.arange(len(factors)) - first
     by_place = np.argsort(place, kind="stable")
     ends = np.cumsum(np.bincount(place))
     for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-        at = by_place[start:stop]
-        found[at] = found[at - 1] * factors[at - 1]
-    return found
+        now = by_place[start:stop]
+        product[now] = product[now - 1] * factors[now - 1]
+    return product
 
 
-def _attraction(relevant: PerRank, irrelevant: PerRank, rank: Ints, relevance: Floats) -> Floats:
-    low = at_rank(irrelevant, rank)
-    return low + (at_rank(relevant, rank) - low) * relevance
-
-
-def _check_noise(relevant: PerRank, irrelevant: PerRank) -> None:
-    _check_share(relevant, "relevant")
-    _check_share(irrelevant, "irrelevant")
-
-
-def _check_share(values: PerRank, name: str) -> None:
-    listed = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    if listed.ndim != 1 or not len(listed) or not ((listed >= 0.0) & (listed <= 1.0)).all():
-        raise ParameterError(f"{name} is {values}; it must hold probabilities, from 0 to 1.")
+def _check_shares(**shares: PerRank) -> None:
+    for name, values in shares.items():
+        listed = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        if listed.ndim != 1 or not len(listed) or not ((listed >= 0.0) & (listed <= 1.0)).all():
+            sentence = f"{name} is {values}; it must hold probabilities, from 0 to 1."
+            raise ParameterError(sentence, column=name)

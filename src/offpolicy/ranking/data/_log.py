@@ -8,6 +8,7 @@ stood. All validation happens when a log is made, once.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +22,11 @@ from offpolicy._core.files import replacing
 from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, Place, PredictionError, PropensityError
-from offpolicy.logs import Encoded, labels
+from offpolicy.logs import labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from offpolicy.logs.formats.letor import Queries
     from offpolicy.ranking.data._read import RankingColumns
 
 SMALLEST_EXAMINATION = 1e-12
@@ -37,7 +37,7 @@ SMALLEST_EXAMINATION = 1e-12
 class RankingLog:
     """Impressions: the candidate documents of a query, where each was shown, and the clicks.
 
-    Make one with `from_arrays`, `from_queries`, `from_frame` or `read`. Arrays of the right type
+    Make one with `from_arrays`, `from_frame` or `read`. Arrays of the right type
     are not copied: do not change them afterwards.
 
     Attributes
@@ -111,40 +111,12 @@ class RankingLog:
             offsets=as_offsets(offsets),
             rank=check.as_integers(rank, "rank", source),
             click=check.as_vector(click, "click"),
-            propensity=_optional(propensity, "propensity", PropensityError),
-            prediction=_optional(prediction, "prediction", PredictionError),
-            X=None if X is None else as_features(X),
-            relevance=_optional(relevance, "relevance"),
-            query=_optional_labels(query, "query"),
-            document=_optional_labels(document, "document"),
-            source=source,
-        )
-
-    @classmethod
-    def from_queries(
-        cls,
-        queries: Queries,
-        *,
-        rank: ArrayLike,
-        click: ArrayLike,
-        propensity: ArrayLike | None = None,
-        prediction: ArrayLike | None = None,
-        relevant: float = 1.0,
-        source: str = "",
-    ) -> RankingLog:
-        """One impression for every query of a LETOR set (`offpolicy.datasets.letor`).
-
-        What is at least ``relevant`` there is relevant.
-        """
-        return cls.from_arrays(
-            offsets=queries.offsets,
-            rank=rank,
-            click=click,
-            propensity=propensity,
-            prediction=prediction,
-            X=queries.X,
-            relevance=(queries.relevance >= relevant).astype(np.float64),
-            query=queries.qid,
+            propensity=_optional(check.as_vector, propensity, "propensity", PropensityError),
+            prediction=_optional(check.as_vector, prediction, "prediction", PredictionError),
+            X=_optional(as_features, X),
+            relevance=_optional(check.as_vector, relevance, "relevance"),
+            query=_optional(labels.as_names, query, "query"),
+            document=_optional(labels.as_names, document, "document"),
             source=source,
         )
 
@@ -181,18 +153,16 @@ class RankingLog:
         return len(self.offsets) - 1
 
     def __repr__(self) -> str:
-        extras = [
-            name
-            for name in ("propensity", "prediction", "X", "relevance", "query", "document")
-            if getattr(self, name) is not None
-        ]
+        counts = {
+            "impression": len(self),
+            "document": self.documents,
+            "click": int(self.click.sum()),
+        }
+        facts = [f"{n:,} {unit}{'s' * (n != 1)}" for unit, n in counts.items()]
+        optional = ("propensity", "prediction", "X", "relevance", "query", "document")
+        facts += [name for name in optional if getattr(self, name) is not None]
         name = f"{self.source}: " if self.source else ""
-        facts = [
-            f"{len(self):,} {'impression' if len(self) == 1 else 'impressions'}",
-            f"{self.documents:,} {'document' if self.documents == 1 else 'documents'}",
-            f"{int(self.click.sum()):,} {'click' if self.click.sum() == 1 else 'clicks'}",
-        ]
-        return f"RankingLog({name}{', '.join([*facts, *extras])})"
+        return f"RankingLog({name}{', '.join(facts)})"
 
     @property
     def documents(self) -> int:
@@ -221,18 +191,14 @@ class RankingLog:
             return np.arange(len(self), dtype=np.int64)
         return labels.encode(self.query, "query", self.source)[1]
 
+    @property
+    def queries(self) -> int:
+        """How many queries there are."""
+        return int(self.cluster.max()) + 1
+
     def fold(self, folds: int = 5) -> Ints:
         """Each impression's fold, for cross-fitting: those of one query share theirs."""
         return labels.hash_rows(self.cluster) % folds
-
-    def per_document(
-        self, values: ArrayLike, column: str, error: type[OffpolicyError] = LogError
-    ) -> Floats:
-        """Finite numbers, one for every document."""
-        flat = check.as_vector(values, column, error)
-        check.check_length(flat, self.documents, column, "documents", error)
-        _refuse(self, ~np.isfinite(flat), flat, column, "is not a finite number.", error)
-        return flat
 
     def place(self, row: int, column: str) -> Place:
         """Where a document is: 'clicks.csv, click, line 9, impression 2, document 0'."""
@@ -250,23 +216,13 @@ class RankingLog:
     def take(self, impressions: ArrayLike) -> RankingLog:
         """The log of these impressions (positions, or a mask), in this order."""
         which = np.arange(len(self))[np.asarray(impressions)]
-        rows = candidates_of(self.offsets, which)
-        sizes = self.sizes[which]
-
-        def taken(values: NDArray[Any] | None) -> Any:
-            return None if values is None else values[rows]
-
-        return RankingLog(
-            offsets=offsets_of(sizes),
-            rank=self.rank[rows],
-            click=self.click[rows],
-            propensity=taken(self.propensity),
-            prediction=taken(self.prediction),
-            X=taken(self.X),
-            relevance=taken(self.relevance),
-            query=None if self.query is None else self.query[which],
-            document=taken(self.document),
-        )
+        kept = dict.fromkeys(_PER_DOCUMENT, candidates_of(self.offsets, which)) | {"query": which}
+        parts = {
+            name: getattr(self, name)[rows]
+            for name, rows in kept.items()
+            if getattr(self, name) is not None
+        }
+        return RankingLog(offsets=offsets_of(self.sizes[which]), **parts)
 
     # -- as data ---------------------------------------------------------------------------
 
@@ -302,114 +258,86 @@ def as_features(X: Any) -> NDArray[Any]:
     return array
 
 
-def _optional(
-    values: ArrayLike | None, column: str, error: type[OffpolicyError] = LogError
-) -> Floats | None:
-    return None if values is None else check.as_vector(values, column, error)
-
-
-def _optional_labels(values: Any, column: str) -> NDArray[Any] | None:
-    if values is None:
-        return None
-    names = labels.as_names(values, column)
-    return np.asarray(names.names)[names.codes] if isinstance(names, Encoded) else names
+def _optional(make: Callable[..., Any], values: Any, *arguments: Any) -> Any:
+    return None if values is None else np.asarray(make(values, *arguments))
 
 
 # -- checks ----------------------------------------------------------------------------------
 
+_PER_DOCUMENT = ("rank", "click", "propensity", "prediction", "relevance", "document", "X")
+_ERRORS: dict[str, type[OffpolicyError]] = {
+    "propensity": PropensityError,
+    "prediction": PredictionError,
+}
+_NOT_FINITE = "is not a finite number"
+
 
 def _validate(log: RankingLog) -> None:
     N = int(as_offsets(log.offsets)[-1])
-    for name in ("rank", "click", "propensity", "prediction", "relevance", "document", "X"):
+    lengths = dict.fromkeys(_PER_DOCUMENT, (N, "documents")) | {"query": (len(log), "impressions")}
+    for name, length in lengths.items():
         values = getattr(log, name)
         if values is not None:
-            check.check_length(values, N, name, "documents")
-    if log.query is not None:
-        check.check_length(log.query, len(log), "query", "impressions")
-        labels.refuse_missing(log.query, "query", log.source)
-    if log.document is not None:
-        labels.refuse_missing(log.document, "document", log.source)
-    _check_ranks(log)
-    click = log.click
-    _refuse(log, ~((click == 0.0) | (click == 1.0)), click, "click", "is neither 0 nor 1.")
-    unseen = (click == 1.0) & (log.rank == 0)
-    wrong = "is a click on a document that was not shown (rank 0)."
-    _refuse(log, unseen, click, "click", wrong)
-    if log.propensity is not None:
-        _check_propensities(log, log.propensity)
-    for name, error in (("prediction", PredictionError), ("relevance", LogError)):
-        values = getattr(log, name)
+            check.check_length(values, length[0], name, length[1])
+            if name in ("query", "document"):
+                labels.refuse_missing(values, name, log.source)
+    rank, click, p, shown = log.rank, log.click, log.propensity, log.rank > 0
+    _refuse(log, "rank", rank < 0, "is below 0", "1 is the top; 0 is a candidate not shown.")
+    _refuse_equal_ranks(log)
+    _refuse(log, "click", (click != 0.0) & (click != 1.0), "is neither 0 nor 1")
+    unseen = "is a click on a document that was not shown (rank 0)"
+    _refuse(log, "click", (click == 1.0) & ~shown, unseen)
+    if p is not None:
+        _refuse(log, "propensity", ~np.isfinite(p), _NOT_FINITE)
+        low = "is 0, or under 1e-12, but the document was shown"
+        advice = (
+            "The log must hold the probability with which it was examined; if that is 0 from some "
+            "rank on, write rank 0 there."
+        )
+        _refuse(log, "propensity", shown & (p < SMALLEST_EXAMINATION), low, advice)
+        advice = "If these are inverse propensities, or percentages, convert them first."
+        _refuse(log, "propensity", shown & (p > 1.0), "is above 1", advice)
+        hidden = "is the propensity of a document that was not shown (rank 0); it must be 0"
+        _refuse(log, "propensity", ~shown & (p != 0.0), hidden)
+    advice = "Turn grades into 0 and 1 first, say relevance >= 1."
+    for name, values in (("prediction", log.prediction), ("relevance", log.relevance)):
         if values is not None:
             outside = ~((values >= 0.0) & (values <= 1.0))
-            _refuse(log, outside, values, name, _OUTSIDE[name], error)
+            _refuse(log, name, outside, "is not from 0 to 1", advice * (name == "relevance"))
     if log.X is not None:
-        if log.X.ndim != 2:
-            raise LogError(
-                f"X has shape {log.X.shape}; it must be (N, d), one row per document.", column="X"
-            )
-        if not np.isfinite(log.X).all():
-            finite = np.isfinite(log.X)
-            row, column = (int(at) for at in np.argwhere(~finite)[0])
-            raise LogError(
-                f"{log.X[row, column]} "
-                f"({int((~finite.all(axis=1)).sum()):,} of {N:,} documents have features that are "
-                f"missing or not finite). Fill them in or leave these impressions out.",
-                log.place(row, f"feature {column + 1}"),
-            )
+        bad = ~np.isfinite(as_features(log.X))
+        if bad.any():
+            k = int(np.argwhere(bad)[0, 1])
+            advice = "Fill such values in or leave these impressions out."
+            _refuse(log, f"feature {k + 1}", bad.any(axis=1), _NOT_FINITE, advice, log.X[:, k])
 
 
-_OUTSIDE = {
-    "prediction": "is not a probability: it must be from 0 to 1.",
-    "relevance": "is not from 0 to 1. Turn grades into 0 and 1 first, say relevance >= 1.",
-}
-
-
-def _check_ranks(log: RankingLog) -> None:
-    wrong = "is below 0. Ranks count from 1; 0 is a candidate that was not shown."
-    _refuse(log, log.rank < 0, log.rank, "rank", wrong)
+def _refuse_equal_ranks(log: RankingLog) -> None:
     order = np.lexsort((log.rank, log.impression))
     ranks, impressions = log.rank[order], log.impression[order]
     twice = (np.diff(ranks) == 0) & (np.diff(impressions) == 0) & (ranks[1:] > 0)
     if twice.any():
-        at = int(np.argmax(twice))
-        row, first = int(order[at + 1]), int(order[at])
+        first, row = order[np.argmax(twice) :][:2].tolist()
         raise LogError(
-            f"{log.rank[row]} is the rank of document {first - int(log.offsets[impressions[at]])} "
+            f"{log.rank[row]} is the rank of document {first - log.offsets[log.impression[first]]} "
             f"too ({int(twice.sum()):,} of {log.documents:,} are like this). Two documents of one "
             f"impression cannot stand in the same place; are these two impressions?",
             log.place(row, "rank"),
         )
 
 
-def _check_propensities(log: RankingLog, p: Floats) -> None:
-    _refuse(log, ~np.isfinite(p), p, "propensity", "is not a finite number.", PropensityError)
-    shown = log.rank > 0
-    low = shown & (p < SMALLEST_EXAMINATION)
-    wrong = (
-        "is 0, or under 1e-12, but the document was shown. The log must hold the probability with "
-        "which it was examined; if that is 0 from some rank on, write rank 0 there."
-    )
-    _refuse(log, low, p, "propensity", wrong, PropensityError)
-    wrong = "is above 1. If these are inverse propensities, or percentages, convert them first."
-    _refuse(log, shown & (p > 1.0), p, "propensity", wrong, PropensityError)
-    wrong = "is the propensity of a document that was not shown (rank 0); it must be 0."
-    _refuse(log, ~shown & (p != 0.0), p, "propensity", wrong, PropensityError)
-
-
 def _refuse(
     log: RankingLog,
-    bad: NDArray[np.bool_],
-    values: NDArray[Any],
     column: str,
+    bad: NDArray[np.bool_],
     wrong: str,
-    error: type[OffpolicyError] = LogError,
+    advice: str = "",
+    values: NDArray[Any] | None = None,
 ) -> None:
     """Raise if any document is bad, naming the first and the number of them."""
     if bad.any():
         row = int(np.argmax(bad))
-        sentence, dot, rest = wrong.partition(". ")
+        value = getattr(log, column)[row] if values is None else values[row]
         count = f"({int(bad.sum()):,} of {len(bad):,} documents)"
-        raise error(
-            f"{values[row]} {sentence.rstrip('.')} {count}.{' ' + rest if dot else ''}",
-            log.place(row, column),
-        )
+        sentence = f"{value} {wrong} {count}. {advice}".rstrip()
+        raise _ERRORS.get(column, LogError)(sentence, log.place(row, column))

@@ -33,14 +33,15 @@ class Metric:
         if self.name not in _KINDS:
             raise ParameterError(
                 f'There is no metric "{self.name}".{did_you_mean(self.name, _KINDS)} The names are '
-                f"{', '.join(_KINDS)}; dcg, precision and recall with a cut-off: dcg@10."
+                f"{', '.join(_KINDS)}; dcg, precision and recall with a cut-off: dcg@10.",
+                column="metric",
             )
         kind = _KINDS[self.name]
         if self.k is not None and (kind.cut == "never" or self.k < 1):
             why = "has no cut-off" if kind.cut == "never" else "must be cut at 1 or more"
-            raise ParameterError(f'"{self.name}@{self.k}": {self.name} {why}.')
+            raise ParameterError(f'"{self.name}@{self.k}": {self.name} {why}.', column="k")
         if self.k is None and kind.cut == "always":
-            raise ParameterError(f'{self.name} needs a cut-off: "{self.name}@10".')
+            raise ParameterError(f'{self.name} needs a cut-off: "{self.name}@10".', column="k")
 
     def __str__(self) -> str:
         return self.name if self.k is None else f"{self.name}@{self.k}"
@@ -90,17 +91,14 @@ def parse_metric(text: str) -> Metric:
     >>> parse_metric("DCG@10")
     Metric(name='dcg', k=10)
     """
-    match = _PATTERN.fullmatch(text)
+    match = _PATTERN.fullmatch(str(text))
     if match is None:
-        raise ParameterError(f'"{text}" is not a metric. Write "average rank" or "dcg@10".')
+        sentence = f'{text!r} is not a metric. Write "average rank" or "dcg@10".'
+        raise ParameterError(sentence, column="metric")
     name, k = match.groups()
     return Metric(" ".join(name.casefold().split()), None if k is None else int(k))
 
 
 def as_metric(metric: Metric | str) -> Metric:
     """The metric itself, or the one of that name."""
-    if isinstance(metric, Metric):
-        return metric
-    if isinstance(metric, str):
-        return parse_metric(metric)
-    raise ParameterError(f'{metric!r} is not a metric. Write "average rank" or "dcg@10".')
+    return metric if isinstance(metric, Metric) else parse_metric(metric)

@@ -15,34 +15,27 @@ from offpolicy._core import validation as check
 from offpolicy._core.ragged import decision_of_candidate, position_in_decision
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import PolicyError
+from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data._log import RankingLog
 
 
-def scores_of(ranker: Any, log: RankingLog) -> Floats:
-    """The score of every document of a log."""
-    given = apply(ranker, log.X)
-    scores = check.as_floats(given, "the ranker's scores", PolicyError)
-    if scores.ndim == 2 and scores.shape[1] == 1:
-        scores = scores[:, 0]
-    if scores.ndim != 1:
-        raise PolicyError(
-            f"The ranker's scores have shape {scores.shape}; there must be one per document."
-        )
-    return log.per_document(scores, "score", PolicyError)
-
-
-def apply(ranker: Any, X: Any) -> Any:
-    """What a ranker says about the rows of X; an array speaks for itself."""
+def scores_of(ranker: Any, log: RankingLog | Queries) -> Floats:
+    """The score of every document of a log, or of a set of queries."""
     act = getattr(ranker, "decision_function", None) or getattr(ranker, "predict", None)
     if act is None and callable(ranker):
         act = ranker
-    if act is None:
-        return ranker
-    if X is None:
+    if act is not None and log.X is None:
         raise PolicyError(
-            "The ranker scores features, but the log has none. Give X, or an array of scores."
+            "The ranker scores features, but the log has none. Give X, or an array of scores.",
+            column="X",
         )
-    return act(X)
+    scores = check.as_floats(ranker if act is None else act(log.X), "score", PolicyError)
+    if scores.ndim == 2 and scores.shape[1] == 1:
+        scores = scores[:, 0]
+    scores = check.as_vector(scores, "score", PolicyError)
+    check.check_length(scores, int(log.offsets[-1]), "score", "documents", PolicyError)
+    check.check_finite(scores, "score", error=PolicyError)
+    return scores
 
 
 def ranks(scores: Floats, offsets: Ints) -> Ints:
@@ -53,11 +46,11 @@ def ranks(scores: Floats, offsets: Ints) -> Ints:
     """
     impression = decision_of_candidate(offsets)
     order = np.lexsort((-scores, impression))
-    found = np.empty(len(scores), dtype=np.int64)
-    found[order] = position_in_decision(offsets) + 1
-    return found
+    rank = np.empty(len(scores), dtype=np.int64)
+    rank[order] = position_in_decision(offsets) + 1
+    return rank
 
 
-def ranks_of(ranker: Any, log: RankingLog) -> Ints:
-    """The ranks that a ranker gives the documents of a log."""
+def ranks_of(ranker: Any, log: RankingLog | Queries) -> Ints:
+    """The ranks that a ranker gives the documents of a log, or of a set of queries."""
     return ranks(scores_of(ranker, log), log.offsets)

@@ -15,16 +15,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core import validation as check
-from offpolicy._core.ragged import candidates_of, offsets_of, position_in_decision
+from offpolicy._core.ragged import (
+    candidates_of,
+    decision_of_candidate,
+    offsets_of,
+    position_in_decision,
+)
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import Copy, RowsOfFiles, where
-from offpolicy.errors import LogError, Place
+from offpolicy._core.validation import Copy, RowsOfFiles
+from offpolicy.errors import LogError, OffpolicyError, Place
 from offpolicy.logs import as_table, column_of, labels, matching, missing_column, read_plain
 from offpolicy.ranking.data._log import RankingLog
 
@@ -58,17 +63,17 @@ class RankingColumns:
     relevance: str | None = None
     features: Sequence[str] | None = None
 
-    def found(self, names: Sequence[str], source: str) -> dict[str, str]:
+    def roles_in(self, names: Sequence[str], source: str) -> dict[str, str]:
         """The column of every role that has one."""
-        found: dict[str, str] = {}
+        roles: dict[str, str] = {}
         for role in [field.name for field in fields(self) if field.name != "features"]:
-            given, needed = getattr(self, role), role in _NEEDED
-            name = column_of(role, given, names, source, needed=needed, also=_ALSO.get(role))
+            asked, needed = getattr(self, role), role in _NEEDED
+            name = column_of(role, asked, names, source, needed=needed, also=_ALSO.get(role))
             if name is not None:
-                found[role] = name
-        if "impression" not in found and "query" not in found:
+                roles[role] = name
+        if "impression" not in roles and "query" not in roles:
             raise missing_column(names, "impression", "impression", source)
-        return found
+        return roles
 
     def feature_columns(self, names: Sequence[str], taken: set[str], source: str) -> list[str]:
         """The columns of the features, in order."""
@@ -80,23 +85,20 @@ class RankingColumns:
 
 def from_frame(frame: Any, columns: RankingColumns | None, source: str = "") -> RankingLog:
     """See `RankingLog.from_frame`."""
-    table = as_table(frame)
     columns = columns or RankingColumns()
-    if not len(table):
-        raise LogError(f"{source + ': ' if source else ''}there is not one document.")
-    names = table.column_names
-    found = columns.found(names, source)
-    offsets, query = _impressions(table, found, source)
-    roles: dict[str, Any] = {
-        role: _column(table, found[role], source) for role in _NUMBERS if role in found
-    }
-    roles["rank"] = check.as_integers(_column(table, found["rank"], source), found["rank"], source)
-    if "document" in found:
-        roles["document"] = _column(table, found["document"], source)
-    features = columns.feature_columns(names, set(found.values()), source)
-    if features:
-        roles["X"] = _features(table, features, source)
-    return RankingLog.from_arrays(offsets=offsets, query=query, source=source, **roles)
+    rows = _Rows.of(as_table(frame), columns, source)
+    offsets, query = rows.impressions()
+    roles = {role: rows.column(role) for role in (*_NUMBERS, "document") if role in rows.roles}
+    taken = set(rows.roles.values())
+    features = columns.feature_columns(rows.table.column_names, taken, source)
+    return RankingLog.from_arrays(
+        offsets=offsets,
+        query=query,
+        rank=rows.integers("rank"),
+        X=rows.features(features) if features else None,
+        source=source,
+        **roles,
+    )
 
 
 def read_with(
@@ -117,73 +119,69 @@ def read_with(
     table = read_table(file)
     source = source_of(file, len(table))
     if clicks is None:
-        log, at = from_frame(table, columns, source), None
-    else:
-        from offpolicy.datasets import letor
+        log = from_frame(table, columns, source)
+        rows = _Rows(table, {}, source)
+        return log, {name: rows.numbers(name) for name in names}
+    from offpolicy.datasets import letor
 
-        log, at = _scattered_log(letor(path), table, columns, source, relevant)
-    return log, {name: _numbers(table, name, source, log, at) for name in names}
+    rows = _Rows.of(table, columns or RankingColumns(), source)
+    log, documents = _scattered_log(letor(path), rows, relevant)
+    assert log.X is not None
+    features = {f"f{k + 1}": log.X[:, k].astype(np.float64) for k in range(log.X.shape[1])}
+    return log, {
+        name: features[name]
+        if name in features and name not in table.column_names
+        else _scattered(rows, name, documents, log.documents)
+        for name in names
+    }
 
 
-def _scattered_log(
-    queries: Queries,
-    table: pa.Table,
-    columns: RankingColumns | None,
-    source: str,
-    relevant: float,
-) -> tuple[RankingLog, Ints]:
+def _scattered_log(queries: Queries, rows: _Rows, relevant: float) -> tuple[RankingLog, Ints]:
     """The log, and which of its documents each row of the table is."""
-    if not len(table):
-        raise LogError(f"{source + ': ' if source else ''}there is not one shown document.")
-    columns = columns or RankingColumns()
-    found = columns.found(table.column_names, source)
     for role in ("query", "document"):
-        if role not in found:
-            raise missing_column(table.column_names, role, role, source)
-    bounds, qid = _impressions(table, found, source)
+        if role not in rows.roles:
+            raise missing_column(rows.table.column_names, role, role, rows.source)
+    bounds, qid = rows.impressions()
     assert qid is not None
-    which = _known_queries(queries, qid, bounds, found["query"], source)
+    which = _known_queries(queries, qid, bounds, rows)
     lengths = np.diff(queries.offsets)[which]
-    offsets = offsets_of(lengths.tolist())
-    place = check.as_integers(_column(table, found["document"], source), found["document"], source)
-    impression = np.repeat(np.arange(len(which)), np.diff(bounds))
+    offsets = offsets_of(lengths)
+    place = rows.integers("document")
+    impression = decision_of_candidate(bounds)
     outside = (place < 1) | (place > lengths[impression])
     if outside.any():
         row = int(np.argmax(outside))
-        raise LogError(
-            f"{place[row]}, but query "
-            f"{qid[impression[row]]} has {lengths[impression[row]]} documents, counted from 1.",
-            where(source, found["document"], row),
+        raise rows.malformed(
+            "document",
+            outside,
+            f"{place[row]}, but query {qid[impression[row]]} has {lengths[impression[row]]} "
+            f"documents, counted from 1.",
         )
-    at = offsets[impression] + place - 1
-    order = np.argsort(at, kind="stable")
-    if (twice := np.diff(at[order]) == 0).any():
-        row = int(order[1:][twice].min())
-        raise LogError(
-            f"document {place[row]} is listed twice in one impression.",
-            where(source, found["document"], row),
-        )
-    rows = candidates_of(queries.offsets, which)
-    roles: dict[str, Any] = {}
-    for role in ("rank", "click", "propensity", "prediction"):
-        if role not in found:
-            continue
-        values = _column(table, found[role], source)
-        if role == "prediction":
-            _refuse_some(at, len(rows), found[role], source, "a prediction")
-        roles[role] = _scattered(values, at, len(rows), found[role], source)
+    documents = offsets[impression] + place - 1
+    order = np.argsort(documents, kind="stable")
+    twice = np.zeros(len(order), dtype=bool)
+    twice[order[1:]] = np.diff(documents[order]) == 0
+    if twice.any():
+        sentence = f"document {place[np.argmax(twice)]} is listed twice in one impression."
+        raise rows.malformed("document", twice, sentence)
+    roles = [role for role in ("rank", "click", "propensity", "prediction") if role in rows.roles]
     # Messages count rows in the table of clicks, so what is wrong there is found there first.
-    shown = {name: values[at] for name, values in roles.items()}
-    RankingLog.from_arrays(offsets=bounds, source=source, **shown)
+    shown: dict[str, Any] = {role: rows.numbers(role) for role in roles}
+    RankingLog.from_arrays(offsets=bounds, source=rows.source, **shown)
+    size = int(offsets[-1])
+    every: dict[str, Any] = {
+        role: _scattered(rows, role, documents, size, partly=role != "prediction") for role in roles
+    }
+    judged = candidates_of(queries.offsets, which)
     log = RankingLog.from_arrays(
         offsets=offsets,
         query=qid,
-        X=queries.X[rows],
-        relevance=(queries.relevance[rows] >= relevant).astype(np.float64),
+        X=queries.X[judged],
+        relevance=(queries.relevance[judged] >= relevant).astype(np.float64),
         document=position_in_decision(offsets) + 1,
-        **roles,
+        **every,
     )
-    return log, at
+    return log, documents
 
 
 def to_frame(log: RankingLog) -> pa.Table:
@@ -211,138 +209,126 @@ def source_of(path: Path, rows: int) -> str:
     from offpolicy.logs.formats import numbered
 
     kind = kind_of(path)
-    if not kind:
-        return str(path)
     first = 2 if kind == "csv" else 1
-    if sum(1 for _ in numbered(path)) != rows + first - 1:
+    if not kind or sum(1 for _ in numbered(path)) != rows + first - 1:
         return str(path)
     copy = Copy.of(str(path), lambda row: Place(str(path), row=row + first, unit="line"))
     return RowsOfFiles.of([(0, 0, copy)])
 
 
-def _impressions(
-    table: pa.Table, found: dict[str, str], source: str
-) -> tuple[Ints, NDArray[Any] | None]:
-    """Where each impression begins, and the label of its query."""
-    name = found.get("impression", found.get("query", ""))
-    column = _labels(table, name, source)
-    codes = labels.encode(column, name, source)[1]
-    begins = np.flatnonzero(np.concatenate([[True], np.diff(codes) != 0]))
-    seen, first = np.unique(codes[begins], return_index=True)
-    if len(seen) < len(begins):
-        back = np.ones(len(begins), dtype=bool)
-        back[first] = False
-        row = int(begins[back].min())
-        begun = begins[first][np.searchsorted(seen, codes[row])]
-        began = where(source, "", begun)._replace(file="")
-        raise LogError(
-            f"{_shown(column[row])} comes back after rows of another; it began at {began} "
-            f"({int(back.sum()):,} are like this). The documents of an impression must follow each "
-            f'other: sort by "{name}", or give every impression a label of its own.',
-            where(source, name, row),
-        )
-    offsets = np.append(begins, len(codes)).astype(np.int64)
-    if "query" not in found:
-        return offsets, None
-    query = _labels(table, found["query"], source)
-    of_query = labels.encode(query, found["query"], source)[1]
-    apart = of_query != np.repeat(of_query[begins], np.diff(offsets))
-    if apart.any():
-        row = int(np.argmax(apart))
-        raise LogError(
-            f"{_shown(query[row])}, but the impression began "
-            f"with another query. All documents of an impression are of one query.",
-            where(source, found["query"], row),
-        )
-    return offsets, query[begins]
+class _Rows(NamedTuple):
+    """A frame, the column of every role that has one, and where it is from."""
 
+    table: pa.Table
+    roles: dict[str, str]
+    source: str
 
-def _labels(table: pa.Table, name: str, source: str) -> NDArray[Any]:
-    """A column of names; in CSV a missing one is empty text."""
-    column = _column(table, name, source)
-    if column.dtype.kind in "OU":
+    @classmethod
+    def of(cls, table: pa.Table, columns: RankingColumns, source: str) -> _Rows:
+        if not len(table):
+            raise LogError("there is not one document.", source, column="impression")
+        return cls(table, columns.roles_in(table.column_names, source), source)
+
+    def name(self, role: str) -> str:
+        """Of the role's column; any other name is a column's own."""
+        return self.roles.get(role, role)
+
+    def column(self, role: str) -> NDArray[Any]:
+        name = self.name(role)
+        if name not in self.table.column_names:
+            raise missing_column(self.table.column_names, name, name, self.source)
+        return np.asarray(read_plain(self.table, name, "it", self.source))
+
+    def numbers(self, role: str) -> Floats:
+        numbers = check.as_vector(self.column(role), self.name(role))
+        check.check_finite(numbers, self.name(role), self.source)
+        return numbers
+
+    def integers(self, role: str) -> Ints:
+        return check.as_integers(self.column(role), self.name(role), self.source)
+
+    def labels(self, role: str) -> NDArray[Any]:
+        """Names; in CSV a missing one is empty text."""
+        column = self.column(role)
         empty = np.asarray(column == "")
-        if empty.any():
-            row = int(np.argmax(empty))
-            raise LogError(
-                f"the label is missing ({int(empty.sum()):,} of "
-                f"{len(column):,} rows). Fill it in or leave these rows out.",
-                where(source, name, row),
+        if column.dtype.kind in "OU" and empty.any():
+            sentence = (
+                f"the label is missing ({check.count_of(empty)}). Fill it in or leave these rows "
+                f"out."
             )
-    return column
+            raise self.malformed(role, empty, sentence)
+        return column
+
+    def features(self, names: Sequence[str]) -> NDArray[Any]:
+        """(N, d), float32 only if all columns are."""
+        for name in names:
+            self.numbers(name)
+        X = np.stack([self.column(name) for name in names], axis=1)
+        return X if X.dtype == np.float32 else X.astype(np.float64)
+
+    def malformed(self, role: str, bad: NDArray[np.bool_], sentence: str) -> OffpolicyError:
+        return check.malformed(bad, self.name(role), self.source, sentence)
+
+    def impressions(self) -> tuple[Ints, NDArray[Any] | None]:
+        """Where each impression begins, and the label of its query."""
+        role = "impression" if "impression" in self.roles else "query"
+        column = self.labels(role)
+        codes = labels.encode(column, self.name(role), self.source)[1]
+        begins = np.flatnonzero(np.diff(codes, prepend=-1))
+        first = np.unique(codes[begins], return_index=True)[1]
+        if len(first) < len(begins):
+            back = np.delete(begins, first)
+            row = int(back[0])
+            began = check.where(self.source, "", np.argmax(codes == codes[row]))._replace(file="")
+            raise LogError(
+                f"{column[row : row + 1].tolist()[0]!r} comes back after rows of another; it began "
+                f"at {began} ({len(back):,} are like this). The documents of an impression must "
+                f'follow each other: sort by "{self.name(role)}", or give every impression a label '
+                f"of its own.",
+                check.where(self.source, self.name(role), row),
+            )
+        offsets = np.append(begins, len(codes)).astype(np.int64)
+        if "query" not in self.roles:
+            return offsets, None
+        query = self.labels("query")
+        of_query = labels.encode(query, self.name("query"), self.source)[1]
+        other = of_query != np.repeat(of_query[begins], np.diff(offsets))
+        if other.any():
+            sentence = (
+                f"{query[other].tolist()[0]!r}, but the impression began with another query. All "
+                f"documents of an impression are of one query."
+            )
+            raise self.malformed("query", other, sentence)
+        return offsets, query[begins]
 
 
-def _shown(label: Any) -> str:
-    return repr(label.item() if isinstance(label, np.generic) else label)
-
-
-def _known_queries(
-    queries: Queries, qid: NDArray[Any], bounds: Ints, column: str, source: str
-) -> Ints:
+def _known_queries(queries: Queries, qid: NDArray[Any], bounds: Ints, rows: _Rows) -> Ints:
     """Which query of the LETOR text each impression is of."""
-    wanted = check.as_integers(qid, column, source)
-    order = np.argsort(queries.qid)
-    at = np.minimum(np.searchsorted(queries.qid[order], wanted), len(order) - 1)
-    unknown = queries.qid[order][at] != wanted
-    if unknown.any():
-        i = int(np.argmax(unknown))
+    wanted = check.as_integers(qid, rows.name("query"), rows.source)
+    place = {known: k for k, known in enumerate(queries.qid.tolist())}
+    which = np.array([place.get(label, -1) for label in wanted.tolist()])
+    if (which < 0).any():
+        i = int(np.argmax(which < 0))
         raise LogError(
             f"there is no query {wanted[i]} in the LETOR text.",
-            where(source, column, int(bounds[i])),
+            check.where(rows.source, rows.name("query"), bounds[i]),
         )
-    return np.asarray(order[at])
+    return which
 
 
-def _refuse_some(at: Ints, documents: int, name: str, source: str, what: str) -> None:
-    if len(at) < documents:
+def _scattered(
+    rows: _Rows, role: str, documents: Ints, size: int, *, partly: bool = False
+) -> Floats:
+    """A column in the order of the log's documents; unless ``partly``, of all of them."""
+    flat, numbers = np.zeros(size), rows.numbers(role)
+    if len(documents) < size and not partly:
         raise LogError(
-            f"{what} must be known of every document, but the table lists {len(at):,} of "
-            f"{documents:,}. List all, with rank 0 for those that were not shown.",
-            where(source, name, 0),
+            f"it must be known of every document, but the table lists {len(documents):,} of "
+            f"{size:,}. List all, with rank 0 for those that were not shown.",
+            check.where(rows.source, rows.name(role), 0),
         )
-
-
-def _numbers(table: pa.Table, name: str, source: str, log: RankingLog, at: Ints | None) -> Floats:
-    """A column of finite numbers in the order of the log's documents."""
-    names = table.column_names
-    if name not in names and at is not None and log.X is not None and _FEATURE.fullmatch(name):
-        k = int(name[1:])
-        if 1 <= k <= log.X.shape[1]:
-            return np.asarray(log.X[:, k - 1], dtype=np.float64)
-    if name not in names:
-        raise missing_column(names, name, name, source)
-    values = _column(table, name, source)
-    if at is not None:
-        _refuse_some(at, log.documents, name, source, "it")
-        return _scattered(values, at, log.documents, name, source)
-    numbers = check.as_vector(values, name)
-    check.check_finite(numbers, name, source)
-    return numbers
-
-
-def _scattered(values: NDArray[Any], at: Ints, size: int, name: str, source: str) -> NDArray[Any]:
-    numbers = check.as_floats(values, name)
-    check.check_finite(numbers, name, source)
-    flat = np.zeros(size)
-    flat[at] = numbers
+    flat[documents] = numbers
     return flat
-
-
-def _column(table: pa.Table, name: str, source: str) -> NDArray[Any]:
-    return np.asarray(read_plain(table, name, "it", source))
-
-
-def _features(table: pa.Table, names: list[str], source: str) -> NDArray[Any]:
-    """(N, d), float32 only if all columns are."""
-    parts = [_column(table, name, source) for name in names]
-    narrow = all(part.dtype == np.float32 for part in parts)
-    X = np.empty((len(table), len(names)), np.float32 if narrow else np.float64)
-    for k, (name, part) in enumerate(zip(names, parts, strict=True)):
-        numbers = part if narrow else check.as_floats(part, name)
-        if not np.isfinite(numbers).all():
-            check.check_finite(check.as_floats(part, name), name, source)
-        X[:, k] = numbers
-    return X
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

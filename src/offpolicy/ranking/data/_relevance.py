@@ -10,8 +10,6 @@ that they do not learn the first expectations by heart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -60,9 +58,11 @@ class RelevanceModel:
         check.check_length(y, len(features), "relevance", "documents")
         if not ((y == 0.0) | (y == 1.0)).all():
             raise ParameterError(
-                "relevance must be 0 or 1. Turn grades into these first, say relevance >= 1."
+                "relevance must be 0 or 1. Turn grades into these first, say relevance >= 1.",
+                column="relevance",
             )
-        groups = self._groups(query, len(y))
+        groups = np.arange(len(y)) if query is None else encode(np.asarray(query), "query", "")[1]
+        check.check_length(groups, len(y), "query", "documents")
         self.model_ = self._calibrated(features, y.astype(np.int64), groups)
         return self
 
@@ -75,36 +75,26 @@ class RelevanceModel:
     def predict(self, X: ArrayLike) -> Floats:
         """The probability of relevance of every document."""
         if not hasattr(self, "model_"):
-            raise ParameterError("The model is not fitted: call fit, or fit_clicks, first.")
+            sentence = "The model is not fitted: call fit, or fit_clicks, first."
+            raise ParameterError(sentence, column="model_")
         return _probability(self.model_, as_features(X))
 
     def cross_fit(self, log: RankingLog) -> RankingLog:
         """The log with predictions learnt from its own clicks, of each query from the others'."""
         X, p = _needed(log)
-        fold = log.fold(self._checked_folds())[log.impression]
+        fold = log.fold(checked_folds(self.folds))[log.impression]
         query = log.cluster[log.impression]
         prediction = np.empty(log.documents)
         for k in np.unique(fold):
-            own, rest = fold == k, fold != k
+            held, rest = fold == k, fold != k
             if not rest.any():
-                raise LogError("Cross-fitting needs at least two queries, in different folds.")
+                sentence = "Cross-fitting needs at least two queries, in different folds."
+                raise LogError(sentence, column="query")
             model = self._from_clicks(X[rest], p[rest], log.click[rest], query[rest])
-            prediction[own] = _probability(model, X[own])
+            prediction[held] = _probability(model, X[held])
         return log.replace(prediction=prediction)
 
     # -- parts -----------------------------------------------------------------------------
-
-    def _checked_folds(self) -> int:
-        if self.folds < 2:
-            raise ParameterError(f"folds is {self.folds}; there must be at least 2.")
-        return self.folds
-
-    def _groups(self, query: ArrayLike | None, count: int) -> Ints:
-        if query is None:
-            return np.arange(count)
-        labels = np.asarray(query)
-        check.check_length(labels, count, "query", "documents")
-        return encode(labels, "query", "")[1]
 
     def _base(self) -> Any:
         from sklearn.base import clone
@@ -133,11 +123,14 @@ class RelevanceModel:
 
         if len(np.unique(y)) < 2:
             raise LogError(
-                f"All {len(y):,} documents are of relevance {y[0]}: there is nothing to tell apart."
+                f"All {len(y):,} documents are of relevance {y[0]}: there is nothing to tell "
+                f"apart.",
+                column="relevance",
             )
-        folds = min(self._checked_folds(), len(np.unique(groups)))
+        folds = min(checked_folds(self.folds), len(np.unique(groups)))
         if folds < 2:
-            raise LogError("Calibration needs the documents of at least two queries.")
+            sentence = "Calibration needs the documents of at least two queries."
+            raise LogError(sentence, column="query")
         split = StratifiedGroupKFold(folds, shuffle=True, random_state=self.seed)
         places = [
             (train, test)
@@ -156,7 +149,7 @@ class RelevanceModel:
         shown = p > 0.0
         X, p, click, query = X[shown], p[shown], click[shown], query[shown]
         if not click.any():
-            raise LogError("There is not one click to learn from.")
+            raise LogError("There is not one click to learn from.", column="click")
         delta = np.full(len(p), min(float(click.sum() / p.sum()), 0.5))
         edges = _edges(X) if self.classifier is None else None
         X = X if edges is None else _classes(X, edges)
@@ -174,8 +167,8 @@ class RelevanceModel:
                 model = self._step(model, both, y, weight)
                 delta = _probability(model, X)
         used = weight > 1e-6
-        found = self._calibrated(both[used], y[used], groups[used], weight[used])
-        return found if edges is None else _OfClasses(edges, found)
+        model = self._calibrated(both[used], y[used], groups[used], weight[used])
+        return model if edges is None else _OfClasses(edges, model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,10 +190,10 @@ def _edges(X: NDArray[Any]) -> list[Floats]:
 
 
 def _classes(X: NDArray[Any], edges: list[Floats]) -> NDArray[Any]:
-    found = np.empty(X.shape, dtype=np.float32)
-    for j, own in enumerate(edges):
-        found[:, j] = np.searchsorted(own, X[:, j], side="right")
-    return found
+    classes = np.empty(X.shape, dtype=np.float32)
+    for j, bounds in enumerate(edges):
+        classes[:, j] = np.searchsorted(bounds, X[:, j], side="right")
+    return classes
 
 
 def _probability(model: Any, X: NDArray[Any]) -> Floats:
@@ -209,17 +202,23 @@ def _probability(model: Any, X: NDArray[Any]) -> Floats:
     return np.clip(np.asarray(chance, dtype=np.float64), 0.0, 1.0)
 
 
-@contextmanager
-def _threads(rows: int) -> Iterator[None]:
+def _threads(rows: int) -> Any:
     """One thread for few rows: several wait for each other longer than they work."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1 if rows < _MANY else None):
-        yield
+    return threadpool_limits(1 if rows < _MANY else None)
+
+
+def checked_folds(folds: int) -> int:
+    """If they are enough."""
+    if folds < 2:
+        raise ParameterError(f"folds is {folds}; there must be at least 2.", column="folds")
+    return folds
 
 
 def _needed(log: RankingLog) -> tuple[NDArray[Any], Floats]:
     if log.X is None or log.propensity is None:
-        missing = "features (X)" if log.X is None else "propensities"
-        raise MissingColumnError(f"To learn relevance from clicks the log needs {missing}.")
+        missing = "X" if log.X is None else "propensity"
+        sentence = f"To learn relevance from clicks the log needs {missing}."
+        raise MissingColumnError(sentence, column=missing)
     return log.X, log.propensity

@@ -37,14 +37,16 @@ def for_rankings(estimator: str | Estimator) -> Estimator:
         raise EstimatorError(
             f"{member.name} divides by the weights of what was examined, and which documents were "
             f'examined is not observed. The metrics "average rank" and "recall@k" are '
-            f"self-normalised by themselves: use IPS or CIPS with them."
+            f"self-normalised by themselves: use IPS or CIPS with them.",
+            column="estimator",
         )
     if not (member.for_ranking or isinstance(member, ICE)):
         instead = "CAB" if member.name != "SWITCH-DR" else "SWITCH"
         raise EstimatorError(
             f"{member.name} is not applicable to rankings: its third term (w^γ ≠ 0) needs to know "
             f"whether a document was examined, which is not observed, nor captured by the click. "
-            f"Use {instead} instead."
+            f"Use {instead} instead.",
+            column="estimator",
         )
     return member
 
@@ -56,12 +58,13 @@ def weights_at(estimator: str | Estimator, p: Floats) -> FamilyWeights:
     FamilyWeights(imputed=array([0. , 0. , 0.5, 1. ]), observed=array([1., 2., 2., 0.]))
     """
     member = for_rankings(estimator)
-    one = np.ones_like(p)
-    masses = member.masses(one, p, weights.ratio(one, p))
+    ones = np.ones_like(p)
+    masses = member.masses(ones, p, weights.ratio(ones, p))
     if isinstance(member, ICE) and np.any(masses.control != 0.0):
         raise EstimatorError(
             f"{member} has w^γ ≠ 0, so it needs to know whether a document was examined, which is "
-            f"not observed. For rankings its gamma must be 0."
+            f"not observed. For rankings its gamma must be 0.",
+            column="gamma",
         )
     return FamilyWeights(masses.imputed, np.where(p > 0.0, masses.observed, 0.0))
 
@@ -77,18 +80,19 @@ def blended(log: RankingLog, member: Estimator, prediction: Floats | None) -> Fl
         if member.name != "DM":
             raise MissingColumnError(
                 f"{member.name} needs propensity, the probability with which each document was "
-                f"examined, and the log has none. Estimate it, or give it."
+                f"examined, and the log has none. Estimate it, or give it.",
+                column="propensity",
             )
         p = np.ones(log.documents)
     else:
         p = log.propensity
-    at = weights_at(member, p)
+    imputed, observed = weights_at(member, p)
     if prediction is None:
-        if np.any(at.imputed != 0.0) and member.imputes is not None:
+        if np.any(imputed != 0.0) and member.imputes is not None:
             raise MissingColumnError(
                 f"{member.name} needs prediction, the modelled probability of relevance of every "
-                f"document, and the log has none. Train a model "
-                f"(offpolicy.ranking.data._relevance), or use CIPS or IPS."
+                f"document, and the log has none. Train a RelevanceModel, or use CIPS or IPS.",
+                column="prediction",
             )
-        return at.observed * log.click
-    return at.imputed * prediction + at.observed * log.click
+        return observed * log.click
+    return imputed * prediction + observed * log.click

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy import intervals
-from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError, SupportError
@@ -21,12 +20,11 @@ from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
 from offpolicy.ranking.data._weights import blended, for_rankings, weights_at
-from offpolicy.ranking.evaluation._findings import findings_of
-from offpolicy.ranking.evaluation._model_error import Thinkable
+from offpolicy.ranking.evaluation._model_error import ModelError
 from offpolicy.ranking.evaluation._recalibration import recalibrated
-from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
-from offpolicy.ranking.evaluation._sums import Value, clustered, value_of
-from offpolicy.ranking.evaluation._tuning import choose, expected
+from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult, findings_of
+from offpolicy.ranking.evaluation._sums import Queries, Value, value_of
+from offpolicy.ranking.evaluation._tuning import choose
 from offpolicy.results import Tuned
 
 if TYPE_CHECKING:
@@ -82,7 +80,8 @@ def evaluate(
     if not isinstance(log, RankingLog):
         raise ParameterError(
             f"A {type(log).__name__} is not a ranking log. Make one with RankingLog.read, "
-            f"from_frame or from_arrays."
+            f"from_frame or from_arrays.",
+            column="log",
         )
     judge = _Judge(log, ranks_of(ranker, log), asked, level, independent_clicks)
     members = _members(log, estimators, asked)
@@ -104,7 +103,7 @@ def evaluate(
     return RankingResult(
         metric=str(asked),
         impressions=len(log),
-        queries=int(log.cluster.max()) + 1,
+        queries=log.queries,
         clicks=int(log.click.sum()),
         estimates=tuple(rows),
         headline=headline,
@@ -116,7 +115,8 @@ def evaluate(
 def true_value(log: RankingLog, ranker: Any, metric: str | Metric = "average rank") -> float:
     """The metric by the log's relevance, which is known in experiments."""
     if log.relevance is None:
-        raise MissingColumnError("The true value needs relevance, and the log has none.")
+        sentence = "The true value needs relevance, and the log has none."
+        raise MissingColumnError(sentence, column="relevance")
     asked = as_metric(metric)
     lam = asked.weight(ranks_of(ranker, log))
     return value_of(log, asked, lam, log.relevance).value
@@ -139,11 +139,12 @@ def sweep(
     intervals.normal_quantile(level)
     kind = for_rankings(estimator)
     if kind.name not in _SWEPT:
-        raise EstimatorError(f"{kind.name} has no curve; these have: {', '.join(_SWEPT)}.")
+        sentence = f"{kind.name} has no curve; these have: {', '.join(_SWEPT)}."
+        raise EstimatorError(sentence, column="estimator")
     blended(log, type(kind)(0.0), log.prediction)  # type: ignore[call-arg]
     lam = asked.weight(ranks_of(ranker, log))
 
-    def at(parameter: float) -> Value:
+    def evaluated(parameter: float) -> Value:
         member = type(kind)(parameter)  # type: ignore[call-arg]
         return value_of(log, asked, lam, blended(log, member, log.prediction))
 
@@ -154,7 +155,7 @@ def sweep(
     else:
         breakpoints = np.array([0.0, 1.0])
     assert kind.parameter_name is not None
-    return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, at)
+    return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, evaluated)
 
 
 @final
@@ -167,21 +168,21 @@ class RankingCurve:
     parameter: str
     breakpoints: Floats
     level: float
-    found: Callable[[float], Value] = field(repr=False)
-    """Evaluates the estimator."""
+    evaluated: Callable[[float], Value] = field(repr=False)
+    """The estimator at a value of the parameter."""
 
     def at(self, parameter: ArrayLike) -> Floats:
         """The estimate at each value of the parameter."""
-        return self._each(parameter, lambda found: found.value)
+        return self._each(parameter)[0]
 
     def stderr_at(self, parameter: ArrayLike) -> Floats:
         """Its standard error over queries."""
-        return self._each(parameter, lambda found: found.stderr)
+        return self._each(parameter)[1]
 
     def interval_at(self, parameter: float) -> Interval:
         """The normal interval of the estimator's own mean."""
-        found = self.found(float(parameter))
-        return intervals.normal(found.value, found.stderr, self.level)
+        value, stderr = self._each(parameter)
+        return intervals.normal(float(value), float(stderr), self.level)
 
     def to_frame(self, points: int = 101) -> pa.Table:
         """Parameter, value, stderr, low and high as an Arrow table, at the breakpoints, or at that
@@ -192,20 +193,20 @@ class RankingCurve:
             raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
         x = self.breakpoints
         if self.parameter == "M":
-            count = min(points, len(x))
-            x = x[np.linspace(0, len(x) - 1, count).astype(np.int64)]
+            x = x[np.linspace(0, len(x) - 1, min(points, len(x))).astype(np.int64)]
         else:
             x = np.linspace(x[0], x[-1], points)
-        found = [self.found(float(one)) for one in x]
-        value = np.array([one.value for one in found])
-        stderr = np.array([one.stderr for one in found])
+        value, stderr = self._each(x)
         half = intervals.normal_quantile(self.level) * stderr
         columns = {"value": value, "stderr": stderr, "low": value - half, "high": value + half}
         return pa.table({self.parameter: x} | columns)
 
-    def _each(self, parameter: ArrayLike, part: Callable[[Value], float]) -> Floats:
-        x = as_floats(parameter, self.parameter, ParameterError).reshape(np.shape(parameter))
-        return np.array([part(self.found(float(one))) for one in x.ravel()]).reshape(x.shape)
+    def _each(self, parameter: ArrayLike) -> tuple[Floats, Floats]:
+        """Values and standard errors."""
+        x = as_floats(parameter, self.parameter, ParameterError)
+        pairs = [self.evaluated(point)[:2] for point in x.ravel().tolist()]
+        value, stderr = np.array(pairs).T.reshape(2, *np.shape(parameter))
+        return value, stderr
 
 
 # -- parts -----------------------------------------------------------------------------------
@@ -223,14 +224,14 @@ class _Judge:
         if log.propensity is not None:
             self.delta = recalibrated(log, target)
             base = value_of(log, metric, self.lam, self.delta)
-            self.thinkable = Thinkable.of(log, base, self.delta)
+            self.model_error = ModelError.of(log, base, self.delta)
 
     def choose(self, member: Estimator, prediction: Floats | None) -> Tuned:
         if self.delta is None:
             blended(self.log, type(member)(0.0), prediction)  # type: ignore[call-arg]
         assert self.delta is not None
         return choose(
-            self.log, member, self.metric, self.lam, prediction, self.delta, self.thinkable,
+            self.log, member, self.metric, self.lam, prediction, self.delta, self.model_error,
             independent=self.independent,
         )  # fmt: skip
 
@@ -244,29 +245,30 @@ class _Judge:
     ) -> RankingEstimate:
         log = self.log
         c = blended(log, member, prediction)
-        found = value_of(log, self.metric, self.lam, c)
-        if not math.isfinite(found.value):
+        estimated = value_of(log, self.metric, self.lam, c)
+        if not math.isfinite(estimated.value):
             raise SupportError(
                 f"{member}: not one document counts as relevant, so {self.metric} has no value. "
-                f"The log has {int(log.click.sum()):,} clicks."
+                f"The log has {int(log.click.sum()):,} clicks.",
+                column="click",
             )
         p = np.ones(log.documents) if log.propensity is None else log.propensity
         observed = weights_at(member, p).observed * log.click
-        counted = np.abs(found.weight) * observed
+        counted = np.abs(estimated.weight) * observed
         squares = float((counted * counted).sum())
         rests_on_clicks = bool(weights_at(member, p).observed.any())
         effective = float(counted.sum()) ** 2 / squares if squares > 0.0 else 0.0
         total = float(c.sum())
-        degrees = max(int(log.cluster.max()), 1)
-        bias, bias_stderr, stderr, covers = 0.0, 0.0, found.stderr, OF_THE_MEAN
+        degrees = max(log.queries - 1, 1)
+        bias, bias_stderr, stderr, covers = 0.0, 0.0, estimated.stderr, OF_THE_MEAN
         if log.propensity is not None:
             bias, bias_stderr, stderr = self.bias(member, prediction)
             covers = OF_THE_VALUE
         return RankingEstimate(
             estimator=str(member),
-            value=found.value,
-            stderr=found.stderr,
-            interval=intervals.student_t(found.value - bias, stderr, self.level, degrees),
+            value=estimated.value,
+            stderr=estimated.stderr,
+            interval=intervals.student_t(estimated.value - bias, stderr, self.level, degrees),
             level=self.level,
             covers=covers,
             bias=bias,
@@ -284,20 +286,23 @@ class _Judge:
         log = self.log
         assert log.propensity is not None
         assert self.delta is not None
-        p, shown, base = log.propensity, log.propensity > 0.0, self.thinkable.base
-        at = weights_at(member, p)
+        p, shown, base = log.propensity, log.propensity > 0.0, self.model_error.base
+        weights = weights_at(member, p)
         model = np.zeros_like(p) if prediction is None else prediction
-        mean, share = expected(log, self.metric, self.lam, at, model, self.delta, base)
-        left = self.thinkable.left(share)
-        further, rest = self.thinkable.corrected(left)
+        observed = weights.observed * p
+        mean = value_of(log, self.metric, self.lam, weights.imputed * model + observed * self.delta)
+        # A ratio grows by what its denominator lacks.
+        share = 1.0 - observed * (base.scale / mean.scale)
+        left = self.model_error.left(share)
+        further, rest = self.model_error.corrected(left)
         inverse = np.where(shown, p, np.inf) ** -1.0
         seen = further * (inverse * log.click - np.where(shown, self.delta, 0.0))
         # What is observed about its mean, and what the correction adds.
-        noise = mean.weight * at.observed * (log.click - p * self.delta)
+        noise = mean.weight * weights.observed * (log.click - p * self.delta)
         moved = noise + base.weight * (self.delta + seen)
         bias = mean.value - base.value - float((base.weight * seen).sum()) / len(log)
-        spread = clustered(row_sums(moved, log.offsets), log.cluster)
-        uncertain = math.sqrt(self.thinkable.bias(left)[1])
+        spread = Queries.of(log).stderr(moved)
+        uncertain = math.sqrt(self.model_error.bias(left)[1])
         return bias, uncertain, math.hypot(spread, math.sqrt(rest))
 
 
@@ -308,14 +313,15 @@ def _members(
         asked = [asked]
     if asked is not None:
         if not asked:
-            raise EstimatorError("estimators is empty: name at least one.")
-        members = [for_rankings(one) for one in asked]
+            raise EstimatorError("estimators is empty: name at least one.", column="estimators")
+        members = [for_rankings(estimator) for estimator in asked]
         for member in members:
             if isinstance(member, ICE):
-                raise EstimatorError("An ICE has no name to be found by; use document_weights.")
+                sentence = "An ICE has no name to be found by; use document_weights."
+                raise EstimatorError(sentence, column="estimators")
             blended(log, member if member.resolved else type(member)(0.0), log.prediction)  # type: ignore[call-arg]
         return members
-    members = [for_rankings(one) for one in DEFAULT_ESTIMATORS]
+    members = [for_rankings(name) for name in DEFAULT_ESTIMATORS]
     have = {name for name in ("propensity", "prediction") if getattr(log, name) is not None}
     usable = [
         member
@@ -328,6 +334,7 @@ def _members(
     if not usable:
         raise MissingColumnError(
             "The log has neither a prediction nor clicks with propensities, so nothing can be "
-            "estimated. Estimate the propensities, or train a model of relevance."
+            "estimated. Estimate the propensities, or train a model of relevance.",
+            column="propensity",
         )
     return usable

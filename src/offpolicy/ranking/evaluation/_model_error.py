@@ -32,7 +32,7 @@ _REACH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Thinkable:
+class ModelError:
     """The model's error in every band, after looking at the clicks."""
 
     base: Value
@@ -51,7 +51,7 @@ class Thinkable:
     """|λ|δ̃(1 − δ̃)/n of every document."""
 
     @classmethod
-    def of(cls, log: RankingLog, base: Value, delta: Floats, size: float = SIZE) -> Thinkable:
+    def of(cls, log: RankingLog, base: Value, delta: Floats, size: float = SIZE) -> ModelError:
         """``base`` is the value that δ̃ (``delta``) gives."""
         assert log.propensity is not None
         weight = base.weight
@@ -70,8 +70,8 @@ class Thinkable:
         residual = np.where(seen, weight * (log.click * c - delta), 0.0)
         noise = np.where(seen, weight**2 * delta * (1.0 - p * delta) * c, 0.0)
         variance = summed(noise) / n**2
-        at = bands * _STEP
-        near = np.exp(-np.abs(at[:, None] - at) / _REACH)
+        log_weight = bands * _STEP
+        near = np.exp(-np.abs(log_weight[:, None] - log_weight) / _REACH)
         prior = size**2 * near * scale[:, None] * scale
         known = summed(seen.astype(np.float64)) > 0.0
         # In units of each band's scale, which may be 0.

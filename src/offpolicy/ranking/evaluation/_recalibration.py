@@ -45,8 +45,8 @@ def recalibrated(log: RankingLog, target: Ints) -> Floats:
     prior = _PRIOR if known else _UNKNOWN
     score = np.empty(log.documents)
     for k in range(FOLDS):
-        own = fold == k
-        rest = used & ~own
+        held = fold == k
+        rest = used & ~held
         beta = logistic.fit(
             columns[:, rest],
             log.click[rest],
@@ -54,7 +54,7 @@ def recalibrated(log: RankingLog, target: Ints) -> Floats:
             offset=offset[rest],
             seen=log.propensity[rest],
         )
-        score[own] = offset[own] + (beta[:, None] * columns[:, own]).sum(axis=0)
+        score[held] = offset[held] + (beta[:, None] * columns[:, held]).sum(axis=0)
     return logistic.sigmoid(score)
 
 

@@ -1,22 +1,20 @@
-"""What `evaluate` says about a ranker."""
+"""What `evaluate` says about a ranker, and what stands against trusting it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
-from offpolicy._core.documents import Document
-from offpolicy._core.tables import aligned, frame_of
-from offpolicy.errors import ParameterError, did_you_mean
-from offpolicy.estimators import Estimator, as_estimator, parse
+from offpolicy.estimators import Estimator, parse
+from offpolicy.evidence import TOO_FEW_EFFECTIVE
 from offpolicy.intervals import Interval
+from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import parse_metric
-from offpolicy.results import Finding, Tuned, shown_estimator
+from offpolicy.results import Finding, ResultTable, Tuned, finding, named, shown_estimator
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+FEWEST_QUERIES = 20
+"""With fewer, errors over queries are far from normal."""
 
 
 @final
@@ -71,10 +69,11 @@ class RankingEstimate:
 
 @final
 @dataclass(frozen=True, slots=True)
-class RankingResult(Document):
+class RankingResult(ResultTable[RankingEstimate]):
     """All estimates, in the order asked for; index by estimator: ``result["CAB"]``."""
 
     schema: ClassVar[str] = "offpolicy.ranking-result/1"
+    row: ClassVar[type] = RankingEstimate
 
     metric: str
     impressions: int
@@ -95,31 +94,8 @@ class RankingResult(Document):
         """Whether more of the metric is better."""
         return parse_metric(self.metric).higher_is_better
 
-    def __iter__(self) -> Iterator[RankingEstimate]:
-        return iter(self.estimates)
-
-    def __len__(self) -> int:
-        return len(self.estimates)
-
     def __getitem__(self, key: str | Estimator) -> RankingEstimate:
-        wanted = as_estimator(key)
-        names = [row.estimator for row in self.estimates]
-        hits = [row for row in self.estimates if row.estimator == str(wanted)]
-        if not wanted.resolved:
-            hits = [row for row in self.estimates if parse(row.estimator).name == wanted.name]
-        if not hits:
-            raise ParameterError(
-                f'"{wanted}" was not among the estimators.{did_you_mean(str(wanted), names)} There '
-                f"are {', '.join(names)}."
-            )
-        if len(hits) > 1:
-            raise ParameterError(
-                f'"{wanted}" could be {" or ".join(row.estimator for row in hits)}.'
-            )
-        return hits[0]
-
-    def __str__(self) -> str:
-        return f"{self.sentence()}\n\n{self.to_text()}"
+        return named(self.estimates, key)
 
     def sentence(self) -> str:
         """The answer in words, what its interval covers, and what is doubtful."""
@@ -134,27 +110,18 @@ class RankingResult(Document):
         if row.reason is not None:
             model = " around the recalibrated model" if row.recalibrated else ""
             lines.append(f"  By {shown_estimator(row.estimator)}{model}; {row.reason}.")
-        return "\n".join([*lines, *(f"  {one}" for one in self.findings)])
+        return "\n".join([*lines, *(f"  {item}" for item in self.findings)])
 
-    def to_text(self) -> str:
-        """An aligned table."""
+    def _cells(self) -> list[list[str]]:
         level = f"{self.headline.level:.4g}"
         head = ["estimator", "value", "stderr", f"low {level}", f"high {level}", "bias"]
         table = [[*head, "imputed", "clicks", "max weight"]]
         for row in self.estimates:
             numbers = [row.value, row.stderr, row.interval.low, row.interval.high, row.bias]
             clicks = "–" if row.clicks is None else f"{row.clicks:,.1f}"
-            cells = [
-                shown_estimator(row.estimator),
-                *(f"{x:.5g}" for x in numbers),
-                f"{row.imputed_mass:.1%}",
-            ]
-            table.append([*cells, clicks, f"{row.largest_weight:.4g}"])
-        return aligned(table, left=(0,))
-
-    def to_frame(self) -> pa.Table:
-        """One row per estimate, as an Arrow table."""
-        return frame_of(RankingEstimate, self.estimates)
+            cells = [shown_estimator(row.estimator), *(f"{x:.5g}" for x in numbers)]
+            table.append([*cells, f"{row.imputed_mass:.1%}", clicks, f"{row.largest_weight:.4g}"])
+        return table
 
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, ranker: str = "The ranker"
@@ -168,3 +135,28 @@ class RankingResult(Document):
     def _check_read(self) -> None:
         """A metric has a name that is known."""
         parse_metric(self.metric)
+
+
+def findings_of(log: RankingLog, headline: RankingEstimate) -> tuple[Finding, ...]:
+    """Of the one answer, from its log."""
+    findings, clicks, queries = [], headline.clicks, log.queries
+    if log.propensity is None:
+        sentence = "The log has no propensities, so this is the model's word alone."
+        findings += finding("no-examination", "warning", sentence)
+    if clicks is not None and clicks < TOO_FEW_EFFECTIVE:
+        sentence = (
+            f"An effective {clicks:.3g} clicks stand behind the part of the number that is not "
+            f"the model's."
+        )
+        findings += finding("few-clicks", "warning", sentence, clicks=clicks)
+    hidden = 1.0 - float(log.shown.mean())
+    if hidden > 0.0:
+        sentence = (
+            f"{hidden:.0%} of the candidate documents were not shown; what is said of them is the "
+            f"model's word alone, and IPS and CIPS count them as not relevant."
+        )
+        findings += finding("not-shown", "warning", sentence, share=hidden)
+    if queries < FEWEST_QUERIES:
+        sentence = f"There are {queries} queries, too few for normal errors."
+        findings += finding("few-queries", "warning", sentence, queries=queries)
+    return tuple(findings)

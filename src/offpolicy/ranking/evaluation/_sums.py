@@ -1,4 +1,4 @@
-"""Sums over the documents of each impression, and what their spread says about the mean."""
+"""A metric from sums over documents, and what their spread over queries says about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats, Ints
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric
@@ -22,35 +21,49 @@ class Value(NamedTuple):
     value: float
     stderr: float
     weight: Floats
-    """λ of every document; for a ratio (λ − value)/scale."""
+    """What was given of every document; for a ratio (λ − value)/scale."""
     scale: float = 1.0
     """For a ratio, the mean number of relevant documents."""
 
 
+class Queries(NamedTuple):
+    """Which query each term of a sum is of, and how many impressions each query has."""
+
+    query: Ints
+    impressions: Floats
+
+    @classmethod
+    def of(cls, log: RankingLog) -> Queries:
+        """Of every document."""
+        return cls(log.cluster[log.impression], np.bincount(log.cluster).astype(np.float64))
+
+    def mean(self, x: Floats) -> float:
+        """Over impressions."""
+        return float(x.sum() / self.impressions.sum())
+
+    def stderr(self, x: Floats) -> float:
+        """Of the mean, (Q/(Q−1)) Σ_q (Σ_{i∈q} ψᵢ)²/n² with ψ the terms about their mean, since
+        impressions of one query are dependent; ∞ from one query."""
+        count = len(self.impressions)
+        if count < 2:
+            return math.inf
+        total = np.bincount(self.query, x, count) - self.mean(x) * self.impressions
+        square = count / (count - 1) * float((total * total).sum())
+        return math.sqrt(square) / float(self.impressions.sum())
+
+    def value(self, metric: Metric, top: Floats, bottom: Floats) -> tuple[float, float, float]:
+        """Value, standard error (for a ratio by the delta method) and scale, from λc and c."""
+        if not metric.is_ratio:
+            return self.mean(top), self.stderr(top), 1.0
+        scale = self.mean(bottom)
+        if not scale > NOTHING:
+            return math.nan, math.inf, 1.0
+        value = self.mean(top) / scale
+        return value, self.stderr((top - value * bottom) / scale), scale
+
+
 def value_of(log: RankingLog, metric: Metric, lam: Floats, c: Floats) -> Value:
-    """From λ of every document and how relevant it counts as.
-
-    The standard error is over queries: (Q/(Q−1)) Σ_q (Σ_{i∈q} ψᵢ)²/n², with ψ the contributions
-    about their mean; for a ratio, by the delta method.
-    """
-    top = row_sums(lam * c, log.offsets)
-    if not metric.is_ratio:
-        value = float(top.mean())
-        return Value(value, clustered(top, log.cluster), lam)
-    bottom = row_sums(c, log.offsets)
-    total = float(bottom.mean())
-    if not total > NOTHING:
-        return Value(math.nan, math.inf, np.zeros_like(lam))
-    value = float(top.mean()) / total
-    weight = (lam - value) / total
-    stderr = clustered(row_sums(weight * c, log.offsets), log.cluster)
-    return Value(value, stderr, weight, total)
-
-
-def clustered(x: Floats, cluster: Ints) -> float:
-    """Standard error of the mean of x, rows of one cluster being dependent; ∞ from one cluster."""
-    total = np.bincount(cluster, x - x.mean())
-    count = len(total)
-    if count < 2:
-        return math.inf
-    return math.sqrt(count / (count - 1) * float((total * total).sum())) / len(x)
+    """From λ of every document and how relevant it counts as."""
+    value, stderr, scale = Queries.of(log).value(metric, lam * c, c)
+    weight = np.nan_to_num((lam - value) / scale) if metric.is_ratio else lam
+    return Value(value, stderr, weight, scale)

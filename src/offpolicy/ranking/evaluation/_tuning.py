@@ -16,18 +16,19 @@ all documents, so that the rare clicks far down, which the log did not happen to
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Floats, Ints
+from offpolicy._core.types import Floats
 from offpolicy.estimators import Estimator
 from offpolicy.evidence import least_error
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric
-from offpolicy.ranking.data._weights import FamilyWeights, weights_at
-from offpolicy.ranking.evaluation._model_error import Thinkable
-from offpolicy.ranking.evaluation._sums import NOTHING, Value, value_of
+from offpolicy.ranking.data._weights import weights_at
+from offpolicy.ranking.evaluation._model_error import ModelError
+from offpolicy.ranking.evaluation._sums import Queries
 from offpolicy.results import Tuned
 
 
@@ -41,39 +42,6 @@ def parameter_grid(member: Estimator, p: Floats) -> Floats:
     return np.concatenate([np.geomspace(1e-4, 1.0, 48)[::-1], [0.0]])
 
 
-class Expected(NamedTuple):
-    """What an estimator would say on average, were δ̃ true."""
-
-    value: Value
-    left: Floats
-    """The share of each document that is left to the model."""
-
-
-def expected(
-    log: RankingLog,
-    metric: Metric,
-    lam: Floats,
-    at: FamilyWeights,
-    model: Floats,
-    delta: Floats,
-    base: Value,
-) -> Expected:
-    """For the weights ``at`` of an estimator around ``model``."""
-    assert log.propensity is not None
-    seen = at.observed * log.propensity
-    value = value_of(log, metric, lam, at.imputed * model + seen * delta)
-    # A ratio grows by what its denominator lacks.
-    return Expected(value, 1.0 - seen * (base.scale / value.scale))
-
-
-class _Sum(NamedTuple):
-    """A metric's estimate; of a ratio also the mean number of relevant documents."""
-
-    value: float
-    stderr: float
-    scale: float = 1.0
-
-
 class _Parts(NamedTuple):
     """Sums over what has the same weights and counts in the same query.
 
@@ -81,25 +49,19 @@ class _Parts(NamedTuple):
     and again, by the same ranker, there is much less to go through than there are documents.
     """
 
-    impressions: int
-    queries: int
-    shown: Floats
-    """How often each query was shown."""
-    query: Ints
-    """Of every part."""
+    queries: Queries
     p: Floats
-    band: Ints
+    model_error: ModelError
     model: Floats
     """(2, parts): Σ λδ̂ and Σ δ̂."""
     click: Floats
     delta: Floats
     noise: Floats
     """(3, parts): Σ of pδ̃(1 − pδ̃) times λ², λ and 1."""
-    unit: Floats
 
     @classmethod
     def of(
-        cls, log: RankingLog, lam: Floats, model: Floats, delta: Floats, thinkable: Thinkable
+        cls, log: RankingLog, lam: Floats, model: Floats, delta: Floats, model_error: ModelError
     ) -> _Parts:
         assert log.propensity is not None
         levels, level = np.unique(log.propensity, return_inverse=True)
@@ -107,8 +69,8 @@ class _Parts(NamedTuple):
             log.cluster[log.impression] * len(levels) + level.reshape(-1), return_inverse=True
         )
         part = inverse.reshape(-1)
-        one_of = np.empty(len(keys), dtype=np.int64)
-        one_of[part] = np.arange(log.documents)
+        band = np.empty(len(keys), dtype=np.int64)
+        band[part] = model_error.band
 
         def summed(x: Floats) -> Floats:
             return np.bincount(part, x, len(keys)).astype(np.float64)
@@ -118,52 +80,23 @@ class _Parts(NamedTuple):
 
         chance = log.propensity * delta
         noise = chance * (1.0 - chance)
-        queries = int(log.cluster.max()) + 1
         return cls(
-            len(log),
-            queries,
-            np.bincount(log.cluster, minlength=queries).astype(np.float64),
-            keys // len(levels),
+            Queries.of(log)._replace(query=keys // len(levels)),
             levels[keys % len(levels)],
-            thinkable.band[one_of],
+            replace(model_error, band=band, unit=summed(model_error.unit)),
             twice(model),
             twice(log.click),
             twice(delta),
             np.stack([summed(lam * lam * noise), summed(lam * noise), summed(noise)]),
-            summed(thinkable.unit),
         )
 
-    def value(self, metric: Metric, c: Floats) -> _Sum:
-        """As `value_of`, from Σ λc and Σ c of every part."""
-        top, bottom = float(c[0].sum()) / self.impressions, float(c[1].sum()) / self.impressions
-        if not metric.is_ratio:
-            return _Sum(top, self._stderr(c[0]))
-        if not bottom > NOTHING:
-            return _Sum(math.nan, math.inf)
-        value = top / bottom
-        return _Sum(value, self._stderr((c[0] - value * c[1]) / bottom), bottom)
-
-    def _stderr(self, x: Floats) -> float:
-        mean = float(x.sum()) / self.impressions
-        total = np.bincount(self.query, x, self.queries).astype(np.float64) - mean * self.shown
-        if self.queries < 2:
-            return math.inf
-        factor = self.queries / (self.queries - 1)
-        return math.sqrt(factor * float((total * total).sum())) / self.impressions
-
-    def noise_of(self, metric: Metric, mean: _Sum, observed: Floats) -> float:
+    def noise_of(self, metric: Metric, mean: float, scale: float, observed: Floats) -> float:
         """Of clicks that are independent, given what is shown."""
         squares, singles, ones = self.noise
         if metric.is_ratio:
-            squares = squares - 2.0 * mean.value * singles + mean.value**2 * ones
-        total = float((observed**2 * squares).sum()) / mean.scale**2
-        return max(total, 0.0) / self.impressions**2
-
-    def left(self, thinkable: Thinkable, share: Floats) -> Floats:
-        """The share of each band that is left to the model."""
-        scale = thinkable.scale
-        total = np.bincount(self.band, self.unit * share, len(scale))
-        return np.where(scale > 0.0, total / np.where(scale > 0.0, scale, 1.0), 0.0)
+            squares = squares - 2.0 * mean * singles + mean**2 * ones
+        total = float((observed**2 * squares).sum()) / scale**2
+        return max(total, 0.0) / float(self.queries.impressions.sum()) ** 2
 
 
 def choose(
@@ -173,7 +106,7 @@ def choose(
     lam: Floats,
     prediction: Floats | None,
     delta: Floats,
-    thinkable: Thinkable,
+    model_error: ModelError,
     *,
     independent: bool = True,
     grid: Floats | None = None,
@@ -181,33 +114,33 @@ def choose(
     """Choose the parameter of ``member``, whose model is ``prediction``; ``delta`` is δ̃."""
     assert log.propensity is not None
     assert member.parameter_name is not None
-    base = thinkable.base
+    base = model_error.base
     grid = parameter_grid(member, log.propensity) if grid is None else grid
     model = np.zeros_like(lam) if prediction is None else prediction
-    parts = _Parts.of(log, lam, model, delta, thinkable)
-    single = parts.queries == 1  # One query says nothing about others.
+    parts = _Parts.of(log, lam, model, delta, model_error)
+    single = len(parts.queries.impressions) == 1  # One query says nothing about others.
     value, stderr, bias, bias_stderr, variance, imputed = np.full((6, len(grid)), np.inf)
     for j, parameter in enumerate(grid):
-        at = weights_at(type(member)(float(parameter)), parts.p)  # type: ignore[call-arg]
-        seen = at.observed * parts.p
-        clicks = at.observed * parts.click
-        c = at.imputed * parts.model + clicks
-        found = parts.value(metric, c)
-        mean = parts.value(metric, at.imputed * parts.model + seen * parts.delta)
-        if not (math.isfinite(found.value) and math.isfinite(mean.value)):
+        weights = weights_at(type(member)(float(parameter)), parts.p)  # type: ignore[call-arg]
+        seen = weights.observed * parts.p
+        clicks = weights.observed * parts.click
+        c = weights.imputed * parts.model + clicks
+        estimate, spread, _ = parts.queries.value(metric, *c)
+        expected = weights.imputed * parts.model + seen * parts.delta
+        mean, between, scale = parts.queries.value(metric, *expected)
+        if not (math.isfinite(estimate) and math.isfinite(mean)):
             continue
         # A ratio grows by what its denominator lacks.
-        left = parts.left(thinkable, 1.0 - seen * (base.scale / mean.scale))
-        error, spread = thinkable.bias(left)
-        value[j], bias[j] = found.value, mean.value - base.value + error
-        stderr[j], bias_stderr[j] = found.stderr, math.sqrt(spread)
+        share = 1.0 - seen * (base.scale / scale)
+        error, uncertain = parts.model_error.bias(parts.model_error.left(share))
+        value[j], stderr[j] = estimate, spread
+        bias[j], bias_stderr[j] = mean - base.value + error, math.sqrt(uncertain)
         total = float(c[1].sum())
         imputed[j] = 1.0 - float(clicks[1].sum()) / total if total > 0.0 else 0.0
-        inner = parts.noise_of(metric, mean, at.observed)
+        variance[j] = spread**2
         if independent or single:
-            variance[j] = inner if single else mean.stderr**2 + inner
-        else:
-            variance[j] = found.stderr**2
+            inner = parts.noise_of(metric, mean, scale, weights.observed)
+            variance[j] = inner if single else between**2 + inner
     mse = bias**2 + bias_stderr**2 + variance
     best = int(np.argmin(np.where(np.isfinite(mse), mse, np.inf)))
     return Tuned(

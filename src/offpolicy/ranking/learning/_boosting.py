@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core.types import Floats
-from offpolicy._core.validation import as_vector
+from offpolicy._core.validation import as_vector, check_length
 from offpolicy.errors import ParameterError, SupportError
 from offpolicy.ranking.data._log import as_offsets
 from offpolicy.ranking.learning._problem import as_weights
@@ -40,13 +40,12 @@ def pairwise_loss(scores: ArrayLike, offsets: ArrayLike, weights: ArrayLike) -> 
     >>> pairwise_loss([1.0, 1.0], [0, 2], [1.0, 0.0])
     PairwiseLoss(value=0.693..., gradient=array([-0.5,  0.5]), curvature=array([0.25, 0.25]))
     """
-    from offpolicy.ranking.learning._logistic_kernels import pair_logistic
+    from offpolicy.ranking.learning._hinge_kernels import pair_logistic
 
     bounds = as_offsets(offsets)
     c = as_weights(weights, bounds)
     s = as_vector(scores, "scores", ParameterError)
-    if len(s) != len(c):
-        raise ParameterError(f"There are {len(s)} scores for {len(c)} documents.")
+    check_length(s, len(c), "scores", "documents", ParameterError)
     gradient, curvature = np.empty(len(c)), np.empty(len(c))
     value = pair_logistic(s, bounds, c, gradient, curvature)
     return PairwiseLoss(float(value), gradient, curvature)
@@ -66,11 +65,12 @@ def tree_objective(offsets: ArrayLike, weights: ArrayLike) -> TreeObjective:
     if not unit > 0.0:
         raise SupportError(
             "No document that could be ranked above another has a weight: there is nothing to "
-            "learn from."
+            "learn from.",
+            column="weights",
         )
 
     def objective(scores: Any, data: Any) -> tuple[Floats, Floats]:
-        found = pairwise_loss(np.asarray(scores, dtype=np.float64), bounds, c / unit)
-        return found.gradient, found.curvature
+        loss = pairwise_loss(np.asarray(scores, dtype=np.float64), bounds, c / unit)
+        return loss.gradient, loss.curvature
 
     return objective

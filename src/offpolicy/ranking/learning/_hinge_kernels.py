@@ -8,6 +8,8 @@ they give to each k is laid down at a(j) and summed once. h is the hinge max(0, 
 
 The pairs with 0 < u < ε are *in the band*: a second place b(j) ends them. Every document is
 compared with itself as if it were another (u = 1, never in the band), and this is taken off again.
+
+The logistic loss has no such order: its loop is over all pairs.
 """
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 
@@ -18,57 +20,25 @@ from numba import njit
 
 from offpolicy._core.kernels import COMMON, SUMS
 
-_RUN = 24
-"""Runs of this length are sorted by insertion, then merged."""
+
+@njit(**COMMON)
+def _band(places, s, c, eps, low, high):
+    """Where the pairs of each document begin, and where those in its band end, in the order
+    ``places`` of the scores; nothing is between where it has no weight."""
+    a, b = 0, 0
+    for j in range(len(places)):
+        if c[places[j]] != 0.0:
+            r = 1.0 - s[places[j]]
+            while a < j and r + s[places[a]] <= 0.0:
+                a += 1
+            b = max(a, b)
+            while b < j and r + s[places[b]] < eps:
+                b += 1
+        low[j], high[j] = a, b if c[places[j]] != 0.0 else a
 
 
 @njit(**COMMON)
-def _sort(key, item, spare_key, spare_item):
-    """Ascending and stable, ``item`` along with ``key``: nearly no work if nearly sorted."""
-    m = len(key)
-    for start in range(0, m, _RUN):
-        for i in range(start + 1, min(start + _RUN, m)):
-            one, its = key[i], item[i]
-            k = i
-            while k > start and key[k - 1] > one:
-                key[k], item[k] = key[k - 1], item[k - 1]
-                k -= 1
-            key[k], item[k] = one, its
-    width = _RUN
-    while width < m:
-        for start in range(0, m - width, 2 * width):
-            middle = start + width
-            stop = min(middle + width, m)
-            if key[middle - 1] <= key[middle]:
-                continue
-            for i in range(width):
-                spare_key[i], spare_item[i] = key[start + i], item[start + i]
-            left, right = 0, middle
-            for to in range(start, stop):
-                if right >= stop or (left < width and spare_key[left] <= key[right]):
-                    if left == width:
-                        break
-                    key[to], item[to] = spare_key[left], spare_item[left]
-                    left += 1
-                else:
-                    key[to], item[to] = key[right], item[right]
-                    right += 1
-        width *= 2
-
-
-@njit(**COMMON)
-def _arrange(s, c, order, key, weight, spare_key, spare_item):
-    """The scores in ascending order, and their weights; ``order`` is where the last one ended."""
-    m = len(s)
-    for k in range(m):
-        key[k] = s[order[k]]
-    _sort(key[:m], order, spare_key, spare_item)
-    for k in range(m):
-        weight[k] = c[order[k]]
-
-
-@njit(**COMMON)
-def _losses(key, weight, eps, up, up2, full, flat, steep, g):
+def _losses(key, weight, low, high, eps, up, up2, full, flat, steep, g):
     """Hinge, Huber's hinge, Σα, Σαu and the band's pairs, in order; fills the slopes ``g``.
 
     α_jk = c_j h′(u_jk), so that g = Σ_jk α_jk (e_k − e_j).
@@ -81,18 +51,12 @@ def _losses(key, weight, eps, up, up2, full, flat, steep, g):
         full[k], flat[k], steep[k] = 0.0, 0.0, 0.0
     inverse = 1.0 / eps if eps > 0.0 else 0.0
     hinge, huber, alphas, products, pairs = 0.0, 0.0, 0.0, 0.0, 0.0
-    a, b = 0, 0
     for j in range(m):
-        c = weight[j]
+        c, a, b = weight[j], low[j], high[j]
         g[j] = 0.0
         if c == 0.0:
             continue
         r = 1.0 - key[j]
-        while a < j and r + key[a] <= 0.0:
-            a += 1
-        b = max(a, b)
-        while b < j and r + key[b] < eps:
-            b += 1
         beyond = (m - b) * r + up[b] - 1.0
         hinge += c * beyond
         huber += c * (beyond - 0.5 * eps * (m - b - 1))
@@ -155,8 +119,7 @@ def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
     documents in some order, and afterwards in that of their scores.
     """
     m = _longest(offsets)
-    room = np.empty((9, m + 1))
-    spare_item = np.empty(m + 1, np.int64)
+    room, (low, high) = np.empty((8, m + 1)), np.empty((2, m), np.int64)
     hinge, huber, alphas, products, pairs = 0.0, 0.0, 0.0, 0.0, 0.0
     with_features = X.shape[1] > 0
     for i in range(len(offsets) - 1):
@@ -165,17 +128,22 @@ def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
         if with_features:
             for row in range(start, stop):
                 s[row] = _dot(X[row], w)
-        own = order[start:stop]
+        places = order[start:stop]
         key, weight, slopes = room[0, :m], room[1, :m], room[2, :m]
-        _arrange(s[start:stop], c[start:stop], own, key, weight, room[3], spare_item)
-        found = _losses(key, weight, eps, room[4], room[5], room[6], room[7], room[8], slopes)
-        hinge += found[0]
-        huber += found[1]
-        alphas += found[2]
-        products += found[3]
-        pairs += found[4]
+        places[:] = places[np.argsort(s[start:stop][places], kind="mergesort")]
         for k in range(m):
-            g[start + own[k]] = slopes[k]
+            key[k], weight[k] = s[start + places[k]], c[start + places[k]]
+        _band(places, s[start:stop], c[start:stop], eps, low, high)
+        losses = _losses(
+            key, weight, low, high, eps, room[3], room[4], room[5], room[6], room[7], slopes
+        )
+        hinge += losses[0]
+        huber += losses[1]
+        alphas += losses[2]
+        products += losses[3]
+        pairs += losses[4]
+        for k in range(m):
+            g[start + places[k]] = slopes[k]
         if with_features:
             for row in range(start, stop):
                 if g[row] != 0.0:
@@ -191,29 +159,21 @@ def band_product(offsets, c, eps, s, order, t, product):
     ``s``, as `pair_losses` left it.
     """
     m = _longest(offsets)
-    room = np.empty((3, m + 1))
+    room, (low, high) = np.empty((3, m + 1)), np.empty((2, m), np.int64)
     inverse = 1.0 / eps
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
         m = stop - start
-        own = order[start:stop]
+        places = order[start:stop]
         up, count, sums = room[0], room[1], room[2]
         up[m] = 0.0
         for k in range(m - 1, -1, -1):
-            up[k] = up[k + 1] + t[start + own[k]]
+            up[k] = up[k + 1] + t[start + places[k]]
             count[k], sums[k] = 0.0, 0.0
-        a, b = 0, 0
+        _band(places, s[start:stop], c[start:stop], eps, low, high)
         for j in range(m):
-            row = start + own[j]
+            row, a, b = start + places[j], low[j], high[j]
             product[row] = 0.0
-            if c[row] == 0.0:
-                continue
-            r = 1.0 - s[row]
-            while a < j and r + s[start + own[a]] <= 0.0:
-                a += 1
-            b = max(a, b)
-            while b < j and r + s[start + own[b]] < eps:
-                b += 1
             if b > a:
                 by = c[row] * inverse
                 product[row] = by * ((b - a) * t[row] - (up[a] - up[b]))
@@ -223,7 +183,7 @@ def band_product(offsets, c, eps, s, order, t, product):
                 sums[b] -= by * t[row]
         of_count, of_sums = 0.0, 0.0
         for k in range(m):
-            row = start + own[k]
+            row = start + places[k]
             of_count += count[k]
             of_sums += sums[k]
             product[row] += of_count * t[row] - of_sums
@@ -239,8 +199,7 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
     one j to the next.
     """
     m = _longest(offsets)
-    room = np.empty((2, m + 1))
-    ends = np.empty((2, m), np.int64)
+    room, (low, high) = np.empty((2, m + 1)), np.empty((2, m), np.int64)
     carried = np.empty(X.shape[1])
     inverse = 1.0 / eps
     filled = 0
@@ -250,35 +209,19 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
         m = stop - start
         if filled + m > len(rows):
             break
-        own = order[start:stop]
+        places = order[start:stop]
         size, more = room[0], room[1]
-        for k in range(m):
-            more[k] = 0.0
-        a, b = 0, 0
+        _band(places, s[start:stop], c[start:stop], eps, low, high)
+        size[:m], more[:m], carried[:] = 0.0, 0.0, 0.0
         for j in range(m):
-            row = start + own[j]
-            size[j] = 0.0
-            ends[0, j], ends[1, j] = a, a
-            if c[row] == 0.0:
-                continue
-            r = 1.0 - s[row]
-            while a < j and r + s[start + own[a]] <= 0.0:
-                a += 1
-            b = max(a, b)
-            while b < j and r + s[start + own[b]] < eps:
-                b += 1
-            ends[0, j], ends[1, j] = a, b
-            if b > a:
-                size[j] = c[row] * inverse
-                more[a] += size[j]
-                more[b] -= size[j]
-        for f in range(X.shape[1]):
-            carried[f] = 0.0
-        low, high, pairs = 0, 0, 0.0
+            if high[j] > low[j]:
+                size[j] = c[start + places[j]] * inverse
+                more[low[j]] += size[j]
+                more[high[j]] -= size[j]
+        begin, end, pairs = 0, 0, 0.0
         for j in range(m):
-            row = start + own[j]
+            row, a, b = start + places[j], low[j], high[j]
             pairs += more[j]
-            a, b = ends[0, j], ends[1, j]
             diagonal = pairs + size[j] * (b - a)
             if not diagonal > 0.0:
                 continue
@@ -288,16 +231,43 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
                 x[f] = X[row, f]
                 y[f] = 0.5 * diagonal * x[f]
             if b > a:
-                if a >= high:
-                    for f in range(X.shape[1]):
-                        carried[f] = 0.0
-                    low, high = a, a
-                while high < b:
-                    _add(X[start + own[high]], 1.0, carried)
-                    high += 1
-                while low < a:
-                    _add(X[start + own[low]], -1.0, carried)
-                    low += 1
+                if a >= end:
+                    carried[:] = 0.0
+                    begin, end = a, a
+                while end < b:
+                    _add(X[start + places[end]], 1.0, carried)
+                    end += 1
+                while begin < a:
+                    _add(X[start + places[begin]], -1.0, carried)
+                    begin += 1
                 _add(carried, -size[j], y)
         i += 1
     return i, filled
+
+
+@njit(**COMMON)
+def pair_logistic(s, offsets, c, gradient, curvature):
+    """Σ_j c_j Σ_{k≠j} log(1 + exp(s_k − s_j)); fills its first two derivatives in each score."""
+    gradient[:] = 0.0
+    curvature[:] = 0.0
+    loss = 0.0
+    for i in range(len(offsets) - 1):
+        for j in range(offsets[i], offsets[i + 1]):
+            if c[j] == 0.0:
+                continue
+            slopes, bends = 0.0, 0.0
+            for k in range(offsets[i], offsets[i + 1]):
+                if k == j:
+                    continue
+                z = s[k] - s[j]
+                small = np.exp(-abs(z))
+                loss += c[j] * (max(z, 0.0) + np.log1p(small))
+                p = (1.0 if z >= 0.0 else small) / (1.0 + small)
+                bend = small / ((1.0 + small) * (1.0 + small))
+                slopes += p
+                bends += bend
+                gradient[k] += c[j] * p
+                curvature[k] += c[j] * bend
+            gradient[j] -= c[j] * slopes
+            curvature[j] += c[j] * bends
+    return loss

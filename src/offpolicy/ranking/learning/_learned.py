@@ -169,9 +169,19 @@ def learn_ranker(
     modelled = needs_model(learner, log)
 
     def fitted(part: RankingLog) -> tuple[PropensitySVMRank, list[Trial]]:
+        from sklearn.exceptions import ConvergenceWarning
+
         if modelled:
             part = RelevanceModel().cross_fit(part)
-        return _fit(learner, part, rule, metric, search_loss, progress)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
+            if for_rankings(learner.estimator).resolved:
+                return learner.copy().fit(part), []
+            grid = default_grid(learner, part)
+            if not search_loss:
+                grid.pop("loss", None)
+            search = RankerCV(learner, grid, rule=rule, metric=metric).fit(part, progress=progress)
+            return search.best_, search.trials_
 
     rest, held = split(log, holdout, seed=seed) if holdout else (log, None)
     best, trials = fitted(rest)
@@ -190,7 +200,7 @@ def learn_ranker(
         ranker,
         best.n_features_in_,
         len(seen),
-        int(seen.cluster.max()) + 1,
+        seen.queries,
         int(seen.click.sum()),
         None if result is None else len(rest),
         modelled,
@@ -203,38 +213,18 @@ def learn_ranker(
     )
 
 
-def _fit(
-    learner: PropensitySVMRank,
-    log: RankingLog,
-    rule: str,
-    metric: str,
-    search_loss: bool,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[PropensitySVMRank, list[Trial]]:
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-        if for_rankings(learner.estimator).resolved:
-            return learner.copy().fit(log), []
-        grid = default_grid(learner, log)
-        if not search_loss:
-            grid.pop("loss", None)
-        search = RankerCV(learner, grid, rule=rule, metric=metric).fit(log, progress=progress)
-        return search.best_, search.trials_
-
-
 def split(log: RankingLog, share: float = 0.2, *, seed: int = 0) -> tuple[RankingLog, RankingLog]:
     """The log without about ``share`` of its queries, and these."""
-    queries = int(log.cluster.max()) + 1
+    queries = log.queries
     if queries < 2:
-        raise ParameterError("There is one query only: nothing can be held out.")
+        raise ParameterError("There is one query only: nothing can be held out.", column="holdout")
     order = np.random.default_rng([seed, 4]).permutation(queries)
     held = (order < min(max(round(share * queries), 1), queries - 1))[log.cluster]
     rest, other = log.take(~held), log.take(held)
     if log.propensity is not None and not other.click.any():
         raise SupportError(
             f"There is not one click on the {len(other):,} impressions held out to evaluate the "
-            f"ranker on. Hold out more, or nothing."
+            f"ranker on. Hold out more, or nothing.",
+            column="holdout",
         )
     return rest, other

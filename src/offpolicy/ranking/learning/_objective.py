@@ -60,7 +60,6 @@ class Objective:
     document and `SORTING`, and other work counts by its share of them. The dense Hessian counts
     1 + d/16 for the share of documents that take part in it: as many multiplications take an
     eighth of the time where matrices are multiplied."""
-    evaluations: int = 0
     scores: Floats = field(init=False)
     """X·w of the last evaluation."""
 
@@ -68,7 +67,6 @@ class Objective:
         N, d = self.X.shape
         self.scores, self._slopes = np.zeros(N), np.empty(N)
         self._order = position_in_decision(self.offsets)
-        self._none, self._nothing = np.empty((N, 0)), np.empty(0)
         self._rows = max(ROWS, int(np.diff(self.offsets).max(initial=0)))
         self._room = np.empty((2, min(self._rows, N), d))
         self._product = d / (2.0 * d + SORTING)
@@ -76,15 +74,9 @@ class Objective:
 
     def at(self, w: Floats, eps: float = 0.0) -> Evaluation:
         """Everything at w, in one pass over the features."""
-        from offpolicy.ranking.learning._hinge_kernels import pair_losses
-
         gradient = np.zeros(len(w))
-        sums = pair_losses(
-            self.X, w, self.offsets, self.c, eps, self.scores, self._order, self._slopes, gradient
-        )
         self.passes += 1.0
-        self.evaluations += 1
-        return self._evaluation(w, sums, gradient)
+        return self._evaluation(w, self._sums(self.X, w, eps, gradient), gradient)
 
     def again(self, w: Floats, scores: Floats, eps: float) -> Evaluation:
         """As `at`, where the scores X·w are known."""
@@ -121,10 +113,10 @@ class Objective:
 
         d = self.X.shape[1]
         half = np.zeros((d, d))
-        at, used = 0, 0
-        while at < len(self.offsets) - 1:
-            at, filled = band_rows(
-                at, self.X, self.offsets, self.c, eps, self.scores, self._order, *self._room
+        impression, used = 0, 0
+        while impression < len(self.offsets) - 1:
+            impression, filled = band_rows(
+                impression, self.X, self.offsets, self.c, eps, self.scores, self._order, *self._room
             )
             half += self._room[0, :filled].T @ self._room[1, :filled]
             used += filled
@@ -141,18 +133,20 @@ class Objective:
         return way + self.factor * (product @ self.X)
 
     def _of_scores(self, scores: Floats, eps: float) -> Sums:
-        from offpolicy.ranking.learning._hinge_kernels import pair_losses
-
         self.scores[:] = scores
         self.passes += 1.0 - 2.0 * self._product
-        found: Sums = pair_losses(
-            self._none, self._nothing, self.offsets, self.c, eps, self.scores, self._order,
-            self._slopes, self._nothing,
-        )  # fmt: skip
-        return found
+        return self._sums(np.empty((len(scores), 0)), np.empty(0), eps, np.empty(0))
+
+    def _sums(self, X: Floats, w: Floats, eps: float, gradient: Floats) -> Sums:
+        from offpolicy.ranking.learning._hinge_kernels import pair_losses
+
+        sums: Sums = pair_losses(
+            X, w, self.offsets, self.c, eps, self.scores, self._order, self._slopes, gradient
+        )
+        return sums
 
     def _evaluation(self, w: Floats, sums: Sums, of_scores: Floats) -> Evaluation:
-        hinge, huber, alphas, products = (self.factor * one for one in sums[:4])
+        hinge, huber, alphas, products = (self.factor * total for total in sums[:4])
         v = -self.factor * of_scores
         length = float(v @ v)
         theta = min(1.0, alphas / length) if length > 0.0 else 1.0

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.ragged import candidates_of, offsets_of
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import as_vector
+from offpolicy._core.validation import as_vector, check_length
 from offpolicy.errors import LogError, ParameterError, Place, SupportError
 from offpolicy.ranking.data._log import as_features, as_offsets
 from offpolicy.ranking.learning._objective import Objective
@@ -41,33 +41,24 @@ class Problem(NamedTuple):
         if not C * self.pairs <= _LARGEST:
             raise ParameterError(
                 f"C = {C:g} makes the objective too large to compute with: the pairs of an "
-                f"impression have a mean weight of {self.pairs:g}. Choose a smaller C."
+                f"impression have a mean weight of {self.pairs:g}. Choose a smaller C.",
+                column="C",
             )
         return Objective(self.X, self.offsets, self.c, C / self.n)
 
 
-def checked(
-    X: ArrayLike, offsets: ArrayLike, weights: ArrayLike
-) -> tuple[NDArray[Any], Ints, Floats]:
-    """Features, offsets and weights that fit together; the message says where not."""
+def matching_offsets(offsets: ArrayLike, X: NDArray[Any]) -> Ints:
+    """Where each impression's rows of X start, and the last end."""
     bounds = as_offsets(offsets)
-    features = bounded_features(X)
-    if bounds[-1] != len(features):
-        raise LogError(
-            f"offsets end at {bounds[-1]}, but X has {len(features)} rows.", column="offsets"
-        )
-    return features, bounds, as_weights(weights, bounds)
+    if bounds[-1] != len(X):
+        raise LogError(f"offsets end at {bounds[-1]}, but X has {len(X)} rows.", column="offsets")
+    return bounds
 
 
 def as_weights(values: ArrayLike, offsets: Ints) -> Floats:
     """One number of 0 or more for each document."""
     c = as_vector(values, "weights")
-    if len(c) != offsets[-1]:
-        raise LogError(
-            f"weights has {len(c)} numbers, but there are {offsets[-1]} documents: every one has a "
-            f"weight.",
-            column="weights",
-        )
+    check_length(c, int(offsets[-1]), "weights", "documents")
     bad = ~(np.isfinite(c) & (c >= 0.0))
     if bad.any():
         row = int(np.argmax(bad))
@@ -106,7 +97,9 @@ def prepare(X: ArrayLike, offsets: ArrayLike, weights: ArrayLike, *, scale: bool
     feature. With ``scale`` features are divided by their deviations within impressions, repeated
     impressions counting once.
     """
-    features, bounds, c = checked(X, offsets, weights)
+    features = bounded_features(X)
+    bounds = matching_offsets(offsets, features)
+    c = as_weights(weights, bounds)
     n = len(bounds) - 1
     first, c = collapse(features, bounds, c)
     centred, bounds = _centred(features, bounds, first)
@@ -117,13 +110,13 @@ def prepare(X: ArrayLike, offsets: ArrayLike, weights: ArrayLike, *, scale: bool
     if not pairs > 0.0:
         raise SupportError(
             "No document that could be ranked above another has a weight: there is nothing to "
-            "learn from. With IPS or CIPS, this is a log without clicks."
+            "learn from. With IPS or CIPS, this is a log without clicks.",
+            column="weights",
         )
     counts = (sizes > 1) & (total > 0.0)
-    rows = np.repeat(counts, sizes)
     if not counts.all():
-        centred, c = centred[rows], c[rows]
-        bounds = np.r_[0, np.cumsum(sizes[counts])]
+        rows = np.repeat(counts, sizes)
+        centred, c, bounds = centred[rows], c[rows], offsets_of(sizes[counts])
     centred /= scales
     return Problem(centred, bounds, c, n, scales, pairs)
 
@@ -134,23 +127,20 @@ def collapse(X: NDArray[Any], offsets: Ints, c: Floats) -> tuple[Ints, Floats]:
     The loss is linear in c, so impressions whose features are equal, row by row, are as good as
     one. Returns each such impression's first occurrence, and the weights of their documents.
     """
-    bounds = offsets.tolist()
-    seen: dict[tuple[int, bytes], list[int]] = {}
+    seen: dict[tuple[int, bytes], list[tuple[NDArray[Any], Floats]]] = {}
     first: list[int] = []
-    place: dict[int, int] = {}
     sums: list[Floats] = []
-    for i, (start, stop) in enumerate(pairwise(bounds)):
+    for i, (start, stop) in enumerate(pairwise(offsets.tolist())):
         block = X[start:stop]
         alike = seen.setdefault((stop - start, block[0].tobytes()), [])
-        for other in alike:
-            if np.array_equal(X[bounds[other] : bounds[other + 1]], block):
-                sums[place[other]] += c[start:stop]
+        for other, total in alike:
+            if np.array_equal(other, block):
+                total += c[start:stop]
                 break
         else:
-            alike.append(i)
-            place[i] = len(first)
             first.append(i)
             sums.append(c[start:stop].copy())
+            alike.append((block, sums[-1]))
     return np.array(first, dtype=np.int64), np.concatenate(sums)
 
 

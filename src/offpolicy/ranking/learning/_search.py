@@ -8,16 +8,17 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, MissingColumnError, ParameterError, SupportError
+from offpolicy.errors import MissingColumnError, ParameterError, SupportError
 from offpolicy.estimators import CAB, CIPS
 from offpolicy.learning import Trial, checked_combinations
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of, scores_of
-from offpolicy.ranking.data._weights import blended, document_weights, for_rankings
+from offpolicy.ranking.data._relevance import checked_folds
+from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._evaluate import evaluate
 from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._tuning import parameter_grid
@@ -65,14 +66,16 @@ def _value(log: RankingLog, ranker: Any, metric: Metric, c: Floats) -> float:
 
 
 def _M90(log: RankingLog) -> float:
-    return float(np.quantile(1.0 / _propensities(log)[_clicked(log)], 0.9))
+    return float(np.quantile(1.0 / _clicked(log), 0.9))
 
 
-def _clicked(log: RankingLog) -> NDArray[np.bool_]:
-    _propensities(log)
-    if not log.click.any():
-        raise SupportError("The validation log has no clicks: it cannot tell which is best.")
-    return log.click > 0.0
+def _clicked(log: RankingLog) -> Floats:
+    """The propensities of what was clicked."""
+    p = _propensities(log)[log.click > 0.0]
+    if not len(p):
+        sentence = "The validation log has no clicks: it cannot tell which is best."
+        raise SupportError(sentence, column="click")
+    return p
 
 
 @final
@@ -130,17 +133,14 @@ class RankerCV:
         metric = as_metric(self.metric)
         grid = default_grid(learner, log) if self.grid is None else self.grid
         combinations = checked_combinations(learner, grid, self.rule, RULES)
-        if log.X is None:
-            raise LogError("The log has no features (X): there is nothing to score documents by.")
         judged = log if validation is None else validation
         learners = [learner.copy(**params) for params in combinations]
         self.trials_ = [Trial(params, math.nan, 0) for params in combinations]
         done = 0
         for alike in _differing_in_C(learners):
-            some = [learners[i] for i in alike]
-            scores, steps = self._unseen(some, log, validation)
-            for i, own, count in zip(alike, scores, steps, strict=True):
-                value = RULES[self.rule](judged, own, metric)
+            scores, steps = self._unseen([learners[i] for i in alike], log, validation)
+            for i, score, count in zip(alike, scores, steps, strict=True):
+                value = RULES[self.rule](judged, score, metric)
                 self.trials_[i] = Trial(combinations[i], value, count)
                 done += 1
                 if progress is not None:
@@ -157,27 +157,26 @@ class RankerCV:
     ) -> tuple[list[Floats], list[int]]:
         """What rankers that differ in C only say of documents they were not fitted on."""
         if validation is not None:
-            _fit(learners, log)
-            scores = [scores_of(one, validation) for one in learners]
-            return scores, [one.n_iter_ for one in learners]
-        if self.folds < 2:
-            raise ParameterError(f"folds is {self.folds}; there must be at least 2.")
-        fold = log.fold(self.folds)
+            fit_in_turn(learners, log)
+            scores = [scores_of(learner, validation) for learner in learners]
+            return scores, [learner.n_iter_ for learner in learners]
+        fold = log.fold(checked_folds(self.folds))
         if (fold == fold[0]).all():
             raise ParameterError(
                 f"The log cannot be split into folds: its {len(log):,} impressions are of too few "
-                f"queries. Give validation=."
+                f"queries. Give validation=.",
+                column="validation",
             )
-        assert log.X is not None
         scores = [np.empty(log.documents) for _ in learners]
         steps = [0] * len(learners)
         for k in np.unique(fold):
-            own = (fold == k)[log.impression]
-            some = [one.copy() for one in learners]
-            _fit(some, log.take(fold != k))
-            for j, one in enumerate(some):
-                scores[j][own] = one.decision_function(log.X[own])
-                steps[j] += one.n_iter_
+            held = (fold == k)[log.impression]
+            copies = [learner.copy() for learner in learners]
+            fit_in_turn(copies, log.take(fold != k))
+            for j, learner in enumerate(copies):
+                assert log.X is not None
+                scores[j][held] = learner.decision_function(log.X[held])
+                steps[j] += learner.n_iter_
         return scores, steps
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -195,19 +194,13 @@ def default_grid(learner: PropensitySVMRank, log: RankingLog) -> dict[str, list[
     member = for_rankings(learner.estimator)
     if not member.resolved:
         largest = 1.0 / _propensities(log)[log.shown].min(initial=1.0)
-        values: Sequence[float] = [*(one for one in MS if one < largest), math.inf]
+        values: Sequence[float] = [*(M for M in MS if largest > M), math.inf]
         if member.parameter_name != "M":
             values = parameter_grid(member, _propensities(log))[5:-5:8].tolist()
         grid["estimator"] = [str(type(member)(value)) for value in values]  # type: ignore[call-arg]
     if learner.C is None:
         grid["loss"] = list(LOSSES)
     return grid
-
-
-def _fit(learners: list[PropensitySVMRank], log: RankingLog) -> None:
-    assert log.X is not None
-    weights = document_weights(log, learners[0].estimator)
-    fit_in_turn(learners, log.X, log.offsets, weights)
 
 
 def _differing_in_C(learners: Sequence[PropensitySVMRank]) -> list[list[int]]:
@@ -223,6 +216,7 @@ def _propensities(log: RankingLog) -> Floats:
     if log.propensity is None:
         raise MissingColumnError(
             "Choosing by clicks needs propensity, the probability with which each document was "
-            "examined, and the log has none. Estimate it (estimate_propensities), or give it."
+            "examined, and the log has none. Estimate it (estimate_propensities), or give it.",
+            column="propensity",
         )
     return log.propensity

@@ -53,11 +53,11 @@ class Best:
         self.w: Floats = np.empty(0)
         self.objective, self.bound = np.inf, 0.0
 
-    def see(self, w: Floats, found: Evaluation) -> bool:
+    def see(self, w: Floats, here: Evaluation) -> bool:
         """Whether the gap is small enough."""
-        self.bound = max(self.bound, found.bound)
-        if found.value < self.objective:
-            self.w, self.objective = w.copy(), found.value
+        self.bound = max(self.bound, here.bound)
+        if here.value < self.objective:
+            self.w, self.objective = w.copy(), here.value
         return self.objective - self.bound <= self.tolerance * self.objective
 
 
@@ -105,17 +105,17 @@ def _descend(objective: Objective, best: Best, start: Floats) -> tuple[int, bool
 
     def loss(w: Floats) -> tuple[float, Floats]:
         nonlocal certain
-        found = known.pop()[1] if known and (known[0][0] == w).all() else objective.at(w)
-        certain = best.see(w, found)
-        return found.value / unit, found.gradient / unit
+        here = known.pop()[1] if known and (known[0][0] == w).all() else objective.at(w)
+        certain = best.see(w, here)
+        return here.value / unit, here.gradient / unit
 
     def told(_: Floats) -> None:
         if certain:
             raise StopIteration
 
     options = {"maxiter": 40, "maxfun": 80, "maxcor": 10, "ftol": 1e-3, "gtol": 0.0}
-    found: Any = minimize(loss, start, jac=True, method="L-BFGS-B", callback=told, options=options)
-    return int(found.nit), certain
+    end: Any = minimize(loss, start, jac=True, method="L-BFGS-B", callback=told, options=options)
+    return int(end.nit), certain
 
 
 def _certify(objective: Objective, best: Best, most_steps: int, direction: Direction) -> int:
@@ -125,16 +125,16 @@ def _certify(objective: Objective, best: Best, most_steps: int, direction: Direc
     allowed = _SHARE * best.tolerance * best.objective
     eps = _first(objective, scores, allowed)
     for step in range(most_steps):
-        found = objective.again(w, scores, eps)
-        if best.see(w, found):
+        here = objective.again(w, scores, eps)
+        if best.see(w, here):
             return step
         allowed = _SHARE * best.tolerance * best.objective
-        if found.slack > allowed and 0.5 * found.gradient @ found.gradient <= found.slack:
-            eps = _narrower(eps, found.slack, allowed)
-            found = objective.again(w, scores, eps)
-        way = direction(objective, found.gradient, eps, math.sqrt(0.2 * allowed))
+        if here.slack > allowed and 0.5 * here.gradient @ here.gradient <= here.slack:
+            eps = _narrower(eps, here.slack, allowed)
+            here = objective.again(w, scores, eps)
+        way = direction(objective, here.gradient, eps, math.sqrt(0.2 * allowed))
         along = objective.forward(way)
-        t = _search(objective, w, scores, way, along, float(found.gradient @ way), eps)
+        t = _search(objective, w, scores, way, along, float(here.gradient @ way), eps)
         w, scores = w + t * way, scores + t * along
         if step % 20 == 19:
             scores = objective.forward(w)

@@ -15,11 +15,11 @@ from offpolicy._core.saved import read_both, write_both
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator
-from offpolicy.ranking.data._log import as_offsets
+from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._weights import document_weights
-from offpolicy.ranking.learning._problem import Problem, bounded_features, prepare
-from offpolicy.ranking.learning._solver import Solution, solve
+from offpolicy.ranking.learning._problem import Problem, bounded_features, matching_offsets, prepare
+from offpolicy.ranking.learning._solver import solve
 from offpolicy.results import finding
 
 SCHEMA = "offpolicy.ranker/1"
@@ -105,7 +105,6 @@ class PropensitySVMRank(Parameters):
 
     def path(self, log: Any, Cs: Iterable[float]) -> list[PropensitySVMRank]:
         """A fitted learner for every C, as `path_weights`, from a `RankingLog`."""
-        self.check()
         return self.path_weights(*self._arrays(log), Cs)
 
     def path_weights(
@@ -113,12 +112,10 @@ class PropensitySVMRank(Parameters):
     ) -> list[PropensitySVMRank]:
         """A fitted learner for every C, each search starting where that of the next smaller C
         ended."""
-        self.check()
         learners = [self.copy(C=C) for C in Cs]
-        for learner in learners:
-            if learner.C is None:
-                raise ParameterError("Cs must hold numbers above 0.")
-        fit_in_turn(learners, X, offsets, weights)
+        if any(learner.C is None for learner in learners):
+            raise ParameterError("Cs must hold numbers above 0.", column="Cs")
+        _fit_in_turn(learners, X, offsets, weights)
         return learners
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -128,19 +125,15 @@ class PropensitySVMRank(Parameters):
         if features.shape[1] != self.n_features_in_:
             raise ParameterError(
                 f"X has {features.shape[1]} features; the ranker learned from "
-                f"{self.n_features_in_}."
+                f"{self.n_features_in_}.",
+                column="X",
             )
         return np.asarray(features @ self.coef_, dtype=np.float64)
 
     def rank(self, X: ArrayLike, offsets: ArrayLike) -> Ints:
         """Every document's rank in its impression, 1 for the best; ties keep their order."""
         scores = self.decision_function(X)
-        bounds = as_offsets(offsets)
-        if bounds[-1] != len(scores):
-            raise LogError(
-                f"offsets end at {bounds[-1]}, but X has {len(scores)} rows.", column="offsets"
-            )
-        return ranks(scores, bounds)
+        return ranks(scores, matching_offsets(offsets, scores))
 
     def save(self, path: str | Path) -> None:
         """Write the ranker to a JSON file, and its weights to a NumPy file beside it."""
@@ -163,7 +156,7 @@ class PropensitySVMRank(Parameters):
         coef = arrays["coef"]
         if coef.ndim != 1 or not len(coef):
             raise ValueError(f"the weights have shape {coef.shape}")
-        learner._set(coef, {name: body["fitted"][name] for name in _FITTED})
+        learner._set(coef, [body["fitted"][name] for name in _FITTED])
         return learner
 
     # -- parts -----------------------------------------------------------------------------------
@@ -174,14 +167,15 @@ class PropensitySVMRank(Parameters):
             if len(self.coef_) != len(problem.scale):
                 raise ParameterError(
                     f"X has {len(problem.scale)} features, and the last fit, from which this one "
-                    f"is to start, had {len(self.coef_)}."
+                    f"is to start, had {len(self.coef_)}.",
+                    column="X",
                 )
             start = self.coef_ * problem.scale
-        found = solve(
+        best = solve(
             problem.objective(C), tolerance=self.tol, start=start, most_steps=self.max_iter
         )
-        self._set(found.w / problem.scale, _facts(C, found))
-        if found.gap > self.tol:
+        self._set(best.w / problem.scale, (C, best.objective, best.gap, best.passes, best.steps))
+        if best.gap > self.tol:
             self._warn()
         return self
 
@@ -197,57 +191,55 @@ class PropensitySVMRank(Parameters):
             f"After {self.max_iter} steps of Newton's, the objective may still be {self.gap_:.2g} "
             f"of itself above its least value."
         )
-        (found,) = finding("not-converged", "warning", sentence, gap=self.gap_)
-        warnings.warn(str(found), ConvergenceWarning, stacklevel=4)
+        (warning,) = finding("not-converged", "warning", sentence, gap=self.gap_)
+        warnings.warn(str(warning), ConvergenceWarning, stacklevel=4)
 
-    def _set(self, coef: Floats, facts: dict[str, Any]) -> None:
-        self.coef_ = coef
-        self.n_features_in_ = len(coef)
-        self.C_ = float(facts["C_"])
-        self.objective_ = float(facts["objective_"])
-        self.gap_ = float(facts["gap_"])
-        self.passes_ = float(facts["passes_"])
-        self.n_iter_ = int(facts["n_iter_"])
+    def _set(self, coef: Floats, fitted: Sequence[float]) -> None:
+        self.coef_, self.n_features_in_ = coef, len(coef)
+        self.C_, self.objective_, self.gap_, self.passes_ = map(float, fitted[:4])
+        self.n_iter_ = int(fitted[4])
 
     def _arrays(self, log: Any) -> tuple[Any, Any, Floats]:
         if log.X is None:
-            raise LogError("The log has no features (X): there is nothing to score documents by.")
+            sentence = "The log has no features (X): there is nothing to score documents by."
+            raise LogError(sentence, column="X")
         return log.X, log.offsets, document_weights(log, self.estimator)
 
     def check(self) -> None:
         """Raise unless the parameters make sense."""
-        if self.C is not None and not 0.0 < self.C < np.inf:
-            raise ParameterError(f"C is {self.C}; it must be a number above 0.")
-        if not 0.0 < self.loss < np.inf:
-            raise ParameterError(f"loss is {self.loss}; it must be a number above 0.")
-        if not 1e-9 <= self.tol < 1.0:
-            raise ParameterError(f"tol is {self.tol}; it must be from 1e-9 to below 1.")
-        if not self.max_iter >= 1:
-            raise ParameterError(f"max_iter is {self.max_iter}; it must be 1 or more.")
+        for name, fine, wanted in (
+            ("C", self.C is None or 0.0 < self.C < np.inf, "a number above 0"),
+            ("loss", 0.0 < self.loss < np.inf, "a number above 0"),
+            ("tol", 1e-9 <= self.tol < 1.0, "from 1e-9 to below 1"),
+            ("max_iter", self.max_iter >= 1, "1 or more"),
+        ):
+            if not fine:
+                sentence = f"{name} is {getattr(self, name)}; it must be {wanted}."
+                raise ParameterError(sentence, column=name)
 
     def _need_fitted(self) -> None:
         if not hasattr(self, "coef_"):
             raise ParameterError(
-                "This PropensitySVMRank is not fitted yet: call fit(log) or fit_weights first."
+                "This PropensitySVMRank is not fitted yet: call fit(log) or fit_weights first.",
+                column="coef_",
             )
 
 
-def fit_in_turn(
-    learners: Sequence[PropensitySVMRank], X: ArrayLike, offsets: ArrayLike, weights: ArrayLike
-) -> None:
+def fit_in_turn(learners: Sequence[PropensitySVMRank], log: RankingLog) -> None:
     """Fit learners that differ in C only, each search starting where that of the next smaller C
     ended."""
+    _fit_in_turn(learners, *learners[0]._arrays(log))
+
+
+def _fit_in_turn(
+    learners: Sequence[PropensitySVMRank], X: ArrayLike, offsets: ArrayLike, weights: ArrayLike
+) -> None:
     for learner in learners:
         learner.check()
     if not learners:
         return
     problem = prepare(X, offsets, weights, scale=learners[0].scale)
     start = None
-    for learner in sorted(learners, key=lambda one: one._C_for(problem)):
+    for learner in sorted(learners, key=lambda learner: learner._C_for(problem)):
         learner._fit(problem, start)
         start = learner.coef_ * problem.scale
-
-
-def _facts(C: float, found: Solution) -> dict[str, Any]:
-    values = (C, found.objective, found.gap, found.passes, found.steps)
-    return dict(zip(_FITTED, values, strict=True))

@@ -14,17 +14,19 @@ is concave and needs no model of relevance, where the paper fits one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from offpolicy._core.logistic import sigmoid
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError
+from offpolicy.errors import LogError, Place
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.propensities import _strata as strata
 from offpolicy.ranking.propensities._curve import ContextModel
-from offpolicy.ranking.propensities._pair_likelihood import PairCounts, effective_degrees, estimable
+from offpolicy.ranking.propensities._newton import Derivatives, climb, effective_degrees
+from offpolicy.ranking.propensities._pair_likelihood import PairCounts, estimable
+from offpolicy.ranking.propensities._pairs import Strata
 
 GROUPS = 2**16
 """Clusters are put together into this many at most; sums of independent scores stay so."""
@@ -38,15 +40,15 @@ class ContextPairs(NamedTuple):
     """(segments, 1 + d): of every query, or of each of its contexts."""
     cluster: Ints
     """(segments,)."""
+    top: int
+    total: PairCounts
+    centre: Floats
+    spread: Floats
     segment: Ints
     first: Ints
     second: Ints
     above: Floats
     below: Floats
-    top: int
-    total: PairCounts
-    centre: Floats
-    spread: Floats
 
 
 class ContextFit(NamedTuple):
@@ -57,53 +59,38 @@ class ContextFit(NamedTuple):
 
 def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> ContextPairs:
     """The pairs of every context: strata are of one query, document and context."""
-    from offpolicy.ranking.propensities import _kernels as tallies
-
     centre, spread = context.mean(axis=0), context.std(axis=0)
     if not (spread > 1e-12 * np.maximum(np.abs(centre), 1.0)).all():
         column = int(np.argmin(spread))
         raise LogError(
-            f"context, column {column}: every impression has the same value, so nothing can "
-            f'depend on it. Leave it out, or use method="pairs".'
+            f"every impression has the same value in column {column}, so nothing can depend on it. "
+            f'Leave it out, or use method="pairs".',
+            Place(column="context"),
         )
-    keyed = np.concatenate([log.cluster[:, None].astype(np.float64), context], axis=1)
-    first, segment_of = _distinct(keyed)
-    packed = strata.packed(
-        log, segment_of, strata.document_codes(log), strata.within_top(log, top), top
-    )
-    total = PairCounts(*np.zeros((2, top, top)))
-    arguments = (packed.rows, packed.per_owner, top, overlap)
-    ints, floats = np.empty(0, np.int64), np.empty(0)
-    room = tallies.pairs_of_segments(*arguments, ints, ints, floats, floats, *total)
-    # One entry at least: without any the loop would only count again.
-    segment, pair = np.zeros((2, max(room, 1)), np.int64)
-    above, below = np.zeros((2, max(room, 1)))
-    tallies.pairs_of_segments(*arguments, segment, pair, above, below, *total)
-    design = np.concatenate([np.ones((len(first), 1)), (context[first] - centre) / spread], axis=1)
-    return ContextPairs(
-        design, log.cluster[first], segment[:room], pair[:room] // top, pair[:room] % top,
-        above[:room], below[:room], top, total, centre, spread,
-    )  # fmt: skip
+    code = log.cluster
+    for column in context.T:
+        value = np.unique(column, return_inverse=True)[1]
+        code = np.unique(code * (value.max() + 1) + value, return_inverse=True)[1]
+    first = np.unique(code, return_index=True)[1]
+    kept = strata.within_top(log, top)
+    packed = strata.packed(log, code, strata.document_codes(log), kept, top)
+    source = Strata.of(packed, overlap)
+    j, k = np.triu_indices(top, 1)
+    parts = []
+    for segment, clicks, _ in source.blocks():
+        above, below = clicks[:, j, k], clicks[:, k, j]
+        clicked = np.nonzero(above + below)
+        i, pair = clicked
+        parts.append((segment[i], j[pair], k[pair], above[clicked], below[clicked]))
+    columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    design = np.insert((context[first] - centre) / spread, 0, 1.0, axis=1)
+    return ContextPairs(design, log.cluster[first], top, source.counts(), centre, spread, *columns)
 
 
-def _distinct(rows: Floats) -> tuple[Ints, Ints]:
-    """The first of each different row, and for each row which of them it equals; in the order of
-    their values, the first column before the others."""
-    order = np.lexsort(rows.T[::-1])
-    ordered = rows[order]
-    new = np.ones(len(rows), bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    which = np.empty(len(rows), np.int64)
-    which[order] = np.cumsum(new) - 1
-    return order[new], which
-
-
-def value_and_derivatives(
-    theta: Floats, data: ContextPairs, ridge: float
-) -> tuple[float, Floats, Floats]:
-    """Penalised log-likelihood at ``theta`` (top, 1 + d), its gradient, and minus its Hessian
-    (top (1 + d), top (1 + d))."""
-    top, width = theta.shape
+def value_and_derivatives(flat: Floats, data: ContextPairs, ridge: float) -> Derivatives:
+    """Of the penalised log-likelihood, by (a, b) of every rank, (top (1 + d),)."""
+    top, width = data.top, data.design.shape[1]
+    theta = flat.reshape(top, width)
     value, slope = 0.0, np.zeros((top, width))
     hessian = np.zeros((top, top, width, width))
     scores = data.design @ theta.T
@@ -125,8 +112,8 @@ def value_and_derivatives(
     penalty[0] = 0.0
     value -= 0.5 * float((penalty * theta**2).sum())
     slope -= penalty * theta
-    flat = hessian.transpose(0, 2, 1, 3).reshape(top * width, top * width)
-    return value, slope, flat + np.diag(np.tile(penalty, top))
+    curvature = hessian.transpose(0, 2, 1, 3).reshape(top * width, top * width)
+    return Derivatives(value, slope.ravel(), curvature + np.diag(np.tile(penalty, top)))
 
 
 def maximised(data: ContextPairs, ridge: float) -> ContextFit:
@@ -136,22 +123,13 @@ def maximised(data: ContextPairs, ridge: float) -> ContextFit:
     used = known[data.first] & known[data.second]
     data = data._replace(**{name: getattr(data, name)[used] for name in _ROWS})
     free = np.repeat(known & (np.arange(top) > 0), width)
-    theta = np.zeros((top, width))
-    value, slope, hessian = value_and_derivatives(theta, data, ridge)
-    total = max(float(data.above.sum() + data.below.sum()), 1e-300)
-    for _ in range(_STEPS if free.any() else 0):
-        direction = np.zeros(top * width)
-        direction[free] = np.linalg.solve(hessian[np.ix_(free, free)], slope.ravel()[free])
-        length = min(1.0, 3.0 / max(float(np.abs(direction).max()), 1e-300))
-        while True:
-            trial = theta + length * direction.reshape(top, width)
-            new = value_and_derivatives(trial, data, ridge)
-            if new[0] >= value - 1e-13 * abs(value) or length < 1e-10:
-                break
-            length /= 2.0
-        theta, (value, slope, hessian) = trial, new
-        if float(np.abs(slope.ravel()[free]).max()) < 1e-10 * total or length < 1e-10:
-            break
+    slope = 1e-10 * float(data.above.sum() + data.below.sum())
+    end = climb(
+        np.zeros(top * width), free, lambda theta: value_and_derivatives(theta, data, ridge),
+        steps=_STEPS, longest=3.0, slope=slope,
+    )  # fmt: skip
+    theta = end.theta.reshape(top, width)
+    hessian = value_and_derivatives(end.theta, data, ridge).curvature
     scores, clusters = _scores(theta, data)
     moved = np.zeros((top * width, scores.shape[1]))
     moved[free] = np.linalg.solve(hessian[np.ix_(free, free)], scores[free])
@@ -160,9 +138,9 @@ def maximised(data: ContextPairs, ridge: float) -> ContextFit:
     covariance[unknown] = covariance[:, unknown] = np.nan
     theta[~known] = np.nan
     model = ContextModel(theta, covariance, data.centre, data.spread)
-    own = moved[::width]
+    intercepts = moved[::width]
     return ContextFit(
-        model, effective_degrees((own**2).sum(axis=1), (own**4).sum(axis=1)), clusters
+        model, effective_degrees((intercepts**2).sum(axis=1), (intercepts**4).sum(axis=1)), clusters
     )
 
 
@@ -187,11 +165,11 @@ def _scores(theta: Floats, data: ContextPairs) -> tuple[Floats, int]:
     scores = np.zeros((top, width, size))
     logs = data.design @ theta.T
     for j, k, rows in _by_pair(data):
-        at = data.segment[rows]
-        share = sigmoid(logs[at, j] - logs[at, k])
+        segment = data.segment[rows]
+        share = sigmoid(logs[segment, j] - logs[segment, k])
         left = data.above[rows] - (data.above[rows] + data.below[rows]) * share
         for i in range(width):
-            part = np.bincount(group[at], left * data.design[at, i], minlength=size)
+            part = np.bincount(group[segment], left * data.design[segment, i], minlength=size)
             scores[j, i] += part
             scores[k, i] -= part
     return scores.reshape(top * width, size), len(clusters)

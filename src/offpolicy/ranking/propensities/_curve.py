@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -15,7 +15,7 @@ from offpolicy._core import validation as check
 from offpolicy._core.documents import Document, read
 from offpolicy._core.tables import aligned
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import ParameterError, ResultError, SupportError
+from offpolicy.errors import ParameterError, Place, ResultError, SupportError
 from offpolicy.intervals import t_quantile
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.results import Finding, finding
@@ -52,8 +52,7 @@ class ContextModel:
 
     def design(self, context: Floats) -> Floats:
         """[1, (x − centre)/spread] of every row."""
-        scaled = (context - self.centre) / self.spread
-        return np.concatenate([np.ones((len(context), 1)), scaled], axis=1)
+        return np.insert((context - self.centre) / self.spread, 0, 1.0, axis=1)
 
     def log_covariance(self, row: Floats) -> Floats:
         """Of log p_k(x) over ranks, (top, top), for one row of the design."""
@@ -110,7 +109,8 @@ class Propensities(Document):
         if bad.any():
             rank = int(np.argmax(bad)) + 1
             raise ParameterError(
-                f"The propensity of rank {rank} is {p[rank - 1]}; it must be above 0 and at most 1."
+                f"{p[rank - 1]} of rank {rank}; it must be above 0 and at most 1.",
+                Place(column="propensity", row=rank - 1),
             )
         top = len(p)
         nothing = np.zeros(top)
@@ -146,16 +146,9 @@ class Propensities(Document):
     def at(self, context: ArrayLike) -> Propensities:
         """The curve of one context, (d,)."""
         model = self._model()
-        row = model.design(self._checked(np.atleast_2d(check.as_floats(context, "context")), 1))[0]
-        return Propensities(
-            self.method,
-            np.exp(model.coefficients @ row),
-            model.log_covariance(row),
-            self.degrees,
-            self.shown,
-            self.clicks,
-            self.findings,
-        )
+        row = self._design(np.atleast_2d(check.as_floats(context, "context")), 1)[0]
+        curve, spread = np.exp(model.coefficients @ row), model.log_covariance(row)
+        return replace(self, propensity=curve, log_covariance=spread, context=None)
 
     def of(self, log: RankingLog, context: ArrayLike | None = None) -> Floats:
         """The propensity of every document of a log; 0 for those not shown.
@@ -173,28 +166,24 @@ class Propensities(Document):
                 log.place(row, "rank"),
             )
         place = np.maximum(log.rank - 1, 0)
-        if self.context is None:
-            if context is not None:
-                raise ParameterError(
-                    f'context was given, but these propensities are by method="{self.method}", '
-                    f"the same in every context."
-                )
+        if context is not None:
+            design = self._design(context, len(log))[log.impression]
+            curve = np.exp((self._model().coefficients[place] * design).sum(axis=1))
+        elif self.context is None:
             curve = self.propensity[place]
         else:
-            if context is None:
-                raise ParameterError(
-                    f"These propensities depend on the context: give context=, a row of "
-                    f"{len(self.context.centre)} numbers for each impression."
-                )
-            rows = self._checked(check.as_floats(context, "context"), len(log))
-            design = self.context.design(rows)[log.impression]
-            curve = np.exp((self.context.coefficients[place] * design).sum(axis=1))
+            raise ParameterError(
+                f"These propensities depend on the context: give context=, a row of "
+                f"{len(self.context.centre)} numbers for each impression.",
+                column="context",
+            )
         unknown = np.isnan(curve) & (log.rank > 0)
         if unknown.any():
             ranks = listed(sorted(set(log.rank[unknown].tolist())))
             raise SupportError(
                 f"The log has documents at {ranks}, whose propensity could not be estimated: "
-                f"{sentences(self.findings)}"
+                f"{sentences(self.findings)}",
+                column="rank",
             )
         return np.where(log.rank > 0, np.minimum(curve, 1.0), 0.0)
 
@@ -206,20 +195,14 @@ class Propensities(Document):
         if self.context is None:
             raise ParameterError(
                 f'These propensities are by method="{self.method}", the same in every context; '
-                f'at() is for method="contextual".'
+                f'a context is for method="contextual".',
+                column="context",
             )
         return self.context
 
-    def _checked(self, context: Floats, rows: int) -> Floats:
-        width = len(self._model().centre)
-        if context.shape != (rows, width):
-            raise ParameterError(
-                f"context has shape {context.shape}; it must be {rows:,} rows of {width} numbers, "
-                f"as when the propensities were estimated."
-            )
-        if not np.isfinite(context).all():
-            raise ParameterError("context holds values that are not finite numbers.")
-        return context
+    def _design(self, context: ArrayLike, rows: int) -> Floats:
+        model = self._model()
+        return model.design(as_context(context, rows, len(model.centre)))
 
     # -- as data ---------------------------------------------------------------------------
 
@@ -257,8 +240,8 @@ class Propensities(Document):
             text = Path(path).read_bytes()
         except OSError as error:
             raise ResultError(f"cannot be read: {error}.", path) from None
-        found: Propensities = read(text, [cls], place=path)
-        return found
+        propensities: Propensities = read(text, [cls], place=path)
+        return propensities
 
     # -- as text ---------------------------------------------------------------------------
 
@@ -277,7 +260,22 @@ class Propensities(Document):
                 f"{'Converged' if end.converged else 'Not converged'} after {end.em_steps} steps "
                 f"of EM and {end.scoring_steps} of scoring."
             )
-        return "\n".join([*lines, *(sentences([one]) for one in self.findings)])
+        return "\n".join([*lines, *(sentences([item]) for item in self.findings)])
+
+
+def as_context(values: ArrayLike, rows: int, width: int | None = None) -> Floats:
+    """A row of finite numbers for each impression."""
+    context = check.as_floats(values, "context", ParameterError)
+    context = context[:, None] if context.ndim == 1 else context
+    if context.ndim != 2 or context.shape != (rows, width or max(context.shape[1], 1)):
+        numbers = "numbers" if width is None else f"{width} numbers, as when they were estimated,"
+        raise ParameterError(
+            f"context has shape {context.shape}; it must hold a row of {numbers} for each of the "
+            f"{rows:,} impressions.",
+            column="context",
+        )
+    check.check_finite(context, "context", error=ParameterError)
+    return context
 
 
 def listed(ranks: Sequence[int]) -> str:
@@ -298,4 +296,4 @@ def rank_finding(code: str, ranks: Ints, sentence: str) -> tuple[Finding, ...]:
 
 def sentences(findings: Sequence[Finding]) -> str:
     """What was found and what to do, in a row."""
-    return " ".join(f"{one.sentence} {one.advice}" for one in findings)
+    return " ".join(f"{item.sentence} {item.advice}" for item in findings)

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offpolicy._core.logistic import sigmoid
+from offpolicy._core import logistic
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import MissingColumnError
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.propensities import _strata as strata
 from offpolicy.ranking.propensities._curve import Convergence
-from offpolicy.ranking.propensities._pair_likelihood import effective_degrees
+from offpolicy.ranking.propensities._newton import Derivatives, Maximum, climb, effective_degrees
 
 _BLOCK = 2**12
 """Rows at a time: few enough to stay in the cache."""
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
     """Documents that were shown; features are standardised block by block."""
 
     X: NDArray[Any]
-    at: Ints | None
+    kept: Ints | None
     """Which rows of X; None for all."""
     place: Ints
     """Rank − 1."""
@@ -55,11 +55,11 @@ class Rows(NamedTuple):
     centre: Floats
     spread: Floats
 
-    def blocks(self) -> Any:
+    def blocks(self, size: int = _BLOCK) -> Any:
         """(design, place, click, group), block by block."""
-        for start in range(0, len(self.place), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            X = self.X[part] if self.at is None else self.X[self.at[part]]
+        for start in range(0, len(self.place), size):
+            part = slice(start, start + size)
+            X = self.X[part] if self.kept is None else self.X[self.kept[part]]
             Z = np.empty((len(X), X.shape[1] + 1))
             Z[:, 0] = 1.0
             np.subtract(X, self.centre, out=Z[:, 1:])
@@ -69,18 +69,11 @@ class Rows(NamedTuple):
     def take(self, which: Ints) -> Rows:
         """These rows."""
         return self._replace(
-            at=which if self.at is None else self.at[which],
+            kept=which if self.kept is None else self.kept[which],
             place=self.place[which],
             click=self.click[which],
             group=self.group[which],
         )
-
-
-class Parameters(NamedTuple):
-    log_p: Floats
-    """(top,); 0 at rank 1."""
-    beta: Floats
-    """(1 + d,), the intercept first, of standardised features."""
 
 
 class EMFit(NamedTuple):
@@ -96,18 +89,19 @@ def rows_of(log: RankingLog, top: int) -> Rows:
     if log.X is None:
         raise MissingColumnError(
             'The log has no features, and method="em" needs them to tell relevance from '
-            "examination. Name them (X=), or use another method."
+            "examination. Name them (X=), or use another method.",
+            column="X",
         )
-    kept = strata.within_top(log, top)
-    at = None if kept.all() else np.flatnonzero(kept)
-    every = slice(None) if at is None else at
+    inside = strata.within_top(log, top)
+    kept = None if inside.all() else np.flatnonzero(inside)
+    every = slice(None) if kept is None else kept
     impression = log.impression[every]
     clusters = np.unique(log.cluster[impression])
     size = min(len(clusters), GROUPS)
     group = (np.searchsorted(clusters, log.cluster) % size)[impression]
     width = log.X.shape[1]
     rows = Rows(
-        log.X, at, log.rank[every] - 1, log.click[every], group, top, np.zeros(width),
+        log.X, kept, log.rank[every] - 1, log.click[every], group, top, np.zeros(width),
         np.ones(width),
     )  # fmt: skip
     total, square = np.zeros(width), np.zeros(width)
@@ -121,23 +115,14 @@ def rows_of(log: RankingLog, top: int) -> Rows:
     return rows._replace(centre=centre, spread=np.where(spread > floor, spread, np.inf))
 
 
-class Derivatives(NamedTuple):
-    """Of the log-likelihood by (log p_2 …, β), ridge included."""
-
-    value: float
-    gradient: Floats
-    curvature: Floats
-    """Fisher's information, or minus the Hessian."""
-
-
-def derivatives(at: Parameters, rows: Rows, ridge: float, *, expected: bool = True) -> Derivatives:
-    """One pass over the rows; the curvature is Fisher's, or that observed."""
-    top, width = rows.top, len(at.beta)
-    size = top + width
+def derivatives(theta: Floats, rows: Rows, ridge: float, *, expected: bool = True) -> Derivatives:
+    """By log p and β, ridge included, in one pass; the curvature is Fisher's, or that observed."""
+    top, size = rows.top, len(theta)
+    beta = theta[top:]
     value, slope = 0.0, np.zeros(size)
     curvature = np.zeros((size, size))
     for Z, place, click, _ in rows.blocks():
-        sigma, mean, G = _block(at, Z, place)
+        sigma, mean, G = _block(theta, Z, place, top)
         odds = mean / (1.0 - mean)
         value += float((click * np.log(mean) + (1.0 - click) * np.log1p(-mean)).sum())
         left = click - (1.0 - click) * odds
@@ -148,11 +133,11 @@ def derivatives(at: Parameters, rows: Rows, ridge: float, *, expected: bool = Tr
         else:
             _add_outer(curvature, (1.0 - click) * odds * (1.0 + odds), G, place, top)
             curvature[top:, top:] += (Z * (sigma * (1.0 - sigma) * left)[:, None]).T @ Z
-    penalty = _penalty(width, ridge)
-    value -= 0.5 * float((penalty * at.beta**2).sum())
-    slope[top:] -= penalty * at.beta
+    penalty = _penalty(size - top, ridge)
+    value -= 0.5 * float((penalty * beta**2).sum())
+    slope[top:] -= penalty * beta
     curvature[range(top, size), range(top, size)] += penalty
-    return Derivatives(value, slope[1:], curvature[1:, 1:])
+    return Derivatives(value, slope, curvature)
 
 
 def _penalty(width: int, ridge: float) -> Floats:
@@ -161,10 +146,10 @@ def _penalty(width: int, ridge: float) -> Floats:
     return penalty
 
 
-def _block(at: Parameters, Z: Floats, place: Ints) -> tuple[Floats, Floats, Floats]:
+def _block(theta: Floats, Z: Floats, place: Ints, top: int) -> tuple[Floats, Floats, Floats]:
     """σ, μ = pσ cut to where its logarithm exists, and d log μ/dβ = (1 − σ) z."""
-    sigma = sigmoid(Z @ at.beta)
-    mean = np.clip(np.exp(at.log_p)[place] * sigma, 1e-300, 1.0 - 1e-12)
+    sigma = logistic.sigmoid(Z @ theta[top:])
+    mean = np.clip(np.exp(theta)[place] * sigma, 1e-300, 1.0 - 1e-12)
     return sigma, mean, Z * (1.0 - sigma)[:, None]
 
 
@@ -179,30 +164,23 @@ def _add_outer(total: Floats, weight: Floats, G: Floats, place: Ints, top: int) 
     total[top:, top:] += weighted.T @ G
 
 
-def em_step(at: Parameters, rows: Rows, ridge: float) -> tuple[float, Parameters]:
-    """The likelihood here, and where one step of EM leads: p in closed form, β by one Newton
-    step of the regression on expected relevance."""
-    top, width = rows.top, len(at.beta)
-    value, examined, count = 0.0, np.zeros(top), np.zeros(top)
-    slope, hessian = np.zeros(width), np.zeros((width, width))
-    for Z, place, click, _ in rows.blocks():
-        sigma, mean, _ = _block(at, Z, place)
-        p = np.exp(at.log_p)[place]
-        value += float((click * np.log(mean) + (1.0 - click) * np.log1p(-mean)).sum())
-        looked = click + (1.0 - click) * p * (1.0 - sigma) / (1.0 - mean)
-        relevant = click + (1.0 - click) * sigma * (1.0 - p) / (1.0 - mean)
-        examined += np.bincount(place, looked, minlength=top)
-        count += np.bincount(place, minlength=top)
-        slope += Z.T @ (relevant - sigma)
-        hessian += (Z * (sigma * (1.0 - sigma))[:, None]).T @ Z
-    penalty = _penalty(width, ridge)
-    value -= 0.5 * float((penalty * at.beta**2).sum())
-    step = np.linalg.solve(hessian + np.diag(penalty + 1e-9), slope - penalty * at.beta)
-    step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_p = np.where(count > 0.0, np.maximum(np.log(examined / count), _LEAST), at.log_p)
-    log_p[0] = 0.0
-    return value, Parameters(log_p, at.beta + step)
+def em_step(
+    theta: Floats, Z: Floats, place: Ints, click: Floats, top: int, ridge: float
+) -> tuple[float, Floats]:
+    """The likelihood here, and where one step of EM leads: p in closed form, β by one step of the
+    regression on expected relevance."""
+    sigma, mean, _ = _block(theta, Z, place, top)
+    log_p, beta = theta[:top].copy(), theta[top:]
+    p, penalty = np.exp(log_p)[place], _penalty(len(beta), ridge)
+    value = float((click * np.log(mean) + (1.0 - click) * np.log1p(-mean)).sum())
+    value -= 0.5 * float((penalty * beta**2).sum())
+    examined = click + (1.0 - click) * p * (1.0 - sigma) / (1.0 - mean)
+    relevant = click + (1.0 - click) * sigma * (1.0 - p) / (1.0 - mean)
+    shown = np.bincount(place, minlength=top)
+    seen = (shown > 0) & (np.arange(top) > 0)
+    log_p[seen] = np.maximum(np.log(np.bincount(place, examined, top)[seen] / shown[seen]), _LEAST)
+    beta = logistic.fit(Z.T, relevant, penalty + 1e-9, start=beta, steps=1)
+    return value, np.concatenate([log_p, beta])
 
 
 def maximised(rows: Rows, known: NDArray[np.bool_], ridge: float) -> EMFit:
@@ -221,30 +199,29 @@ def maximised(rows: Rows, known: NDArray[np.bool_], ridge: float) -> EMFit:
     start, em_steps = _expectations(rows, ridge)
     if len(rows.place) > 4 * _START:
         # Nearly there already, from some of the same rows.
-        start = _scored(start, _drawn(rows, _START), ridge).at
+        start = _scored(start, _drawn(rows, _START), ridge).theta
     end = _scored(start, rows, ridge)
-    bread = derivatives(end.at, rows, ridge, expected=False).curvature
-    covariance, degrees, clusters = _sandwich(end.at, rows, bread)
+    bread = derivatives(end.theta, rows, ridge, expected=False).curvature[1:, 1:]
+    covariance, degrees, clusters = _sandwich(end.theta, rows, bread)
     ended = Convergence(em_steps, end.steps, end.value, end.distance, end.distance < 10.0 * _NEAR)
-    return EMFit(end.at.log_p, covariance, degrees, clusters, ended)
+    return EMFit(end.theta[: rows.top], covariance, degrees, clusters, ended)
 
 
-def _expectations(rows: Rows, ridge: float) -> tuple[Parameters, int]:
+def _expectations(rows: Rows, ridge: float) -> tuple[Floats, int]:
     """EM from the click-through rates, until it hardly climbs."""
-    some = _drawn(rows, _SAMPLE)
+    Z, place, click, _ = next(iter(_drawn(rows, _SAMPLE).blocks(_SAMPLE)))
     shown = np.bincount(rows.place, minlength=rows.top)
     rate = np.bincount(rows.place, rows.click, minlength=rows.top) / shown
-    beta = np.zeros(rows.X.shape[1] + 1)
-    beta[0] = np.log(rate[0] / max(1.0 - rate[0], 1e-3))
-    at = Parameters(np.log(np.clip(rate / rate[0], 1e-3, 0.95)), beta)
-    at.log_p[0] = 0.0
+    theta = np.zeros(rows.top + Z.shape[1])
+    theta[1 : rows.top] = np.log(np.clip(rate[1:] / rate[0], 1e-3, 0.95))
+    theta[rows.top] = np.log(rate[0] / max(1.0 - rate[0], 1e-3))
     before = -np.inf
     for steps in range(1, _EM_STEPS + 1):
-        value, after = em_step(at, some, ridge)
+        value, after = em_step(theta, Z, place, click, rows.top, ridge)
         if value - before < 1e-5 * abs(value):
-            return at, steps
-        at, before = after, value
-    return at, _EM_STEPS
+            return theta, steps
+        theta, before = after, value
+    return theta, _EM_STEPS
 
 
 def _drawn(rows: Rows, count: int) -> Rows:
@@ -254,47 +231,26 @@ def _drawn(rows: Rows, count: int) -> Rows:
     return rows.take(np.sort(np.random.default_rng(0).choice(len(rows.place), count, False)))
 
 
-class _End(NamedTuple):
-    at: Parameters
-    value: float
-    distance: float
-    steps: int
+def _scored(start: Floats, rows: Rows, ridge: float) -> Maximum:
+    """Fisher scoring until the maximum is near."""
+
+    def damped(theta: Floats) -> Derivatives:
+        fisher = derivatives(theta, rows, ridge)
+        least = 1e-12 * np.trace(fisher.curvature[1:, 1:]) * np.eye(len(theta))
+        return fisher._replace(curvature=fisher.curvature + least)
+
+    free = np.arange(len(start)) > 0
+    return climb(start, free, damped, steps=_SCORING_STEPS, longest=2.0, near=_NEAR)
 
 
-def _scored(at: Parameters, rows: Rows, ridge: float) -> _End:
-    """Fisher scoring, halving steps that do not climb, until the maximum is near."""
-    found = derivatives(at, rows, ridge)
-    steps = 0
-    while True:
-        size = len(found.gradient)
-        damped = found.curvature + 1e-12 * np.trace(found.curvature) * np.eye(size)
-        direction = np.linalg.solve(damped, found.gradient)
-        distance = float(np.sqrt(max(float(direction @ found.gradient), 0.0)))
-        if distance < _NEAR or steps == _SCORING_STEPS:
-            return _End(at, found.value, distance, steps)
-        length = min(1.0, 2.0 / float(np.abs(direction).max()))
-        while True:
-            move = length * direction
-            log_p = at.log_p.copy()
-            log_p[1:] += move[: rows.top - 1]
-            trial = Parameters(log_p, at.beta + move[rows.top - 1 :])
-            new = derivatives(trial, rows, ridge)
-            if new.value >= found.value - 1e-13 * abs(found.value):
-                break
-            if length < 1e-6:
-                return _End(at, found.value, distance, steps)
-            length /= 2.0
-        at, found, steps = trial, new, steps + 1
-
-
-def _sandwich(at: Parameters, rows: Rows, bread: Floats) -> tuple[Floats, Floats, int]:
+def _sandwich(theta: Floats, rows: Rows, bread: Floats) -> tuple[Floats, Floats, int]:
     """Covariance of log p with clusters allowed for, (top, top), its degrees of freedom, and how
     many clusters there were."""
     top = rows.top
     size = int(rows.group.max()) + 1
-    scores = np.zeros((size, top + len(at.beta)))
+    scores = np.zeros((size, len(theta)))
     for Z, place, click, group in rows.blocks():
-        _, mean, G = _block(at, Z, place)
+        _, mean, G = _block(theta, Z, place, top)
         left = click - (1.0 - click) * mean / (1.0 - mean)
         order = np.argsort(group, kind="stable")
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from offpolicy._core import validation as check
 from offpolicy._core.types import Floats
 from offpolicy.errors import MissingColumnError, ParameterError, SupportError, did_you_mean
 from offpolicy.ranking.data._log import RankingLog
@@ -16,8 +15,8 @@ from offpolicy.ranking.propensities import _by_context as contextual
 from offpolicy.ranking.propensities import _em as regression_em
 from offpolicy.ranking.propensities import _pair_likelihood as pair_likelihood
 from offpolicy.ranking.propensities import _pairs as harvesting
-from offpolicy.ranking.propensities import _swaps as swaps
-from offpolicy.ranking.propensities._curve import Propensities, rank_finding, sentences
+from offpolicy.ranking.propensities._curve import Propensities, as_context, rank_finding, sentences
+from offpolicy.ranking.propensities._newton import effective_degrees
 from offpolicy.ranking.propensities._pair_likelihood import PairCounts
 from offpolicy.results import Finding, finding
 
@@ -68,8 +67,8 @@ def estimate_propensities(
         Of ``"pairs"``: compare all pairs of ranks (as without it), each rank with the first, or
         each with the next.
     weighting : "overlap" or "paper", optional
-        Of ``"pairs"`` and ``"contextual"``: how documents are weighted (`offpolicy.ranking.
-        harvesting`).
+        Of ``"pairs"`` and ``"contextual"``: whether documents count by how often they were seen at
+        both ranks, or as in the paper of Agarwal et al.
     ranks : (N, rankers), optional
         Of ``"pairs"``: the rank that each ranker gives every document, 0 if it does not show it,
         when impressions were given to rankers at random. Then no query need occur twice.
@@ -94,11 +93,7 @@ def estimate_propensities(
     >>> estimate_propensities(log).propensity
     array([1. , 0.5])
     """
-    if method not in get_args(Method):
-        raise ParameterError(
-            f"method is {method!r}; it must be one of {', '.join(get_args(Method))}."
-            f"{did_you_mean(str(method), get_args(Method))}"
-        )
+    _one_of(method, "method", get_args(Method))
     _refuse_foreign(
         method, pairs=pairs, weighting=weighting, ranks=ranks, traffic=traffic, swapped=swapped,
         context=context, ridge=ridge,
@@ -111,15 +106,13 @@ def estimate_propensities(
     if method == "contextual":
         return _by_context(log, context, shown, clicks, overlap, _checked_ridge(ridge))
     kept = harvesting.of_interest(_one_of(pairs, "pairs", get_args(PairsUsed)), count)
-    source: harvesting.Strata | harvesting.KnownRankers
     if method == "swaps":
-        source = (
-            swaps.shuffled(log, count) if swapped is None else swaps.swapped(log, swapped, count)
-        )
+        source = harvesting.swaps(log, swapped, count)
     elif ranks is not None:
         source = harvesting.known_rankers(log, ranks, traffic, count, overlap)
     elif traffic is not None:
-        raise ParameterError("traffic is given without ranks: there are no rankers to share it.")
+        sentence = "traffic is given without ranks: there are no rankers to share it."
+        raise ParameterError(sentence, column="traffic")
     else:
         source = harvesting.observed(log, count, overlap)
     counts = source.counts()
@@ -130,7 +123,7 @@ def estimate_propensities(
     fitted = pair_likelihood.maximised(counts)
     squares, fourths, clusters = source.scored(fitted)
     squares[np.isnan(fitted.inverse)] = np.nan
-    degrees = pair_likelihood.effective_degrees(np.diagonal(squares), fourths)
+    degrees = effective_degrees(np.diagonal(squares), fourths)
     covariance = squares * (clusters / max(clusters - 1, 1))
     findings += _one_query(covariance, clusters)
     return Propensities(method, fitted.p, covariance, degrees, shown, clicks, findings)
@@ -168,35 +161,19 @@ def _by_context(
     if context is None:
         raise MissingColumnError(
             'method="contextual" needs context=, a row of numbers for each impression. Without '
-            'one use method="pairs".'
+            'one use method="pairs".',
+            column="context",
         )
-    features = check.as_floats(context, "context", ParameterError)
-    if features.ndim == 1:
-        features = features[:, None]
-    if features.ndim != 2 or len(features) != len(log) or not features.shape[1]:
-        raise ParameterError(
-            f"context has shape {features.shape}; it must hold a row of numbers for each of the "
-            f"{len(log):,} impressions."
-        )
-    if not np.isfinite(features).all():
-        row = int(np.argmin(np.isfinite(features).all(axis=1)))
-        raise ParameterError(f"context, impression {row}: there is a value that is not finite.")
+    features = as_context(context, len(log))
     data = contextual.gathered(log, features, len(shown), overlap)
     harvesting.refuse_no_variation(data.total, within_context=True)
     findings = _unknown_ranks(data.total, shown)
     fit = contextual.maximised(data, ridge)
-    middle = np.zeros(1 + features.shape[1])
-    middle[0] = 1.0
-    findings += _one_query(fit.model.covariance, fit.clusters, 1 + features.shape[1])
+    middle = np.eye(1 + features.shape[1])[0]
+    findings += _one_query(fit.model.covariance, fit.clusters, len(middle))
+    p, spread = np.exp(fit.model.coefficients[:, 0]), fit.model.log_covariance(middle)
     return Propensities(
-        "contextual",
-        np.exp(fit.model.coefficients[:, 0]),
-        fit.model.log_covariance(middle),
-        fit.degrees,
-        shown,
-        clicks,
-        findings,
-        context=fit.model,
+        "contextual", p, spread, fit.degrees, shown, clicks, findings, context=fit.model
     )
 
 
@@ -218,7 +195,8 @@ def _unknown_ranks(counts: PairCounts, shown: Floats) -> tuple[Finding, ...]:
     if known.sum() < 2:
         raise SupportError(
             "No rank can be compared with rank 1. "
-            + (sentences(findings) or "Impressions that show several ranks would tell.")
+            + (sentences(findings) or "Impressions that show several ranks would tell."),
+            column="rank",
         )
     return findings
 
@@ -241,29 +219,32 @@ def _per_rank(log: RankingLog, top: int) -> tuple[Floats, Floats]:
     if not clicks.any():
         raise SupportError(
             f"There is no click on the first {top} ranks of {len(log):,} impressions: nothing can "
-            f"be said about examination."
+            f"be said about examination.",
+            column="click",
         )
     if not clicks[0]:
         raise SupportError(
             f"There is no click on rank 1 ({shown[0]:,.0f} documents were shown there), to which "
-            f"all ranks are compared. Check that ranks count from 1."
+            f"all ranks are compared. Check that ranks count from 1.",
+            column="click",
         )
     return shown, clicks
 
 
 def _checked_top(log: RankingLog, top: Any) -> int:
     lowest = int(log.rank.max(initial=0))
-    if not lowest:
-        raise SupportError("Not one document of the log was shown: all ranks are 0.")
-    if lowest == 1:
-        raise SupportError("Documents were shown at rank 1 only: there is nothing to compare.")
+    if lowest < 2:
+        which = "at rank 1 only" if lowest else "nowhere: all ranks are 0"
+        sentence = f"Documents were shown {which}. There is nothing to compare."
+        raise SupportError(sentence, column="rank")
     if top is None:
         return min(_TOP, lowest)
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 2:
         raise ParameterError(f"top is {top!r}; it must be a whole number, 2 or more.", column="top")
     if top > lowest:
         raise ParameterError(
-            f"top is {top}, but no document was shown below rank {lowest}. Give {lowest} or less."
+            f"top is {top}, but no document was shown below rank {lowest}. Give {lowest} or less.",
+            column="top",
         )
     return int(top)
 
@@ -271,13 +252,12 @@ def _checked_top(log: RankingLog, top: Any) -> int:
 # -- arguments -----------------------------------------------------------------------------
 
 
-def _refuse_foreign(method: str, **given: Any) -> None:
-    for name, value in given.items():
+def _refuse_foreign(method: str, **arguments: Any) -> None:
+    for name, value in arguments.items():
         if value is not None and name not in _OWN[method]:
             owners = [f'"{owner}"' for owner, names in _OWN.items() if name in names]
-            raise ParameterError(
-                f'{name} is for method={" and ".join(owners)}, not for "{method}".'
-            )
+            sentence = f'{name} is for method={" and ".join(owners)}, not for "{method}".'
+            raise ParameterError(sentence, column=name)
 
 
 def _one_of(value: str | None, name: str, options: tuple[str, ...]) -> str:
@@ -286,7 +266,8 @@ def _one_of(value: str | None, name: str, options: tuple[str, ...]) -> str:
     if value not in options:
         raise ParameterError(
             f"{name} is {value!r}; it must be one of {', '.join(options)}."
-            f"{did_you_mean(str(value), options)}"
+            f"{did_you_mean(str(value), options)}",
+            column=name,
         )
     return value
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.types import Floats
+from offpolicy.ranking.propensities._newton import Derivatives, climb
 
 _STEPS = 200
 _LEAST_MISSED = 1e-6
@@ -54,17 +55,8 @@ class Fitted(NamedTuple):
     inverse: Floats
     """Of minus the Hessian in log p, (top, top); 0 for rank 1, NaN where p is."""
     factor: Floats
-    """What a click of a pair adds to the score once r is profiled out (`tallies`)."""
+    """What a click of a pair adds to the score once r is profiled out."""
     mean: Floats
-    steps: int
-
-
-def effective_degrees(squares: Floats, fourths: Floats) -> Floats:
-    """Of a variance that is a sum of squares over clusters, (Σe²)²/Σe⁴ less one: few clusters, or
-    many of which a few dominate, leave it uncertain."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        effective = np.where(fourths > 0.0, squares**2 / fourths, np.inf)
-    return np.asarray(np.maximum(effective - 1.0, 1.0))
 
 
 def evaluated(log_p: Floats, counts: PairCounts) -> Pairs:
@@ -100,9 +92,9 @@ def gradient(parts: Pairs) -> Floats:
 
 def laplacian(parts: Pairs) -> Floats:
     """Minus the Hessian in log p."""
-    own = parts.curvature
+    bend = parts.curvature
     with np.errstate(divide="ignore", invalid="ignore"):
-        edge = np.where(own + own.T > 0.0, own * own.T / (own + own.T), 0.0)
+        edge = np.where(bend + bend.T > 0.0, bend * bend.T / (bend + bend.T), 0.0)
     return np.diag(edge.sum(axis=1)) - edge
 
 
@@ -129,31 +121,20 @@ def maximised(counts: PairCounts) -> Fitted:
     size = len(counts.clicks)
     known = estimable(counts)
     counts = counts.only(known[:, None] & known[None, :])
-    free = np.flatnonzero(known)[1:]
-    log_p = np.zeros(size)
+    free = known & (np.arange(size) > 0)
+
+    def derivatives(log_p: Floats) -> Derivatives:
+        parts = evaluated(log_p, counts)
+        return Derivatives(parts.value, gradient(parts), laplacian(parts))
+
+    slope = 1e-10 * float(counts.clicks.sum())
+    log_p = climb(np.zeros(size), free, derivatives, steps=_STEPS, longest=3.0, slope=slope).theta
     parts = evaluated(log_p, counts)
-    steps = 0
-    total = max(float(counts.clicks.sum()), 1e-300)
-    while steps < _STEPS and len(free):
-        slope = gradient(parts)[free]
-        direction = np.linalg.solve(laplacian(parts)[np.ix_(free, free)], slope)
-        direction *= min(1.0, 3.0 / max(float(np.abs(direction).max()), 1e-300))
-        length = 1.0
-        while length > 1e-10:
-            trial = log_p.copy()
-            trial[free] += length * direction
-            new = evaluated(trial, counts)
-            if new.value >= parts.value - 1e-13 * abs(parts.value):
-                break
-            length /= 2.0
-        log_p, parts = trial, new
-        steps += 1
-        if float(np.abs(gradient(parts)[free]).max()) < 1e-10 * total or length <= 1e-10:
-            break
     inverse = np.zeros((size, size))
     inverse[~known] = inverse[:, ~known] = np.nan
-    inverse[np.ix_(free, free)] = np.linalg.inv(laplacian(parts)[np.ix_(free, free)])
-    own = parts.curvature
+    block = np.ix_(free, free)
+    inverse[block] = np.linalg.inv(laplacian(parts)[block])
+    bend = parts.curvature
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.where(own + own.T > 0.0, own.T / (own + own.T) / (1.0 - parts.mean), 0.0)
-    return Fitted(np.where(known, np.exp(log_p), np.nan), inverse, factor, parts.mean, steps)
+        factor = np.where(bend + bend.T > 0.0, bend.T / (bend + bend.T) / (1.0 - parts.mean), 0.0)
+    return Fitted(np.where(known, np.exp(log_p), np.nan), inverse, factor, parts.mean)

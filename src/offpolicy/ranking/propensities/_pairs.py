@@ -6,23 +6,30 @@ The paper gives each click the weight 1/w, with w how often the document was sho
 ``overlap`` weights multiply this with n·n′/(n + n′), as Mantel and Haenszel (1959) do for risk
 ratios, so that a document that was seen a thousand times here and once there counts little. Both
 are consistent.
+
+What was swapped or shuffled on purpose (Joachims et al. 2017) is a stratum as well: within a
+shuffled impression each rank holds the same documents on average, so that click-through rates
+differ by examination alone. The same is true of the two ranks of a swap that was made or not by
+the toss of a fair coin.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, ParameterError, SupportError
+from offpolicy.errors import LogError, ParameterError, Place, SupportError
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.propensities import _strata as strata
 from offpolicy.ranking.propensities._pair_likelihood import Fitted, PairCounts
 
-_NOTHING = np.zeros((0, 0))
+_CELLS = 2**18
+"""Pairs of ranks, over all clusters, that are looked at together."""
 
 
 class Scored(NamedTuple):
@@ -34,89 +41,81 @@ class Scored(NamedTuple):
 
 
 class Strata(NamedTuple):
-    """Strata that were observed: rows that are alike but for the rank."""
+    """Rows that are alike but for the rank."""
 
-    packed: strata.Packed
-    overlap: bool
-
-    def counts(self) -> PairCounts:
-        return self._run(None)[0]
-
-    def scored(self, fitted: Fitted) -> Scored:
-        return self._run(fitted)[1]
-
-    def _run(self, fitted: Fitted | None) -> tuple[PairCounts, Scored]:
-        from offpolicy.ranking.propensities import _kernels as tallies
-
-        top = self.packed.top
-        counts, squares = PairCounts(*np.zeros((2, top, top))), np.zeros((top, top))
-        fourths = np.zeros(top)
-        clusters = tallies.strata(
-            self.packed.rows, self.packed.per_owner, top, self.overlap, *counts, *_parts(fitted),
-            squares, fourths,
-        )  # fmt: skip
-        return counts, Scored(squares, fourths, clusters)
-
-
-class KnownRankers(NamedTuple):
-    """Documents as they were shown, and where each ranker would have put them."""
-
-    cluster: Ints
-    rank: Ints
-    click: Floats
-    ranks: Ints
-    traffic: Floats
     top: int
-    overlap: bool
+    loop: Literal["strata", "rankers"]
+    """Of `_kernels`: whether other ranks were observed, or are known of rankers."""
+    rows: tuple[Any, ...]
+    """What it runs over."""
+
+    @classmethod
+    def of(cls, packed: strata.Packed, overlap: bool) -> Strata:
+        """Strata that were observed."""
+        return cls(packed.top, "strata", (*packed, overlap))
+
+    def blocks(self) -> Iterator[tuple[Ints, Floats, Floats]]:
+        """Owners, and clicks and impressions of each, (owners, top, top)."""
+        from offpolicy.ranking.propensities import _kernels
+
+        size = filled = max(1, _CELLS // self.top**2)
+        row = 0
+        while filled == size:
+            owner, (clicks, shown) = np.empty(size, np.int64), np.zeros((2, size, *[self.top] * 2))
+            run = getattr(_kernels, self.loop)
+            row, filled = run(*self.rows, row, owner, clicks, shown)
+            yield owner[:filled], clicks[:filled], shown[:filled]
 
     def counts(self) -> PairCounts:
-        return self._run(None)[0]
+        """Of all clusters."""
+        parts = [(clicks.sum(axis=0), shown.sum(axis=0)) for _, clicks, shown in self.blocks()]
+        return PairCounts(*np.sum(parts, axis=0))
 
     def scored(self, fitted: Fitted) -> Scored:
-        return self._run(fitted)[1]
-
-    def _run(self, fitted: Fitted | None) -> tuple[PairCounts, Scored]:
-        from offpolicy.ranking.propensities import _kernels as tallies
-
-        counts = PairCounts(*np.zeros((2, self.top, self.top)))
-        squares, fourths = np.zeros((self.top, self.top)), np.zeros(self.top)
-        clusters = tallies.rankers(*self, *counts, *_parts(fitted), squares, fourths)
-        return counts, Scored(squares, fourths, clusters)
-
-
-def _parts(fitted: Fitted | None) -> tuple[Floats, Floats, Floats]:
-    """Factor, mean and inverse for the loops; empty if only sums are wanted."""
-    if fitted is None:
-        return _NOTHING, _NOTHING, _NOTHING
-    return fitted.factor, fitted.mean, np.nan_to_num(fitted.inverse)
+        """With s the sums of ±factor·(clicks − shown·mean) of a cluster, e is inverse·s."""
+        squares, fourths, clusters = np.zeros((self.top, self.top)), np.zeros(self.top), 0
+        for owner, clicks, shown in self.blocks():
+            where = np.nonzero(shown)
+            cluster, j, k = where
+            part = fitted.factor[j, k] * (clicks[where] - shown[where] * fitted.mean[j, k])
+            flat, size = cluster * self.top, len(owner) * self.top
+            score = np.bincount(flat + j, part, size) - np.bincount(flat + k, part, size)
+            moved = score.reshape(-1, self.top) @ np.nan_to_num(fitted.inverse)
+            squares += moved.T @ moved
+            fourths += (moved**4).sum(axis=0)
+            clusters += len(np.unique(cluster))
+        return Scored(squares, fourths, clusters)
 
 
 def observed(log: RankingLog, top: int, overlap: bool) -> Strata:
     """The impressions of one document for one query are a stratum."""
     kept = strata.within_top(log, top)
     codes = strata.document_codes(log)
-    return Strata(strata.packed(log, log.cluster, codes, kept, top), overlap)
+    return Strata.of(strata.packed(log, log.cluster, codes, kept, top), overlap)
 
 
 def known_rankers(
     log: RankingLog, ranks: Any, traffic: ArrayLike | None, top: int, overlap: bool
-) -> KnownRankers:
+) -> Strata:
     """Impressions were given to rankers by chance; ``ranks`` is where each puts every document."""
     table = np.asarray(ranks)
     if table.ndim != 2 or len(table) != log.documents or table.shape[1] < 2:
         raise ParameterError(
             f"ranks has shape {table.shape}; it must hold one row for each of the "
             f"{log.documents:,} documents and one column for each ranker, of which there are two "
-            f"or more."
+            f"or more.",
+            column="ranks",
         )
     if table.dtype.kind not in "iu" or (table < 0).any():
-        raise ParameterError("ranks must hold whole numbers: 1 is the top, 0 is not shown.")
+        sentence = "ranks must hold whole numbers: 1 is the top, 0 is not shown."
+        raise ParameterError(sentence, column="ranks")
     table = np.ascontiguousarray(table, dtype=np.int64)
     count = table.shape[1]
     share = np.full(count, 1.0 / count) if traffic is None else check.as_sample(traffic, "traffic")
     if len(share) != count or (share <= 0.0).any():
         raise ParameterError(
-            f"traffic must hold {count} positive numbers: how many impressions each ranker got."
+            f"traffic must hold {count} positive numbers: how many impressions each ranker got.",
+            column="traffic",
         )
     kept = strata.within_top(log, top)
     alien = kept & (table != log.rank[:, None]).all(axis=1)
@@ -132,9 +131,50 @@ def known_rankers(
     cluster = log.cluster[log.impression[rows]]
     order = np.argsort(cluster, kind="stable")
     rows = rows[order]
-    return KnownRankers(
-        cluster[order], log.rank[rows], log.click[rows], table[rows], share, top, overlap
-    )
+    arrays = (cluster[order], log.rank[rows], log.click[rows], table[rows], share)
+    return Strata(top, "rankers", (*arrays, top, overlap))
+
+
+def swaps(log: RankingLog, which: Any, top: int) -> Strata:
+    """Of every impression, the two ranks that were in the draw, (n, 2), or the one that was in
+    it with rank 1, (n,), 0 being for impressions that were not randomised. Without any, the first
+    ``top`` ranks of every impression were put in random order."""
+    kept = strata.within_top(log, top)
+    if which is not None:
+        kept &= (log.rank[:, None] == _two_ranks(log, which)[log.impression]).any(axis=1)
+        # Where only one of the two was shown there was nothing to swap.
+        kept &= (np.bincount(log.impression[kept], minlength=len(log)) == 2)[log.impression]
+        if not kept.any():
+            raise SupportError(
+                f"No impression shows both of its swapped ranks within the first {top}: there is "
+                f"nothing to compare. Check swapped=, which names ranks from 1, or raise top.",
+                column="swapped",
+            )
+    return Strata.of(strata.packed(log, log.cluster, log.impression, kept, top), True)
+
+
+def _two_ranks(log: RankingLog, which: Any) -> Ints:
+    ranks = np.asarray(which)
+    if ranks.shape not in ((len(log),), (len(log), 2)) or ranks.dtype.kind not in "iu":
+        raise ParameterError(
+            f"swapped has shape {ranks.shape} and type {ranks.dtype}; it must hold whole numbers, "
+            f"one rank (swapped with rank 1) or two for each of the {len(log):,} impressions.",
+            column="swapped",
+        )
+    if ranks.ndim == 1:
+        ranks = np.stack([ranks > 0, ranks], axis=1)
+    ranks = ranks.astype(np.int64)
+    first, second = ranks.T
+    drawn = (first > 0) & (second > 0)
+    bad = np.where(drawn, first == second, (first != 0) | (second != 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ParameterError(
+            f"{ranks[row].tolist()} are not two different ranks from 1, nor 0 and 0 for an "
+            f"impression that was not randomised.",
+            Place(column="swapped", part=f"impression {row}"),
+        )
+    return np.where(drawn[:, None], ranks, -1)
 
 
 def refuse_no_variation(counts: PairCounts, *, within_context: bool = False) -> None:
@@ -150,7 +190,8 @@ def refuse_no_variation(counts: PairCounts, *, within_context: bool = False) -> 
         f"whether the top is clicked because it is looked at or because it is good cannot be told. "
         f"{hint}Log impressions of a second ranker, or with some ranks swapped at random; give "
         f"ranks= if other rankers could have been drawn; or, with features and the assumptions "
-        f'that come with it, use method="em".'
+        f'that come with it, use method="em".',
+        column="context" if within_context else "rank",
     )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Ints
-from offpolicy.errors import LogError, MissingColumnError
+from offpolicy.errors import LogError, MissingColumnError, Place
 from offpolicy.logs import labels
 from offpolicy.ranking.data._log import RankingLog
 
@@ -58,14 +58,16 @@ def document_codes(log: RankingLog) -> Ints:
     if log.query is None:
         raise MissingColumnError(
             "The log has no query labels, so it is not known which impressions are of the same "
-            "query. Name the column that holds them (query=)."
+            "query. Name the column that holds them (query=).",
+            column="query",
         )
     if log.document is not None:
         return _codes(log.document, log.source)
     if log.X is None:
         raise MissingColumnError(
             "The log has neither document labels nor features, so the same document cannot be "
-            "found again at another rank. Name the column that holds the labels (document=)."
+            "found again at another rank. Name the column that holds the labels (document=).",
+            column="document",
         )
     return _places(log)
 
@@ -94,8 +96,9 @@ def _places(log: RankingLog) -> Ints:
     if not alike.all():
         bad = int(np.argmin(alike))
         raise LogError(
-            f"Impressions {int(model[bad])} and {bad} are of the same query but list other "
-            f"documents, or in another order, and there are no document labels to tell which is "
-            f"which. Name the column that holds them (document=)."
+            f"impression {int(model[bad])} is of the same query but lists other documents, or in "
+            f"another order, and there are no document labels to tell which is which. Name the "
+            f"column that holds them (document=).",
+            Place(log.source, "document", part=f"impression {bad}"),
         )
     return places
