@@ -27,8 +27,9 @@ from offpolicy.errors import LogError, Place
 from offpolicy.logs._columns import Columns, missing_column
 from offpolicy.logs._long_format import widened
 from offpolicy.logs.files import _small as held
-from offpolicy.logs.files import _text as text
-from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan, _quoted, _scan
+from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan
+from offpolicy.logs.files._sql import connect, first_line, parquet, quoted
+from offpolicy.logs.files._text import text_tables
 from offpolicy.logs.formats import dsjson, obd
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ class ConvertedScan(ParquetScan):
     ) -> Place:
         """That a row is from."""
         ((source, place),) = self._rows(
-            f"SELECT {_quoted(FILE)}, {_quoted(PLACE)} FROM "
-            f"{_scan([self.files[file]], numbered=True)} "
+            f"SELECT {quoted(FILE)}, {quoted(PLACE)} FROM "
+            f"{parquet([self.files[file]], numbered=True)} "
             f"{self._condition if condition is None else condition} "
             f"LIMIT 1 OFFSET {row if skip is None else skip}"
         )
@@ -230,7 +231,7 @@ def _on_disk(path: Path) -> Iterator[None]:
     except (OSError, pa.ArrowException) as problem:
         raise LogError(
             f"The temporary copy of the log cannot be written to {path.parent} "
-            f"({text.first_line(problem)}). It takes up to half as much room as the log's text, "
+            f"({first_line(problem)}). It takes up to half as much room as the log's text, "
             f"unpacked: set TMPDIR to a folder on a larger disk."
         ) from None
 
@@ -268,7 +269,8 @@ def _from_text(asked: _Asked) -> list[Path]:
         held.known_kind(file)
     for k, file in enumerate(asked.files):
         made.append(asked.folder / f"{k}.parquet")
-        schemas.append(_text_file(file, made[-1]))
+        tables = text_tables(file, memory=asked.memory, threads=asked.threads)
+        schemas.append(_write(tables, made[-1]).schema)
     held.check_same_columns(asked.files, schemas)
     try:
         common = pa.unify_schemas(schemas, promote_options="permissive")
@@ -282,15 +284,6 @@ def _from_text(asked: _Asked) -> list[Path]:
     except pa.ArrowException as problem:
         raise held.do_not_fit(asked.files, problem) from None
     return made
-
-
-def _text_file(path: Path, target: Path) -> pa.Schema:
-    reader = text.reader_of(path)
-    while True:
-        try:
-            return _write(reader.tables(), target).schema
-        except text.Wider:
-            continue
 
 
 def _cast(narrow: Any, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -358,8 +351,8 @@ def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
 
     for k, file in enumerate(narrow.files):
         query = (
-            f"SELECT * EXCLUDE (file_row_number), {k} AS {_quoted(FILE)}, "
-            f"file_row_number AS {_quoted(PLACE)} FROM {_scan([file], numbered=True)}"
+            f"SELECT * EXCLUDE (file_row_number), {k} AS {quoted(FILE)}, "
+            f"file_row_number AS {quoted(PLACE)} FROM {parquet([file], numbered=True)}"
             f"{narrow._condition}"
         )
         try:
@@ -367,7 +360,7 @@ def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
                 if len(batch):
                     yield pa.Table.from_batches([batch])
         except (duckdb.Error, pa.ArrowException) as problem:
-            raise LogError(f"{text.first_line(problem)}.", narrow.names[k]) from None
+            raise LogError(f"{first_line(problem)}.", narrow.names[k]) from None
 
 
 def _last_begins(ids: pa.ChunkedArray) -> int:
@@ -410,14 +403,10 @@ def _refuse_returning(path: Path, decision: str, names: Sequence[str], asked: _A
     """Raise if a decision is there twice: its rows were not together."""
     import duckdb
 
-    settings: dict[str, Any] = {"temp_directory": str(asked.folder / "spilled")}
-    if asked.memory is not None:
-        settings["memory_limit"] = asked.memory
-    if asked.threads is not None:
-        settings["threads"] = asked.threads
-    scan, column = _scan([str(path)], numbered=True), _quoted(decision)
+    spilled = str(asked.folder / "spilled")
+    scan, column = parquet([str(path)], numbered=True), quoted(decision)
     try:
-        with duckdb.connect(":memory:", config=settings) as connection:
+        with connect(asked.memory, asked.threads, temp_directory=spilled) as connection:
             twice = connection.execute(
                 f"SELECT {column}, min(file_row_number) AS first FROM {scan} GROUP BY {column} "
                 f"HAVING count(*) > 1 ORDER BY first LIMIT 1"
@@ -425,14 +414,13 @@ def _refuse_returning(path: Path, decision: str, names: Sequence[str], asked: _A
             if twice is None:
                 return
             found = connection.execute(
-                f"SELECT {_quoted(FILE)}, {_quoted(PLACE)} FROM {scan} WHERE "
+                f"SELECT {quoted(FILE)}, {quoted(PLACE)} FROM {scan} WHERE "
                 f"file_row_number > {twice[1]} AND {column} IS NOT DISTINCT FROM (SELECT {column} "
                 f"FROM {scan} WHERE file_row_number = {twice[1]}) ORDER BY file_row_number LIMIT 1"
             ).fetchone()
     except duckdb.Error as problem:
         raise LogError(
-            f"whether every decision's rows are together cannot be told "
-            f"({text.first_line(problem)}).",
+            f"whether every decision's rows are together cannot be told ({first_line(problem)}).",
             names[0],
         ) from None
     assert found is not None

@@ -6,7 +6,6 @@ order of the rows, so that they are the same bytes whatever the threads and the 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import math
@@ -20,13 +19,14 @@ import numpy as np
 
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import EMPTY, RowsOfFiles
-from offpolicy.errors import LogError, ParameterError, Place
+from offpolicy.errors import LogError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import check_choice
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan, RewardSummary
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
+from offpolicy.logs.files._sql import connect, errors_as_ours, listed, parquet, quoted, unreadable
 
 if TYPE_CHECKING:
     import duckdb
@@ -86,50 +86,34 @@ class ParquetScan(LogScan):
 
     @functools.cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        import duckdb
-
-        settings: dict[str, Any] = {
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "preserve_insertion_order": True,
-        }
-        if self._memory is not None:
-            settings["memory_limit"] = self._memory
-        if self._threads is not None:
-            settings["threads"] = self._threads
-        try:
-            connection = duckdb.connect(":memory:", config=settings)
-        except duckdb.Error as problem:
-            raise ParameterError(f"memory or threads: {_first_line(problem)}") from None
-        connection.execute("SET lock_configuration = true")
-        return connection
+        return connect(self._memory, self._threads)
 
     def _sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """A query, its errors as ours."""
-        with _errors_as_ours(self.source):
+        with errors_as_ours(self.source):
             return self._connection.cursor().sql(query)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        with _errors_as_ours(self.source):
+        with errors_as_ours(self.source):
             return self._sql(query).fetchall()
 
     def _table(self, query: str, source: str) -> pa.Table:
-        with _errors_as_ours(source):
+        with errors_as_ours(source):
             return self._sql(query).to_arrow_table()
 
     def _of_all(self, query: Callable[[str], str]) -> pa.Table:
         """A query about the scan of all files; if one of them cannot be read, it is named."""
         try:
-            return self._table(query(_scan(self.files)), self.source)
+            return self._table(query(parquet(self.files)), self.source)
         except LogError:
             for file in self.files if len(self.files) > 1 else ():
-                self._table(query(_scan([file])), file)
+                self._table(query(parquet([file])), file)
             raise
 
     @functools.cached_property
     def _names(self) -> list[str]:
         """All columns of the files."""
-        found = self._rows(f"DESCRIBE SELECT * FROM {_scan(self.files)}")
+        found = self._rows(f"DESCRIBE SELECT * FROM {parquet(self.files)}")
         return [row[0] for row in found if row[0] not in (FILE, PLACE)]
 
     def _same_columns(self) -> None:
@@ -176,15 +160,16 @@ class ParquetScan(LogScan):
         """All rows, chunk by chunk."""
         if self.where is None:
             counts = self._rows(
-                f"SELECT file_name, num_rows FROM parquet_file_metadata({_listed(self.files)})"
+                f"SELECT file_name, num_rows FROM parquet_file_metadata({listed(self.files)})"
             )
             rows = {str(file): int(count) for file, count in counts}
             return [Chunk(k, 0, rows[file], rows[file]) for k, file in enumerate(self.files)]
         found = []
         for k, file in enumerate(self.files):
             counts = self._rows(
-                f"SELECT file_row_number // {CHUNK} AS chunk, count(*) FROM "
-                f"{_scan([file], numbered=True)} WHERE ({self.where}) GROUP BY chunk ORDER BY chunk"
+                f"SELECT file_row_number // {CHUNK} AS chunk, count(*) "
+                f"FROM {parquet([file], numbered=True)}{self._condition} "
+                f"GROUP BY chunk ORDER BY chunk"
             )
             found += [
                 Chunk(k, int(at) * CHUNK, (int(at) + 1) * CHUNK, int(rows)) for at, rows in counts
@@ -214,7 +199,7 @@ class ParquetScan(LogScan):
 
     @functools.cached_property
     def rewards(self) -> RewardSummary:
-        reward = f"CAST({_quoted(self._roles.reward)} AS DOUBLE)"
+        reward = f"CAST({quoted(self._roles.reward)} AS DOUBLE)"
         summary = self._of_all(
             lambda scan: (
                 f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
@@ -227,10 +212,10 @@ class ParquetScan(LogScan):
         return RewardSummary(float(low), float(high), bool(binary))
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        reward = _quoted(self._roles.reward)
+        reward = quoted(self._roles.reward)
         for k, file in enumerate(self.files):
             found = self._rows(
-                f"SELECT file_row_number, {reward} FROM {_scan([file], numbered=True)} WHERE "
+                f"SELECT file_row_number, {reward} FROM {parquet([file], numbered=True)} WHERE "
                 f"({self.where or 'true'}) AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
             )
             if found:
@@ -246,11 +231,11 @@ class ParquetScan(LogScan):
             return None
         some = self._of_all(
             lambda scan: (
-                f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {scan}{self._condition} "
+                f"SELECT DISTINCT {quoted(name)} AS cluster FROM {scan}{self._condition} "
                 f"LIMIT {labels.GROUPS + 1}"
             )
         )
-        with _errors_as_ours(self.source):
+        with errors_as_ours(self.source):
             return few_clusters(some, self.source)
 
     @property
@@ -272,7 +257,7 @@ class ParquetScan(LogScan):
     # -- reading ---------------------------------------------------------------------------
 
     def _selected(self, extra: Sequence[str]) -> str:
-        return ", ".join(map(_quoted, self._roles.with_extra(extra)))
+        return ", ".join(map(quoted, self._roles.with_extra(extra)))
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
         import pyarrow as pa
@@ -319,7 +304,7 @@ class ParquetScan(LogScan):
             a, b = (chunk.start + low, chunk.start + high) if whole else (chunk.start, chunk.stop)
             file = self.files[chunk.file]
             table = self._table(
-                f"SELECT {selected} FROM {_scan([file], numbered=True)} WHERE "
+                f"SELECT {selected} FROM {parquet([file], numbered=True)} WHERE "
                 f"file_row_number >= {a} AND file_row_number < {b}"
                 f"{'' if whole else f' AND ({self.where})'}",
                 file,
@@ -370,13 +355,13 @@ class ParquetScan(LogScan):
         import pyarrow as pa
 
         start, drop = self._start_of(self.files.index(file), row) if row else (0, 0)
-        query = f"SELECT {selected} FROM {_scan([file], numbered=start > 0)}{self._condition}"
+        query = f"SELECT {selected} FROM {parquet([file], numbered=start > 0)}{self._condition}"
         if start > 0:
             also = "WHERE" if self.where is None else "AND"
             query += f" {also} file_row_number >= {start}"
         held: list[pa.RecordBatch] = []
         have = 0
-        with _errors_as_ours(file):
+        with errors_as_ours(file):
             for batch in self._sql(query).to_arrow_reader(_BATCH):
                 rest = batch.slice(min(drop, len(batch)))
                 drop -= len(batch) - len(rest)
@@ -420,52 +405,3 @@ class ParquetScan(LogScan):
         found = self._without[wanted]
         found.progress = self.progress
         return found
-
-
-def _scan(files: Sequence[str], *, numbered: bool = False) -> str:
-    return f"read_parquet({_listed(files)}{', file_row_number = true' if numbered else ''})"
-
-
-def _listed(files: Sequence[str]) -> str:
-    return "[" + ", ".join("'" + file.replace("'", "''") + "'" for file in files) + "]"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-@contextlib.contextmanager
-def _errors_as_ours(source: str) -> Iterator[None]:
-    """What DuckDB says of a query or of a file, as an error of the log."""
-    import duckdb
-    import pyarrow as pa
-
-    about_queries = (
-        duckdb.BinderException, duckdb.CatalogException, duckdb.DataError,
-        duckdb.OutOfMemoryException, duckdb.ParserException, duckdb.SyntaxException,
-    )  # fmt: skip
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise KeyboardInterrupt from None
-    except about_queries as problem:
-        raise LogError(f"{_first_line(problem)}", source) from None
-    except (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-        raise unreadable(problem, source) from None
-    except RuntimeError as problem:
-        if str(problem) == "Query interrupted":
-            raise KeyboardInterrupt from None
-        raise
-
-
-def unreadable(problem: Exception, file: str) -> LogError:
-    """The error for a file that is not what it should be."""
-    return LogError(
-        f"not a readable Parquet file ({_first_line(problem)}). Was it written or copied "
-        f"only in part?",
-        file,
-    )
-
-
-def _first_line(problem: Exception) -> str:
-    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 from offpolicy.errors import LogError
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
-from offpolicy.logs.files import _text as text
+from offpolicy.logs.files._csv import COMPRESSED, csv_tables
+from offpolicy.logs.files._sql import first_line, unreadable
+from offpolicy.logs.files._text import kind_of, read_json
+from offpolicy.logs.formats._lines import existing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +26,7 @@ _UNPACKED = 5
 def is_large(files: Sequence[Path]) -> bool:
     """Whether these files of text are too large to be held."""
     total = sum(
-        file.stat().st_size * (_UNPACKED if file.suffix.lower() in text.COMPRESSED else 1)
+        file.stat().st_size * (_UNPACKED if file.suffix.lower() in COMPRESSED else 1)
         for file in files
     )
     return total > LARGEST
@@ -39,19 +42,23 @@ def read_log(
 
 def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
     """The file as an Arrow table; where rows are to be dropped, what is no list is missing."""
-    if path.is_dir():
-        raise LogError("this is a folder; give a file.", path)
-    if not path.is_file():
-        raise LogError("there is no such file.", path)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    existing(path)
     if path.suffix.lower() in (".parquet", ".pq"):
-        return _read_parquet(path)
-    lenient = on_bad_row == "drop"
-    return _read_csv(path, lenient) if known_kind(path) == "csv" else _read_json(path)
+        try:
+            return pq.read_table(path, page_checksum_verification=True)
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+            raise unreadable(problem, str(path)) from None
+    if known_kind(path) == "json":
+        return read_json(path)
+    return pa.concat_tables(csv_tables(path, lenient=on_bad_row == "drop"))
 
 
 def known_kind(path: Path) -> str:
     """ "csv" or "json"; any other kind of file is an error."""
-    kind = text.kind_of(path)
+    kind = kind_of(path)
     if not kind:
         raise LogError(
             f'"{path.suffix.lower()}" is not a kind of file this version reads (.csv, '
@@ -74,49 +81,4 @@ def check_same_columns(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> N
 
 
 def do_not_fit(files: Sequence[Path], problem: Exception) -> LogError:
-    return LogError(f"{files[0]} and others do not fit together: {text.first_line(problem)}.")
-
-
-def _read_parquet(path: Path) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(path, page_checksum_verification=True)
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
-        raise LogError(
-            f"not a readable Parquet file ({text.first_line(problem)}). Was it written or "
-            f"copied only in part?",
-            path,
-        ) from None
-
-
-def _read_csv(path: Path, lenient: bool) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    try:
-        table = csv.read_csv(path, **text.csv_options(path))
-    except (pa.ArrowException, OSError) as problem:
-        raise text.csv_error(path, problem) from None
-    if text.has_line_ends(table):
-        text.check_quotes(path)
-    for position, name in enumerate(table.column_names):
-        column = table.column(position)
-        if pa.types.is_binary(column.type):
-            raise text.not_utf8(path, name)
-        if text.is_list_column(column):
-            lists = text.list_array(column, name, path, pa.null(), lenient=lenient)
-            table = table.set_column(position, name, lists)
-    return table
-
-
-def _read_json(path: Path) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import json as reader
-
-    try:
-        with pa.input_stream(str(path)) as stream:
-            return reader.read_json(stream, reader.ReadOptions(block_size=text.BLOCK_BYTES))
-    except (pa.ArrowException, OSError) as problem:
-        raise text.json_error(path, problem) from None
+    return LogError(f"{files[0]} and others do not fit together: {first_line(problem)}.")
