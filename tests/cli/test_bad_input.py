@@ -17,7 +17,7 @@ import pytest
 
 from offpolicy.cli import main
 from offpolicy.logs.files import _read as reading
-from offpolicy.logs.files._parquet import _errors_as_ours
+from offpolicy.logs.files._sql import errors_as_ours
 from tests.support.cases import make_case
 from tests.support.files import table_of
 
@@ -380,7 +380,7 @@ def test_debug_shows_where_any_error_comes_from(shop, capsys):
 def test_an_interrupt_is_130(shop, monkeypatch, capsys, how):
     def interrupted(*_: object, **__: object) -> None:
         if how == "DuckDB":
-            with _errors_as_ours("log"):
+            with errors_as_ours("log"):
                 raise RuntimeError("Query interrupted")
         try:
             signal.raise_signal(signal.SIGINT)

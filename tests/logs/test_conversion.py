@@ -25,7 +25,7 @@ from pyarrow import csv
 import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.errors import LogError, ParameterError, Place
-from offpolicy.logs.files import _small as memory
+from offpolicy.logs.files import _json
 from offpolicy.logs.files import _text as text
 from offpolicy.logs.files._convert import ConvertedScan
 from tests.support.cases import make_case
@@ -39,9 +39,9 @@ from tests.support.refusals import refuses
 def small(block: int = 4_000) -> Iterator[None]:
     """Every file is too large to be held, and is read in many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        limit(patch, "offpolicy.logs.files._small.LARGEST", 0)
+        limit(patch, "offpolicy.logs.files._text.LARGEST", 0)
         limit(patch, "offpolicy.logs.files._read.READ_WHOLE", 0)
-        limit(patch, "offpolicy.logs.files._text.BLOCK_BYTES", block)
+        limit(patch, "offpolicy.logs.files._json.BLOCK_BYTES", block)
         limit(patch, "offpolicy.logs.files._csv.BATCH", block // 40 + 1)
         limit(patch, "offpolicy.logs.files._convert.GROUP_ROWS", 97)
         yield
@@ -251,7 +251,7 @@ def test_json_lines_have_the_types_of_all_values(data, block):
     lines = [json.dumps({"k": k} | ({} if v is None else {"v": v})) for k, v in enumerate(values)]
     with temporary("log.jsonl", "\n".join(lines)) as path:
         try:
-            whole = memory.read_table(path)
+            whole = text.read_table(path)
         except LogError:
             whole = None
         with small(block):
@@ -332,11 +332,11 @@ def test_many_columns_that_widen_late_take_two_passes(tmp_path, monkeypatch):
     path = tmp_path / "log.jsonl"
     path.write_text("\n".join(json.dumps(dict(zip(names, r, strict=True))) for r in rows))
     passes = []
-    parse = text._parse
-    monkeypatch.setattr(text, "_parse", lambda *given: passes.append(1) or parse(*given))
+    parse = _json._parse
+    monkeypatch.setattr(_json, "_parse", lambda *given: passes.append(1) or parse(*given))
     with small(2_000):
         found = streamed_table(path)
-    assert found.equals(memory.read_table(path))
+    assert found.equals(text.read_table(path))
     assert len(passes) <= 2 * (path.stat().st_size // 2_000 + 2)
 
 
@@ -700,7 +700,7 @@ def test_the_copy_goes_at_exit_and_is_where_tmpdir_says(tmp_path, table):
     place.mkdir()
     code = (
         "import offpolicy as op, sys\n"
-        "from offpolicy.logs.files import _small; _small.LARGEST = 0\n"
+        "from offpolicy.logs.files import _text; _text.LARGEST = 0\n"
         "log = op.read_log(sys.argv[1]); print(log.files[0])\n"
     )
     shown = subprocess.run(
@@ -719,7 +719,7 @@ def test_a_full_disk(tmp_path, table):
     path = as_csv(table, tmp_path / "log.csv")
     code = (
         "import resource, sys, offpolicy.cli\n"
-        "from offpolicy.logs.files import _small; _small.LARGEST = 0\n"
+        "from offpolicy.logs.files import _text; _text.LARGEST = 0\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "sys.argv[1:] = ['check', sys.argv[1]]; offpolicy.cli.main()\n"
     )
@@ -749,7 +749,7 @@ def test_no_place_for_the_copy(tmp_path, table, monkeypatch):
 def test_compressed_files_count_as_they_are_unpacked(tmp_path, monkeypatch):
     for name in ("a.csv", "a.csv.gz"):
         (tmp_path / name).write_bytes(b"x" * 100)
-    limit(monkeypatch, "offpolicy.logs.files._small.LARGEST", 300)
-    assert not memory.is_large([tmp_path / "a.csv"])
-    assert memory.is_large([tmp_path / "a.csv.gz"])
-    assert memory.is_large([tmp_path / "a.csv"] * 4)
+    limit(monkeypatch, "offpolicy.logs.files._text.LARGEST", 300)
+    assert not text.is_large([tmp_path / "a.csv"])
+    assert text.is_large([tmp_path / "a.csv.gz"])
+    assert text.is_large([tmp_path / "a.csv"] * 4)

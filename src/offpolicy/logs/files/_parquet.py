@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Ints
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import labels
@@ -177,13 +177,6 @@ class ParquetScan(LogScan):
         return found
 
     @functools.cached_property
-    def _starts(self) -> Ints:
-        """Position in the log of the first row of every chunk, and the number of rows."""
-        return np.concatenate([[0], np.cumsum([chunk.rows for chunk in self._chunks])]).astype(
-            np.int64
-        )
-
-    @functools.cached_property
     def _counts(self) -> list[int]:
         """The number of rows in every file."""
         counts = [0] * len(self.files)
@@ -265,53 +258,29 @@ class ParquetScan(LogScan):
         selected = self._selected(extra)
         tables: list[pa.Table] = []
         parts: list[tuple[int, int, str]] = []
-        places: list[Ints] = []
         have = 0
-        for (start, stop), own in zip(ranges, self._ranges(ranges, selected), strict=True):
-            for table, k, row in own:
-                parts += [
-                    (have + at, first, file) for at, first, file in self._parts(k, row, table)
-                ]
+        _ = self._counts, self._connection
+        # Several at a time: one range alone keeps few cores busy.
+        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
+            spans = pool.map(lambda span: list(self._range(*span, selected)), ranges)
+            for table, k, row in itertools.chain.from_iterable(spans):
+                for begin, first, name in self._parts(k, row, table):
+                    parts.append((have + begin, first, name))
                 tables.append(table)
                 have += len(table)
-            places.append(np.arange(start, stop, dtype=np.int64))
         log = self._log(pa.concat_tables(tables), RowsOfFiles.of(parts))
-        return log.replace(whole_row=np.concatenate(places), trusted=True)
-
-    def _ranges(
-        self, ranges: Sequence[tuple[int, int]], selected: str
-    ) -> Iterator[list[tuple[pa.Table, int, int]]]:
-        """`_range` of every range, several at a time: one alone keeps few cores busy."""
-        _ = self._starts, self._connection
-
-        def read(span: tuple[int, int]) -> list[tuple[pa.Table, int, int]]:
-            return list(self._range(*span, selected))
-
-        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
-            yield from pool.map(read, ranges)
+        rows = np.concatenate([np.arange(start, stop) for start, stop in ranges])
+        return log.replace(whole_row=rows, trusted=True)
 
     def _range(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
         """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
-        first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        for k in range(first, len(self._chunks)):
-            chunk, begun = self._chunks[k], int(self._starts[k])
-            if begun >= stop:
-                return
-            low, high = max(start - begun, 0), min(stop - begun, chunk.rows)
-            if low >= high:
-                continue
-            whole = self.where is None
-            a, b = (chunk.start + low, chunk.start + high) if whole else (chunk.start, chunk.stop)
-            file = self.files[chunk.file]
-            table = self._table(
-                f"SELECT {selected} FROM {parquet([file], numbered=True)} WHERE "
-                f"file_row_number >= {a} AND file_row_number < {b}"
-                f"{'' if whole else f' AND ({self.where})'}",
-                file,
-            )
-            of_file = next(j for j, other in enumerate(self._chunks) if other.file == chunk.file)
-            row = begun + low - int(self._starts[of_file])
-            yield (table if whole else table.slice(low, high - low)), chunk.file, row
+        begun = 0
+        for k, rows in enumerate(self._counts):
+            low, high = max(start - begun, 0), min(stop - begun, rows)
+            for table in self._blocks(k, selected, low, high) if low < high else ():
+                yield table, k, low
+                low += len(table)
+            begun += rows
 
     def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
         """Where rows of the k-th file, from ``row`` on, are, for messages; see `RowsOfFiles`."""
@@ -337,7 +306,7 @@ class ParquetScan(LogScan):
             position += row
             if row == rows:
                 continue
-            for table in self._blocks(self.files[k], selected, row):
+            for table in self._blocks(k, selected, row):
                 source = RowsOfFiles.of(self._parts(k, row, table))
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
@@ -350,30 +319,29 @@ class ParquetScan(LogScan):
                     self.files[k],
                 )
 
-    def _blocks(self, file: str, selected: str, row: int = 0) -> Iterator[pa.Table]:
-        """A file's blocks, from its ``row``-th row on that meets the condition."""
+    def _blocks(
+        self, k: int, selected: str, row: int = 0, stop: int | None = None
+    ) -> Iterator[pa.Table]:
+        """Blocks of the rows of the k-th file that meet the condition, from the ``row``-th on."""
         import pyarrow as pa
 
-        start, drop = self._start_of(self.files.index(file), row) if row else (0, 0)
-        query = f"SELECT {selected} FROM {parquet([file], numbered=start > 0)}{self._condition}"
-        if start > 0:
-            also = "WHERE" if self.where is None else "AND"
-            query += f" {also} file_row_number >= {start}"
-        held: list[pa.RecordBatch] = []
-        have = 0
-        with errors_as_ours(file):
-            for batch in self._sql(query).to_arrow_reader(_BATCH):
-                rest = batch.slice(min(drop, len(batch)))
-                drop -= len(batch) - len(rest)
-                while have + len(rest) >= BLOCK:
-                    need = BLOCK - have
-                    yield pa.Table.from_batches([*held, rest.slice(0, need)])
-                    rest, held, have = rest.slice(need), [], 0
-                if len(rest):
-                    held.append(rest)
-                    have += len(rest)
-        if held:
-            yield pa.Table.from_batches(held)
+        first, skip = self._start_of(k, row) if row else (0, 0)
+        conditions = [] if self.where is None else [f"({self.where})"]
+        if first:
+            conditions.append(f"file_row_number >= {first}")
+        limit = f" OFFSET {skip}" if skip else ""
+        if stop is not None:
+            last, _ = self._start_of(k, stop - 1)
+            beyond = last + (1 if self.where is None else CHUNK)
+            conditions.append(f"file_row_number < {beyond}")
+            limit = f" LIMIT {stop - row}{limit}"
+        condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        numbered = first > 0 or stop is not None
+        scan = parquet([self.files[k]], numbered=numbered)
+        query = f"SELECT {selected} FROM {scan}{condition}{limit}"
+        with errors_as_ours(self.files[k]):
+            batches = self._sql(query).to_arrow_reader(_BATCH)
+            yield from in_blocks(pa.Table.from_batches([batch]) for batch in batches)
 
     def _log(self, table: pa.Table, source: RowsOfFiles, first_row: int = 0) -> BanditLog:
         return log_of(table, self.columns, source, first_row, self._clusters)
@@ -402,6 +370,25 @@ class ParquetScan(LogScan):
             from offpolicy.logs.files._bad_rows import WellFormed
 
             self._without[wanted] = WellFormed(self, policies, prediction, check)
-        found = self._without[wanted]
-        found.progress = self.progress
-        return found
+        scan = self._without[wanted]
+        scan.progress = self.progress
+        return scan
+
+
+def in_blocks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of these tables, `BLOCK` at a time."""
+    import pyarrow as pa
+
+    held: list[pa.Table] = []
+    have = 0
+    for table in tables:
+        rest = table
+        while have + len(rest) >= BLOCK:
+            need = BLOCK - have
+            yield pa.concat_tables([*held, rest.slice(0, need)])
+            rest, held, have = rest.slice(need), [], 0
+        if len(rest):
+            held.append(rest)
+            have += len(rest)
+    if held:
+        yield pa.concat_tables(held)

@@ -14,7 +14,14 @@ from offpolicy.logs._bad_rows import Dropped, check_choice, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import LogScan
-from offpolicy.logs.files import _small as held
+from offpolicy.logs.files._sql import connect, first_line
+from offpolicy.logs.files._text import (
+    check_same_columns,
+    do_not_fit,
+    is_large,
+    is_parquet,
+    read_table,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +29,6 @@ if TYPE_CHECKING:
 READ_WHOLE = 32 * 2**20
 """Bytes of Parquet that are read into memory at once; more are scanned."""
 ENGINES = ("embedded", "spark")
-_PARQUET = (".parquet", ".pq")
 
 
 def read_log(
@@ -93,6 +99,9 @@ def read_log(
     if len(kinds) > 1:
         raise LogError("Some files are Parquet and some are not; a log is of one kind.")
     columns = columns or Columns()
+    how: dict[str, Any] = {
+        "where": where, "memory": memory, "threads": threads, "on_bad_row": on_bad_row
+    }  # fmt: skip
     foreign = None
     if kinds == {"Parquet"}:
         large = sum(file.stat().st_size for file in files) > READ_WHOLE
@@ -100,10 +109,7 @@ def read_log(
         if large and not columns.decision:
             from offpolicy.logs.files._parquet import ParquetScan
 
-            return ParquetScan(
-                files, columns, where=where, memory=memory, threads=threads,
-                on_bad_row=on_bad_row, verify=verify,
-            )  # fmt: skip
+            return ParquetScan(files, columns, verify=verify, **how)
     else:
         foreign = _format_of(files[0])
         if foreign is not None and columns != Columns():
@@ -111,15 +117,12 @@ def read_log(
                 f"{files[0]} is in a format with columns of its own: leave out columns, or convert "
                 f"it first."
             )
-        large = held.is_large(files)
+        large = is_large(files)
         large = large or (foreign is not None and (len(files) > 1 or where is not None))
     if large:
         from offpolicy.logs.files._convert import convert
 
-        return convert(
-            files, columns, where=where, memory=memory, threads=threads, on_bad_row=on_bad_row,
-            foreign=foreign,
-        )  # fmt: skip
+        return convert(files, columns, foreign=foreign, **how)
     if foreign is None:
         return _in_memory(files, columns, where, on_bad_row)
     if foreign.__name__.endswith("dsjson"):
@@ -137,10 +140,6 @@ def _on_spark(
         return SparkScan(source, columns, where=where)
     given = [source] if isinstance(source, (str, Path)) else list(source)
     return read_parquet([str(one) for one in given], columns, where=where, master=master)
-
-
-def is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in _PARQUET
 
 
 def files_of(sources: Iterable[str | Path]) -> list[Path]:
@@ -174,9 +173,7 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
 def _in_memory(
     files: list[Path], columns: Columns, where: str | None, on_bad_row: str
 ) -> BanditLog:
-    if len(files) == 1 and where is None:
-        return held.read_log(files[0], columns, on_bad_row)
-    tables = [held.read_table(file, on_bad_row) for file in files]
+    tables = [read_table(file, on_bad_row) for file in files]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
     table = _filtered(_together(files, tables), where, source)
     return BanditLog.from_frame(table, columns, source, on_bad_row=on_bad_row)
@@ -214,11 +211,11 @@ def _dsjson(path: Path, on_bad_row: str) -> BanditLog:
 def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
-    held.check_same_columns(files, [table.schema for table in tables])
+    check_same_columns(files, [table.schema for table in tables])
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as problem:
-        raise held.do_not_fit(files, problem) from None
+        raise do_not_fit(files, problem) from None
 
 
 def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
@@ -227,9 +224,8 @@ def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
     import duckdb
 
     try:
-        connection = duckdb.connect(":memory:", config={"enable_external_access": False})
-        connection.register("log", table)
-        kept = connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
+        with connect(enable_external_access=False) as connection:
+            connection.register("log", table)
+            return connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
     except duckdb.Error as problem:
-        raise LogError(str(problem).splitlines()[0], Place(source, "where")) from None
-    return kept
+        raise LogError(first_line(problem), Place(source, "where")) from None

@@ -33,6 +33,7 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import BLOCK, Distributed, RewardSummary, Sums
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
+from offpolicy.logs.files._sql import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,10 +80,10 @@ def read_parquet(
     spark = session(master)
     try:
         frames = [spark.read.parquet(source) for source in sources]
-        order = [file for frame in frames for file in sorted(_paths(frame), key=_parts)]
+        order = [file for frame in frames for file in _paths(frame)]
         frame = frames[0] if len(frames) == 1 else spark.read.parquet(*sources)
     except PySparkException as problem:
-        raise LogError(f"{_first_line(problem)}", ", ".join(sources)) from None
+        raise LogError(first_line(problem), ", ".join(sources)) from None
     name = order[0] if len(order) == 1 else f"{len(order)} files"
     return SparkScan(frame, columns, where=where, order=order, source=name)
 
@@ -107,8 +108,8 @@ class SparkScan(Distributed):
         try:
             self._frame = _numbered(frame if where is None else frame.where(where))
         except PySparkException as problem:
-            raise LogError(_first_line(problem), Place(self.source, "where")) from None
-        self._order = list(order) if order is not None else sorted(_paths(frame), key=_parts)
+            raise LogError(first_line(problem), Place(self.source, "where")) from None
+        self._order = list(order) if order is not None else _paths(frame)
         if not len(self):
             raise LogError(EMPTY)
 
@@ -195,12 +196,13 @@ class SparkScan(Distributed):
         table = self._whole_pieces(held, extra)
         positions = np.concatenate([np.arange(self._starts[k], self._starts[k + 1]) for k in held])
         wanted = np.concatenate([np.arange(start, stop) for start, stop in ranges])
-        parts = []
-        for begun, (start, stop) in zip(_begins(ranges), ranges, strict=True):
+        parts, begun = [], 0
+        for start, stop in ranges:
             for k in self._between(start, stop):
                 first = max(start, int(self._starts[k]))
                 file, row = self._places.label(self._pieces[k].file, first)
                 parts.append((begun + first - start, row, file))
+            begun += stop - start
         log = log_of(
             table.take(np.searchsorted(positions, wanted)),
             self.columns,
@@ -270,7 +272,7 @@ class SparkScan(Distributed):
         try:
             return frame.toArrow()
         except PySparkException as problem:
-            raise LogError(f"{_first_line(problem)}", self.source) from None
+            raise LogError(first_line(problem), self.source) from None
 
     def _rows(self, frame: DataFrame) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in self._run(frame).to_pylist()]
@@ -316,10 +318,10 @@ class _Task:
                 rows += len(table)
         except OffpolicyError as problem:
             told = json.dumps([str(problem), *problem.place])
-            yield _partial(error=type(problem).__name__, text=told)
+            yield _batch(_PARTIAL, [{"rows": 0, "error": type(problem).__name__, "text": told}])
             return
         if rows:
-            yield _partial(start=start, rows=rows, sums=encode(sums))
+            yield _batch(_PARTIAL, [{"start": start, "rows": rows, "sums": encode(sums)}])
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Table, str, int]]:
         """Tables of neighbouring rows, at most `BLOCK` of them, with their file and position."""
@@ -403,23 +405,22 @@ def _pieces_of(
 
 def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The pieces of one partition."""
-    import pyarrow as pa
-
-    found: dict[tuple[str, int], Piece] = {}
-    for _, piece, _ in _pieces_of(batches):
-        found[piece.file, piece.first] = piece
-    if found:
-        rows = [piece._asdict() for piece in found.values()]
-        yield pa.RecordBatch.from_pylist(
-            rows,
-            schema=pa.schema(
-                [("file", pa.string()), ("first", pa.int64()), ("last", pa.int64()),
-                 ("rows", pa.int64())]
-            ),
-        )  # fmt: skip
+    pieces = {(piece.file, piece.first): piece for _, piece, _ in _pieces_of(batches)}
+    if pieces:
+        yield _batch(_PIECE, [piece._asdict() for piece in pieces.values()])
 
 
 _PIECE = "file string, first long, last long, rows long"
+_PARTIAL = "start long, rows long, sums binary, error string, text string"
+
+
+def _batch(columns: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Rows with columns as Spark declares them; what they do not say is missing."""
+    import pyarrow as pa
+
+    declared = (column.split() for column in columns.split(", "))
+    types = {name: pa.type_for_alias(kind.replace("long", "int64")) for name, kind in declared}
+    return pa.RecordBatch.from_pylist(rows, pa.schema(list(types.items())))
 
 
 def _raised(name: str, told: list[Any]) -> OffpolicyError:
@@ -429,47 +430,15 @@ def _raised(name: str, told: list[Any]) -> OffpolicyError:
     return error
 
 
-_PARTIAL = "start long, rows long, sums binary, error string, text string"
-
-
-def _partial(
-    *,
-    start: int = 0,
-    rows: int = 0,
-    sums: bytes = b"",
-    error: str | None = None,
-    text: str | None = None,
-) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pydict(
-        {
-            "start": pa.array([start], pa.int64()),
-            "rows": pa.array([rows], pa.int64()),
-            "sums": pa.array([sums], pa.binary()),
-            "error": pa.array([error], pa.string()),
-            "text": pa.array([text], pa.string()),
-        }
-    )
-
-
-def _begins(ranges: Sequence[tuple[int, int]]) -> list[int]:
-    """Where every range begins if they are put one after the other."""
-    return [0, *np.cumsum([stop - start for start, stop in ranges])[:-1].tolist()]
-
-
 def _paths(frame: DataFrame) -> list[str]:
-    return [_path(file) for file in frame.inputFiles()]
+    """The files of a frame, folder by folder."""
+    return sorted(map(_path, frame.inputFiles()), key=lambda path: path.split("/"))
 
 
 def _path(file: str) -> str:
     """A file on this machine without its scheme; others as they are."""
     parsed = urlparse(file)
     return unquote(parsed.path) if parsed.scheme == "file" else file
-
-
-def _parts(path: str) -> list[str]:
-    return path.split("/")
 
 
 def _quoted(name: str) -> str:
@@ -480,7 +449,3 @@ def _unsteady(source: str) -> LogError:
     return LogError(
         f"{source} gave other rows when it was read again. Write it to Parquet first, or cache it."
     )
-
-
-def _first_line(problem: Exception) -> str:
-    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__

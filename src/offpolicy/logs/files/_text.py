@@ -1,28 +1,31 @@
-"""Files of text: which kinds there are, and JSON lines, read by Arrow.
-
-Like CSV (`logs.files._csv`), large files are read twice: for the types, then for the values.
-"""
+"""Which kinds of files there are, and those that are small, read whole."""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import LogError, Place
+from offpolicy.errors import LogError
 from offpolicy.logs.files._csv import COMPRESSED, csv_tables
-from offpolicy.logs.files._sql import first_line
-from offpolicy.logs.formats._lines import cut_off
+from offpolicy.logs.files._json import json_tables, read_json
+from offpolicy.logs.files._sql import first_line, unreadable
+from offpolicy.logs.formats._lines import existing
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BLOCK_BYTES = 8 * 2**20
-"""Of JSON lines that are parsed at a time; no row may be longer."""
+LARGEST = 2**28
+"""Bytes of text. Files are held in memory, several times over; larger ones are converted."""
+_UNPACKED = 5
+"""How many times its size a compressed file is, about."""
+_PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".tsv", ".txt")
 _JSON = (".jsonl", ".ndjson", ".json", ".dsjson")
+
+
+def is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in _PARQUET
 
 
 def kind_of(path: Path) -> str:
@@ -34,112 +37,59 @@ def kind_of(path: Path) -> str:
     return "json" if any(suffix in _JSON for suffix in suffixes) else ""
 
 
-def text_tables(path: Path, **settings: Any) -> Iterator[pa.Table]:
-    """All rows of a large file in order, in at least one table; ``settings`` are `connect`'s."""
-    return csv_tables(path, **settings) if kind_of(path) == "csv" else json_tables(path)
+def known_kind(path: Path) -> str:
+    """ "csv" or "json"; any other kind of file is an error."""
+    kind = kind_of(path)
+    if not kind:
+        raise LogError(
+            f'"{path.suffix.lower()}" is not a kind of file this version reads (.csv, '
+            f".jsonl, .parquet).",
+            path,
+        )
+    return kind
 
 
-def read_json(path: Path) -> pa.Table:
-    """A small file of JSON lines."""
-    import pyarrow as pa
-    from pyarrow import json as arrow
-
-    try:
-        with pa.input_stream(str(path)) as stream:
-            return arrow.read_json(stream, arrow.ReadOptions(block_size=BLOCK_BYTES))
-    except (pa.ArrowException, OSError) as problem:
-        for _ in json_tables(path):  # which tells the line
-            pass
-        what = f"not readable as JSON lines, one object a line ({first_line(problem)})."
-        raise LogError(what, path) from None
-
-
-def json_tables(path: Path) -> Iterator[pa.Table]:
-    """All rows of JSON lines in order, piece by piece."""
-    schema: pa.Schema | None = None
-    for line, block in _blocks(path):
-        schema = _with_types_of(block, schema, path, line)
-    if schema is None:
-        raise LogError("there is not one object in this file.", path)
-    for _, block in _blocks(path):
-        yield _parse(block, schema).select(schema.names)
-
-
-def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole lines, some `BLOCK_BYTES` of them, with the number of the first."""
-    import pyarrow as pa
-
-    line, rest = 1, b""
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            while more := stream.read(BLOCK_BYTES):
-                end = more.rfind(b"\n") + 1
-                if not end:
-                    rest += more
-                    continue
-                block, rest = rest + more[:end], more[end:]
-                if block.strip():
-                    yield line, block
-                line += block.count(b"\n")
-    except (pa.ArrowException, OSError) as problem:
-        raise cut_off(path, problem) from None
-    if rest.strip():
-        yield line, rest
-
-
-def _parse(block: bytes, schema: pa.Schema | None = None) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import json as arrow
-
-    return arrow.read_json(
-        pa.BufferReader(block),
-        read_options=arrow.ReadOptions(block_size=len(block) + 1),
-        parse_options=arrow.ParseOptions(explicit_schema=schema),
+def is_large(files: Sequence[Path]) -> bool:
+    """Whether these files of text are too large to be held."""
+    total = sum(
+        file.stat().st_size * (_UNPACKED if file.suffix.lower() in COMPRESSED else 1)
+        for file in files
     )
+    return total > LARGEST
 
 
-def _with_types_of(block: bytes, known: pa.Schema | None, path: Path, line: int) -> pa.Schema:
-    """The types that hold what those ``known`` hold, and what the block does; its first line that
-    cannot be read is named."""
+def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
+    """The file as an Arrow table; where rows are to be dropped, what is no list is missing."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    try:
-        return _joined(known, _parse(block).schema)
-    except pa.ArrowException:
-        lines = [part + b"\n" for part in block.split(b"\n")]
-
-    def problem_of(count: int) -> Exception | None:
-        text = b"".join(lines[:count])
+    existing(path)
+    if is_parquet(path):
         try:
-            if text.strip():
-                _joined(known, _parse(text).schema)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
-            return problem
-        return None
-
-    count = bisect_left(range(len(lines)), True, key=lambda count: problem_of(count) is not None)
-    what = first_line(problem_of(count) or ValueError())
-    what = re.sub(r" in row \d+|^JSON parse error: ", "", what)
-    what = re.sub(r"Column\(/?(.*?)\)", r'column "\1"', what)
-    text = lines[count - 1].decode(errors="replace").strip()
-    raise LogError(
-        f"not readable as JSON lines, one object a line ({what}): {text[:60]}. Correct the line or "
-        f"leave it out.",
-        Place(str(path), row=line + count - 1, unit="line"),
-    )
+            return pq.read_table(path, page_checksum_verification=True)
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
+            raise unreadable(problem, str(path)) from None
+    if known_kind(path) == "json":
+        return read_json(path)
+    return pa.concat_tables(csv_tables(path, lenient=on_bad_row == "drop"))
 
 
-def _joined(known: pa.Schema | None, more: pa.Schema) -> pa.Schema:
-    """The types that hold what both hold, as where Arrow sees all values at once: what is a time
-    in one and text in the other is text."""
-    import pyarrow as pa
+def text_tables(path: Path, **limits: Any) -> Iterator[pa.Table]:
+    """All rows of a large file in order, in at least one table; ``limits`` are `connect`'s."""
+    return csv_tables(path, **limits) if kind_of(path) == "csv" else json_tables(path)
 
-    if known is None:
-        return more
-    for k, field in enumerate(more):
-        place = known.get_field_index(field.name)
-        types = {field.type, known.field(place).type} if place >= 0 else set()
-        if pa.string() in types and any(map(pa.types.is_timestamp, types)):
-            more = more.set(k, field.with_type(pa.string()))
-            known = known.set(place, more.field(k))
-    return pa.unify_schemas([known, more], promote_options="permissive")
+
+def check_same_columns(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> None:
+    """Raise unless all files have columns of the same names."""
+    for file, schema in zip(files, schemas, strict=True):
+        other = sorted(set(schema.names) ^ set(schemas[0].names))
+        if other:
+            raise LogError(
+                f'column "{other[0]}" is not in this file and {files[0]} alike. Files of '
+                f"one log must have the same columns.",
+                file,
+            )
+
+
+def do_not_fit(files: Sequence[Path], problem: Exception) -> LogError:
+    return LogError(f"{files[0]} and others do not fit together: {first_line(problem)}.")
