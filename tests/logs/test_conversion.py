@@ -120,7 +120,7 @@ def test_several_files_and_a_condition(tmp_path, table):
     as_jsonl(table.slice(200), tmp_path / "b.jsonl")
     held, scan = both(f"{tmp_path}/*.jsonl", where="shop = 'c'")
     same(op.evaluate(held, "new", prediction="q"), op.evaluate(scan, "new", prediction="q"))
-    with small(), pytest.raises(LogError, match="no_such"):
+    with small(), refuses(LogError, file="a.csv", match="no_such"):
         op.read_log(tmp_path / "a.csv", where="no_such = 1")
 
 
@@ -205,11 +205,10 @@ def quoted(cell: str) -> str:
 def as_arrow_reads(path: Path) -> pa.Table:
     """By Arrow's own reader of CSV, in our types: its times of day are text."""
     options = csv.ParseOptions(newlines_in_values=True)
-    table = csv.read_csv(path, parse_options=options)
-    clocks = {field.name: pa.string() for field in table.schema if pa.types.is_time(field.type)}
-    if clocks:
-        convert = csv.ConvertOptions(column_types=clocks)
-        table = csv.read_csv(path, parse_options=options, convert_options=convert)
+    schema = csv.read_csv(path, parse_options=options).schema
+    clocks = {field.name: pa.string() for field in schema if pa.types.is_time(field.type)}
+    convert = csv.ConvertOptions(column_types=clocks)
+    table = csv.read_csv(path, parse_options=options, convert_options=convert)
     for k, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             kind = pa.timestamp("us", field.type.tz and "Etc/UTC")
@@ -256,8 +255,9 @@ def test_json_lines_have_the_types_of_all_values(data, block):
             whole = None
         with small(block):
             if whole is None:
-                with pytest.raises(LogError, match=r"log.jsonl, line \d+: not readable as JSON"):
+                with refuses(LogError, file="log.jsonl") as caught:
                     streamed_table(path)
+                assert caught.value.place.unit == "line"
             else:
                 assert streamed_table(path).equals(whole)
 
@@ -275,22 +275,18 @@ def test_lists_in_csv_have_the_type_of_all_their_values(data, block):
     for kind in data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=2)):
         lists += data.draw(st.lists(st.lists(kind, max_size=3), min_size=1, max_size=9))
     rows = [f"{k},{quoted(json.dumps(values))}" for k, values in enumerate(lists)]
-    texts = {isinstance(value, str) for values in lists for value in values}
+    texts = [{isinstance(value, str) for value in values} for values in lists]
+    mixed = [k for k in range(len(lists)) if len(set().union(*texts[: k + 1])) > 1]
+    kinds = frozenset(type(value) for values in lists for value in values)
+    expected = {frozenset([int]): pa.int64(), frozenset([str]): pa.string()}
     with small(block), temporary("log.csv", "k,v\n" + "\n".join(rows) + "\n") as path:
-        if len(texts) > 1:
-            row = next(k for k in range(len(lists)) if is_mixed(lists[: k + 1]))
-            with refuses(LogError, "v", row):
+        if mixed:
+            with refuses(LogError, "v", mixed[0]):
                 streamed_table(path)
         else:
             column = streamed_table(path)["v"]
             assert column.to_pylist() == lists
-            kinds = {type(value) for values in lists for value in values}
-            known = {frozenset([int]): pa.int64(), frozenset([str]): pa.string()}
-            assert column.type.value_type == known.get(frozenset(kinds), pa.float64()) or not kinds
-
-
-def is_mixed(lists: list[list[object]]) -> bool:
-    return len({isinstance(value, str) for values in lists for value in values}) > 1
+            assert column.type.value_type == expected.get(kinds, pa.float64()) or not kinds
 
 
 @contextlib.contextmanager
@@ -444,7 +440,7 @@ def test_a_decision_that_comes_back_is_refused(tmp_path, monkeypatch, group):
     as_csv(singles, tmp_path / "log.csv")
     with small(200):
         limit(monkeypatch, "offpolicy.logs.files._convert.GROUP_ROWS", group)
-        with pytest.raises(LogError, match=r"log.csv, id, row 40: decision 3 comes back after"):
+        with refuses(LogError, "id", 40, file="log.csv"):
             op.read_log(tmp_path / "log.csv", LONG)
     held = op.read_log(as_csv(table.take([1, 0, *range(2, len(table))]), tmp_path / "b.csv"), LONG)
     assert len(held) == 300
@@ -452,31 +448,26 @@ def test_a_decision_that_comes_back_is_refused(tmp_path, monkeypatch, group):
 
 def test_what_is_wrong_in_the_long_format_is_named_by_row(tmp_path):
     table = long_table()
-    for name, row, value, message in [
-        ("picked", 700, 2, r"picked, row 700: 2 is neither 0 nor 1"),
-        ("id", 650, None, r"id, row 650: the decision's id is missing"),
-        ("reward", None, 1e200, r"reward, row {}: 1e\+200"),
-    ]:
+    chosen = next(k for k in range(600, 700) if table["picked"][k].as_py())
+    begins = min(k for k in range(len(table)) if table["id"][k] == table["id"][chosen])
+    for name, row, value, told in [
+        ("picked", 700, 2, 700), ("id", 650, None, 650), ("reward", chosen, 1e200, begins)
+    ]:  # fmt: skip
         values = table[name].to_pylist()
-        expected = message
-        if row is None:
-            row = next(k for k in range(600, 700) if table["picked"][k].as_py())
-            begins = min(k for k in range(len(table)) if table["id"][k] == table["id"][row])
-            expected = message.format(begins)
         values[row] = value
         position = table.column_names.index(name)
         path = tmp_path / "log.jsonl"
         as_jsonl(table.set_column(position, name, pa.array(values)), path)
-        with small(), pytest.raises(LogError, match=rf"log.jsonl, {expected}"):
+        with small(), refuses(LogError, name, told, file="log.jsonl"):
             op.evaluate(op.read_log(path, LONG), "new")
-    with small(), pytest.raises(LogError, match=r'there is no column "ID".* Did you mean "id"'):
+    with small(), refuses(LogError, "ID", match='Did you mean "id"'):
         op.read_log(written(table, tmp_path / "a.csv"), op.Columns(decision="ID", chosen="picked"))
 
 
 def test_one_decision_without_end(tmp_path, monkeypatch):
     path = as_csv(long_table(), tmp_path / "log.csv")
     limit(monkeypatch, "offpolicy.logs.files._convert.LONGEST", 2)
-    with small(), pytest.raises(LogError, match='"id" what tells decisions apart'):
+    with small(), refuses(LogError, file="log.csv", match='"id" what tells'):
         op.read_log(path, LONG)
 
 
@@ -536,7 +527,7 @@ def test_dsjson_in_several_files_and_with_a_condition(tmp_path):
     assert len(scan) == 26
     with refuses(LogError, "reward", 4, file="0.dsjson"):
         op.evaluate(scan, op.Uniform(), reward_range=(0, 0.5))
-    with pytest.raises(ParameterError, match="columns of its own"):
+    with refuses(ParameterError, "columns"):
         op.read_log(paths, op.Columns(reward="click"))
 
 
@@ -550,7 +541,7 @@ def test_a_line_of_dsjson_is_named(tmp_path):
     assert scan._label(0).origin(1) == Place(str(path), row=6, unit="line")
     scan.close()
     path.write_text(path.read_text() + "\njunk")
-    with small(), pytest.raises(LogError, match=r"log.dsjson, line \d+: not JSON"):
+    with small(), refuses(LogError, "", len(path.read_text().split("\n")), file="log.dsjson"):
         op.read_log(path)
     path.write_text(json.dumps(DANGLING) + "\n")
     with small(), pytest.raises(LogError, match=r"not one decision .* \(1 dangling reward\)"):
@@ -604,6 +595,7 @@ GOOD = "action,reward,logging\n" + '0,1,"[0.5, 0.5]"\n' * 40
         ("log.csv", "a,a\n1,2\n", "", None),
         ("log.csv", "a,b\r\n1,2\n3,4\r\n", "", None),
         ("log.csv", "", "", None),
+        ("log.csv", GOOD[:22], "", None),
         ("log.jsonl", '{"a": 1}\n' * 40 + "junk\n" + '{"a": 1}\n' * 40, "", 41),
         ("log.jsonl", '{"a": 1}\n' * 40 + '{"a": "x"}\n', "", 41),
         ("log.jsonl", '{"a": 1}\n' * 39 + '{"a": "x"}\n' * 60, "", 40),
@@ -633,12 +625,6 @@ def test_broken_files(tmp_path, name, content, column, row):
         op.read_log(path)
 
 
-def test_a_header_without_rows(tmp_path):
-    (tmp_path / "log.csv").write_text(GOOD[:22])
-    with small(300), refuses(LogError):
-        op.read_log(tmp_path / "log.csv")
-
-
 def test_many_candidates_are_no_missing_quote(tmp_path):
     many = json.dumps([1 / 20_000] * 20_000)
     path = tmp_path / "log.csv"
@@ -650,10 +636,10 @@ def test_many_candidates_are_no_missing_quote(tmp_path):
 def test_files_that_do_not_fit_together(tmp_path, table):
     as_csv(table, tmp_path / "a.csv")
     as_csv(table.drop(["q"]), tmp_path / "b.csv")
-    with small(), pytest.raises(LogError, match=r'b.csv: column "q" is not in this file and'):
+    with small(), refuses(LogError, "q", file="b.csv"):
         op.read_log(f"{tmp_path}/*.csv")
     as_csv(table.set_column(1, "reward", pa.array(["x"] * 600)), tmp_path / "b.csv")
-    with small(), pytest.raises(LogError, match=r"a.csv and others do not fit together"):
+    with small(), refuses(LogError, file="a.csv"):
         op.read_log(f"{tmp_path}/*.csv")
 
 

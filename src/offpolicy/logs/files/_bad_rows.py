@@ -69,21 +69,21 @@ class WellFormed(ParquetScan):
         bad: list[list[Ints]] = [[] for _ in self.files]
         reasons: Counter[str] = Counter()
         summaries, clusters = [], set[Hashable]()
-        for k, found in _sifted(scan, policies, prediction, check):
-            bad[k].append(found.bad)
-            reasons += self.columns.by_role(found.reasons)
+        for k, sifted in _sifted(scan, policies, prediction, check):
+            bad[k].append(sifted.bad)
+            reasons += self.columns.by_role(sifted.reasons)
             refuse_many(reasons, 1, self.source)
-            if found.rewards is not None:
-                summaries.append(found.rewards)
+            if sifted.rewards is not None:
+                summaries.append(sifted.rewards)
             if len(clusters) <= labels.GROUPS:
-                clusters.update(found.clusters)
+                clusters.update(sifted.clusters)
         self._bad = [np.concatenate([np.empty(0, np.int64), *parts]) for parts in bad]
         self.dropped = Dropped(len(scan), dict(reasons))
         refuse_many(reasons, len(self), self.source)
         self.rewards = RewardSummary(
-            min(one.low for one in summaries),
-            max(one.high for one in summaries),
-            all(one.binary for one in summaries),
+            min(summary.low for summary in summaries),
+            max(summary.high for summary in summaries),
+            all(summary.binary for summary in summaries),
         )
         self._clusters = self._known(clusters)
 
@@ -170,4 +170,4 @@ def _sifted(
                 if scan.progress is not None:
                     scan.progress(position, len(scan))
 
-    return each_block(lambda found: found, makers())
+    return each_block(lambda sifted: sifted, makers())

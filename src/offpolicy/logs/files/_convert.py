@@ -173,37 +173,41 @@ class _Written(NamedTuple):
 
 def _write(tables: Iterable[pa.Table], path: Path) -> _Written:
     """All tables, at least one, as one Parquet file, which gets its name when it is complete."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     part = path.with_suffix(".part")
-    writer, rows, held = None, 0, []
-
-    def flush() -> None:
-        nonlocal writer
-        whole = _storable(pa.concat_tables(held))
-        held.clear()
-        with _on_disk(path):
-            writer = writer or pq.ParquetWriter(part, whole.schema)
-            writer.write_table(whole, row_group_size=max(len(whole), 1))
-
+    writer: Any = None
+    rows = 0
     try:
-        for table in tables:
-            held.append(table)
-            rows += len(table)
-            if sum(map(len, held)) >= GROUP_ROWS or sum(t.nbytes for t in held) >= GROUP_BYTES:
-                flush()
-        if held:
-            flush()
+        for group in _groups(tables):
+            storable = _storable(group)
+            with _on_disk(path):
+                if writer is None:
+                    writer = pq.ParquetWriter(part, storable.schema)
+                writer.write_table(storable, row_group_size=max(len(storable), 1))
+            rows += len(group)
         with _on_disk(path):
             writer.close()
             os.replace(part, path)
     finally:
-        if writer is not None:
-            with contextlib.suppress(Exception):
-                writer.close()
+        with contextlib.suppress(Exception):
+            writer.close()
         part.unlink(missing_ok=True)
-    return _Written(path, table.schema, rows)
+    return _Written(path, group.schema, rows)
+
+
+def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Tables put together to what is written at once."""
+    import pyarrow as pa
+
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(map(len, held)) >= GROUP_ROWS or sum(t.nbytes for t in held) >= GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _copies(asked: _Asked, tables_of: Callable[[int, Path], Iterable[pa.Table]]) -> list[_Written]:

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import LogError, Place
 from offpolicy.logs.files._sql import first_line
@@ -91,7 +91,7 @@ def _with_types_of(block: bytes, known: pa.Schema | None, path: Path, line: int)
     except pa.ArrowException:
         lines = [part + b"\n" for part in block.split(b"\n")]
 
-    def problem_of(count: int) -> Exception | None:
+    def problem_of(count: int) -> Any:
         text = b"".join(lines[:count])
         try:
             if text.strip():

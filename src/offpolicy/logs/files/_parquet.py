@@ -113,8 +113,8 @@ class ParquetScan(LogScan):
     @functools.cached_property
     def _names(self) -> list[str]:
         """All columns of the files."""
-        found = self._rows(f"DESCRIBE SELECT * FROM {parquet(self.files)}")
-        return [row[0] for row in found if row[0] not in (FILE, PLACE)]
+        columns = self._sql(f"SELECT * FROM {parquet(self.files)}").columns
+        return [name for name in columns if name not in (FILE, PLACE)]
 
     def _same_columns(self) -> None:
         """Raise unless all files have the columns of the first, of the same types."""
@@ -127,12 +127,12 @@ class ParquetScan(LogScan):
                 schema = pq.read_schema(file)
             except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
                 raise unreadable(problem, file) from None
-            own = {field.name: str(field.type) for field in schema}
-            first = first or own
-            for name in dict.fromkeys([*first, *own]):
-                if first.get(name) != own.get(name):
+            types = {field.name: str(field.type) for field in schema}
+            first = first or types
+            for name in dict.fromkeys([*first, *types]):
+                if first.get(name) != types.get(name):
                     raise LogError(
-                        f"it holds {own.get(name, 'nothing')}, but in {self.files[0]} it holds "
+                        f"it holds {types.get(name, 'nothing')}, but in {self.files[0]} it holds "
                         f"{first.get(name, 'nothing')}. Files of one log must have the same "
                         f"columns.",
                         Place(file, name),
@@ -164,17 +164,15 @@ class ParquetScan(LogScan):
             )
             rows = {str(file): int(count) for file, count in counts}
             return [Chunk(k, 0, rows[file], rows[file]) for k, file in enumerate(self.files)]
-        found = []
-        for k, file in enumerate(self.files):
-            counts = self._rows(
+        return [
+            Chunk(k, chunk * CHUNK, (chunk + 1) * CHUNK, rows)
+            for k, file in enumerate(self.files)
+            for chunk, rows in self._rows(
                 f"SELECT file_row_number // {CHUNK} AS chunk, count(*) "
                 f"FROM {parquet([file], numbered=True)}{self._condition} "
                 f"GROUP BY chunk ORDER BY chunk"
             )
-            found += [
-                Chunk(k, int(at) * CHUNK, (int(at) + 1) * CHUNK, int(rows)) for at, rows in counts
-            ]
-        return found
+        ]
 
     @functools.cached_property
     def _counts(self) -> list[int]:
@@ -207,12 +205,11 @@ class ParquetScan(LogScan):
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         reward = quoted(self._roles.reward)
         for k, file in enumerate(self.files):
-            found = self._rows(
+            outside = self._rows(
                 f"SELECT file_row_number, {reward} FROM {parquet([file], numbered=True)} WHERE "
                 f"({self.where or 'true'}) AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
             )
-            if found:
-                row, value = found[0]
+            for row, value in outside:
                 return self._place(k, row)._replace(column="reward"), float(value)
         return Place(self.source, "reward"), math.nan
 
@@ -262,7 +259,7 @@ class ParquetScan(LogScan):
         _ = self._counts, self._connection
         # Several at a time: one range alone keeps few cores busy.
         with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
-            spans = pool.map(lambda span: list(self._range(*span, selected)), ranges)
+            spans = pool.map(lambda span: list(self._range(span[0], span[1], selected)), ranges)
             for table, k, row in itertools.chain.from_iterable(spans):
                 for begin, first, name in self._parts(k, row, table):
                     parts.append((have + begin, first, name))

@@ -20,6 +20,7 @@ from offpolicy.logs.files._text import (
     do_not_fit,
     is_large,
     is_parquet,
+    kind_of,
     read_table,
 )
 
@@ -83,7 +84,9 @@ def read_log(
     """
     check_choice(on_bad_row)
     if engine not in ENGINES:
-        raise ParameterError(f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.')
+        raise ParameterError(
+            f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.', column="engine"
+        )
     if type(source).__module__.startswith("pyspark.") or engine == "spark":
         if on_bad_row == "drop" or verify:
             raise ParameterError("on_bad_row and verify are for files read by this process.")
@@ -92,7 +95,9 @@ def read_log(
         hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     ):
         if where is not None:
-            raise ParameterError("where is for files; filter a dataframe before it is read.")
+            raise ParameterError(
+                "where is for files; filter a dataframe before it is read.", column="where"
+            )
         return BanditLog.from_frame(source, columns, on_bad_row=on_bad_row)
     files = files_of([source] if isinstance(source, (str, Path)) else list(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
@@ -115,7 +120,8 @@ def read_log(
         if foreign is not None and columns != Columns():
             raise ParameterError(
                 f"{files[0]} is in a format with columns of its own: leave out columns, or convert "
-                f"it first."
+                f"it first.",
+                column="columns",
             )
         large = is_large(files)
         large = large or (foreign is not None and (len(files) > 1 or where is not None))
@@ -127,8 +133,8 @@ def read_log(
         return _in_memory(files, columns, where, on_bad_row)
     if foreign.__name__.endswith("dsjson"):
         return _dsjson(files[0], on_bad_row)
-    found: BanditLog = foreign.read(files[0])
-    return found
+    log: BanditLog = foreign.read(files[0])
+    return log
 
 
 def _on_spark(
@@ -138,13 +144,13 @@ def _on_spark(
 
     if type(source).__module__.startswith("pyspark."):
         return SparkScan(source, columns, where=where)
-    given = [source] if isinstance(source, (str, Path)) else list(source)
-    return read_parquet([str(one) for one in given], columns, where=where, master=master)
+    paths = [source] if isinstance(source, (str, Path)) else list(source)
+    return read_parquet([str(path) for path in paths], columns, where=where, master=master)
 
 
 def files_of(sources: Iterable[str | Path]) -> list[Path]:
     """All files that are meant, in order: those of a glob and of a folder by name."""
-    found: list[Path] = []
+    files: list[Path] = []
     for source in sources:
         path = Path(source)
         if path.is_dir():
@@ -155,19 +161,19 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
             )
             if not inside:
                 raise LogError("the folder is empty.", path)
-            found += inside
+            files += inside
         elif path.exists() or not glob.has_magic(str(source)):
             if not path.exists():
                 raise LogError("there is no such file.", path)
-            found.append(path)
+            files.append(path)
         else:
             matching = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
             if not matching:
                 raise LogError("no file matches this.", source)
-            found += [file for file in matching if file.is_file()]
-    if not found:
+            files += [file for file in matching if file.is_file()]
+    if not files:
         raise LogError("There is no file to read.")
-    return found
+    return files
 
 
 def _in_memory(
@@ -181,19 +187,14 @@ def _in_memory(
 
 def _format_of(path: Path) -> Any:
     """The module of `offpolicy.formats` that reads this file; None if it is in our columns."""
-    from offpolicy.logs.formats import _lines as lines
-    from offpolicy.logs.formats import dsjson, obd
+    from offpolicy.logs.formats import dsjson, numbered, obd
 
-    name = path.name.lower()
-    if ".json" in name or ".dsjson" in name or ".ndjson" in name:
-        first = [
-            line.decode(errors="replace") for _, line in itertools.islice(lines.numbered(path), 5)
-        ]
+    kind = kind_of(path)
+    lines = itertools.islice(numbered(path), 5) if kind else ()
+    first = [line.decode(errors="replace") for _, line in lines]
+    if kind == "json":
         return dsjson if dsjson.sniff(first) else None
-    if ".csv" in name:
-        header = next((line for _, line in lines.numbered(path)), b"")
-        return obd if obd.sniff(header.decode(errors="replace")) else None
-    return None
+    return obd if kind == "csv" and obd.sniff("".join(first[:1])) else None
 
 
 def _dsjson(path: Path, on_bad_row: str) -> BanditLog:

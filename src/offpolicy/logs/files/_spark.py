@@ -63,8 +63,8 @@ def session(master: str | None = None) -> SparkSession:
         ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("offpolicy")
-    found: SparkSession = (builder if master is None else builder.master(master)).getOrCreate()
-    return found
+    spark: SparkSession = (builder if master is None else builder.master(master)).getOrCreate()
+    return spark
 
 
 def read_parquet(
@@ -111,7 +111,7 @@ class SparkScan(Distributed):
             raise LogError(first_line(problem), Place(self.source, "where")) from None
         self._order = list(order) if order is not None else _paths(frame)
         if not len(self):
-            raise LogError(EMPTY)
+            raise LogError(EMPTY, self.source)
 
     def __repr__(self) -> str:
         return f"SparkScan({self.source}: {len(self):,} decisions)"
@@ -127,10 +127,10 @@ class SparkScan(Distributed):
             (Piece(**row) for row in counted.to_pylist()),
             key=lambda piece: (place.get(_path(piece.file), -1), piece.file, piece.first),
         )
-        for one, other in itertools.pairwise(pieces):
-            if one.file == other.file and one.last >= other.first:
+        for piece, following in itertools.pairwise(pieces):
+            if piece.file == following.file and piece.last >= following.first:
                 raise LogError(
-                    f"rows {one.first} to {one.last} of {one.file} are spread over "
+                    f"rows {piece.first} to {piece.last} of {piece.file} are spread over "
                     f"several partitions. Write the files anew, with larger row groups.",
                     self.source,
                 )
@@ -233,16 +233,16 @@ class SparkScan(Distributed):
         condition = f.lit(False)
         for span in spans:
             condition |= (f.col(_FILE) == span.file) & f.col(_ROW).between(span.first, span.last)
-        found = self._run(self._selected(extra).where(condition))
+        table = self._run(self._selected(extra).where(condition))
         order = {file: k for k, file in enumerate(dict.fromkeys(piece.file for piece in pieces))}
-        files = np.array([order.get(file, -1) for file in found.column(_FILE).to_pylist()])
-        rows = found.column(_ROW).to_numpy()
+        files = np.array([order.get(file, -1) for file in table.column(_FILE).to_pylist()])
+        rows = table.column(_ROW).to_numpy()
         sort = np.lexsort((rows, files))
         expected = np.cumsum([0, *(piece.rows for piece in pieces)])
         firsts = np.array([piece.first for piece in pieces])
-        if len(found) != expected[-1] or (rows[sort][expected[:-1]] != firsts).any():
+        if len(table) != expected[-1] or (rows[sort][expected[:-1]] != firsts).any():
             raise _unsteady(self.source)
-        return found.take(sort).drop_columns([_FILE, _ROW])
+        return table.take(sort).drop_columns([_FILE, _ROW])
 
     def _selected(self, extra: Sequence[str]) -> DataFrame:
         return self._frame.select(*map(_quoted, [*self._roles.with_extra(extra), _FILE, _ROW]))
@@ -254,15 +254,15 @@ class SparkScan(Distributed):
         extra: Sequence[str],
     ) -> Sums:
         task = _Task(function, add, self._places, self.columns, self._clusters, self.source)
-        found = self._run(self._selected(extra).mapInArrow(task, _PARTIAL)).to_pylist()
-        for row in found:
+        partials = self._run(self._selected(extra).mapInArrow(task, _PARTIAL)).to_pylist()
+        for row in partials:
             if row["error"] is not None:
                 raise _raised(row["error"], json.loads(row["text"]))
-        if sum(row["rows"] for row in found) != len(self):
+        if sum(row["rows"] for row in partials) != len(self):
             raise _unsteady(self.source)
-        found.sort(key=lambda row: row["start"])
-        partial: Iterator[Sums] = (decode(row["sums"]) for row in found)
-        return functools.reduce(add, partial)
+        partials.sort(key=lambda row: row["start"])
+        sums: Iterator[Sums] = (decode(row["sums"]) for row in partials)
+        return functools.reduce(add, sums)
 
     # -- running ---------------------------------------------------------------------------
 
@@ -329,18 +329,18 @@ class _Task:
 
         held: list[pa.RecordBatch] = []
         have, begun, file = 0, 0, ""
-        for own, piece, offset in _pieces_of(batches):
-            at = self._position(piece, offset)
-            rest = own
+        for batch, piece, offset in _pieces_of(batches):
+            position, rest = self._position(piece, offset), batch
             while len(rest):
-                if have and (have == BLOCK or piece.file != file or begun + have != at):
+                if have and (have == BLOCK or piece.file != file or begun + have != position):
                     yield pa.Table.from_batches(held), file, begun
                     held, have = [], 0
                 if not have:
-                    file, begun = piece.file, at
+                    file, begun = piece.file, position
                 taken = rest.slice(0, BLOCK - have)
                 held.append(taken)
-                have, at, rest = have + len(taken), at + len(taken), rest.slice(len(taken))
+                have, position = have + len(taken), position + len(taken)
+                rest = rest.slice(len(taken))
         if have:
             yield pa.Table.from_batches(held), file, begun
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import LogError
+from offpolicy.errors import LogError, Place
 from offpolicy.logs.files._csv import COMPRESSED, csv_tables
 from offpolicy.logs.files._json import json_tables, read_json
 from offpolicy.logs.files._sql import first_line, unreadable
@@ -85,11 +85,12 @@ def check_same_columns(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> N
         other = sorted(set(schema.names) ^ set(schemas[0].names))
         if other:
             raise LogError(
-                f'column "{other[0]}" is not in this file and {files[0]} alike. Files of '
-                f"one log must have the same columns.",
-                file,
+                f"this column is not in this file and {files[0]} alike. Files of one log must have "
+                f"the same columns.",
+                Place(str(file), other[0]),
             )
 
 
 def do_not_fit(files: Sequence[Path], problem: Exception) -> LogError:
-    return LogError(f"{files[0]} and others do not fit together: {first_line(problem)}.")
+    sentence = f"it and the others do not fit together: {first_line(problem)}."
+    return LogError(sentence, files[0])
