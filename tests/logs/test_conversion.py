@@ -625,6 +625,15 @@ def test_broken_files(tmp_path, name, content, column, row):
         op.read_log(path)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_names_and_lines_may_be_odd(tmp_path, end):
+    lines = ["", "", '"a ""b""",A,a', "1,x,NA", "", '2,"y,z",']
+    (tmp_path / "log.csv").write_text(end.join(lines), encoding="utf-8-sig", newline="")
+    assert text.read_table(tmp_path / "log.csv").to_pylist() == [
+        {'a "b"': 1, "A": "x", "a": None}, {'a "b"': 2, "A": "y,z", "a": None}
+    ]  # fmt: skip
+
+
 def test_many_candidates_are_no_missing_quote(tmp_path):
     many = json.dumps([1 / 20_000] * 20_000)
     path = tmp_path / "log.csv"

@@ -33,7 +33,7 @@ _MISSING = (
     "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null",
 )  # fmt: skip
 """What is no value, unless its column is one of text."""
-_BIT, _WHOLE, _FLOAT, _TRUTH, _DATE, _TIME, _ZONED, _TEXT = (2**k for k in range(8))
+_BIT, _WHOLE, _FLOAT, _TRUTH, _DATE, _TIME, _ZONED, _TEXT, _NONE = (2**k for k in range(9))
 _HOLDS = {
     "BIGINT": _BIT | _WHOLE,
     "BOOLEAN": _BIT | _TRUTH,
@@ -50,7 +50,7 @@ _KIND = rf"""bit_or(CASE
         ELSE {_FLOAT} END
     WHEN regexp_full_match({{0}},
         '\s*-?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[iI]nf(inity)?)\s*') THEN {_FLOAT}
-    WHEN {{0}} IN {_MISSING} THEN 0
+    WHEN {{0}} IN {_MISSING} THEN {_NONE}
     WHEN {{0}} IN ('true', 'True', 'TRUE', 'false', 'False', 'FALSE') THEN {_TRUTH}
     WHEN NOT regexp_full_match({{0}},
         '\d{{{{4}}}}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[-+]\d\d(:?\d\d)?)?)?')
@@ -73,8 +73,8 @@ def csv_tables(path: Path, *, lenient: bool = False, **settings: Any) -> Iterato
     import pyarrow as pa
 
     with _unpacked(path) as plain, connect(**settings) as connection, interrupts_as_pythons():
-        names = _header(plain, path)
-        rows = connection.sql(f"SELECT * FROM {_scan(plain, path, len(names))}")
+        line, names = _header(plain, path)
+        rows = connection.sql(f"SELECT * FROM {_scan(plain, path, line, len(names))}")
         try:
             values = _values(rows, lenient)
             with rows.project(", ".join(values)).to_arrow_reader(BATCH) as reader:
@@ -133,8 +133,9 @@ def _broken(what: str, place: Place) -> LogError:
     return LogError(f"not a readable CSV file: {what}. Correct the line.", place)
 
 
-def _header(plain: Path, path: Path) -> list[str]:
-    _, names = next(_records(plain, path), (0, []))
+def _header(plain: Path, path: Path) -> tuple[int, list[str]]:
+    """The names of the columns, and the line that they are in."""
+    line, names = next(_records(plain, path), (0, []))
     if not names:
         raise LogError("not a readable CSV file (it has no header). The file is empty.", path)
     twice = [name for name in names if names.count(name) > 1]
@@ -142,14 +143,15 @@ def _header(plain: Path, path: Path) -> list[str]:
         raise LogError(
             f'there are two columns named "{min(twice)}"; every name must be different.', path
         )
-    return names
+    return line, names
 
 
-def _scan(plain: Path, path: Path, columns: int) -> str:
+def _scan(plain: Path, path: Path, line: int, columns: int) -> str:
     """All cells as text, in the columns c0, c1, …: names may be any, and differ in case only."""
     names = [f"c{k}" for k in range(columns)]
     return (
-        f"read_csv({literal(str(plain))}, auto_detect = false, header = true, strict_mode = true, "
+        f"read_csv({literal(str(plain))}, auto_detect = false, strict_mode = true, "
+        f"header = true, skip = {line - 1}, "
         f"columns = {dict.fromkeys(names, 'VARCHAR')}, force_not_null = {names}, "
         f"delim = '{_separator(path)}', quote = '\"', escape = '\"', "
         f"max_line_size = {LONGEST_ROW}, buffer_size = {2 * LONGEST_ROW})"
@@ -172,12 +174,14 @@ def _values(rows: duckdb.DuckDBPyRelation, lenient: bool) -> list[str]:
     ]
 
 
-def _cast(name: str, kind: int) -> str:
-    if not kind:
+def _cast(name: str, kinds: int) -> str:
+    values = kinds & ~_NONE
+    if not values:
         return "NULL"
+    text = f"CASE WHEN {name} NOT IN {_MISSING} THEN {name} END" if kinds & _NONE else name
     for type_, held in _HOLDS.items():
-        if kind & held == kind:
-            return f"CAST(CASE WHEN {name} NOT IN {_MISSING} THEN {name} END AS {type_})"
+        if values & held == values:
+            return f"CAST({text} AS {type_})"
     return name
 
 
