@@ -16,7 +16,6 @@ import json
 import os
 import random
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -44,6 +43,8 @@ SWAPPED: dict[type[ast.AST], tuple[type[ast.AST], str]] = {
     ast.And: (ast.Or, "and to or"),
     ast.Or: (ast.And, "or to and"),
 }
+PATIENCE = 1200
+"""Seconds for the tests of a mutant."""
 CALLS = {"minimum": "maximum", "maximum": "minimum", "min": "max", "max": "min"}
 
 
@@ -125,27 +126,23 @@ def mutants(root: Path) -> Iterator[Mutant]:
 
 def covering(root: Path, data: Path, tests: list[str]) -> dict[str, dict[int, list[str]]]:
     """By file and line, the tests that run it; from ``data`` if it was measured before."""
+    from coverage import CoverageData
+
     if not data.exists():
         subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cov=offpolicy",
-             "--cov-context=test", "--cov-report=", *tests],
+            [sys.executable, "-m", "pytest", "-q", "-n", "auto", "-p", "no:cacheprovider",
+             "--cov=offpolicy", "--cov-branch", "--cov-context=test", "--cov-report=", *tests],
             cwd=root, env=environment(root) | {"COVERAGE_FILE": str(data)}, check=False,
         )  # fmt: skip
-    from coverage.numbits import numbits_to_nums
-
-    found: dict[str, dict[int, list[str]]] = {}
-    query = (
-        "select file.path, context.context, line_bits.numbits from line_bits "
-        "join file on file.id = file_id join context on context.id = context_id"
-    )
-    with sqlite3.connect(data) as connection:
-        for path, context, bits in connection.execute(query):
-            if "|" not in context:
-                continue
-            for line in numbits_to_nums(bits):
-                tests_of_line = found.setdefault(path, {}).setdefault(line, [])
-                tests_of_line.append(context.split("|")[0])
-    return found
+    measured = CoverageData(str(data))
+    measured.read()
+    return {
+        path: {
+            line: [context.split("|")[0] for context in contexts if "|" in context]
+            for line, contexts in measured.contexts_by_lineno(path).items()
+        }
+        for path in measured.measured_files()
+    }
 
 
 def environment(root: Path) -> dict[str, str]:
@@ -153,7 +150,7 @@ def environment(root: Path) -> dict[str, str]:
 
 
 def survives(mutant: Mutant, root: Path, tests: list[str], most: int) -> bool:
-    """Whether all of the tests pass with the fault."""
+    """Whether all of the tests pass with the fault; a run that does not end is no pass."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "src"
         shutil.copytree(root / "src", copy)
@@ -161,10 +158,14 @@ def survives(mutant: Mutant, root: Path, tests: list[str], most: int) -> bool:
         target.write_text(mutant.text, encoding="utf-8")
         chosen = sorted(set(tests))
         random.Random(0).shuffle(chosen)
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *chosen[:most]],
-            cwd=root, env=os.environ | {"PYTHONPATH": str(copy)}, capture_output=True, text=True,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        try:
+            done = subprocess.run(
+                [*command, *chosen[:most]], cwd=root, capture_output=True, timeout=PATIENCE,
+                env=os.environ | {"PYTHONPATH": str(copy)},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return False
     return done.returncode == 0
 
 

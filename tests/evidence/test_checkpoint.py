@@ -23,6 +23,7 @@ from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import table_of, write
 from tests.support.limits import limit, small_blocks
+from tests.support.refusals import refuses
 
 ROWS, BLOCK = 6_000, 750
 KILLED = """
@@ -203,12 +204,12 @@ def test_kill_minus_nine(files, tmp_path):
 def test_a_changed_log_is_refused(files, tmp_path):
     folder = tmp_path / "kept"
     op.evaluate(ParquetScan(files), "new", prediction="q", resume=folder)
-    with pytest.raises(LogError, match="not the same log"):
+    with refuses(LogError, column="resume"):
         op.evaluate(ParquetScan(files[:1]), "new", prediction="q", resume=folder)
-    with pytest.raises(LogError, match="not the same log"):
+    with refuses(LogError, column="resume"):
         op.evaluate(ParquetScan(files, where="shop = 1"), "new", prediction="q", resume=folder)
     files[0].write_bytes(files[0].read_bytes())
-    with pytest.raises(LogError, match="Start anew in another folder"):
+    with refuses(LogError, column="resume"):
         op.evaluate(ParquetScan(files), "new", prediction="q", resume=folder)
 
 
@@ -230,16 +231,16 @@ def test_a_damaged_file_is_refused(files, tmp_path):
     flipped[len(content) // 2] ^= 1
     for bad in (content[: len(content) // 2], bytes(flipped), b""):
         path.write_bytes(bad)
-        with pytest.raises(ParameterError, match="is damaged"):
+        with refuses(ParameterError, file=path.name):
             op.evaluate(ParquetScan(files), "new", resume=folder)
 
 
 def test_folders_that_are_not_ours(files, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("mine")
-    with pytest.raises(ParameterError, match="holds other things"):
+    with refuses(ParameterError, column="resume"):
         op.evaluate(ParquetScan(files), "new", resume=tmp_path / "full")
-    with pytest.raises(ParameterError, match="is a file"):
+    with refuses(ParameterError, column="resume"):
         op.evaluate(ParquetScan(files), "new", resume=files[0])
 
 
@@ -247,10 +248,10 @@ def test_another_version_is_refused(tmp_path):
     own = {"fingerprint": "a", "source": "log"}
     Checkpoint(tmp_path / "kept", version="1", **own)
     Checkpoint(tmp_path / "kept", version="1", **own)
-    with pytest.raises(ParameterError, match='written by version "1", this is "2"'):
+    with refuses(ParameterError, column="resume"):
         Checkpoint(tmp_path / "kept", version="2", **own)
     (tmp_path / "kept" / "log.json").write_text("{}")
-    with pytest.raises(ParameterError, match="is damaged"):
+    with refuses(ParameterError, file="log.json"):
         Checkpoint(tmp_path / "kept", version="1", **own)
 
 
@@ -259,7 +260,7 @@ def test_what_cannot_be_recognised_again_is_refused(files, tmp_path):
         def probabilities(self, log):
             return np.repeat(1.0 / np.diff(log.offsets), np.diff(log.offsets))
 
-    with pytest.raises(ParameterError, match="kind Own cannot be recognised"):
+    with refuses(ParameterError, column="resume"):
         op.evaluate(ParquetScan(files), Own(), resume=tmp_path / "kept")
 
 
@@ -293,7 +294,7 @@ def test_foreign_classes_are_not_built():
         tree = json.dumps({"class": name, "fields": []}).encode()
         stream = io.BytesIO()
         np.savez(stream, tree=np.frombuffer(tree, np.uint8))
-        with pytest.raises(KeyError, match=name):
+        with pytest.raises(KeyError):
             decode(stream.getvalue())
 
 

@@ -16,6 +16,7 @@ from offpolicy.intervals.bootstrap import bootstrap
 from offpolicy.models._cross_fitted import RewardModel
 from offpolicy.testing import random_problem, sample_log
 from tests.support.cases import bandit_log, make_case
+from tests.support.refusals import refuses
 
 K = 4
 
@@ -193,10 +194,10 @@ def test_resampling_never_holds_all_resamples_at_once():
 
 def test_no_data_is_no_number():
     """A value of 0 with the interval (0, 0) when something went wrong."""
-    with pytest.raises(LogError, match="The log is empty"):
+    with refuses(LogError):
         op.BanditLog.from_arrays(action=[], reward=[], logging=np.empty((0, 2)))
     log = op.BanditLog.from_arrays(action=[0], reward=[1.0], logging=[[0.5, 0.5]])
-    with pytest.raises(SupportError, match="no reward in this log says anything about it"):
+    with refuses(SupportError):
         op.evaluate(log, [[0.0, 1.0]], estimators=["IPS"])
     for reward, everything in ((2.5, (-math.inf, math.inf)), (1.0, (0.0, 1.0))):
         log = op.BanditLog.from_arrays(action=[0], reward=[reward], logging=[[0.5, 0.5]])
@@ -234,7 +235,7 @@ def test_estimators_of_one_name_stand_side_by_side():
     assert [row.estimator for row in result] == names
     assert len({row.value for row in result}) == 4
     twins = [op.ICE(np.zeros_like, np.ones_like, np.zeros_like, label="mine") for _ in range(2)]
-    with pytest.raises(EstimatorError, match=r'^"mine" is asked for twice'):
+    with refuses(EstimatorError, column="mine"):
         op.evaluate(log, pi, prediction=model, estimators=twins)
 
 
@@ -271,7 +272,7 @@ def test_propensities_of_all_actions_are_an_input():
     chosen = bandit_log(full.chosen, full.reward, propensity=full.propensity, actions=K)
     ask = {"prediction": always(MEAN, 50), "estimators": ["CAB(M=2)", "SWITCH(M=2)"]}
     assert len(op.evaluate(full, always(NEW, 50), **ask)) == 2
-    with pytest.raises(MissingColumnError, match=r"^CAB needs logging, the logger's probability"):
+    with refuses(MissingColumnError, column="logging"):
         op.evaluate(chosen, always(NEW, 50), **ask)
 
 

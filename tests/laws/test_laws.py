@@ -230,7 +230,7 @@ def test_the_public_check_finds_a_liar():
         gamma=np.zeros_like,
         label="liar",
     )
-    with pytest.raises(LawBroken, match="liar breaks the law of"):
+    with pytest.raises(LawBroken):
         check_estimator(liar)
 
 

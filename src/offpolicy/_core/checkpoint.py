@@ -38,7 +38,9 @@ class Checkpoint:
     def __init__(self, folder: str | Path, *, fingerprint: str, source: str, version: str) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise ParameterError(f"resume: {self.folder} is a file; give a folder.")
+            raise ParameterError(
+                f"resume: {self.folder} is a file; give a folder.", column="resume"
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
         own = {
             "schema": SCHEMA, "version": version, "log": source, "fingerprint": fingerprint
@@ -49,7 +51,8 @@ class Checkpoint:
         elif any(self.folder.iterdir()):
             raise ParameterError(
                 f"resume: {self.folder} holds other things. Give a new folder, or one of an "
-                f"earlier run."
+                f"earlier run.",
+                column="resume",
             )
         else:
             write_whole(path, dumps(own) + "\n")
@@ -64,13 +67,15 @@ class Checkpoint:
             if theirs[name] != own[name]:
                 raise ParameterError(
                     f'resume: {self.folder} was written by {name} "{theirs[name]}", this is '
-                    f'"{own[name]}". Start anew in another folder.'
+                    f'"{own[name]}". Start anew in another folder.',
+                    column="resume",
                 )
         if theirs["fingerprint"] != own["fingerprint"]:
             raise LogError(
                 f"resume: {self.folder} was begun on {theirs['log']}, and {own['log']} is not the "
                 f"same log, or not as it was then (names, sizes, times of change, columns or "
-                f"condition differ). Start anew in another folder."
+                f"condition differ). Start anew in another folder.",
+                column="resume",
             )
 
     def load(self, question: str) -> Kept:
@@ -202,5 +207,6 @@ def _feed(found: Any, value: Any) -> None:
     else:
         raise ParameterError(
             f"resume: an object of kind {type(value).__name__} cannot be recognised in a later "
-            f"run. Give probabilities or predictions as columns or arrays."
+            f"run. Give probabilities or predictions as columns or arrays.",
+            column="resume",
         )

@@ -167,7 +167,8 @@ def choose_estimators(
             _refuse_missing_columns(member, have)
         if names.count(name) > 1:
             raise EstimatorError(
-                f'"{name}" is asked for twice. (An ICE takes a label= of its own.)'
+                f'"{name}" is asked for twice. (An ICE takes a label= of its own.)',
+                column=name,
             )
     return tuple(members)
 
@@ -184,7 +185,8 @@ def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
     missing = " and ".join(text for name, text in _WHAT.items() if name in member.needs - have)
     works = [name for name, kind in NAMED.items() if kind.needs <= have]
     rest = f"These still work: {', '.join(works)}." if works else "No estimator works without."
-    raise MissingColumnError(f"{member.name} needs {missing}. {rest}")
+    first = next(name for name in _WHAT if name in member.needs - have)
+    raise MissingColumnError(f"{member.name} needs {missing}. {rest}", column=first)
 
 
 def _value(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:
@@ -203,7 +205,8 @@ def _value(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple
         largest = scanned.plain.high[len(scanned.ratios) + j]
         raise EstimatorError(
             f"{member} overflows: the largest weight is {largest:.3g}. Use an estimator that "
-            f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions."
+            f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions.",
+            column=str(member),
         )
     return value, math.sqrt(variance)
 
