@@ -274,7 +274,7 @@ action,reward,logging,new
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('[0.5, 0.5]","', '[0.5, 0.5],"', 'log.csv, logging, row 1: "[0.5, 0.5],[0.9" is not a'),
+        ('[0.5, 0.5]","', '[0.5, 0.5],"', "log.csv, line 3: not a readable CSV file"),
         ('"[0.5, 0.5]"', "[0.5, 0.5]", "log.csv, line 3: not a readable CSV file"),
         ('"[0.5, 0.5]"', '"[0.5, 0.5"', 'log.csv, logging, row 1: "[0.5, 0.5" is not a list'),
         ('"[0.9, 0.1]"', '"[0.9, 0.1, 0]"', "log.csv, new, row 1: the list has 3 entries, but"),
