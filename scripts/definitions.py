@@ -67,7 +67,8 @@ def bases(found: Found) -> Iterator[Found]:
     """The classes above, as far as they are the library's own."""
     assert isinstance(found.node, ast.ClassDef)
     for base in found.node.bases:
-        above = find(found.module, ast.unparse(base)) if isinstance(base, ast.Name) else None
+        name = base.value if isinstance(base, ast.Subscript) else base  # Base[Row] is Base
+        above = find(found.module, name.id) if isinstance(name, ast.Name) else None
         if above is not None and isinstance(above.node, ast.ClassDef):
             yield above
 

@@ -216,7 +216,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
     "errors": ("Errors", (Part("errors"),)),
 }
 INTERNAL = {
-    "errors.did_you_mean", "formats.dsjson.Decision",
+    "errors.did_you_mean",
     "formats.dsjson.Facts", "formats.dsjson.numbered_batches", "formats.dsjson.schema",
     "formats.obd.Facts", "formats.obd.columns_of", "theory.Member",
 }  # fmt: skip

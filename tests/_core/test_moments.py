@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpolicy._core.moments import Moments, merged
+from offpolicy.errors import ParameterError
 from offpolicy.intervals._closed_form import Interval, normal, normal_quantile
 from tests.support.limits import limit
+from tests.support.refusals import refuses
 
 
 def test_equals_the_textbook():
@@ -112,5 +114,5 @@ def test_normal_interval():
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95, -1, math.nan])
 def test_levels_out_of_range_are_refused(level):
-    with pytest.raises(ValueError, match="it is the coverage asked for, between 0 and 1"):
+    with refuses(ParameterError, "level"):
         normal_quantile(level)

@@ -22,7 +22,8 @@ from offpolicy.datasets._parquet import Truth, write_log
 from offpolicy.datasets._population import BLOCK
 from offpolicy.datasets._synthetic import make_population
 from offpolicy.errors import LogError, ParameterError
-from offpolicy.experiments.worlds import world_of_examples
+from offpolicy.experiments.worlds import labelled_world
+from tests.support.refusals import refuses
 
 
 def run(*words: Any) -> Result:
@@ -151,7 +152,7 @@ def toy(tmp_path_factory, monkeypatch) -> Examples:
 def test_labelled_data_are_the_paper_s_problem(out, toy):
     options = ["--tenth", "different", "--scale", "raw"]
     printed = simulate("toy", "-n", 2000, "--seed", 4, "-o", out, *options)
-    problem = world_of_examples(toy, "raw, different 10%", "probability", 4)
+    problem = labelled_world(toy, "raw, different 10%", 4, "probability")
     assert printed["value"] == pytest.approx(problem.value, rel=1e-12)
     assert printed["settings"]["source"] == "toy"
     log = read(out, 2)
@@ -168,7 +169,7 @@ def test_labelled_data_are_the_paper_s_problem(out, toy):
 def test_noise_and_losses_of_labelled_data(out, toy):
     options = ["--noise", 0.1, "--right", 0, "--wrong", -1, "--model", "indicator", "--expected"]
     printed = simulate("toy", "-n", 3000, "-o", out, *options)
-    value = world_of_examples(toy, "standardised, same 10%", "indicator", 0).value
+    value = labelled_world(toy, "standardised, same 10%", 0, "indicator").value
     assert printed["value"] == pytest.approx(-(0.9 * (1 - value) + 0.1 * value), rel=1e-9)
     log = read(out, 2)
     assert set(log.reward) == {0.0, -1.0}
@@ -258,25 +259,16 @@ def test_mistakes_are_named_and_nothing_is_written(out, monkeypatch, tmp_path_fa
     assert list(out.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("log", r"log: .* must end in \.parquet or \.pq"),
-        ("log.csv", r"log\.csv: .* must end in \.parquet or \.pq"),
-        ("none/log.parquet", "cannot be written: there is no folder"),
-        (f"{'x' * 250}.parquet", "cannot be written: File name too long"),
-    ],
-)
-def test_a_path_that_cannot_be_written(tmp_path, name, text):
+@pytest.mark.parametrize("name", ["log", "log.csv", "none/log.parquet", f"{'x' * 250}.parquet"])
+def test_a_path_that_cannot_be_written(tmp_path, name):
     outcome = run("synthetic", "-n", 5, "-o", tmp_path / name)
     assert isinstance(outcome.exception, ParameterError)
+    assert outcome.exception.file == str(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ParameterError, match=text):
-        raise outcome.exception
 
 
 def test_the_path_is_looked_at_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("offpolicy.experiments.worlds.world_of_examples", None)
+    monkeypatch.setattr("offpolicy.experiments.worlds.labelled_world", None)
     outcome = run("digits", "-o", tmp_path / "log.csv")
     assert isinstance(outcome.exception, ParameterError)
 
@@ -314,24 +306,24 @@ def test_a_full_disk_is_a_sentence(out, monkeypatch):
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     outcome = run("synthetic", "-n", 5, "-o", out)
-    assert str(outcome.exception) == f"{out} cannot be written: No space left on device."
+    assert str(outcome.exception) == f"{out}: it cannot be written: No space left on device."
     assert list(out.parent.iterdir()) == []
 
 
 def test_files_without_a_truth_say_so(tmp_path, out):
-    with pytest.raises(LogError, match="does not exist"):
+    with refuses(LogError, file=Path(out).name):
         op.read_truth(out)
     simulate("synthetic", "-n", 5, "-o", out)
     plain = tmp_path / "plain.parquet"
     pq.write_table(pq.read_table(out).replace_schema_metadata(None), plain)
-    with pytest.raises(LogError, match=r"plain\.parquet: nothing is known of its truth"):
+    with refuses(LogError, file="plain.parquet"):
         op.read_truth(plain)
     plain.write_bytes(b"nonsense")
-    with pytest.raises(LogError, match="not readable as Parquet"):
+    with refuses(LogError, file="plain.parquet"):
         op.read_truth(plain)
     newer = pq.read_table(out).replace_schema_metadata(
         {"offpolicy.truth": '{"schema": "offpolicy.truth/2"}'}
     )
     pq.write_table(newer, plain)
-    with pytest.raises(LogError, match=r"this version reads .offpolicy\.truth/1"):
+    with refuses(LogError, file="plain.parquet"):
         op.read_truth(plain)

@@ -33,6 +33,7 @@ from offpolicy.datasets import catalogue
 from offpolicy.datasets.catalogue import LABELLED, OPEN_BANDIT, Labelled, Member
 from offpolicy.errors import DatasetError, ParameterError
 from tests.support.limits import limit
+from tests.support.refusals import refuses
 
 DATA = os.environ.get("OFFPOLICY_DATA", "")
 RAW = Path(DATA) / "uci" / "raw"
@@ -111,9 +112,9 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    one = Server()
-    yield one
-    one.stop()
+    running = Server()
+    yield running
+    running.stop()
 
 
 @pytest.fixture
@@ -146,11 +147,7 @@ def test_a_set_is_fetched_once(server, tiny, nothing_here, capsys):
 
 
 def test_without_being_asked_nothing_is_fetched(server, tiny, nothing_here):
-    message = (
-        f'tiny is not in {nothing_here}. Run "offpolicy datasets fetch tiny", or let '
-        "OFFPOLICY_DATA name a folder with uci/tiny.csv.gz or with the official files in uci/raw/."
-    )
-    with pytest.raises(DatasetError, match=f"^{re.escape(message)}$"):
+    with refuses(DatasetError, "download", match='Run "offpolicy datasets fetch tiny"'):
         datasets.load("tiny")
     assert server.requests == []
 
@@ -189,8 +186,8 @@ def hang_up(handler: http.server.BaseHTTPRequestHandler) -> None:
 
 def damaged(body: bytes) -> bytes:
     """One byte of a member is another."""
-    at = body.index(b"tiny.data") + 20
-    return body[:at] + bytes([body[at] ^ 255]) + body[at + 1 :]
+    position = body.index(b"tiny.data") + 20
+    return body[:position] + bytes([body[position] ^ 255]) + body[position + 1 :]
 
 
 BODY = zipped({"tiny.data": TINY_DATA * 50, "tiny.test": TINY_TEST})
@@ -201,7 +198,7 @@ BAD = {
     "hangs up": (hang_up, r"cannot be reached \(.*\)\. Or get"),
     "not a zip": (b"<html>Sorry</html>", r"is not a whole zip archive"),
     "damaged": (damaged(BODY), r"is not a whole zip archive"),
-    "wrong content": (BODY, r"tiny\.data is not the official file: its SHA-256 is \w{64}, not"),
+    "wrong content": (BODY, r"tiny\.data: this is not the official file: its SHA-256 is \w{64}"),
     "no such file": (zipped({"tiny.data": TINY_DATA}), r"holds no tiny\.test\. Or get"),
     "empty": (b"", r"is not a whole zip archive"),
 }  # fmt: skip
@@ -214,7 +211,7 @@ def test_what_goes_wrong_says_so_and_leaves_nothing(server, tiny, nothing_here, 
         server.answers.clear()
     else:
         server.answers["/1/tiny+set.zip"] = answer
-    with pytest.raises(DatasetError, match=message) as problem:
+    with refuses(DatasetError, match=message) as problem:
         datasets.fetch("tiny")
     assert str(problem.value).endswith(f"and put them into {nothing_here / 'uci' / 'raw'}.")
     assert kept(nothing_here) == []
@@ -223,9 +220,7 @@ def test_what_goes_wrong_says_so_and_leaves_nothing(server, tiny, nothing_here, 
 def test_no_network(tiny, nothing_here, monkeypatch):
     nobody = replace(tiny, source="http://127.0.0.1:9")
     monkeypatch.setitem(LABELLED, "tiny", nobody)
-    with pytest.raises(
-        DatasetError, match=r"^http://127\.0\.0\.1:9/1/tiny\+set\.zip cannot be reac"
-    ):
+    with refuses(DatasetError, file="tiny+set.zip"):
         datasets.load("tiny", download=True)
     assert kept(nothing_here) == []
 
@@ -233,9 +228,7 @@ def test_no_network(tiny, nothing_here, monkeypatch):
 def test_a_cache_that_cannot_be_written(tiny, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("OFFPOLICY_CACHE", str(tmp_path / "file"))
-    with pytest.raises(
-        DatasetError, match=r"cannot be written .* with the environment variable OFF"
-    ):
+    with refuses(DatasetError, file="tiny.data"):
         datasets.fetch("tiny")
 
 
@@ -277,29 +270,27 @@ def test_a_damaged_file_in_the_cache_is_noticed(tiny, nothing_here):
     datasets.fetch("tiny")
     path = nothing_here / "uci" / "raw" / "tiny.data"
     path.write_bytes(TINY_DATA.replace(b"ape", b"bee"))
-    with pytest.raises(
-        DatasetError, match=r"tiny\.data is not the official file: .* Delete it and"
-    ):
+    with refuses(DatasetError, file="tiny.data"):
         datasets.load("tiny")
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "file", "row"),
     [
-        (b"1 2 cat", r'tiny\.data, line 1: "1 2 cat" is not 2 numbers and a label of tiny\.$'),
-        (b"1 ape", r'tiny\.data, line 1: "1 ape" is not 2 numbers'),
-        (b"1 2 3 ape", r"line 1:"),
-        (b"1 x ape", r"line 1:"),
-        (b"1 2 ape", r"is not the official tiny: 2 × 2 with classes of 2, 0, not 3 × 2 with class"),
+        (b"1 2 cat", "tiny+set.zip, tiny.data", 1),
+        (b"1 ape", "tiny+set.zip, tiny.data", 1),
+        (b"1 2 3 ape", "tiny+set.zip, tiny.data", 1),
+        (b"1 x ape", "tiny+set.zip, tiny.data", 1),
+        (b"1 2 ape", "tiny+set.zip", None),
     ],
 )
 def test_without_a_hash_the_content_is_compared(
-    tiny, server, nothing_here, monkeypatch, line, message
+    tiny, server, nothing_here, monkeypatch, line, file, row
 ):
     unpinned = replace(tiny, members=(Member("tiny.data"), Member("tiny.test")))
     monkeypatch.setitem(LABELLED, "tiny", unpinned)
     server.answers["/1/tiny+set.zip"] = zipped({"tiny.data": line, "tiny.test": TINY_TEST})
-    with pytest.raises(DatasetError, match=message):
+    with refuses(DatasetError, row=row, file=file):
         datasets.fetch("tiny")
     assert kept(nothing_here) == []
 
@@ -358,10 +349,10 @@ def test_official_files_fetched_or_laid_down_equal_the_table(
     known = replace(LABELLED[name], source=server.url)
     monkeypatch.setitem(LABELLED, name, known)
 
-    own = tmp_path / "own" / "uci" / "raw"
-    own.mkdir(parents=True)
+    folder = tmp_path / "own" / "uci" / "raw"
+    folder.mkdir(parents=True)
     for member in known.members:
-        shutil.copy(RAW / f"{member.name}.gz", own)
+        shutil.copy(RAW / f"{member.name}.gz", folder)
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path / "own"))
     equal(datasets.load(name), table)
 
@@ -412,49 +403,43 @@ def test_a_set_of_your_own(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "column", "row"),
     [
-        ("a,b\n1,2\n", r'mine\.csv\.gz: there is no column "label"\.$'),
-        ("a,label\n1,0\nx,1\n", r"mine\.csv\.gz, row 1: the features must be numbers, the label a"),
-        ("a,label\n1,0.5\n", r", row 0: "),
-        ("a,label\n1\n", r", row 0: "),
-        ("a,label\n1,-1\n", r"it must hold rows of finite numbers and labels from 0 on\.$"),
-        ("a,label\nnan,1\n", r"it must hold rows of finite numbers"),
-        ("a,label\n", r"it must hold rows of finite numbers"),
-        ("", r"cannot be read"),
+        ("a,b\n1,2\n", "label", None),
+        ("a,label\n1,0\nx,1\n", "", 1),
+        ("a,label\n1,0.5\n", "", 0),
+        ("a,label\n1\n", "", 0),
+        ("a,label\n1,-1\n", "", None),
+        ("a,label\nnan,1\n", "", None),
+        ("a,label\n", "", None),
+        ("", "", None),
     ],
 )
-def test_a_malformed_set_of_your_own(tmp_path, monkeypatch, text, message):
+def test_a_malformed_set_of_your_own(tmp_path, monkeypatch, text, column, row):
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
     own_table(tmp_path, "mine", text)
-    with pytest.raises(DatasetError, match=message):
+    with refuses(DatasetError, column, row, file="mine.csv.gz"):
         datasets.load("mine")
 
 
 def test_a_table_that_is_not_what_it_is_called(tmp_path, monkeypatch):
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
     own_table(tmp_path, "ecoli", "a,label\n1,0\n")
-    with pytest.raises(
-        DatasetError, match=r"is not the official ecoli: 1 × 1 with classes of 1, 0"
-    ):
+    with refuses(DatasetError, file="ecoli.csv.gz"):
         datasets.load("ecoli")
     (tmp_path / "uci" / "glass.csv.gz").write_bytes(gzip.compress(b"a,label\n1,0\n")[:-5])
-    with pytest.raises(
-        DatasetError, match=r"glass\.csv\.gz cannot be read \(Compressed file ended"
-    ):
+    with refuses(DatasetError, file="glass.csv.gz"):
         datasets.load("glass")
 
 
 def test_names_that_are_none(tmp_path, monkeypatch):
-    with pytest.raises(
-        DatasetError, match=r'^There is no data set "leter"\. Did you mean "letter"\?'
-    ):
+    with refuses(DatasetError, "name", match='Did you mean "letter"'):
         datasets.load("leter", download=True)
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
-    with pytest.raises(DatasetError, match=r"A set of your own would be .*/uci/x\.csv\.gz\.$"):
+    with refuses(DatasetError, "name", match=r"A set of your own would be .*/uci/x\.csv\.gz\.$"):
         datasets.load("x")
     for name in ("../uci/letter", "..", "a/b"):
-        with pytest.raises(DatasetError, match=r"^There is no data set"):
+        with refuses(DatasetError, "name"):
             datasets.load(name)
 
 
@@ -541,13 +526,14 @@ def test_old_archives_are_unpacked(tmp_path, options, size):
         assert done.stdout == data, done.stderr
 
 
-def test_old_archives_that_are_none():
-    with pytest.raises(DatasetError, match=r"^x is not a file of Unix compress \(\.Z\)\.$"):
-        lzw.unpack(b"PK", "x")
-    with pytest.raises(DatasetError, match=r"^x: codes of up to 31 bits"):
-        lzw.unpack(b"\x1f\x9d\x9f", "x")
-    with pytest.raises(DatasetError, match=r"^x: damaged at byte 4\.$"):
-        lzw.unpack(b"\x1f\x9d\x90\x61\xfe\xff\xff", "x")
+@pytest.mark.parametrize(
+    ("packed", "row"),
+    [(b"PK", None), (b"\x1f\x9d\x9f", None), (b"\x1f\x9d\x90\x61\xfe\xff\xff", 4)],
+    ids=["another format", "31 bits", "damaged"],
+)
+def test_old_archives_that_are_none(packed, row):
+    with refuses(DatasetError, row=row, file="x"):
+        lzw.unpack(packed, "x")
 
 
 # -- Open Bandit -----------------------------------------------------------------------------
@@ -583,20 +569,14 @@ def test_the_full_release_in_its_layout(tmp_path, monkeypatch, campaign, items):
     assert path == inner / "bts" / campaign / f"{campaign}.csv"
     assert len(op.read_log(path)) == 120
     limit(monkeypatch, "offpolicy.datasets._open_bandit.LARGE", 100)
-    with pytest.raises(
-        DatasetError, match=r"read it piece by piece, with op\.read_log\(datasets\.op"
-    ):
+    with refuses(DatasetError, file=f"{campaign}.csv"):
         datasets.open_bandit("bts", campaign)
 
 
 def test_a_release_without_the_file(tmp_path):
-    with pytest.raises(
-        DatasetError, match=r"does not hold random/men/men\.csv, as the full Open B"
-    ):
+    with refuses(DatasetError, file=tmp_path.name):
         datasets.open_bandit(campaign="men", folder=tmp_path)
-    with pytest.raises(
-        ParameterError, match=r'^There is no log of behaviour "ts" and campaign "all"'
-    ):
+    with refuses(ParameterError, "behaviour"):
         datasets.open_bandit("ts")
 
 
@@ -612,9 +592,7 @@ def sample(server, monkeypatch) -> bytes:
 
 
 def test_the_sample_is_fetched_once(server, sample, nothing_here, monkeypatch, tmp_path):
-    with pytest.raises(
-        DatasetError, match='Run "offpolicy datasets fetch open-bandit/random/men", '
-    ):
+    with refuses(DatasetError, "download"):
         datasets.open_bandit("random", "men")
     log = datasets.open_bandit("random", "men", download=True)
     assert (len(log), len(log.actions)) == (120, 34)
@@ -622,16 +600,16 @@ def test_the_sample_is_fetched_once(server, sample, nothing_here, monkeypatch, t
     assert datasets.open_bandit_file("random", "men").read_bytes() == sample
     assert datasets.fetch("open-bandit/random/men") == [nothing_here / "logs/obd/random_men.csv"]
     assert len(server.requests) == 1
-    own = tmp_path / "own" / "logs" / "obd" / "random_men.csv.gz"
-    own.parent.mkdir(parents=True)
-    own.write_bytes(gzip.compress(sample))
+    copy = tmp_path / "own" / "logs" / "obd" / "random_men.csv.gz"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(gzip.compress(sample))
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path / "own"))
-    assert datasets.open_bandit_file("random", "men") == own
+    assert datasets.open_bandit_file("random", "men") == copy
 
 
 def test_a_sample_that_is_another(server, sample, nothing_here):
     server.answers["/random/men/men.csv"] = sample + b"x"
-    with pytest.raises(DatasetError, match=r"men\.csv is not the official file: its SHA-256 is"):
+    with refuses(DatasetError, file="men.csv"):
         datasets.fetch("open-bandit/random/men")
     assert kept(nothing_here) == []
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from offpolicy import simulate_bandit
 from offpolicy.datasets._from_labels import sample_actions
-from offpolicy.errors import LogError, OffpolicyError, ParameterError, PolicyError
+from offpolicy.errors import LogError, ParameterError, PolicyError
 from tests.support.refusals import refuses
 
 NAN = float("nan")
@@ -155,19 +155,13 @@ def test_ips_finds_the_value_under_noise():
 
 
 @pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"noise": 0.6}, r"noise is 0\.6; it must be from 0 to 0\.5"),
-        ({"noise": -0.1}, r"noise is -0\.1"),
-        ({"noise": NAN}, "noise is nan"),
-        ({"right": 0.0}, "right is 0 and wrong is 0; a right action must earn more"),
-        ({"right": float("inf")}, "right is inf"),
-        ({"wrong": NAN}, "wrong is nan"),
-    ],
-)
-def test_rewards_that_make_no_sense_are_refused(changes, text):
-    with pytest.raises(ParameterError, match=text):
-        simulate(**changes)
+    ("column", "value"),
+    [("noise", 0.6), ("noise", -0.1), ("noise", NAN), ("right", 0.0), ("right", float("inf")),
+     ("wrong", NAN)],
+)  # fmt: skip
+def test_rewards_that_make_no_sense_are_refused(column, value):
+    with refuses(ParameterError, column):
+        simulate(**{column: value})
 
 
 def test_the_value_of_a_policy_over_other_actions_is_refused():
@@ -220,14 +214,13 @@ def test_rounded_sums_never_draw_beyond_the_last_action():
 
 
 def test_examples_and_labels_must_be_equally_many():
-    with pytest.raises(ParameterError, match="X has 3 examples and y has 2; they must be equal"):
+    with refuses(ParameterError, "X"):
         simulate(y=[0, 1])
 
 
 def test_no_examples_are_refused_for_what_they_are():
-    with pytest.raises(ParameterError) as caught:
+    with refuses(ParameterError, "y"):
         simulate(X=np.zeros((0, 2)), y=[], policy=np.zeros((0, 3)))
-    assert "must be equal" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -236,47 +229,37 @@ def test_no_examples_are_refused_for_what_they_are():
     ids=str,
 )
 def test_labels_that_are_no_actions_are_refused(labels):
-    with pytest.raises(ParameterError, match=r"\by\b"):
+    with refuses(ParameterError, "y"):
         simulate(y=labels)
 
 
 @pytest.mark.parametrize(
-    ("policy", "text"),
-    [
-        ([0.5, 0.5], r"policy has shape \(2,\); it must be \(3, number of actions\)"),
-        (POLICY[:2], r"policy has shape \(2, 3\)"),
-        (np.zeros((3, 2, 2)), r"policy has shape \(3, 2, 2\)"),
-        ("uniform", "policy must hold numbers.*'uniform'"),
-        (None, "policy"),
-    ],
+    "policy",
+    [[0.5, 0.5], POLICY[:2], np.zeros((3, 2, 2)), np.zeros((3, 0)), "uniform", None],
+    ids=["one row", "two rows", "three axes", "no actions", "text", "none"],
 )
-def test_a_policy_of_another_shape_is_refused(policy, text):
-    with pytest.raises(PolicyError, match=text):
+def test_a_policy_of_another_shape_is_refused(policy):
+    with refuses(PolicyError, "policy"):
         simulate(policy=policy)
 
 
 @pytest.mark.parametrize(
-    ("row", "text"),
+    ("row", "part"),
     [
-        ([0.5, 0.4, 0.0], r"row 1: the probabilities sum to 0\.9, not 1"),
-        ([0.0, 0.0, 0.0], r"row 1: the probabilities sum to 0, not 1"),
-        ([-0.5, 1.0, 0.5], r"row 1, candidate 0: -0\.5"),
-        ([0.5, NAN, 0.5], r"row 1, candidate 1: nan"),
+        ([0.5, 0.4, 0.0], ""),
+        ([0.0, 0.0, 0.0], ""),
+        ([-0.5, 1.0, 0.5], "candidate 0"),
+        ([0.5, NAN, 0.5], "candidate 1"),
     ],
 )
-def test_a_policy_that_is_no_distribution_is_refused(row, text):
-    with pytest.raises(OffpolicyError, match=text):
+def test_a_policy_that_is_no_distribution_is_refused(row, part):
+    with refuses(PolicyError, "policy", 1, part=part):
         simulate(policy=[POLICY[0], row, POLICY[2]])
-
-
-def test_a_policy_without_actions_is_refused():
-    with pytest.raises(OffpolicyError, match=r"policy|actions"):
-        simulate(policy=np.zeros((3, 0)))
 
 
 @pytest.mark.parametrize("n", [0, -1])
 def test_a_number_of_draws_below_one_is_refused(n):
-    with pytest.raises(OffpolicyError, match=r"\bn\b|empty"):
+    with refuses(ParameterError, "n"):
         simulate(n=n)
 
 

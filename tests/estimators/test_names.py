@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import offpolicy as op
 from offpolicy.errors import EstimatorError
 from offpolicy.estimators._named import NAMED, as_estimator
+from tests.support.refusals import refuses
 
 NAMES = [
     "DM", "IPS", "CIPS", "SNIPS", "DR", "SNDR", "SB", "SWITCH", "SWITCH-DR", "DRos", "SGIPS",
@@ -146,7 +147,7 @@ def test_parameters_out_of_range(name, value, message):
     "value", ["ten", [1.0], 10**400, 1j], ids=["text", "list", "huge", "complex"]
 )
 def test_parameters_that_are_no_numbers(value):
-    with pytest.raises(EstimatorError, match=r"^CAB: M is .*it must be a number"):
+    with refuses(EstimatorError, "M"):
         op.CAB(M=value)
 
 
@@ -182,9 +183,7 @@ def test_estimators_without_parameter_are_always_resolved(name):
 
 
 def test_an_unresolved_estimator_has_no_formula():
-    with pytest.raises(
-        EstimatorError, match=r'^CAB: M is not given\. Write, for example, "CAB\(M='
-    ):
+    with refuses(EstimatorError, "M"):
         op.CAB().masses(*[0.5] * 3)
 
 

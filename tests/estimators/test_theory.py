@@ -14,6 +14,7 @@ from offpolicy.estimators._named import parse
 from offpolicy.estimators.theory import Problem
 from offpolicy.testing import random_problem, sample_log
 from tests.support import reference
+from tests.support.refusals import refuses
 
 MEMBERS = [
     "DM", "IPS", "DR", "SB(tau=0.4)", "DRos(lam=2)", "SGIPS(lam=0.3)", "SGDR(lam=0.3)",
@@ -132,34 +133,34 @@ def test_simulation_agrees(kind):
 
 def test_self_normalised_estimators_are_refused():
     (problem, *_) = problems("logged")
-    with pytest.raises(EstimatorError, match="SNIPS divides by a random sum"):
+    with refuses(EstimatorError, "member"):
         theory.bias(op.SNIPS(), problem)
-    with pytest.raises(EstimatorError, match="SNDR divides by a random sum"):
+    with refuses(EstimatorError, "member"):
         theory.variance(op.SNDR(), problem)
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("column", "values"),
     [
-        ({"pi": [[0.5, 0.6]]}, "pi must hold probabilities"),
-        ({"p": [0.5]}, "p must hold probabilities"),
-        ({"delta": [[1.0]]}, r"delta has shape \(1, 1\); pi has shape \(1, 2\)"),
-        ({"delta": [[math.nan, 1.0]]}, "delta holds a value that is missing"),
-        ({"sigma2": [[-1.0, 0.0]]}, "sigma2 and pi0_hat must be 0 or more"),
-        ({"pi0_hat": [[0.0, 1.0]]}, "pi0_hat is 0 where pi0 is not"),
+        ("pi", [[0.5, 0.6]]),
+        ("p", [0.5]),
+        ("delta", [[1.0]]),
+        ("delta", [[math.nan, 1.0]]),
+        ("sigma2", [[-1.0, 0.0]]),
+        ("pi0_hat", [[0.0, 1.0]]),
     ],
 )
-def test_malformed_problems_are_refused(change, text):
-    given = {"p": [1.0], "pi": [[0.5, 0.5]], "pi0": [[0.5, 0.5]], "delta": [[0.0, 1.0]]}
-    with pytest.raises(ParameterError, match=text):
-        Problem(**(given | change))
+def test_malformed_problems_are_refused(column, values):
+    fine = {"p": [1.0], "pi": [[0.5, 0.5]], "pi0": [[0.5, 0.5]], "delta": [[0.0, 1.0]]}
+    with refuses(ParameterError, column):
+        Problem(**(fine | {column: values}))
 
 
 def test_section_3_1_needs_logged_propensities():
     (problem, *_) = problems("estimated")[1:]
     for special in (theory.variance_ips, theory.variance_dr):
-        with pytest.raises(ParameterError, match="logged propensities"):
+        with refuses(ParameterError, "pi0_hat"):
             special(problem)
     for special in (theory.bias_cips, theory.bias_cab_logged, theory.variance_bound_cab):
-        with pytest.raises(ParameterError, match="logged propensities"):
+        with refuses(ParameterError, "pi0_hat"):
             special(problem, 2.0)

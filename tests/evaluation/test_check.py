@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -1437,19 +1438,11 @@ def test_policies_by_name():
     assert ("mine", "effective-size") in by_column
 
 
-@pytest.mark.parametrize(
-    ("policy", "text"),
-    [
-        ({}, "There is no policy to check."),
-        ({1: [[0.5, 0.5]] * 2, "1": [[0.5, 0.5]] * 2},
-         "Two policies have the same name; every name must be different."),
-    ],
-)  # fmt: skip
-def test_policies_that_cannot_be_asked_about(policy, text):
+@pytest.mark.parametrize("policy", [{}, {1: [[0.5, 0.5]] * 2, "1": [[0.5, 0.5]] * 2}])
+def test_policies_that_cannot_be_asked_about(policy):
     log = op.BanditLog.from_arrays(action=[0, 1], reward=[1, 0], logging=[[0.5, 0.5]] * 2)
-    with pytest.raises(errors.ParameterError) as caught:
+    with refuses(errors.ParameterError, "policy"):
         check(log, policy)
-    assert str(caught.value) == text
 
 
 @pytest.mark.parametrize(
@@ -1457,17 +1450,14 @@ def test_policies_that_cannot_be_asked_about(policy, text):
 )
 def test_reward_range_must_be_two_numbers(limits):
     log = op.BanditLog.from_arrays(action=[0, 1], reward=[1, 0], logging=[[0.5, 0.5]] * 2)
-    with pytest.raises(errors.ParameterError) as caught:
-        check(log, reward_range=limits)
-    assert str(caught.value) == (
-        f"reward_range is {limits!r}; it must be two numbers, the least and the greatest reward "
-        f"there can be."
-    )
+    for asked in (partial(check, log), partial(op.evaluate, log, [[0.5, 0.5]] * 2)):
+        with refuses(errors.ParameterError, "reward_range"):
+            asked(reward_range=limits)
 
 
 def test_malformed_input_is_refused_as_everywhere():
     log = op.BanditLog.from_arrays(action=[0, 1], reward=[1, 0], logging=[[0.5, 0.5]] * 2)
-    with pytest.raises(errors.ParameterError, match=r"^A list is not a log\. Make one with "):
+    with refuses(errors.ParameterError, "log"):
         check([1, 2])
     with refuses(errors.PolicyError, "policy", 1):
         check(log, [[0.5, 0.5], [0.5, 1.0]])

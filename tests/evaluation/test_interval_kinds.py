@@ -12,6 +12,7 @@ from offpolicy.evaluation._interval_kinds import KINDS, contribution_range, larg
 from offpolicy.evidence._plan import RewardRange
 from offpolicy.intervals import _closed_form as intervals
 from offpolicy.intervals import betting, bootstrap
+from tests.support.refusals import refuses
 
 RNG = np.random.default_rng(3)
 N, K = 300, 4
@@ -92,7 +93,7 @@ def test_a_ratio_is_resampled_by_its_influence(estimator):
 
 @pytest.mark.parametrize("kind", ["hoeffding", "empirical-bernstein", "betting", "sequence"])
 def test_contributions_without_bounds_are_refused(kind):
-    with pytest.raises(ParameterError, match=f'^interval="{kind}" needs contributions within'):
+    with refuses(ParameterError, "interval"):
         row("DR", kind)
 
 
@@ -101,11 +102,9 @@ def test_an_unknown_kind_is_refused():
         row("IPS", "betings")
 
 
-@pytest.mark.parametrize(
-    ("more", "what"), [({"cluster": ROWS // 3}, "clusters"), ({"row_weight": C + 1}, "row weights")]
-)
-def test_dependent_or_weighted_rows_are_refused_row_by_row(more, what):
-    with pytest.raises(ParameterError, match=f"and this log has {what}"):
+@pytest.mark.parametrize("more", [{"cluster": ROWS // 3}, {"row_weight": C + 1}])
+def test_dependent_or_weighted_rows_are_refused_row_by_row(more):
+    with refuses(ParameterError, "interval"):
         op.evaluate(log(**more), POLICY, estimators=["IPS"], interval="bca")
     assert op.evaluate(log(**more), POLICY, estimators=["IPS"], interval="t")["IPS"].stderr > 0
 

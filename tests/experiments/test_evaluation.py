@@ -42,9 +42,9 @@ from offpolicy.experiments.worlds import (
     certain,
     labelled_world,
     train,
-    world_of_examples,
 )
 from tests.support import reference
+from tests.support.refusals import refuses
 
 SIZES = Settings().sizes
 
@@ -189,12 +189,12 @@ def test_every_reading_is_a_different_problem():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 300)
     examples = Examples(rng.standard_normal((300, 4)) * [1, 5, 20, 0.1] + 2 * np.eye(4)[y], y)
-    worlds = [world_of_examples(examples, reading, "indicator", 0) for reading in ALL_READINGS]
+    worlds = [labelled_world(examples, reading, 0, "indicator") for reading in ALL_READINGS]
     assert len(ALL_READINGS) == len({p.policy.tobytes() + p.prediction.tobytes() for p in worlds})
     for reading, world in zip(ALL_READINGS, worlds, strict=True):
         assert world.policy.sum(axis=1) == pytest.approx(np.ones(150))
         assert (set(world.policy.ravel()) == {0.0, 1.0}) == ("argmax" in reading)
-    short = world_of_examples(examples, "raw, same 10%", "indicator", 0)
+    short = labelled_world(examples, "raw, same 10%", 0, "indicator")
     paper = worlds[ALL_READINGS.index(PAPER)]
     for name in ("logging", "policy", "reward", "prediction"):
         assert (getattr(short, name) == getattr(paper, name)).all()
@@ -202,7 +202,7 @@ def test_every_reading_is_a_different_problem():
 
 @pytest.mark.parametrize("reading", ["rare", "raw, standardised, same 10%", ""])
 def test_a_reading_that_there_is_not(reading):
-    with pytest.raises(ParameterError, match="is not a reading of the set-up: write one of each"):
+    with refuses(ParameterError, column="reading"):
         train(Examples(np.zeros((40, 1)), np.arange(40) % 2), reading, 0)
 
 
@@ -291,18 +291,11 @@ def small_outcomes() -> list[Outcome]:
 
 
 def test_everything_is_written(tmp_path):
-    chosen = [
-        tuning.Chosen(
-            "small",
-            n,
-            dict.fromkeys(tuning.TUNED, 1.0),
-            {name: dict.fromkeys(tuning.NAMES, 2.0) for name in tuning.TUNED},
-            dict.fromkeys(tuning.FIXED, 0.5),
-        )
-        for n in SIZES
-    ]
+    by_rule = {f"{name} by {rule}": 2.0 for name in tuning.TUNED for rule in tuning.NAMES}
+    mse, best = by_rule | dict.fromkeys(tuning.FIXED, 0.5), dict.fromkeys(tuning.TUNED, 1.0)
+    chosen = [tuning.Outcome(tuning.Setting("small", PAPER, 0, n), best, mse) for n in SIZES]
     found = Evaluated(Settings(sets=["small"]), small_outcomes(), chosen=chosen)
-    written = {path.name: path for path in found.save(tmp_path / "a" / "b")}
+    written = {path.name: path for path in found.report().save(tmp_path / "a" / "b")}
     assert set(written) == {
         "results.json", "accuracy.csv", "claims.csv", "table.md", "chosen.csv",
         "figure1_small.png", "figure2.png",
@@ -310,10 +303,10 @@ def test_everything_is_written(tmp_path):
     assert sorted(written.values()) == sorted((tmp_path / "a" / "b").iterdir())
     body = json.loads(written["results.json"].read_text())
     assert body["settings"]["repeats"] == 500
-    assert body["grid"]["M"][-1] == "inf"
-    again, cab = found.outcomes[2].found, body["outcomes"][2]["found"]["CAB"]
-    assert cab["bias"] == again.bias["CAB"].tolist()
-    assert cab["variance"] == again.variance["CAB"].tolist()
+    again, written_again = found.outcomes[2].repeated, body["outcomes"][2]["repeated"]
+    assert written_again["M"][-1] == "inf"
+    assert written_again["bias"]["CAB"] == again.bias["CAB"].tolist()
+    assert written_again["variance"]["CAB"] == again.variance["CAB"].tolist()
     with open(written["accuracy.csv"], newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(SIZES) * sum(len(GRID.of(name)) for name in ESTIMATORS)
@@ -331,19 +324,20 @@ def test_everything_is_written(tmp_path):
 def test_without_matplotlib_there_are_no_pictures(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     found = Evaluated(Settings(sets=["small"]), small_outcomes())
-    assert {path.suffix for path in found.save(tmp_path)} == {".json", ".csv", ".md"}
+    assert {path.suffix for path in found.report().save(tmp_path)} == {".json", ".csv", ".md"}
 
 
 def test_what_is_chosen_is_measured_against_the_best(monkeypatch):
     world = random_world(9, m=80, K=4, unsupported=0.0)
     monkeypatch.setattr(tuning, "labelled_world", lambda *_: world)
-    row = tuning.choose_all("small", 100, 5, PAPER, 0)
+    cell = (tuning.Setting("small", PAPER, 0, 100), 5, tuning.TUNED, (1,))
+    outcome = tuning.run_one(*cell)
     for name in tuning.TUNED:
-        assert set(row.chosen[name]) == set(tuning.NAMES)
+        assert {f"{name} by {rule}" for rule in tuning.NAMES} <= set(outcome.mse)
         if name != "CIPS":  # which has no model at its other end
-            end = row.fixed["DR" if name == "CAB-DR" else "IPS"]
-            assert row.hindsight[name] <= min(row.fixed["DM"], end) * (1 + 1e-9)
-    assert tuning.choose_all("small", 100, 5, PAPER, 0) == row
+            end = outcome.mse["DR" if name == "CAB-DR" else "IPS"]
+            assert outcome.hindsight[name] <= min(outcome.mse["DM"], end) * (1 + 1e-9)
+    assert tuning.run_one(*cell) == outcome
 
 
 COMMAND = [
@@ -419,7 +413,7 @@ def test_other_data_are_not_mixed_with_what_is_kept(clouds, monkeypatch):
         (["--datasets", ""], "must name at least one"),
         (["--datasets", "clouds,clouds"], "each once"),
         (["--sizes", "a,b"], "must be whole numbers"),
-        (["--sizes", "0"], "sizes of 1 or more"),
+        (["--sizes", "0"], "must hold numbers above 0"),
         (["--reading", "odd"], "is not a reading of the set-up"),
     ],
 )

@@ -95,7 +95,7 @@ def test_tables_hold_means_and_the_paper_s_figures():
     assert "| DM | 0.1100 ± 0.0100 (0.6372) |" in text
     assert "| CAB | 0.6100 ± 0.0100 (0.5740) |" in text
     assert "ours" not in text
-    claims = {one.text: one for one in table2.claims(found)}
+    claims = {one.text: one for one in table2.judged(found)}
     assert not claims["CAB beats DM"].holds
     assert claims["CAB beats DM"].measured == "letter 5.55"
     assert claims["CAB-DR is no better than CAB"].holds
@@ -110,7 +110,7 @@ def test_figure_claims_can_come_out_either_way(tmp_path):
             for one in figure4.conditions(2)
         ]  # fmt: skip
 
-    falling, rising = (figure4.claims(made(slope)) for slope in (-0.02, 0.02))
+    falling, rising = (figure4.judged(made(slope)) for slope in (-0.02, 0.02))
     assert falling[0].holds
     assert not rising[0].holds
     assert falling[1].holds  # CAB stands before IPS, cIPS and DR

@@ -15,7 +15,7 @@ from offpolicy.cli import cli
 from offpolicy.errors import DatasetError
 from offpolicy.estimators._named import parse
 from offpolicy.experiments.accuracy import Accuracy
-from offpolicy.experiments.ranking import accuracy, figure2, figure4, learning, table2, tuning
+from offpolicy.experiments.ranking import figure2, figure4, learning, table2, tuning
 from offpolicy.experiments.ranking.accuracy import (
     AGAIN,
     BLENDS,
@@ -33,6 +33,7 @@ from offpolicy.experiments.ranking.setup import (
     known_as,
     load,
     prepare_parts,
+    prepare_set,
     shuffled,
     thresholds,
     trained,
@@ -331,7 +332,7 @@ def letor(tmp_path, monkeypatch):
         (folder / f"S{part}.txt").write_text("".join(lines))
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path / "data"))
     load.cache_clear()
-    accuracy._prepared.cache_clear()
+    prepare_set.cache_clear()
     learning._made.cache_clear()
     return tmp_path
 
@@ -359,7 +360,7 @@ def test_what_was_kept_is_gone_on_with_to_equal_bytes(letor, monkeypatch):
     for name in files:
         assert (letor / "broken" / name).read_bytes() == (letor / "whole" / name).read_bytes()
     body = json.loads((letor / "whole" / "results.json").read_text())
-    assert body["schema"] == "offpolicy.ranking-experiments/1"
+    assert body["schema"] == "offpolicy.ranking-experiments/2"
     assert len(body["evaluation"]) == 1
     assert len(body["learning"]) == 2
 

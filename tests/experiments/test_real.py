@@ -21,16 +21,15 @@ from click.testing import CliRunner
 import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.datasets._open_bandit import open_bandit_file
-from offpolicy.errors import DatasetError, LogError, ParameterError
+from offpolicy.errors import DatasetError, LogError
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.real import campaigns, open_bandit
 from offpolicy.experiments.real.converged import (
     GRID,
-    Clicks,
-    Labelled,
     Setup,
+    clicks,
     estimates,
-    raised,
+    labelled,
     run_pair,
     value_of,
     whitened,
@@ -39,6 +38,7 @@ from offpolicy.experiments.real.figure3 import Panel, claims_of, errors_markdown
 from offpolicy.experiments.real.thompson import Posterior
 from offpolicy.logs.files import _text
 from offpolicy.logs.formats import obd
+from tests.support.refusals import refuses
 
 DATA = os.environ.get("OFFPOLICY_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="OFFPOLICY_DATA is not set")
@@ -175,8 +175,8 @@ def test_the_prediction_is_the_logger_s_own_model_of_the_step(data):
 
 
 def test_the_truth_is_exact_where_it_can_be_computed(data):
-    world = Labelled.of("small")
-    x = world.everyone()
+    world = labelled("small")
+    x = world.everyone
     rng = np.random.default_rng(0)
     # A sampler that knows all but everything takes its best action: its accuracy is its value.
     sure = world.target
@@ -186,14 +186,14 @@ def test_the_truth_is_exact_where_it_can_be_computed(data):
         )
     value, variance = value_of(sure, world, rng)
     best = sure.predict(x.X).argmax(axis=1)
-    assert value == pytest.approx((best == world.label).mean(), abs=0.01)
+    assert value == pytest.approx((best == x.reward.argmax(axis=1)).mean(), abs=0.01)
     assert variance < 1e-5
     # One that knows nothing takes any.
     value, variance = value_of(world.target, world, rng)
     assert value == pytest.approx(1 / 3, abs=5 * math.sqrt(variance))
-    clicks = Clicks.random(np.random.default_rng(5), actions=2)
-    value, variance = value_of(clicks.target, clicks, rng)
-    everyone = clicks.draw(200_000, rng).reward.mean()
+    world = clicks(np.random.default_rng(5), actions=2)
+    value, variance = value_of(world.target, world, rng)
+    everyone = world.draw(200_000, rng).reward.mean()
     assert value == pytest.approx(everyone, abs=5 * math.sqrt(variance) + 0.002)
 
 
@@ -250,7 +250,7 @@ def test_chosen_estimates_are_those_of_evaluate(data):
         reward=pair.log.reward - 1,
         logging=pair.log.logging.reshape(pair.policy.shape),
     )
-    losses = raised(estimates(shifted, pair.policy, pair.prediction - 1), 1.0)
+    losses = estimates(shifted, pair.policy, pair.prediction - 1, raised=1.0)
     assert losses["curves"]["DR"] == pytest.approx(found["curves"]["DR"])
     assert losses["curves"]["IPS"] != pytest.approx(found["curves"]["IPS"])
 
@@ -334,7 +334,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     outcome = CliRunner().invoke(cli, [*QUICK, "--out", str(whole)], catch_exceptions=False)
     assert outcome.exit_code == 0
-    assert "Open Bandit logs" in outcome.stderr
+    assert "No Open Bandit logs" in outcome.stdout
     assert "| CAB is more accurate than DM, IPS, SB" in outcome.stdout
     command = [sys.executable, "-m", "offpolicy", *QUICK, "--out", str(broken)]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -365,12 +365,11 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
     ("arguments", "sentence"),
     [
         (["--datasets", "absent"], r"absent"),
-        (["--datasets", "synthetic,synthetic"], r'The data set "synthetic" is given twice\.'),
         (["--datasets", "synthetic", "--obd", "nowhere"], r"^nowhere does not hold random/all/all"),
     ],
 )
 def test_missing_data_is_a_sentence(data, arguments, sentence):
-    with pytest.raises((ParameterError, DatasetError), match=sentence):
+    with pytest.raises(DatasetError, match=sentence):
         CliRunner().invoke(
             cli,
             ["reproduce", "real", *arguments, "--out", str(data / "out")],
@@ -405,9 +404,9 @@ def test_the_full_release_is_read_in_its_layout(tmp_path):
     path = tmp_path / "open_bandit_dataset/bts/all/all.csv"
     assert open_bandit_file("bts", "all", folder=tmp_path) == path
     assert open_bandit_file("bts", "all", folder=path.parents[2]) == path
-    found = list(open_bandit.run(tmp_path, Cells(tmp_path / "cells")))
-    assert [pair[1]["campaign"] for pair in found] == ["all", "men", "women"]
-    (to_thompson, to_uniform) = found[0]
+    found = open_bandit.run(tmp_path, Cells(tmp_path / "cells"))
+    assert [direction["campaign"] for direction in found[::2]] == ["all", "men", "women"]
+    to_thompson, to_uniform = found[:2]
     assert to_thompson["rows"] == 400
     with path.open() as file:
         rows = list(csv.DictReader(file))
@@ -421,10 +420,10 @@ def test_the_full_release_is_read_in_its_layout(tmp_path):
 def test_large_files_are_streamed_to_the_same_numbers(tmp_path, monkeypatch):
     write_release(tmp_path)
     files = [str(open_bandit_file(name, "men", folder=tmp_path)) for name in ("random", "bts")]
-    small = open_bandit.run_cell("men", *files, "")
+    small = open_bandit.run_cell("men", *files)
     monkeypatch.setattr(_text, "LARGEST", 1)
     assert isinstance(op.read_log(files[0]), op.LogScan)
-    for one, other in zip(small, open_bandit.run_cell("men", *files, ""), strict=True):
+    for one, other in zip(small, open_bandit.run_cell("men", *files), strict=True):
         for a, b in zip(one.pop("estimates"), other.pop("estimates"), strict=True):
             assert (a["method"], a["propensities"]) == (b["method"], b["propensities"])
             assert a["value"] == pytest.approx(b["value"], rel=1e-9)
@@ -436,13 +435,16 @@ def test_what_is_not_of_the_campaign_is_named(tmp_path):
     write_release(tmp_path, rows=40)
     path = open_bandit_file("random", "men", folder=tmp_path)
     log = op.read_log(path)
-    with pytest.raises(LogError, match=r"men\.csv, item_id, row \d+: \d+; this campaign has items"):
+    item = np.asarray(log.named_column("action"))
+    with refuses(LogError, file=path.name, column="item_id", row=int(np.argmax(item >= 5))):
         campaigns.Completed(5)(log)
-    with pytest.raises(LogError, match=r"propensity_score, row 0: .*it must be 1/35\."):
+    with refuses(LogError, column="propensity_score", row=0):
         campaigns.Completed(35, uniform=True)(log)
     path.write_text(path.read_text().replace(",1,0,", ",4,0,"))
-    with pytest.raises(LogError, match=r"position, row \d+: 4; it must be 1 to 3\."):
-        campaigns.survey(op.read_log(path), 34)
+    changed = op.read_log(path)
+    row = int(np.argmax(np.asarray(changed.named_column("position")) == 4))
+    with refuses(LogError, column="position", row=row):
+        campaigns.survey(changed, 34)
 
 
 def test_frequencies_and_rates_are_of_the_other_folds():
@@ -450,7 +452,7 @@ def test_frequencies_and_rates_are_of_the_other_folds():
     shown = rng.integers(0, 9, (5, 3, 4)).astype(float)
     clicked = np.minimum(shown, rng.integers(0, 3, (5, 3, 4)))
     pi0 = campaigns.frequencies(campaigns.others(shown))
-    rates = campaigns.Rates.of(campaigns.Survey(shown, clicked)).table
+    rates = campaigns.reward_model(campaigns.Survey(shown, clicked)).table
     assert pi0.sum(axis=2) == pytest.approx(np.ones((5, 3)))
     for f in range(5):
         rest, won = np.delete(shown, f, axis=0).sum(axis=0), np.delete(clicked, f, 0).sum(axis=0)
@@ -468,7 +470,8 @@ def test_frequencies_and_rates_are_of_the_other_folds():
 
 @pytest.mark.parametrize(("count", "n"), [(0, 50), (3, 1000), (46, 10_000), (7, 7)])
 def test_wilson_s_interval_solves_its_equation(count, n):
-    low, high = campaigns.wilson(count, n)
+    facts = campaigns.Survey(np.array([n]), np.array([count])).facts()
+    low, high = facts["low"], facts["high"]
     z = 1.959963984540054
     for p in (low, high):
         if 0.0 < p < 1.0:
@@ -513,7 +516,7 @@ def test_the_sample_gives_what_few_lines_give():
                  float(row["propensity_score"]))
                 for row in csv.DictReader(file)
             ]  # fmt: skip
-    to_thompson, to_uniform = open_bandit.run_cell(campaign, *map(str, files.values()), "")
+    to_thompson, to_uniform = open_bandit.run_cell(campaign, *map(str, files.values()))
     rate = {name: sum(row[2] for row in some) / len(some) for name, some in rows.items()}
     assert to_thompson["target_rate"] == pytest.approx(rate["bts"])
     assert to_uniform["target_rate"] == pytest.approx(rate["random"])

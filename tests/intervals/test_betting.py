@@ -32,6 +32,7 @@ from offpolicy.intervals.betting import (
     weighted_sequence,
 )
 from tests.support.limits import limit
+from tests.support.refusals import refuses
 
 GOAL = 1.0 / AIM
 
@@ -536,7 +537,7 @@ def test_refusals_say_what_is_wrong(call, text):
     ],
 )
 def test_levels_out_of_range_are_refused(make, level):
-    with pytest.raises(ParameterError, match="it is the coverage asked for, between 0 and 1"):
+    with refuses(ParameterError, "level"):
         make(level)
 
 

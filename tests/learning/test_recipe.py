@@ -63,9 +63,9 @@ def test_the_chosen_penalty_explains_what_was_not_seen_best():
     def unseen(l2):
         model = task_of(log, model_l2=l2).model
         assert model is not None
-        own = model.delta_hat.reshape(len(log), -1)[np.arange(len(log)), log.chosen]
-        own = np.clip(own, 1e-9, 1.0 - 1e-9)
-        return -float((log.reward * np.log(own) + (1.0 - log.reward) * np.log(1.0 - own)).sum())
+        mean = model.delta_hat.reshape(len(log), -1)[np.arange(len(log)), log.chosen]
+        mean = np.clip(mean, 1e-9, 1.0 - 1e-9)
+        return -float((log.reward * np.log(mean) + (1.0 - log.reward) * np.log(1.0 - mean)).sum())
 
     for factor in (10.0**-0.5, 10.0**0.5):
         assert unseen(chosen.l2) <= 1.001 * unseen(factor * chosen.l2)
@@ -122,7 +122,7 @@ def test_known_rewards_replace_what_is_taken_for_known():
     with_known = Task.of(learner, learner.check(), log, None, known).model
     assert alone is not None
     assert with_known is not None
-    taught = predicted(np.asarray(with_known.per_action), task_of(log).views.phi, with_known.base)
+    taught = predicted(with_known.weights, task_of(log).views.phi, with_known.base)
     assert float(taught.max()) > float(alone.delta_hat.max())
 
 
@@ -134,7 +134,7 @@ def test_an_endless_penalty_leaves_the_model_s_policy():
     learner = SoftmaxLearner(l2=1e6).fit(log)
     task = task_of(log)
     assert task.model is not None
-    sharp = 3.0 * (task.views.phi @ np.asarray(task.model.per_action).T)
+    sharp = 3.0 * (task.views.phi @ task.model.weights.T)
     expected = np.exp(sharp - sharp.max(axis=1, keepdims=True))
     expected /= expected.sum(axis=1, keepdims=True)
     assert learner.predict_proba(X) == pytest.approx(expected, abs=1e-3)

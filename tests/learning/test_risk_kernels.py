@@ -58,9 +58,9 @@ def test_the_walk_is_the_chain(name, n, m, K, size, seed):
     pi = scores.probabilities(w)
     value, per_pi = risk(pi)
     gradient = scores.back(pi, per_pi)
-    found, slope = Fused(scores, risk)(w)
+    fused, slope = Fused(scores, risk)(w)
     largest = 1.0 + float(np.abs(risk.observed.share / risk.observed.propensity).max())
-    assert found == pytest.approx(value, abs=1e-6 * largest * (1 + m / n))
+    assert fused == pytest.approx(value, abs=1e-6 * largest * (1 + m / n))
     assert slope == pytest.approx(gradient, abs=2e-6 * largest * (1 + m / n) * np.sqrt(n + m))
 
 
@@ -95,5 +95,5 @@ def test_propensities_of_zero_go_the_plain_way():
 
 def test_exponential_of_singles():
     x = np.concatenate([np.linspace(-80, 80, 4001), [0.0, -0.0, 1e-30]]).astype(np.float32)
-    found = np.array([elementary.exp_single(value) for value in x])
-    np.testing.assert_allclose(found, np.exp(x.astype(np.float64)), rtol=3e-7)
+    powers = np.array([elementary.exp_single(value) for value in x])
+    np.testing.assert_allclose(powers, np.exp(x.astype(np.float64)), rtol=3e-7)

@@ -20,7 +20,7 @@ def test_the_best_is_the_one_with_the_highest_score(rule):
     log, X, y = classes(1, n=1500)
     search = LearnerCV(SoftmaxLearner(max_iter=50, start="zero"), GRID, rule=rule).fit(log)
     assert len(search.trials_) == 4
-    best = max(search.trials_, key=lambda one: one.score)
+    best = max(search.trials_, key=lambda trial: trial.score)
     assert search.params_ == best.params
     assert search.params_["l2"] == 1e-7  # 10 leaves the policy uniform
     assert (search.predict(X) == y).mean() > 0.7
@@ -81,12 +81,12 @@ def test_mistakes_are_told():
     log, _, _ = classes(0)
     with refuses(ParameterError, "rule"):
         LearnerCV(rule="best").fit(log)
-    with pytest.raises(ParameterError, match="must give a list of values, at least one"):
+    with refuses(ParameterError, "grid"):
         LearnerCV(grid={"l2": []}).fit(log)
-    with pytest.raises(ParameterError, match=r'has no parameter "l3"'):
+    with refuses(ParameterError, "l3"):
         LearnerCV(grid={"l3": [1]}).fit(log)
-    with pytest.raises(ParameterError, match="holdout is 1"):
+    with refuses(ParameterError, "holdout"):
         LearnerCV(holdout=1.0).fit(log)
-    one = bandit_log([0, 1], [0, 1], [0.5, 0.5], context=[[1.0], [2.0]], cluster=["a", "a"])
-    with pytest.raises(ParameterError, match="cannot be split"):
-        LearnerCV().fit(one)
+    clustered = bandit_log([0, 1], [0, 1], [0.5, 0.5], context=[[1.0], [2.0]], cluster=["a", "a"])
+    with refuses(ParameterError, "validation"):
+        LearnerCV().fit(clustered)

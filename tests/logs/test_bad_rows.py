@@ -244,25 +244,25 @@ def test_nothing_bad_is_nothing_dropped(small):
 def test_all_rows_bad_and_too_many(tmp_path, monkeypatch, small):
     table = with_bad_rows(small, dict.fromkeys(range(60), ("reward", None)))
     (path,) = write(tmp_path, table)
-    with pytest.raises(LogError, match=r"all 60 rows are malformed \(reward 60\): none is left"):
+    with refuses(LogError, "reward"):
         op.read_log(table, on_bad_row="drop")
-    with pytest.raises(LogError, match=r"part-0.parquet: all 60 rows are malformed"):
+    with refuses(LogError, "reward", file="part-0.parquet"):
         op.evaluate(ParquetScan([path], on_bad_row="drop"), "new")
     table = with_bad_rows(small, dict.fromkeys(range(60), ("new", None)))
-    with pytest.raises(LogError, match=r"all 60 rows are malformed \(new 60\)"):
+    with refuses(LogError, "new"):
         op.evaluate(op.read_log(table, on_bad_row="drop"), "new")
     limit(monkeypatch, "offpolicy.logs._bad_rows.MOST", 10)
-    with pytest.raises(LogError, match=r"more than 10 rows are malformed \(reward.*fix the export"):
+    with refuses(LogError, "reward", match="more than 10 rows"):
         op.evaluate(ParquetScan([path], on_bad_row="drop"), "new")
 
 
 def test_what_is_wrong_with_a_whole_column_stays_an_error(small):
-    with pytest.raises(LogError, match='no column "reward"'):
+    with refuses(LogError, "reward"):
         op.read_log(small.drop(["reward"]), on_bad_row="drop")
     text = small.set_column(1, "reward", pa.array(["much"] * 60))
     with refuses(LogError, "reward"):
         op.read_log(text, on_bad_row="drop")
-    with pytest.raises(ParameterError, match="on_bad_row is 'skip'; it must be \"error\" or"):
+    with refuses(ParameterError, "on_bad_row"):
         op.read_log(small, on_bad_row="skip")
 
 

@@ -146,7 +146,7 @@ def test_polars_arrays_of_fixed_width_are_read():
 def test_narrow_lists_are_given_the_tolerance_of_narrow_floats():
     rows = [[0.4, 0.6005], [0.2, 0.3, 0.5], [1.0]]
     log_of(ROWS, logging=pa.array(rows, pa.list_(pa.float32())))
-    with pytest.raises(PropensityError, match=r"logging, row 0: .*sum to 1\.0005"):
+    with refuses(PropensityError, "logging", 0):
         log_of(ROWS, logging=rows)
 
 
@@ -275,51 +275,51 @@ def test_an_unusable_column_is_refused_by_name(values, rows, part):
 
 @pytest.mark.parametrize("frame", [None, ROWS, np.zeros((2, 2)), "log.csv"])
 def test_what_is_no_dataframe_is_refused(frame):
-    text = rf"A {type(frame).__name__} is not a dataframe .*Arrow.*BanditLog\.from_arrays"
-    with pytest.raises(LogError, match=text):
+    with refuses(LogError, "frame"):
         as_table(frame)
 
 
 @pytest.mark.parametrize("series", [pa.array([1, 2]), pl.Series([1, 2]), pd.Series([1, 2])])
 def test_a_single_column_is_no_dataframe(series):
-    with pytest.raises(LogError, match="not a dataframe"):
+    with refuses(LogError, "frame"):
         BanditLog.from_frame(series)
 
 
 def test_a_column_that_arrow_cannot_hold_is_refused_by_name():
-    with pytest.raises(LogError, match="action"):
+    with refuses(LogError, "frame", match="action"):
         BanditLog.from_frame(pd.DataFrame({**CHOSEN_ONLY, "action": ["b", 1, "b"]}))
 
 
 @pytest.mark.parametrize(
-    ("renamed", "columns", "column", "says"),
+    ("renamed", "columns", "column", "hint"),
     [
-        ({"action": "item"}, None, "action", "The columns are item"),
-        ({"reward": "rewards"}, None, "reward", r'Did you mean "rewards"\?'),
-        ({"reward": "Reward"}, None, "reward", r'Did you mean "Reward"\?'),
-        ({"reward": "click"}, Columns(reward="clik"), "clik", r"\(for reward\)\. Did you mean"),
-        ({}, Columns(propensity="p"), "p", r"\(for propensity\)"),
-        ({}, Columns(logging="pi0"), "pi0", r"\(for logging\)"),
-        ({}, Columns(candidates="items"), "items", r"\(for candidates\)"),
-        ({}, Columns(cluster="user"), "user", r"\(for cluster\)"),
-        ({}, Columns(context=["age"]), "age", r"\(for context\)"),
+        ({"action": "item"}, None, "action", ""),
+        ({"reward": "rewards"}, None, "reward", 'Did you mean "rewards"?'),
+        ({"reward": "Reward"}, None, "reward", 'Did you mean "Reward"?'),
+        ({"reward": "click"}, Columns(reward="clik"), "clik", 'Did you mean "click"?'),
+        ({}, Columns(propensity="p"), "p", ""),
+        ({}, Columns(logging="pi0"), "pi0", ""),
+        ({}, Columns(candidates="items"), "items", ""),
+        ({}, Columns(cluster="user"), "user", ""),
+        ({}, Columns(context=["age"]), "age", ""),
     ],
 )
-def test_a_column_that_is_not_there_is_refused(renamed, columns, column, says):
+def test_a_column_that_is_not_there_is_refused(renamed, columns, column, hint):
     rows = {renamed.get(name, name): values for name, values in ROWS.items()}
-    with refuses(LogError, column, file="f", match=says):
+    with refuses(LogError, column, file="f") as caught:
         BanditLog.from_frame(pa.table(rows), columns, source="f")
+    assert hint in str(caught.value)
 
 
 def test_a_missing_column_is_told_without_a_source_too():
-    with pytest.raises(LogError, match=r'^There is no column "reward"'):
+    with refuses(LogError, "reward", file=""):
         BanditLog.from_frame(pa.table({"action": [0]}))
 
 
 def test_two_columns_of_one_name_are_refused():
     columns = [pa.array([0, 1]), pa.array([0, 1]), pa.array([1, 0]), pa.array([0.5, 0.5])]
     table = pa.table(columns, names=["action", "action", "reward", "propensity"])
-    with pytest.raises(LogError, match="action"):
+    with refuses(LogError, "action"):
         BanditLog.from_frame(table)
 
 
@@ -394,7 +394,7 @@ def test_without_candidates_the_action_must_be_a_position(action):
 
 
 def test_names_without_candidates_are_told_what_is_missing():
-    with pytest.raises(LogError, match=r"action.*candidates"):
+    with refuses(LogError, "action"):
         log_of(ROWS, action=["b", "c", "a"])
 
 
@@ -412,16 +412,16 @@ def test_a_reward_must_be_a_number(reward):
 
 @pytest.mark.parametrize("rows", [ROWS, NAMED, CHOSEN_ONLY])
 def test_an_empty_frame_is_refused(rows):
-    with pytest.raises(LogError, match="The log is empty"):
-        BanditLog.from_frame(pa.table(rows).slice(0, 0))
+    with refuses(LogError, file="f"):
+        BanditLog.from_frame(pa.table(rows).slice(0, 0), source="f")
 
 
 def test_the_values_of_a_frame_are_checked_like_any_other():
-    with pytest.raises(PropensityError, match=r"logging, row 1: the probabilities sum to 0\.9"):
+    with refuses(PropensityError, "logging", 1):
         log_of(ROWS, logging=[[0.4, 0.6], [0.2, 0.2, 0.5], [1.0]])
-    with pytest.raises(PropensityError, match=r"propensity, row 1: 1\.5 \(1 of 3 rows are above 1"):
+    with refuses(PropensityError, "propensity", 1):
         log_of(CHOSEN_ONLY, propensity=[0.5, 1.5, 0.5])
-    with pytest.raises(PropensityError, match=r"propensity, row 0: 0\.5, but logging .*0\.6"):
+    with refuses(PropensityError, "propensity", 0):
         log_of(ROWS, propensity=[0.5, 0.5, 1.0])
 
 
@@ -481,32 +481,25 @@ def test_the_long_format_is_the_same_log(how, shuffle):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"picked": 0}, r'"picked" marks 0 of the rows of decision \'d0\' \(5 of 5 decisions'),
-        ({"picked": 1}, r'"picked" marks \d+ of the rows of decision'),
-        ({"picked": 2}, r"log.csv, picked, row 0: 2 is neither 0 nor 1"),
-        ({"id": None}, r"log.csv, id, row 0: the decision's id is missing"),
-    ],
+    ("name", "value", "row"),
+    [("picked", 0, 0), ("picked", 1, None), ("picked", 2, 0), ("id", None, 0)],
 )
-def test_long_formats_that_are_not(change, message):
+def test_long_formats_that_are_not(name, value, row):
     case = make_case(np.random.default_rng(4), 5, most=4, drawn=True)
     table, _ = long_table(case, shuffle=False)
-    for name, value in change.items():
-        kind = table.schema.field(name).type
-        column = pa.array([value] * len(table), kind)
-        table = table.set_column(table.column_names.index(name), name, column)
+    column = pa.array([value] * len(table), table.schema.field(name).type)
+    table = table.set_column(table.column_names.index(name), name, column)
     columns = op.Columns(decision="id", chosen="picked", logging="pi0", candidates="name")
-    with pytest.raises(LogError, match=message):
+    with refuses(LogError, name, row, file="log.csv"):
         op.BanditLog.from_frame(table, columns, source="log.csv")
 
 
 def test_a_long_format_without_either_way_to_say_what_was_chosen():
     case = make_case(np.random.default_rng(4), 5, drawn=True)
     table, _ = long_table(case)
-    with pytest.raises(LogError, match=r'there is no column "action"\. In the long format either'):
+    with refuses(LogError, "action"):
         op.BanditLog.from_frame(table, op.Columns(decision="id", logging="pi0"))
-    with pytest.raises(LogError, match='here is no column "nope"'):
+    with refuses(LogError, "nope"):
         op.BanditLog.from_frame(table, op.Columns(decision="nope"))
 
 

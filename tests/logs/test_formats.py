@@ -75,9 +75,9 @@ def test_dsjson_files_are_told_from_other_json(name):
 @needs_data
 def test_a_real_file_without_any_decision_is_refused():
     path, counts = data("vw", "b1848_dsjson_parser_regression.txt"), dsjson.Skipped()
-    with pytest.raises(LogError, match=r"regression\.txt, line 8: not JSON"):
+    with refuses(LogError, row=8, file=path.name):
         dsjson.read(path)
-    with pytest.raises(LogError, match=r"not one decision in this file; 8 lines left out \("):
+    with refuses(LogError, file=path.name):
         dsjson.read(path, on_bad_row="drop", counts=counts)
     assert counts == {"_skipLearn": 1, "dangling reward": 6, "bad": 1}
 
@@ -85,7 +85,7 @@ def test_a_real_file_without_any_decision_is_refused():
 @needs_data
 @pytest.mark.parametrize("name", OTHER_JSON)
 def test_other_json_is_refused(name):
-    with pytest.raises(LogError, match=r"line 1: a must list .* is not there"):
+    with refuses(LogError, "a", 1):
         dsjson.read(data("vw", name))
 
 
@@ -209,63 +209,51 @@ def test_each_slot_is_a_decision_of_its_event(write):
 
 
 JUNK = [
-    ("[CHECKPOINT INFO LINE]", LogError, r"not JSON"),
-    ('{"_label_cost": -1, "p": [0.5', LogError, r"not JSON"),
-    ("[1, 2]", LogError, r"\[1, 2\] is not a JSON object"),
-    ("\xff" + "[" * 100_000, LogError, r"not JSON"),
-    ("{}", LogError, r"a must list one value for every candidate, but is not there"),
-    (without(LINE, "p"), LogError, r"p must list .* is not there"),
-    (LINE | {"p": None}, LogError, r"p must list .*; found None"),
-    (LINE | {"p": []}, LogError, r"p must list .*; found \[\]"),
-    (LINE | {"p": [0.3, 0.7]}, LogError, r"each of the 3 candidates once; .* p has 2 entries"),
-    (LINE | {"p": [0.3, "x", 0.1]}, LogError, r"every entry of p must be a finite .* found 'x'"),
-    (LINE | {"p": [0.3, True, 0.1]}, LogError, r"every entry of p .* found True"),
-    (LINE | {"p": [0.3, 0.5, 0.1]}, PropensityError, r"p sums to 0\.9, not 1"),
-    (LINE | {"p": [0.3, 0.8, -0.1]}, PropensityError, r"p holds -0\.1"),
-    (LINE | {"p": [0.3, float("nan"), 0.1]}, LogError, r"every entry of p .* found nan"),
-    (LINE | {"a": [3, 1, 1]}, LogError, r"a is \[3, 1, 1\]"),
-    (LINE | {"a": [3, 1, 4]}, LogError, r"a is \[3, 1, 4\]"),
-    (LINE | {"a": [3, 1, 2.5]}, LogError, r"every entry of a must be a whole number; found 2\.5"),
-    (LINE | {"c": {"_multi": [{}] * 4}}, LogError, r"each of the 4 candidates once"),
-    (
-        LINE | {"_label_probability": 0.6},
-        PropensityError,
-        r"_label_probability is 0\.6, but p has 0\.3 .*\(_labelIndex 2 and _label_Action 3\)",
-    ),
-    (LINE | {"_labelIndex": 7, "_label_Action": 8}, PropensityError, r"but p has nothing"),
-    (without(LINE, "_label_probability"), LogError, r"there is no _label_probability"),
-    (without(LINE, "_label_Action", "_labelIndex"), LogError, r"neither _labelIndex nor"),
-    (without(LINE, "_label_cost"), LogError, r"there is no _label_cost"),
-    (LINE | {"_label_cost": "1"}, LogError, r"_label_cost must be a finite number; found '1'"),
-    (LINE | {"_label_cost": 10**400}, LogError, r"_label_cost must be a finite number"),
-    (LINE | {"_label_cost": 1e200}, LogError, r"_label_cost is 1e\+200"),
-    (
-        LINE | {"p": [0, 0.9, 0.1], "_label_probability": 0},
-        PropensityError,
-        r"the chosen action, 2, has probability 0",
-    ),
-    (LINE | {"pdrop": 1.0}, LogError, r"pdrop is 1\.0"),
-    (LINE | {"pdrop": -0.1}, LogError, r"pdrop is -0\.1"),
-    (SLOTS | {"_outcomes": []}, LogError, r"_outcomes must list the slots"),
-    (slots(_p=[0.9, 0.2]), PropensityError, r"slot 1: _p sums to 1\.1, not 1"),
-    (slots(_a=[1, 1]), LogError, r"slot 1: .* none twice; _a is \[1, 1\]"),
-    (slots(_a=[3, 1]), LogError, r"slot 1: _a and _p must list candidates 0 to 2"),
-    (slots(_a=[1, 0, 2]), LogError, r"slot 1: .* _p has 2 entries"),
-    (slots(_p=[0.0, 1.0]), PropensityError, r"slot 1: the chosen action, 1, has probability 0"),
-    (
-        SLOTS | {"_label_cost": -1, "_outcomes": [{"_a": [0, 1], "_p": [0.5, 0.5]}]},
-        LogError,
-        r"slot 0 has no _label_cost of its own.*slates",
-    ),
+    ("[CHECKPOINT INFO LINE]", LogError, ""),
+    ('{"_label_cost": -1, "p": [0.5', LogError, ""),
+    ("[1, 2]", LogError, ""),
+    ("\xff" + "[" * 100_000, LogError, ""),
+    ("{}", LogError, "a"),
+    (without(LINE, "p"), LogError, "p"),
+    (LINE | {"p": None}, LogError, "p"),
+    (LINE | {"p": []}, LogError, "p"),
+    (LINE | {"p": [0.3, 0.7]}, LogError, "a"),
+    (LINE | {"p": [0.3, "x", 0.1]}, LogError, "p"),
+    (LINE | {"p": [0.3, True, 0.1]}, LogError, "p"),
+    (LINE | {"p": [0.3, 0.5, 0.1]}, PropensityError, "p"),
+    (LINE | {"p": [0.3, 0.8, -0.1]}, PropensityError, "p"),
+    (LINE | {"p": [0.3, float("nan"), 0.1]}, LogError, "p"),
+    (LINE | {"a": [3, 1, 1]}, LogError, "a"),
+    (LINE | {"a": [3, 1, 4]}, LogError, "a"),
+    (LINE | {"a": [3, 1, 2.5]}, LogError, "a"),
+    (LINE | {"c": {"_multi": [{}] * 4}}, LogError, "a"),
+    (LINE | {"_label_probability": 0.6}, PropensityError, "_label_probability"),
+    (LINE | {"_labelIndex": 7, "_label_Action": 8}, PropensityError, "_label_probability"),
+    (without(LINE, "_label_probability"), LogError, "_label_probability"),
+    (without(LINE, "_label_Action", "_labelIndex"), LogError, "_labelIndex"),
+    (without(LINE, "_label_cost"), LogError, "_label_cost"),
+    (LINE | {"_label_cost": "1"}, LogError, "_label_cost"),
+    (LINE | {"_label_cost": 10**400}, LogError, "_label_cost"),
+    (LINE | {"_label_cost": 1e200}, LogError, "_label_cost"),
+    (LINE | {"p": [0, 0.9, 0.1], "_label_probability": 0}, PropensityError, "p"),
+    (LINE | {"pdrop": 1.0}, LogError, "pdrop"),
+    (LINE | {"pdrop": -0.1}, LogError, "pdrop"),
+    (SLOTS | {"_outcomes": []}, LogError, "_outcomes"),
+    (SLOTS | {"_outcomes": [{"_a": [0, 1], "_p": [0.5, 0.5]}]}, LogError, "_outcomes"),
+    (slots(_p=[0.9, 0.2]), PropensityError, "_p"),
+    (slots(_a=[1, 1]), LogError, "_a"),
+    (slots(_a=[3, 1]), LogError, "_a"),
+    (slots(_a=[1, 0, 2]), LogError, "_a"),
+    (slots(_p=[0.0, 1.0]), PropensityError, "_p"),
 ]
 
 
-@pytest.mark.parametrize(("line", "error", "text"), JUNK)
-def test_a_bad_line_is_refused_or_counted(line, error, text, write):
+@pytest.mark.parametrize(("line", "error", "field"), JUNK)
+def test_a_bad_line_is_refused_or_counted(line, error, field, write):
     path = write(LINE, line, FROM_ZERO)
-    with pytest.raises(error, match=rf"log\.dsjson, line 2: .*{text}") as caught:
+    part = "slot 1" if field in ("_a", "_p") else ""
+    with refuses(error, field, 2, file="log.dsjson", part=part):
         dsjson.read(path)
-    assert type(caught.value) is error
     counts = dsjson.Skipped()
     log = dsjson.read(path, on_bad_row="drop", counts=counts)
     assert counts == {"bad": 1}
@@ -288,20 +276,22 @@ def test_joined_gzip_files_are_read_to_the_end(tmp_path):
 def test_a_cut_off_file_is_refused(write):
     path = write(*[LINE] * 50, name="log.dsjson.gz")
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(LogError, match=r"log\.dsjson\.gz: the file cannot be read to its end"):
+    with refuses(LogError, file="log.dsjson.gz"):
         dsjson.read(path)
 
 
-@pytest.mark.parametrize(("lines", "text"), [([], "0 lines"), (["", DANGLING], "2 lines")])
-def test_a_file_without_decisions_is_refused(lines, text, write):
-    with pytest.raises(LogError, match=rf"not one decision in this file; {text} left out"):
-        dsjson.read(write(*lines))
+@pytest.mark.parametrize("lines", [[], ["", DANGLING]])
+def test_a_file_without_decisions_is_refused(lines, write):
+    counts = dsjson.Skipped()
+    with refuses(LogError, file="log.dsjson"):
+        dsjson.read(write(*lines), counts=counts)
+    assert counts.total() == len(lines)
 
 
 def test_what_is_no_file_is_refused(tmp_path):
-    with pytest.raises(LogError, match="there is no such file"):
+    with refuses(LogError, file="none.dsjson"):
         dsjson.read(tmp_path / "none.dsjson")
-    with pytest.raises(LogError, match="this is a folder"):
+    with refuses(LogError, file=tmp_path.name):
         obd.read(tmp_path)
 
 
@@ -325,13 +315,10 @@ def test_a_batch_is_a_log_by_itself(write):
     assert_array_equal(log.row_weight, [1.0, 1.0])
 
 
-@pytest.mark.parametrize(
-    ("option", "text"),
-    [({"on_bad_row": "skip"}, "on_bad_row is 'skip'"), ({"batch_rows": 0}, "batch_rows is 0")],
-)
-def test_options_are_checked_at_once(option, text, write):
-    with pytest.raises(ParameterError, match=text):
-        dsjson.batches(write(LINE), dsjson.Skipped(), **option)
+@pytest.mark.parametrize(("option", "value"), [("on_bad_row", "skip"), ("batch_rows", 0)])
+def test_options_are_checked_at_once(option, value, write):
+    with refuses(ParameterError, option):
+        dsjson.batches(write(LINE), dsjson.Skipped(), **{option: value})
 
 
 @pytest.mark.parametrize(
@@ -440,25 +427,26 @@ def test_obd_batches(tmp_path):
     table = pa.Table.from_batches(parts)
     assert table.column("action").to_pylist() == [1, 0, 1]
     assert table.column_names[-1] == "user_feature_0"
-    with pytest.raises(ParameterError, match="batch_rows is 0"):
+    with refuses(ParameterError, "batch_rows"):
         obd.batches(path, batch_rows=0)
 
 
 @pytest.mark.parametrize(
-    ("rows", "text"),
+    ("row", "error", "column"),
     [
-        ([], r"log\.csv: there is not one row below the header"),
-        ([ROWS[0], ROWS[1].replace(",0,3", ",x,3")], r'log\.csv, item_id, row 1: "x" is not a num'),
-        ([ROWS[0], ROWS[1].replace(",1,0.5", ",y,0.5")], r'log\.csv, click, row 1: "y" is not a n'),
-        ([ROWS[0], ROWS[1].replace("2019", "in 2019")], r"timestamp, row 1: .* is not a time"),
-        ([ROWS[0], ROWS[1].replace(",1,0.5", ",,0.5")], r"reward, row 1: the value is missing"),
-        ([ROWS[0], "1,2"], r"log\.csv, row 1: 2 fields, but the header has 7"),
-        ([ROWS[0], ROWS[1].replace("0.5", "0")], r"propensity, row 1: 0\.0 .* are 0 or below"),
+        (ROWS[1].replace(",0,3", ",x,3"), LogError, "item_id"),
+        (ROWS[1].replace(",1,0.5", ",y,0.5"), LogError, "click"),
+        (ROWS[1].replace("2019", "in 2019"), LogError, "timestamp"),
+        (ROWS[1].replace(",1,0.5", ",,0.5"), LogError, "reward"),
+        ("1,2", LogError, ""),
+        (ROWS[1].replace("0.5", "0"), PropensityError, "propensity"),
     ],
 )
-def test_bad_obd_rows_are_refused(rows, text, tmp_path):
-    with pytest.raises(LogError, match=text):
-        obd.read(write_csv(tmp_path / "log.csv", rows))
+def test_bad_obd_rows_are_refused(row, error, column, tmp_path):
+    with refuses(error, column, 1, file="log.csv"):
+        obd.read(write_csv(tmp_path / "log.csv", [ROWS[0], row]))
+    with refuses(LogError, file="log.csv"):
+        obd.read(write_csv(tmp_path / "log.csv", []))
 
 
 def test_obd_items_must_cover_what_was_shown(tmp_path):
@@ -471,10 +459,10 @@ def test_other_csv_is_refused(tmp_path):
     assert obd.sniff("," + HEADER + "\r\n")
     assert not obd.sniff("action,reward,propensity")
     assert not obd.sniff("")
-    with pytest.raises(LogError, match=r'no column "timestamp".*The columns are action, reward\.'):
+    with refuses(LogError, "timestamp", file="log.csv"):
         obd.read(write_csv(tmp_path / "log.csv", ["1,2"], header="action,reward"))
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(LogError, match=r"empty\.csv: the file is empty"):
+    with refuses(LogError, file="empty.csv"):
         obd.read(tmp_path / "empty.csv")
 
 
@@ -549,24 +537,24 @@ def test_without_pi_b_the_pscore_is_what_is_known(feedback):
 
 
 @pytest.mark.parametrize(
-    ("changes", "text"),
+    ("changes", "error", "place"),
     [
-        ({"reward": None}, r'bandit_feedback has no "reward"'),
-        ({"n_rounds": 59}, r"reward has 60 values, but the log has 59 rounds"),
-        ({"n_actions": 2.5}, r'"n_actions" is 2\.5; it must be a whole number'),
-        ({"n_actions": 3}, r"actions has 3 names, but logging has 4 columns"),
-        ({"pi_b": None, "pscore": None}, r'bandit_feedback has no "pscore"'),
-        ({"pi_b": np.full((60, 4), 0.25)}, r"pi_b has shape \(60, 4\); it must be \(n, K, L\)"),
-        ({"position": None}, r"pi_b has 3 positions, but nothing says which"),
-        ({"position": np.full(60, 3)}, r"position, row 0: 3, but pi_b has the positions 0 to 2"),
-        ({"position": np.zeros(9, int)}, r"position has 9 values"),
-        ({"pscore": np.full(60, 0.5)}, r"propensity, row 0: 0\.5, but logging gives"),
-        ({"action": np.full(60, 0.5)}, r"action, row 0: 0\.5 is not a whole number"),
-        ({"action": np.full(60, 4)}, r"action, row 0: 4, but there are 4 actions"),
+        ({"reward": None}, LogError, ["reward"]),
+        ({"n_rounds": 59}, LogError, ["reward"]),
+        ({"n_actions": 2.5}, LogError, ["n_actions"]),
+        ({"n_actions": 3}, LogError, ["actions"]),
+        ({"pi_b": None, "pscore": None}, LogError, ["pscore"]),
+        ({"pi_b": np.full((60, 4), 0.25)}, LogError, ["pi_b"]),
+        ({"position": None}, LogError, ["pi_b"]),
+        ({"position": np.full(60, 3)}, LogError, ["position", 0]),
+        ({"position": np.zeros(9, int)}, LogError, ["position"]),
+        ({"pscore": np.full(60, 0.5)}, PropensityError, ["propensity", 0]),
+        ({"action": np.full(60, 0.5)}, LogError, ["action", 0]),
+        ({"action": np.full(60, 4)}, LogError, ["action", 0]),
     ],
 )
-def test_unusable_feedback_is_refused(changes, text, feedback):
-    with pytest.raises(LogError, match=text):
+def test_unusable_feedback_is_refused(changes, error, place, feedback):
+    with refuses(error, *place):
         obp.from_bandit_feedback(feedback | changes)
 
 
@@ -581,5 +569,5 @@ def test_unusable_policies_are_refused(feedback):
 
 def test_a_misspelt_key_is_guessed(feedback):
     feedback["rewards"] = feedback.pop("reward")
-    with refuses(LogError, "bandit_feedback"):
+    with refuses(LogError, "reward", match='Did you mean "rewards"'):
         obp.from_bandit_feedback(feedback)

@@ -60,7 +60,7 @@ def slowly(text: str, d: int) -> list[tuple[float, int, list[float]]]:
 
 
 def parsed(text: str) -> tuple[float, int, int]:
-    return scanning.decimal(np.frombuffer(text.encode(), np.uint8), 0, len(text))
+    return scanning.decimal(np.frombuffer(f"{text}\n".encode(), np.uint8), 0)
 
 
 def same(a: float, b: float) -> bool:
@@ -87,17 +87,17 @@ def test_a_number_is_exact_or_left_to_float(sign, whole, part, exponent):
     text += "" if exponent is None else f"e{exponent:+d}"
     value, end, kind = parsed(text)
     if not whole and not part:
-        assert kind == 2
+        assert kind == scanning.NONE
         return
     assert end == len(text)
-    assert kind == 1 or (kind == 0 and same(value, float(text)))
+    assert kind == scanning.LATE or (kind == scanning.EXACT and same(value, float(text)))
 
 
 @settings(deadline=None, max_examples=500)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_what_python_writes_is_read_back(value):
     found, _, kind = parsed(repr(value))
-    assert kind == 1 or same(found, value)
+    assert kind == scanning.LATE or same(found, value)
 
 
 @settings(deadline=None, max_examples=500)
@@ -108,20 +108,20 @@ def test_a_number_between_two_doubles_goes_to_the_right_one(mantissa, bits, besi
     text = f"{Decimal(halfway.numerator) / Decimal(halfway.denominator):f}"
     text = text[:-1] + str(int(text[-1]) + beside)
     value, _, kind = parsed(text)
-    assert kind == 1 or same(value, float(text))
+    assert kind == scanning.LATE or same(value, float(text))
 
 
 def test_few_numbers_are_left_to_float():
     numbers = np.random.default_rng(0).random(20_000)
-    kinds = [parsed(repr(float(value)))[2] for value in numbers]
-    assert np.mean(kinds) < 0.01
+    late = [parsed(repr(float(value)))[2] == scanning.LATE for value in numbers]
+    assert np.mean(late) < 0.01
     assert not any(parsed(f"{value:.6f}")[2] for value in numbers[:2000])
 
 
 @pytest.mark.parametrize("text", ["", "-", ".", "+.", "e5", "1e", "1e+", "nan", "inf", "NULL"])
 def test_what_is_no_number(text):
     _, end, kind = parsed(text)
-    assert kind == 2 or end < len(text)
+    assert kind == scanning.NONE or end < len(text)
 
 
 # -- files -----------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_single_precision_and_the_number_of_features(write):
     assert found.X[2, 1] == np.float32(0.1)
     with refuses(ParameterError, "dtype"):
         letor.read(write(SMALL), dtype=int)
-    with pytest.raises(ParameterError, match=r"^features is 0; it must be 1 to 100,000\.$"):
+    with refuses(ParameterError, "features"):
         letor.read(write(SMALL), features=0)
 
 
@@ -251,8 +251,7 @@ WRONG = {
 def test_a_malformed_line_is_named(write, monkeypatch, line, block, end):
     limit(monkeypatch, "offpolicy.logs.formats.letor.BLOCK", block)
     path = write(f"0 qid:1 1:1 3:2\n\n# x\n1 qid:1 2:1\n{line}{end}".encode())
-    expected = f"^{re.escape(f'{path}, line 5: {WRONG[line]}')}"
-    with pytest.raises(LogError, match=expected):
+    with refuses(LogError, row=5, file="a.txt", match=re.escape(WRONG[line])):
         letor.read(path, features=3)
 
 
@@ -263,13 +262,13 @@ def test_a_feature_number_beyond_reason_is_named(write):
 
 
 def test_files_that_hold_nothing_or_end_early(write, tmp_path):
-    with pytest.raises(LogError, match=r"a\.txt: there is not one document\.$"):
+    with refuses(LogError, file="a.txt"):
         letor.read(write(b"\n# nothing\n"))
-    with pytest.raises(LogError, match=r"e\.txt: there is not one document\.$"):
+    with refuses(LogError, file="e.txt"):
         letor.read(write(b"", "e.txt"))
-    with pytest.raises(LogError, match=r"a\.txt\.gz: the file cannot be read to its end"):
+    with refuses(LogError, file="a.txt.gz"):
         letor.read(write(gzip.compress(random_text(0).encode())[:-20], "a.txt.gz"))
-    with pytest.raises(LogError, match=r"none\.txt: there is no such file\.$"):
+    with refuses(LogError, file="none.txt"):
         letor.read(tmp_path / "none.txt")
     (tmp_path / "empty").mkdir()
     with pytest.raises(LogError, match=r"empty: there is no \.txt in it\.$"):

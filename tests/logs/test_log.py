@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from offpolicy import BanditLog
-from offpolicy.errors import LogError, OffpolicyError, Place, PropensityError
+from offpolicy.errors import LogError, Place, PropensityError
 from offpolicy.logs._validation import BLOCK_ROWS, check_probabilities
 from offpolicy.logs.labels import hash_groups, hash_rows
 from tests.support.limits import limit
@@ -234,7 +234,7 @@ def test_equal_lengths_give_the_same_columns_as_square_arrays():
 
 def test_double_precision_must_sum_to_one_within_a_millionth():
     from_arrays(logging=[[0.8, 0.2 + 5e-7], [0.5, 0.5], [0.3, 0.7]])
-    with pytest.raises(PropensityError, match=r"off by more than 1e-06"):
+    with refuses(PropensityError, "logging", 0):
         from_arrays(logging=[[0.8, 0.2 + 5e-6], [0.5, 0.5], [0.3, 0.7]])
 
 
@@ -266,7 +266,7 @@ def test_compiled_and_plain_checks_of_probabilities_say_the_same(row, values, mo
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 def test_narrow_floats_must_sum_to_one_within_a_thousandth(kind):
     from_arrays(logging=np.array([[0.8, 0.2005], [0.5, 0.5], [0.3, 0.7]], dtype=kind))
-    with pytest.raises(PropensityError, match=r"off by more than 0\.001"):
+    with refuses(PropensityError, "logging", 0):
         from_arrays(logging=np.array([[0.8, 0.205], [0.5, 0.5], [0.3, 0.7]], dtype=kind))
 
 
@@ -328,22 +328,22 @@ def test_values_per_candidate_may_be_square_or_flat(values):
 
 
 @pytest.mark.parametrize(
-    ("log", "values", "text"),
+    ("log", "values"),
     [
-        (from_arrays(), np.ones(3), r"prediction has shape \(3,\).*\(6,\) or \(3, 2\)"),
-        (from_arrays(), np.ones((2, 3)), r"shape \(2, 3\).*\(6,\) or \(3, 2\)"),
-        (from_ragged(), np.ones((3, 2)), r"shape \(3, 2\).*shape \(6,\)\."),
-        (chosen_only(), np.ones((3, 2)), r"shape \(3, 2\).*give actions= "),
-        (from_arrays(), "q", "prediction must hold numbers.*found 'q'"),
+        (from_arrays(), np.ones(3)),
+        (from_arrays(), np.ones((2, 3))),
+        (from_ragged(), np.ones((3, 2))),
+        (chosen_only(), np.ones((3, 2))),
+        (from_arrays(), "q"),
     ],
 )
-def test_values_per_candidate_of_another_shape_are_refused(log, values, text):
-    with pytest.raises(LogError, match=text):
+def test_values_per_candidate_of_another_shape_are_refused(log, values):
+    with refuses(LogError, "prediction"):
         log.per_candidate(values, "prediction")
 
 
 def test_a_column_name_means_nothing_without_a_frame():
-    with pytest.raises(LogError, match=r'"new" is a column name.*not made from a frame'):
+    with refuses(LogError, "new"):
         from_arrays().named_column("new")
 
 
@@ -431,9 +431,9 @@ def test_other_clusters_make_other_groups():
 def test_replaced_fields_are_checked():
     log = from_arrays(logging=np.array([[0.3, 0.7]] * 3, dtype=np.float32))
     assert log.replace(reward=[3, 2, 1]).reward.tolist() == [3.0, 2.0, 1.0]
-    with pytest.raises(LogError, match="reward"):
+    with refuses(LogError, "reward", 1):
         log.replace(reward=[1.0, np.nan, 0.0])
-    with pytest.raises(PropensityError, match="sum"):
+    with refuses(PropensityError, "logging", 0):
         log.replace(logging=[0.5, 0.4] * 3, propensity=None)
     assert log.weights.tolist() == [1.0] * 3
     assert log.replace(row_weight=[1, 2, 3]).weights.tolist() == [1.0, 2.0, 3.0]
@@ -528,9 +528,9 @@ def test_bad_rows_are_counted_and_placed_beyond_the_first_block(bad):
     rows = [BLOCK_ROWS + 7, n - 1]
     logging = np.full((n, 2), 0.5)
     logging[rows] = bad
-    count = "2 of 66,536 rows" if sum(bad) < 1 else "4 of 133,072 values"
-    with refuses(PropensityError, "logging", rows[0], rows=rows, match=count):
+    with refuses(PropensityError, "logging", rows[0], rows=rows) as caught:
         BanditLog.from_arrays(action=np.zeros(n, int), reward=np.zeros(n), logging=logging)
+    assert ("2 of 66,536 rows" if sum(bad) < 1 else "4 of 133,072 values") in str(caught.value)
 
 
 def two(values: object, kind: type = float) -> np.ndarray:
@@ -664,36 +664,36 @@ def test_a_long_value_is_cut_short_in_the_message():
 
 
 @pytest.mark.parametrize(
-    "empty",
+    ("make", "fields", "column"),
     [
-        lambda: BanditLog.from_arrays(action=[], reward=[], logging=np.zeros((0, 2))),
-        lambda: BanditLog.from_arrays(action=[], reward=[], propensity=[]),
-        lambda: BanditLog.from_ragged(offsets=[0], chosen=[], reward=[], logging=[]),
-        lambda: BanditLog(offsets=np.zeros(1, int), chosen=np.zeros(0, int), reward=np.zeros(0)),
+        (BanditLog.from_arrays, {"action": [], "logging": np.zeros((0, 2))}, "reward"),
+        (BanditLog.from_arrays, {"action": [], "propensity": []}, "reward"),
+        (BanditLog.from_ragged, {"offsets": [0], "chosen": [], "logging": []}, "offsets"),
+        (BanditLog, {"offsets": np.zeros(1, int), "chosen": np.zeros(0, int)}, "reward"),
     ],
 )
-def test_an_empty_log_is_refused(empty):
-    with pytest.raises(LogError, match="The log is empty"):
-        empty()
+def test_an_empty_log_is_refused(make, fields, column):
+    with refuses(LogError, column):
+        make(reward=np.zeros(0), **fields)
 
 
 @pytest.mark.parametrize(
-    ("make", "change", "says"),
+    ("make", "change", "column"),
     [
-        (from_ragged, {"offsets": [1, 2, 5, 6]}, "must start at 0; they start at 1"),
-        (from_ragged, {"offsets": []}, r"offsets must hold n \+ 1 integers"),
-        (from_ragged, {"action": ["b", "c", "a"]}, r"either chosen .* or action .* not both"),
-        (from_ragged, {"chosen": None}, r"either chosen .* or action .* not both"),
-        (from_ragged, {"chosen": None, "action": list("bca")}, "candidate, the names of the"),
-        (from_arrays, {"action": list("aaa"), "actions": ["a", "a"]}, "names one action twice"),
-        (from_arrays, {"actions": 3}, "actions has 3 names, but logging has 2 columns"),
+        (from_ragged, {"offsets": [1, 2, 5, 6]}, "offsets"),
+        (from_ragged, {"offsets": []}, "offsets"),
+        (from_ragged, {"action": ["b", "c", "a"]}, "action"),
+        (from_ragged, {"chosen": None}, "action"),
+        (from_ragged, {"chosen": None, "action": list("bca")}, "candidate"),
+        (from_arrays, {"action": list("aaa"), "actions": ["a", "a"]}, "actions"),
+        (from_arrays, {"actions": 3}, "actions"),
         (from_arrays, {"actions": [["a"], ["b"]]}, "actions"),
         (chosen_only, {"action": objects({}, {}, {})}, "action"),
-        *((chosen_only, {"actions": none}, r"0 actions|at least one") for none in (0, -1, [])),
+        *((chosen_only, {"actions": none}, "actions") for none in (0, -1, [])),
     ],
 )
-def test_arguments_that_do_not_fit_together_are_refused(make, change, says):
-    with pytest.raises(LogError, match=says):
+def test_arguments_that_do_not_fit_together_are_refused(make, change, column):
+    with refuses(LogError, column):
         make(**change)
 
 
@@ -733,6 +733,6 @@ def test_a_missing_action_of_pandas_is_refused():
 
 
 def test_every_refusal_is_a_value_error_too():
-    with pytest.raises(ValueError, match="reward") as caught:
+    with refuses(LogError, "reward") as caught:
         from_arrays(reward=["x", "y", "z"])
-    assert isinstance(caught.value, OffpolicyError)
+    assert isinstance(caught.value, ValueError)

@@ -153,7 +153,7 @@ def test_a_policy_of_the_log_is_the_same_on_its_rows(log, cut):
     ids=lambda policy: type(policy).__name__,
 )
 def test_a_log_of_chosen_actions_only_is_refused(policy):
-    with pytest.raises(PolicyError, match=r"needs to know the candidates.*Give actions="):
+    with refuses(PolicyError, "actions"):
         policy.probabilities(UNKNOWN)
 
 
@@ -193,44 +193,40 @@ def test_tabular_without_renormalising_is_caught_where_actions_are_lacking():
 
 
 @pytest.mark.parametrize(
-    ("log", "policy", "text"),
+    ("log", "policy", "place"),
     [
-        (NAMED, Tabular({"a": 1.0}), r"no probability for action 'b' \(2 of 3 .*Give 0 if"),
-        (NAMED, Tabular([0.5, 0.5]), "Tabular has 2 columns, but the log has 3 actions"),
-        (NAMED, Tabular(0.5), "Tabular has 1 columns, but the log has 3 actions"),
-        (NAMED, Tabular("abc"), "Tabular must hold numbers.*found 'abc'"),
-        (NAMED, Tabular({"a": "x", "b": 0.5, "c": 0.5}), "Tabular.*'a'"),
-        (NAMED, Tabular({"a": 0.5, "b": None, "c": 0.5}), "Tabular.*'b'"),
-        (SQUARE, Tabular(np.full((2, 2, 2), 0.5), state=0), "Tabular"),
-        (SQUARE, Tabular([[0.5, 0.5]] * 2), "Tabular has 2 rows; state= must name the context"),
-        (NAMELESS, Tabular([0.5, 0.5, 0.5]), "which action each candidate is: give candidate="),
-        (
-            RAGGED,
-            Tabular({"a": 0.0, "b": 0.0, "c": 1.0}, renormalise=True),
-            "gives no candidate of row 0 any probability",
-        ),
+        (NAMED, Tabular({"a": 1.0}), ["Tabular"]),
+        (NAMED, Tabular([0.5, 0.5]), ["Tabular"]),
+        (NAMED, Tabular(0.5), ["Tabular"]),
+        (NAMED, Tabular("abc"), ["Tabular"]),
+        (NAMED, Tabular({"a": "x", "b": 0.5, "c": 0.5}), ["Tabular, action 'a',"]),
+        (NAMED, Tabular({"a": 0.5, "b": None, "c": 0.5}), ["Tabular"]),
+        (SQUARE, Tabular(np.full((2, 2, 2), 0.5), state=0), ["Tabular"]),
+        (SQUARE, Tabular([[0.5, 0.5]] * 2), ["state"]),
+        (NAMELESS, Tabular([0.5, 0.5, 0.5]), ["candidate"]),
+        (RAGGED, Tabular({"a": 0.0, "b": 0.0, "c": 1.0}, renormalise=True), ["Tabular", 0]),
     ],
 )
-def test_tabular_refuses_a_table_that_does_not_fit(log, policy, text):
-    with pytest.raises(PolicyError, match=text):
+def test_tabular_refuses_a_table_that_does_not_fit(log, policy, place):
+    with refuses(PolicyError, *place):
         policy.probabilities(log)
 
 
 @pytest.mark.parametrize(
-    ("context", "state", "text"),
+    ("context", "state", "column", "row"),
     [
-        (None, 0, "state= needs a log with context"),
-        ([[0], [2]], 0, r"context column 0, row 1: 2 is not a row of the table \(0 to 1\)"),
-        ([[0], [-1]], 0, r"context column 0, row 1: -1 is not a row"),
-        ([[0.0], [0.5]], 0, r"context column 0, row 1: 0\.5 is not a row"),
-        ([[0.0], [1e30]], 0, r"context column 0, row 1: 1e\+30 is not a row"),
-        ([["x"], ["y"]], 0, "context column 0"),
-        ([[0], [1]], 5, "context.*5"),
+        (None, 0, "context", None),
+        ([[0], [2]], 0, "Tabular: context column 0", 1),
+        ([[0], [-1]], 0, "Tabular: context column 0", 1),
+        ([[0.0], [0.5]], 0, "Tabular: context column 0", 1),
+        ([[0.0], [1e30]], 0, "Tabular: context column 0", 1),
+        ([["x"], ["y"]], 0, "Tabular: context column 0", None),
+        ([[0], [1]], 5, "state", None),
     ],
 )
-def test_tabular_refuses_a_state_that_is_no_row(context, state, text):
+def test_tabular_refuses_a_state_that_is_no_row(context, state, column, row):
     policy = Tabular([[0.5, 0.5]] * 2, state=state)
-    with pytest.raises(PolicyError, match=text):
+    with refuses(PolicyError, column, row):
         policy.probabilities(with_context(context))
 
 
@@ -288,33 +284,37 @@ def test_epsilon_one_is_uniform():
     assert_allclose(policy.probabilities(RAGGED), Uniform().probabilities(RAGGED))
 
 
-@pytest.mark.parametrize("temperature", [-1.0, NAN, INF])
-def test_a_temperature_out_of_range_is_refused(temperature):
-    with pytest.raises(ParameterError, match=f"temperature is {temperature}; it must be 0 or more"):
-        Softmax([1.0], temperature=temperature)
-
-
-@pytest.mark.parametrize("epsilon", [-0.1, 1.1, NAN])
-def test_an_epsilon_out_of_range_is_refused(epsilon):
-    with pytest.raises(ParameterError, match=f"epsilon is {epsilon}; it must be from 0 to 1"):
-        EpsilonGreedy([1.0], epsilon=epsilon)
+@pytest.mark.parametrize(
+    ("policy", "column", "arguments"),
+    [
+        *((Softmax, "temperature", {"temperature": value}) for value in (-1.0, NAN, INF)),
+        *((EpsilonGreedy, "epsilon", {"epsilon": value}) for value in (-0.1, 1.1, NAN)),
+        *((MonteCarlo, "draws", {"draws": value}) for value in (9, 0, -1, 10.5)),
+        (Deterministic, "action", {"scores": [1.0]}),
+    ],
+    ids=str,
+)
+def test_a_parameter_out_of_range_is_refused(policy, column, arguments):
+    with refuses(ParameterError, column):
+        policy([1.0], **arguments)
 
 
 @pytest.mark.parametrize("policy", [Softmax, EpsilonGreedy, lambda s: Deterministic(scores=s)])
 @pytest.mark.parametrize(
-    ("scores", "text"),
+    ("scores", "row", "part"),
     [
-        ([1.0, 2.0], r"scores has shape \(2,\), but must .* \(4,\) or \(2, 2\)"),
-        ([[1.0, 2.0]], r"scores has shape \(1, 2\)"),
-        (lambda log: [1.0], r"scores has shape \(1,\)"),
-        (["a", "b", "c", "d"], "scores must hold numbers"),
-        ([1.0, 2.0, NAN, 3.0], r"scores, row 1, candidate 0: nan"),
-        ([1.0, INF, 2.0, 3.0], r"scores, row 0, candidate 1: inf"),
+        ([1.0, 2.0], None, ""),
+        ([[1.0, 2.0]], None, ""),
+        (lambda log: [1.0], None, ""),
+        (["a", "b", "c", "d"], None, ""),
+        ([1.0, 2.0, NAN, 3.0], 1, "candidate 0"),
+        ([1.0, INF, 2.0, 3.0], 0, "candidate 1"),
     ],
 )
-def test_unusable_scores_are_refused(policy, scores, text):
-    with pytest.raises(PolicyError, match=text):
+def test_unusable_scores_are_refused(policy, scores, row, part):
+    with refuses(PolicyError, row=row, part=part) as caught:
         policy(scores).probabilities(SQUARE)
+    assert caught.value.column.endswith(" scores")
 
 
 # -- Deterministic -----------------------------------------------------------------------------
@@ -343,38 +343,38 @@ def test_deterministic_by_scores_takes_the_first_of_the_best():
     assert_array_equal(policy.probabilities(RAGGED), [1, 0, 0, 1, 0])
 
 
-@pytest.mark.parametrize("arguments", [{}, {"action": 1, "scores": [1.0]}])
-def test_deterministic_takes_one_argument(arguments):
-    with pytest.raises(ParameterError, match="either action or scores, and not both"):
-        Deterministic(**arguments)
+def test_deterministic_takes_an_argument():
+    with refuses(ParameterError, "action"):
+        Deterministic()
 
 
 @pytest.mark.parametrize(
-    ("log", "action", "text"),
+    ("log", "action", "row", "hint"),
     [
-        (NAMED, "bb", r"'bb' is not among the 3 actions\. Did you mean \"b\"\?"),
-        (NAMED, 1, "1 is not among the 3 actions"),
-        (SQUARE, 2, r"2, but there are 2 actions, 0 to 1 \(2 of 2 rows"),
-        (SQUARE, [0, -1], r"row 1: -1, but there are 2 actions"),
-        (SQUARE, [0, 0.5], r"row 1: 0\.5 is not among the 2 actions"),
-        (SQUARE, [0, None], r"row 1: the value is missing"),
-        (SQUARE, [0, 1, 0], "action has 3 values, but the log has 2 decisions"),
-        (SQUARE, [[0, 1]], "action holds lists"),
+        (NAMED, "bb", 0, 'Did you mean "b"?'),
+        (NAMED, 1, 0, ""),
+        (SQUARE, 2, 0, ""),
+        (SQUARE, [0, -1], 1, ""),
+        (SQUARE, [0, 0.5], 1, ""),
+        (SQUARE, [0, None], 1, ""),
+        (SQUARE, [0, 1, 0], None, ""),
+        (SQUARE, [[0, 1]], None, ""),
     ],
 )
-def test_deterministic_refuses_what_is_no_action(log, action, text):
-    with pytest.raises(PolicyError, match=text):
+def test_deterministic_refuses_what_is_no_action(log, action, row, hint):
+    with refuses(PolicyError, "action", row) as caught:
         Deterministic(action).probabilities(log)
+    assert hint in str(caught.value)
 
 
-@pytest.mark.parametrize("log", [RAGGED, NAMELESS], ids=["named", "nameless"])
+@pytest.mark.parametrize(("log", "column"), [(RAGGED, "action"), (NAMELESS, "Deterministic")])
 @pytest.mark.parametrize(
     "action",
     [[0], [0, 3], [-1, 0], [[0], [2]], [0, 0.5], [0, NAN], [0, None], ["nothing", "of these"]],
     ids=str,
 )
-def test_deterministic_refuses_what_is_no_candidate(log, action):
-    with pytest.raises(PolicyError, match=r"Deterministic|action"):
+def test_deterministic_refuses_what_is_no_candidate(log, column, action):
+    with refuses(PolicyError, column):
         Deterministic(action).probabilities(log)
 
 
@@ -392,36 +392,22 @@ def test_a_mixture_of_one_is_that_one():
     assert_array_equal(nested.probabilities(RAGGED), inner.probabilities(RAGGED))
 
 
-@pytest.mark.parametrize(
-    ("weights", "text"),
-    [
-        ([0.5, 0.6], r"weights are \[0\.5, 0\.6\]; they must be 0 or more and sum to 1"),
-        ([-0.5, 1.5], r"weights are \[-0\.5, 1\.5\]"),
-        ([NAN, 1.0], "0 or more and sum to 1"),
-        ([1.0], "one weight for every policy"),
-        ([], "one weight for every policy"),
-    ],
-)
-def test_weights_that_are_no_distribution_are_refused(weights, text):
-    with pytest.raises(ParameterError, match=text):
+@pytest.mark.parametrize("weights", [[0.5, 0.6], [-0.5, 1.5], [NAN, 1.0], [1.0], []], ids=str)
+def test_weights_that_are_no_distribution_are_refused(weights):
+    with refuses(ParameterError, "weights"):
         Mixture([Uniform(), Uniform()], weights)
 
 
 def test_an_empty_mixture_is_refused():
-    with pytest.raises(ParameterError, match="one weight for every policy"):
+    with refuses(ParameterError, "weights"):
         Mixture([], [])
 
 
 @pytest.mark.parametrize(
-    ("part", "text"),
-    [
-        ([[0.5, 0.4]] * 2, r"Mixture, row 0: the probabilities sum to 0\.9"),
-        ([0.5, 0.4], "Mixture needs the policy's probability of every candidate"),
-        ([1.0, 2.0, 3.0], r"Mixture has shape \(3,\)"),
-    ],
+    ("part", "row"), [([[0.5, 0.4]] * 2, 0), ([0.5, 0.4], None), ([1.0, 2.0, 3.0], None)]
 )
-def test_a_mixture_refuses_an_unusable_part(part, text):
-    with pytest.raises(PolicyError, match=text):
+def test_a_mixture_refuses_an_unusable_part(part, row):
+    with refuses(PolicyError, "Mixture", row):
         Mixture([Uniform(), part], [0.5, 0.5]).probabilities(SQUARE)
 
 
@@ -452,22 +438,22 @@ def test_a_fitted_logistic_regression_is_a_policy(labels):
 
 
 @pytest.mark.parametrize(
-    ("log", "model", "text"),
+    ("log", "model", "column"),
     [
-        (with_context(None), Model([[0.5, 0.5]] * 2), "needs a log with context"),
-        (NAMELESS, Model([[0.5, 0.5]] * 2), "needs a log with context"),
-        (RAGGED, Model([[0.5, 0.5]] * 2), r"predict_proba has shape \(2, 2\).*\(2, 3\)"),
-        (SQUARE, Model([[0.5, 0.25, 0.25]] * 2), r"predict_proba has shape \(2, 3\)"),
-        (SQUARE, Model([["x", "y"]] * 2), "predict_proba must hold numbers"),
-        (NAMED, Model([[0.5, 0.5]] * 2, ["z", "a"]), r"class 'z' is not among .*\['a', .*actions="),
-        (NAMED, Model([[0.5, 0.5]] * 2, ["a"]), "predict_proba has shape"),
-        (NAMED, Model([[0.5, 0.5]] * 3, ["a", "b"]), "predict_proba has shape"),
-        (NAMED, Model([0.5, 0.5], ["a", "b"]), "predict_proba has shape"),
+        (with_context(None), Model([[0.5, 0.5]] * 2), "context"),
+        (NAMELESS, Model([[0.5, 0.5]] * 2), "context"),
+        (RAGGED, Model([[0.5, 0.5]] * 2), "predict_proba"),
+        (SQUARE, Model([[0.5, 0.25, 0.25]] * 2), "predict_proba"),
+        (SQUARE, Model([["x", "y"]] * 2), "predict_proba"),
+        (NAMED, Model([[0.5, 0.5]] * 2, ["z", "a"]), "actions"),
+        (NAMED, Model([[0.5, 0.5]] * 2, ["a"]), "predict_proba"),
+        (NAMED, Model([[0.5, 0.5]] * 3, ["a", "b"]), "predict_proba"),
+        (NAMED, Model([0.5, 0.5], ["a", "b"]), "predict_proba"),
         (NAMED, Model(None, ["a", "b"]), "predict_proba"),
     ],
 )
-def test_a_classifier_that_does_not_fit_is_refused(log, model, text):
-    with pytest.raises(PolicyError, match=text):
+def test_a_classifier_that_does_not_fit_is_refused(log, model, column):
+    with refuses(PolicyError, column):
         Classifier(model).probabilities(log)
 
 
@@ -514,22 +500,13 @@ def test_leaving_one_replicate_out_averages_to_the_whole():
     assert_array_equal(target.flat, policy.probabilities(RAGGED))
 
 
-@pytest.mark.parametrize("draws", [9, 0, -1, 10.5])
-def test_too_few_draws_are_refused(draws):
-    with pytest.raises(
-        ParameterError, match=f"draws is {draws}; it must be a whole number, at least 10"
-    ):
-        MonteCarlo(coin, draws=draws)
-
-
 @pytest.mark.parametrize(
     "drawn",
     [[0], [2, 0], [-1, 0], [[0], [0]], 0, [0.5, 0], [NAN, 0], ["a", "b"], [None, 0], None],
     ids=str,
 )
 def test_a_draw_that_is_no_position_is_refused(drawn):
-    text = "must return, for every decision, a position from 0 to its number of candidates"
-    with pytest.raises(PolicyError, match=text):
+    with refuses(PolicyError, "MonteCarlo"):
         MonteCarlo(lambda log, rng: drawn).probabilities(RAGGED)
 
 
@@ -584,21 +561,21 @@ def test_a_column_of_the_frame_is_a_policy():
 
 
 @pytest.mark.parametrize(
-    ("name", "column", "error", "text"),
+    ("name", "values", "error", "place"),
     [
-        ("nwe", [[0.1, 0.9], [0.0, 0.0, 1.0]], LogError, r'no column "nwe"\. Did you mean "new"'),
-        ("new", [[0.1, 0.9], [0.0, 1.0]], LogError, r"new, row 1: the list has 2 entries"),
-        ("new", ["x", "y"], PolicyError, "must hold numbers"),
-        ("new", [0.5, 1.5], PolicyError, r"row 1: 1\.5 \(1 of 2 rows are above 1\)"),
+        ("nwe", [[0.1, 0.9], [0.0, 0.0, 1.0]], LogError, ["nwe"]),
+        ("new", [[0.1, 0.9], [0.0, 1.0]], LogError, ["new", 1]),
+        ("new", ["x", "y"], PolicyError, ["policy"]),
+        ("new", [0.5, 1.5], PolicyError, ["policy", 1]),
     ],
 )
-def test_an_unusable_column_is_refused(name, column, error, text):
-    with pytest.raises(error, match=text):
-        resolve(framed(new=column), name)
+def test_an_unusable_column_is_refused(name, values, error, place):
+    with refuses(error, *place):
+        resolve(framed(new=values), name)
 
 
 def test_a_column_name_needs_a_frame():
-    with pytest.raises(LogError, match='"new" is a column name, but this log was not made from'):
+    with refuses(LogError, "new"):
         resolve(SQUARE, "new")
 
 
@@ -617,35 +594,35 @@ def test_narrow_floats_are_given_their_tolerance(policy):
 
 
 @pytest.mark.parametrize(
-    ("log", "policy", "text"),
+    ("log", "policy", "row"),
     [
-        (SQUARE, None, "new"),
-        (SQUARE, 0.5, r"new has shape"),
-        (SQUARE, [1.0, 2.0, 3.0], r"new has shape \(3,\), but must .*\(4,\) or \(2, 2\)"),
-        (SQUARE, np.ones((2, 3)), r"new has shape \(2, 3\)"),
-        (RAGGED, np.ones((2, 2)), r"new has shape \(2, 2\), but must .*\(5,\)"),
-        (UNKNOWN, np.ones((2, 3)), r"shape \(2, 3\).*does not say what else.*give actions="),
-        (UNKNOWN, np.ones((2, 1)), "one probability per decision, of the chosen action"),
-        (SQUARE, object(), "new must hold numbers"),
-        (SQUARE, {"a": 1.0}, "new must hold numbers"),
-        (SQUARE, [0.5, -0.1], r"new, row 1: -0\.1 \(1 of 2 rows are below 0\)"),
-        (SQUARE, [0.5, 1.1], r"new, row 1: 1\.1 \(1 of 2 rows are above 1\)"),
-        (SQUARE, [0.5, NAN], r"new, row 1: nan \(1 of 2 rows are missing"),
+        (SQUARE, None, None),
+        (SQUARE, 0.5, None),
+        (SQUARE, [1.0, 2.0, 3.0], None),
+        (SQUARE, np.ones((2, 3)), None),
+        (RAGGED, np.ones((2, 2)), None),
+        (UNKNOWN, np.ones((2, 3)), None),
+        (UNKNOWN, np.ones((2, 1)), None),
+        (SQUARE, object(), None),
+        (SQUARE, {"a": 1.0}, None),
+        (SQUARE, [0.5, -0.1], 1),
+        (SQUARE, [0.5, 1.1], 1),
+        (SQUARE, [0.5, NAN], 1),
     ],
 )
-def test_what_cannot_stand_for_a_policy_is_refused(log, policy, text):
-    with pytest.raises(PolicyError, match=text):
+def test_what_cannot_stand_for_a_policy_is_refused(log, policy, row):
+    with refuses(PolicyError, "new", row):
         resolve(log, policy, "new")
 
 
 @pytest.mark.parametrize(
-    ("values", "text"),
+    ("values", "row", "part"),
     [
-        ([0.5, 0.5, 1.2, -0.2, 0.0], r"new, row 1, candidate 0: 1\.2 \(2 of 5 values"),
-        ([0.5, 0.5, 0.2, 0.3, NAN], r"new, row 1, candidate 2: nan \(1 of 5 values are missing"),
-        ([0.5, 0.4, 0.2, 0.3, 0.5], r"new, row 0: the probabilities sum to 0\.9, not 1 \(1 of 2"),
+        ([0.5, 0.5, 1.2, -0.2, 0.0], 1, "candidate 0"),
+        ([0.5, 0.5, 0.2, 0.3, NAN], 1, "candidate 2"),
+        ([0.5, 0.4, 0.2, 0.3, 0.5], 0, ""),
     ],
 )
-def test_probabilities_that_are_none_are_caught_by_the_check(values, text):
-    with pytest.raises(PolicyError, match=text):
+def test_probabilities_that_are_none_are_caught_by_the_check(values, row, part):
+    with refuses(PolicyError, "new", row, part=part):
         resolve(RAGGED, values, "new").check(RAGGED)

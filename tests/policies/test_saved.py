@@ -23,6 +23,7 @@ from offpolicy.policies.learned._features import FeatureMap
 from offpolicy.policies.learned._linear_softmax import LinearSoftmax
 from offpolicy.policies.learned._saved import how_learned, load_policy, save_policy
 from tests.support.learning import classes, ragged
+from tests.support.refusals import refuses
 
 
 def policy_of(actions, *, seed=0, columns=None) -> LinearSoftmax:
@@ -96,7 +97,7 @@ def test_numbers_keep_every_bit(tmp_path, numbers):
 
 @pytest.mark.parametrize("name", [("a", 1), float("inf"), b"a", float("nan")])
 def test_other_names_are_refused(name, tmp_path):
-    with pytest.raises(PolicyError, match="cannot be kept"):
+    with refuses(PolicyError, "actions"):
         save_policy(policy_of(["a", name]), tmp_path / "p.json")
     assert list(tmp_path.iterdir()) == []
 
@@ -104,9 +105,9 @@ def test_other_names_are_refused(name, tmp_path):
 def test_a_weight_that_is_no_number_is_not_written(tmp_path):
     bad = policy_of(["a"])
     bad.weights[0, 0] = np.nan
-    with pytest.raises(PolicyError, match="not a finite number"):
+    with refuses(PolicyError, file="p.json"):
         save_policy(bad, tmp_path / "p.json")
-    with pytest.raises(PolicyError, match=r"must end in \.json"):
+    with refuses(PolicyError, file="policy.bin"):
         save_policy(policy_of(["a"]), tmp_path / "policy.bin")
 
 
@@ -159,20 +160,20 @@ def test_the_numbers_are_missing_or_others(saved):
     path, numbers = saved
     raw = numbers.read_bytes()
     numbers.write_bytes(raw[:-1] + b"\x01")
-    with pytest.raises(PolicyError, match="SHA-256 differs"):
+    with refuses(PolicyError, file=numbers.name):
         load_policy(path)
     numbers.unlink()
-    with pytest.raises(PolicyError, match=r"cannot be read .* A policy is two files"):
+    with refuses(PolicyError, file=numbers.name):
         load_policy(path)
     path.unlink()
-    with pytest.raises(PolicyError, match="cannot be read"):
+    with refuses(PolicyError, file="p.json"):
         load_policy(path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]", "{}", "\x00", '{"schema": 7}'])
 def test_what_is_not_a_policy_is_told(text, tmp_path):
     (tmp_path / "p.json").write_text(text)
-    with pytest.raises(PolicyError, match=r"This is not a policy|The schema is"):
+    with refuses(PolicyError, file="p.json"):
         load_policy(tmp_path / "p.json")
 
 
@@ -181,7 +182,7 @@ def test_what_is_not_a_policy_is_told(text, tmp_path):
 )
 def test_numbers_are_only_looked_for_beside(name, saved):
     change(saved, lambda body: body["numbers"].update(file=name))
-    with pytest.raises(PolicyError, match=r"not the name of a file beside|damaged"):
+    with refuses(PolicyError, file="p.json"):
         load_policy(saved[0])
 
 
@@ -218,8 +219,9 @@ def change(saved, how) -> None:
 )
 def test_what_does_not_fit_is_told(how, saved):
     change(saved, how)
-    with pytest.raises(PolicyError, match=r"damaged|Action .* cannot be kept"):
+    with refuses(PolicyError) as caught:
         load_policy(saved[0])
+    assert caught.value.file == str(saved[0]) or caught.value.column == "actions"
 
 
 def exploit() -> bytes:
@@ -290,7 +292,7 @@ def test_the_columns_of_the_context_are_remembered(tmp_path):
     assert policy.columns == ("x0", "x1", "x2", "x3")
     assert policy.actions == (0, 1, 2)
     other = op.BanditLog.from_frame(frame, op.Columns(context=["x1", "x0", "x2", "x3"]))
-    with pytest.raises(PolicyError, match="The context is x1, x0, x2, x3, but the policy was"):
+    with refuses(PolicyError, "context"):
         policy.probabilities(other)
-    with pytest.raises(PolicyError, match=r"needs a log with context \(x0, x1, x2, x3\): .*--cont"):
+    with refuses(PolicyError, "context"):
         policy.probabilities(op.BanditLog.from_frame(frame))

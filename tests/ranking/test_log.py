@@ -76,7 +76,7 @@ BAD = [
     (LogError, "X", None, {"X": np.zeros(6)}),
     (LogError, "documents", 1, {"offsets": [0, 3, 3, 6]}),
     (LogError, "offsets", None, {"offsets": [1, 3, 6]}),
-    (LogError, "", None, {"offsets": [0]}),
+    (LogError, "offsets", None, {"offsets": [0]}),
     (LogError, "click", None, {"click": [0, 1]}),
     (LogError, "query", None, {"query": ["a", "b"]}),
     (LogError, "query", 1, {"query": ["a", None, "b"]}),

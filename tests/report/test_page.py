@@ -30,6 +30,7 @@ from tests.support.pages import (
     problem,
     unsupported,
 )
+from tests.support.refusals import refuses
 
 SECTIONS = [
     "answer", "warnings", "estimators", "curve", "weights", "support", "model", "order",
@@ -317,8 +318,8 @@ def test_mistakes_are_told(log_file, tmp_path):
     assert done.exit_code != 0
     assert "there is no folder no" in done.stderr
     (tmp_path / "x.json").write_text("{}")
-    for name, said in (("x.json", "x.json: This is not a result"), ("y.json", "no such file")):
-        with pytest.raises(errors.ResultError, match=said):
+    for name in ("x.json", "y.json"):
+        with refuses(errors.ResultError, file=name):
             run("report", name)
 
 

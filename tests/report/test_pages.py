@@ -37,6 +37,7 @@ from tests.support.pages import (
     problem,
     ranked,
 )
+from tests.support.refusals import refuses
 
 HOSTILE_RUN = Provenance(
     ("offpolicy", SCRIPT, IMAGE), {SCRIPT: IMAGE},
@@ -213,7 +214,7 @@ def test_the_twin_makes_the_same_page_again():
 )
 def test_damaged_json_makes_no_page(tmp_path, body):
     (tmp_path / "x.json").write_text(json.dumps(body))
-    with pytest.raises(errors.ResultError, match=r"x\.json: .*damaged"):
+    with refuses(errors.ResultError, file="x.json"):
         run("report", str(tmp_path / "x.json"))
 
 

@@ -20,6 +20,7 @@ from offpolicy.estimators._named import parse
 from offpolicy.intervals._closed_form import Interval
 from offpolicy.results._result import Estimate, Headline, Logged, Tuned
 from tests.support.cases import bandit_log
+from tests.support.refusals import refuses
 
 CHOSEN_ONLY = ["IPS", "CIPS(M=2)", "SNIPS", "SGIPS(lam=0.5)"]
 MODEL = ["DM"]
@@ -328,7 +329,7 @@ def test_another_schema_is_named(result):
     ids=str,
 )
 def test_damaged_json_is_refused(result, changes):
-    with pytest.raises(errors.ResultError, match=r"^The result is damaged"):
+    with refuses(errors.ResultError):
         op.Result.from_json(damaged(result, **changes))
 
 
@@ -337,7 +338,7 @@ def test_damaged_json_is_refused(result, changes):
 )
 def test_damaged_rows_are_refused(result, cell):
     row = json.loads(result.to_json())["estimates"][0]
-    with pytest.raises(errors.ResultError, match=r"^The result is damaged"):
+    with refuses(errors.ResultError):
         op.Result.from_json(damaged(result, estimates=[row | cell]))
 
 
@@ -432,11 +433,8 @@ def test_an_interval_contains_numbers_of_any_type(value):
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95, math.nan])
 def test_level_must_be_a_share(log, level):
-    with pytest.raises(errors.ParameterError) as caught:
+    with refuses(errors.ParameterError, "level"):
         op.evaluate(log, PI, level=level)
-    assert str(caught.value) == (
-        f"level is {level}; it is the coverage asked for, between 0 and 1 (0.95, say)."
-    )
 
 
 # -- which columns are needed ----------------------------------------------------------------
@@ -484,7 +482,7 @@ def test_default_estimators_are_those_that_work(missing):
 
 def test_a_log_without_propensities_is_told_so():
     log = op.BanditLog.from_arrays(**_chosen)
-    with pytest.raises(errors.MissingColumnError, match="propensity"):
+    with refuses(errors.MissingColumnError, "propensity"):
         op.evaluate(log, PI)
 
 
@@ -554,32 +552,28 @@ def test_one_estimator_needs_no_list(log):
 
 
 def test_no_policy_is_refused(log):
-    with pytest.raises(errors.ParameterError, match=r"^There is no policy to evaluate\.$"):
+    with refuses(errors.ParameterError, "policy"):
         op.evaluate(log, {})
 
 
 @pytest.mark.parametrize("column", ["policy", "prediction"])
 def test_a_column_name_needs_a_frame(log, column):
     arguments = {"policy": PI, "prediction": DELTA_HAT} | {column: "q"}
-    with pytest.raises(errors.LogError, match=r'^"q" is a column name, but this log was not made'):
+    with refuses(errors.LogError, "q"):
         op.evaluate(log, **arguments)
 
 
 @pytest.mark.parametrize("shape", [(3,), (4,), (2, 4), (4, 3), (4, 2, 1)])
 def test_a_prediction_of_the_wrong_shape(log, shape):
-    with pytest.raises(errors.PredictionError) as caught:
+    with refuses(errors.PredictionError, "prediction"):
         op.evaluate(log, PI, prediction=np.zeros(shape))
-    assert str(caught.value) == (
-        f"prediction has shape {shape}, but must have one value per candidate: "
-        f"shape (8,) or (4, 2)."
-    )
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_prediction_that_is_not_finite_is_found_by_row(log, bad):
     delta_hat = DELTA_HAT.copy()
     delta_hat[2, 1] = bad
-    with pytest.raises(errors.PredictionError, match=rf"^prediction, row 2\b.*{bad}"):
+    with refuses(errors.PredictionError, "prediction", 2, part="candidate 1"):
         op.evaluate(log, PI, prediction=delta_hat)
 
 
@@ -597,20 +591,16 @@ def large_log() -> op.BanditLog:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({3: 0.06}, rf"^policy, row {BAD_ROW}: the probabilities sum to 1\.01, not 1 \(1 of 20,5"),
-        ({3: -0.1, 4: 0.2}, rf"^policy, row {BAD_ROW}, candidate 3: -0\.1 "),
-        ({3: math.nan}, rf"^policy, row {BAD_ROW}, candidate 3: nan "),
-    ],
+    ("change", "part"),
+    [({3: 0.06}, ""), ({3: -0.1, 4: 0.2}, "candidate 3"), ({3: math.nan}, "candidate 3")],
     ids=["sum", "negative", "missing"],
 )
 @pytest.mark.parametrize("estimators", [["IPS"], ["DM", "CAB(M=10)"]], ids=str)
-def test_a_bad_policy_in_a_large_log_is_found_by_row(large_log, change, message, estimators):
+def test_a_bad_policy_in_a_large_log_is_found_by_row(large_log, change, part, estimators):
     pi = np.full((LARGE, WIDE), 1.0 / WIDE)
     for candidate, value in change.items():
         pi[BAD_ROW, candidate] = value
-    with pytest.raises(errors.PolicyError, match=message):
+    with refuses(errors.PolicyError, "policy", BAD_ROW, part=part):
         op.evaluate(large_log, pi, prediction=np.ones((LARGE, WIDE)), estimators=estimators)
 
 
@@ -618,7 +608,7 @@ def test_a_bad_policy_in_a_large_log_is_found_by_row(large_log, change, message,
 def test_a_bad_prediction_in_a_large_log_is_found_by_row(large_log, estimators):
     delta_hat = np.ones((LARGE, WIDE))
     delta_hat[BAD_ROW, 3] = math.nan
-    with pytest.raises(errors.PredictionError, match=rf"^prediction, row {BAD_ROW}\b.*nan"):
+    with refuses(errors.PredictionError, "prediction", BAD_ROW, part="candidate 3"):
         op.evaluate(large_log, op.Uniform(), prediction=delta_hat, estimators=estimators)
 
 
@@ -637,16 +627,12 @@ NEVER = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     [*CHOSEN_ONLY, *BOTH, *EVERYTHING, "SGIPS(lam=0)", "SGDR(lam=0)", "CAB(M=inf)"],
 )
 def test_no_overlap_is_no_answer(log, name):
-    with pytest.raises(errors.SupportError) as caught:
+    with refuses(errors.SupportError, "new"):
         op.evaluate(log, {"new": NEVER}, prediction=DELTA_HAT, estimators=[name])
-    assert str(caught.value).startswith(
-        "new gives probability 0 to every action that was chosen, so no reward in this log says "
-        "anything about it."
-    )
 
 
 def test_no_overlap_of_one_policy_names_it(log):
-    with pytest.raises(errors.SupportError, match=r"^second gives probability 0"):
+    with refuses(errors.SupportError, "second"):
         op.evaluate(log, {"first": PI, "second": NEVER})
 
 
@@ -669,13 +655,8 @@ def extreme(reward: float, propensity: float) -> op.BanditLog:
 
 @pytest.mark.parametrize("name", ["IPS", "CIPS(M=inf)", "SGIPS(lam=0)"])
 def test_an_overflow_is_refused(name):
-    with pytest.raises(errors.EstimatorError) as caught:
+    with refuses(errors.EstimatorError, str(op.parse(name))):
         op.evaluate(extreme(1e150, 1e-300), [1.0, 0.5], estimators=[name])
-    assert str(caught.value) == (
-        f"{op.parse(name)} overflows: the largest weight is 1e+300. "
-        f"Use an estimator that bounds the weights, CAB-DR(M=10) for example, or rescale rewards "
-        f"and predictions."
-    )
 
 
 def test_a_spread_that_overflows_is_infinite():

@@ -18,7 +18,7 @@ import numpy as np
 
 from offpolicy._core.documents import damage_named, dumps
 from offpolicy._core.files import write_whole
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, OffpolicyError, ParameterError
 
 SCHEMA = "offpolicy.checkpoint/1"
 _TREE = "tree"
@@ -38,44 +38,38 @@ class Checkpoint:
     def __init__(self, folder: str | Path, *, fingerprint: str, source: str, version: str) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise ParameterError(
-                f"resume: {self.folder} is a file; give a folder.", column="resume"
-            )
+            raise self._refused("is a file; give a folder.")
         self.folder.mkdir(parents=True, exist_ok=True)
-        own = {
-            "schema": SCHEMA, "version": version, "log": source, "fingerprint": fingerprint
-        }  # fmt: skip
+        facts = {"schema": SCHEMA, "version": version, "log": source, "fingerprint": fingerprint}
         path = self.folder / _LOG
         if path.exists():
-            self._compare(path, own)
+            self._compare(path, facts)
         elif any(self.folder.iterdir()):
-            raise ParameterError(
-                f"resume: {self.folder} holds other things. Give a new folder, or one of an "
-                f"earlier run.",
-                column="resume",
-            )
+            raise self._refused("holds other things. Give a new folder, or one of an earlier run.")
         else:
-            write_whole(path, dumps(own) + "\n")
+            write_whole(path, dumps(facts) + "\n")
 
-    def _compare(self, path: Path, own: dict[str, str]) -> None:
+    def _refused(self, why: str, error: type[OffpolicyError] = ParameterError) -> OffpolicyError:
+        return error(f"resume: {self.folder} {why}", column="resume")
+
+    def _compare(self, path: Path, facts: dict[str, str]) -> None:
         """Raise if the folder is of another log or another version."""
         advice = " Give another folder."
         with damage_named("file", error=ParameterError, place=f"resume: {path}", advice=advice):
-            found = json.loads(path.read_text())
-            theirs = {name: str(found[name]) for name in own}
+            stored = json.loads(path.read_text())
+            theirs = {name: str(stored[name]) for name in facts}
         for name in ("schema", "version"):
-            if theirs[name] != own[name]:
-                raise ParameterError(
-                    f'resume: {self.folder} was written by {name} "{theirs[name]}", this is '
-                    f'"{own[name]}". Start anew in another folder.',
-                    column="resume",
+            if theirs[name] != facts[name]:
+                raise self._refused(
+                    f'was written by {name} "{theirs[name]}", this is "{facts[name]}". Start anew '
+                    f"in another folder."
                 )
-        if theirs["fingerprint"] != own["fingerprint"]:
-            raise LogError(
-                f"resume: {self.folder} was begun on {theirs['log']}, and {own['log']} is not the "
-                f"same log, or not as it was then (names, sizes, times of change, columns or "
-                f"condition differ). Start anew in another folder.",
-                column="resume",
+        if theirs["fingerprint"] != facts["fingerprint"]:
+            raise self._refused(
+                f"was begun on {theirs['log']}, and {facts['log']} is not the same log, or not as "
+                f"it was then (names, sizes, times of change, columns or condition differ). Start "
+                f"anew in another folder.",
+                LogError,
             )
 
     def load(self, question: str) -> Kept:
@@ -146,8 +140,8 @@ def _flatten(value: Any, arrays: dict[str, Any]) -> Any:
         kind = type(value)
         if _KINDS.get(_tag(kind)) is not kind:
             raise TypeError(f"{kind.__name__} cannot be kept")
-        own = [_flatten(getattr(value, name), arrays) for name in _names(kind)]
-        return {"class": _tag(kind), "fields": own}
+        items = [_flatten(getattr(value, name), arrays) for name in _names(kind)]
+        return {"class": _tag(kind), "fields": items}
     if isinstance(value, (list, tuple)):
         kind_of = "list" if isinstance(value, list) else "tuple"
         return {kind_of: [_flatten(item, arrays) for item in value]}
@@ -169,8 +163,8 @@ def _built(tree: Any, arrays: Any) -> Any:
 
 
 def _names(kind: type) -> list[str]:
-    own: tuple[str, ...] = getattr(kind, "_fields", ())
-    return list(own) if own else [item.name for item in fields(kind)]
+    names: tuple[str, ...] = getattr(kind, "_fields", ())
+    return list(names) if names else [item.name for item in fields(kind)]
 
 
 # -- recognising a question ----------------------------------------------------------------------
@@ -178,32 +172,32 @@ def _names(kind: type) -> list[str]:
 
 def digest(*parts: Any) -> str:
     """A name for what these say, the same in every process."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for part in parts:
-        _feed(found, part)
-    return found.hexdigest()[:24]
+        _feed(hasher, part)
+    return hasher.hexdigest()[:24]
 
 
-def _feed(found: Any, value: Any) -> None:
+def _feed(hasher: Any, value: Any) -> None:
     if isinstance(value, np.ndarray) and value.dtype != object:
-        found.update(f"{value.dtype.str}{value.shape}".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
+        hasher.update(f"{value.dtype.str}{value.shape}".encode())
+        hasher.update(np.ascontiguousarray(value).tobytes())
     elif value is None or isinstance(value, (bool, int, float, str, np.generic)):
-        found.update(f"{type(value).__name__}:{value!r};".encode())
+        hasher.update(f"{type(value).__name__}:{value!r};".encode())
     elif isinstance(value, dict):
         for name in sorted(value, key=str):
-            _feed(found, [name, value[name]])
+            _feed(hasher, [name, value[name]])
     elif isinstance(value, (frozenset, set)):
-        _feed(found, sorted(value))
+        _feed(hasher, sorted(value))
     elif is_dataclass(value) or hasattr(value, "_fields"):
         kind = type(value)
-        found.update(f"{kind.__qualname__}(".encode())
+        hasher.update(f"{kind.__qualname__}(".encode())
         for name in _names(kind):
-            _feed(found, getattr(value, name))
+            _feed(hasher, getattr(value, name))
     elif isinstance(value, (list, tuple, np.ndarray)):
-        found.update(f"[{len(value)}".encode())
+        hasher.update(f"[{len(value)}".encode())
         for item in value:
-            _feed(found, item)
+            _feed(hasher, item)
     else:
         raise ParameterError(
             f"resume: an object of kind {type(value).__name__} cannot be recognised in a later "

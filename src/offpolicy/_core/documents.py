@@ -40,7 +40,9 @@ class Document:
     """Properties that are written too, for programs that read the JSON."""
 
     def __init_subclass__(cls) -> None:
-        DOCUMENTS[cls.schema] = cls
+        super().__init_subclass__()
+        if cls.schema:
+            DOCUMENTS[cls.schema] = cls
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """As JSON text; written to ``path`` whole or not at all.
@@ -52,8 +54,8 @@ class Document:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The inverse of `to_json`."""
-        found: Self = read(text, [cls])
-        return found
+        document: Self = read(text, [cls])
+        return document
 
     def _check_read(self) -> None:
         """Raise a ValueError if what was read cannot have been written."""
@@ -106,7 +108,7 @@ def read(
 ) -> Any:
     """The document that this JSON is, of one of these kinds."""
     first, *_ = kinds
-    body = envelope(text, [one.schema for one in kinds], first.what, error=error, place=place)
+    body = envelope(text, [kind.schema for kind in kinds], first.what, error=error, place=place)
     kind = DOCUMENTS[body["schema"]]
     with damage_named(kind.what, error=error, place=place):
         return built(kind, body)
@@ -128,7 +130,7 @@ def envelope(
     if not isinstance(body, dict) or "schema" not in body:
         raise error(f"This is not a {what}: no JSON object with a schema.", place)
     if not isinstance(body["schema"], str) or body["schema"] not in schemas:
-        known = ", ".join(f'"{one}"' for one in schemas)
+        known = ", ".join(f'"{schema}"' for schema in schemas)
         raise error(f'The schema is "{body["schema"]}"; this version reads {known}.', place)
     return body
 
@@ -159,7 +161,7 @@ def built(kind: Any, stored: Any) -> Any:
     if origin in (Union, UnionType):
         if stored is None and NoneType in inner:
             return None
-        rest = [one for one in inner if one is not NoneType]
+        rest = [part for part in inner if part is not NoneType]
         return built(rest[0], stored) if len(rest) == 1 else _of_type(rest, stored)
     if origin is Literal:
         if stored not in inner:
@@ -167,9 +169,11 @@ def built(kind: Any, stored: Any) -> Any:
         return stored
     if origin is np.ndarray:
         return np.array(_of_type([list], stored), dtype=np.float64)
+    if origin is list:
+        return [built(inner[0], x) for x in _of_type([list], stored)]
     if origin is tuple:
         if inner[1:] != (...,):
-            return tuple(built(one, x) for one, x in zip(inner, stored, strict=True))
+            return tuple(built(part, x) for part, x in zip(inner, stored, strict=True))
         return tuple(built(inner[0], x) for x in _of_type([list], stored))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {key: built(inner[1], x) for key, x in _of_type([dict], stored).items()}
@@ -178,16 +182,18 @@ def built(kind: Any, stored: Any) -> Any:
     if is_dataclass(kind) or kind is Document:
         return _record(kind, _of_type([dict], stored))
     if issubclass(kind, tuple):
-        return kind(*(built(one, x) for one, x in zip(_hints(kind).values(), stored, strict=True)))
+        return kind(
+            *(built(part, x) for part, x in zip(_hints(kind).values(), stored, strict=True))
+        )
     return _of_type([kind], stored)
 
 
 def _record(kind: Any, stored: dict[str, Any]) -> Any:
     if issubclass(kind, Document):
-        found = DOCUMENTS[stored["schema"]]
-        if not issubclass(found, kind):
-            raise ValueError(f"the schema is {found.schema}, not {kind.schema}")
-        kind = found
+        registered = DOCUMENTS[stored["schema"]]
+        if not issubclass(registered, kind):
+            raise ValueError(f"the schema is {registered.schema}, not {kind.schema}")
+        kind = registered
     hints = _hints(kind)
     names = [item.name for item in fields(kind)]
     unknown = stored.keys() - {*names, *getattr(kind, "derived", ()), "schema"}
@@ -201,7 +207,7 @@ def _record(kind: Any, stored: dict[str, Any]) -> Any:
 
 def _of_type(kinds: list[type], stored: Any) -> Any:
     if type(stored) not in kinds:
-        raise TypeError(f"{stored!r:.40} is not {' or '.join(one.__name__ for one in kinds)}")
+        raise TypeError(f"{stored!r:.40} is not {' or '.join(kind.__name__ for kind in kinds)}")
     return stored
 
 

@@ -27,34 +27,23 @@ _LN2 = 0.6931471805599453
 _LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 
 
-@intrinsic
-def float_bits(typing_context, x):
-    """The 64 bits of a double as an integer (positive doubles sort like their bits)."""
+def _reinterpreted(source, target):
+    """The bits of a number of one type as a number of another."""
 
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
+    @intrinsic
+    def cast(typing_context, x):
+        def generate(context, builder, signature, arguments):
+            return builder.bitcast(arguments[0], context.get_value_type(target))
 
-    return types.int64(types.float64), generate
+        return target(source), generate
 
-
-@intrinsic
-def bits_float(typing_context, x):
-    """The double of which these are the 64 bits."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), generate
+    return cast
 
 
-@intrinsic
-def bits_single(typing_context, x):
-    """The single of which these are the 32 bits."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
-
-    return types.float32(types.int32), generate
+float_bits = _reinterpreted(types.float64, types.int64)
+"""Positive doubles sort like their bits."""
+bits_float = _reinterpreted(types.int64, types.float64)
+bits_single = _reinterpreted(types.int32, types.float32)
 
 
 @njit(**_INLINE)
@@ -67,16 +56,8 @@ def log(x):
     exponent = np.int32(place) - np.int32(1024)
     s = (m - 1.0) / (m + 1.0)
     t = s * s
-    p = 1.0 / 21.0
-    p = p * t + 1.0 / 19.0
-    p = p * t + 1.0 / 17.0
-    p = p * t + 1.0 / 15.0
-    p = p * t + 1.0 / 13.0
-    p = p * t + 1.0 / 11.0
-    p = p * t + 1.0 / 9.0
-    p = p * t + 1.0 / 7.0
-    p = p * t + 1.0 / 5.0
-    p = p * t + 1.0 / 3.0
+    p = 1 / 11 + t * (1 / 13 + t * (1 / 15 + t * (1 / 17 + t * (1 / 19 + t * (1 / 21)))))
+    p = 1 / 3 + t * (1 / 5 + t * (1 / 7 + t * (1 / 9 + t * p)))
     return exponent * _LN2 + (2.0 * s + 2.0 * s * t * p)
 
 
@@ -85,19 +66,9 @@ def exp(x):
     """Between −700 and 700: x = k·log 2 + r, and the series of exp r to the twelfth power."""
     k = np.floor(x * (1.0 / _LN2) + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    p = 1.0 / 479001600.0
-    p = p * r + 1.0 / 39916800.0
-    p = p * r + 1.0 / 3628800.0
-    p = p * r + 1.0 / 362880.0
-    p = p * r + 1.0 / 40320.0
-    p = p * r + 1.0 / 5040.0
-    p = p * r + 1.0 / 720.0
-    p = p * r + 1.0 / 120.0
-    p = p * r + 1.0 / 24.0
-    p = p * r + 1.0 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
+    p = 1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r * (1 / 479001600))))
+    p = 1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * p))))
+    p = 1.0 + r * (1.0 + r * (0.5 + r * p))
     # The last bits of k + 1.5·2^52 are the integer k; what is before them is shifted out.
     return p * bits_float((float_bits(k + 1.5 * 2.0**52) + 1023) << 52)
 

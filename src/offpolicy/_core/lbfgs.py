@@ -39,26 +39,27 @@ def minimise(
     from scipy.optimize import minimize
 
     last, step = [np.inf], [0]
+    scale = 1.0 if units is None else units
 
     def counted(w: Floats) -> tuple[float, Floats]:
-        value, gradient = loss(w if units is None else w * units)
-        last[0] = value
-        return value, gradient if units is None else gradient * units
+        last[0], gradient = loss(w * scale)
+        return last[0], gradient * scale
 
     def told(_: Floats) -> None:
         step[0] += 1
         if each_step is not None:
             each_step(step[0], last[0])
 
-    found = minimize(
+    result = minimize(
         counted,
-        start if units is None else start / units,
+        start / scale,
         jac=True,
         method="L-BFGS-B",
         callback=told,
         options={"maxiter": most_steps, "maxcor": 10, "ftol": tolerance, "gtol": 1e-7,
                  "maxfun": 3 * most_steps},
     )  # fmt: skip
-    ended = "" if found.success else str(found.message)
-    w = np.asarray(found.x if units is None else found.x * units)
-    return Minimum(w, float(found.fun), int(found.nit), bool(found.success), ended)
+    ended = "" if result.success else str(result.message)
+    return Minimum(
+        result.x * scale, float(result.fun), int(result.nit), bool(result.success), ended
+    )

@@ -81,8 +81,8 @@ def joint_moments(x, row_weight, moments, second):
             total = 0.0
             if weighted:
                 for i in range(len(left)):
-                    own = row_weight[i] * (left[i] - a)
-                    total += own * (row_weight[i] * (right[i] - b))
+                    deviation = row_weight[i] * (left[i] - a)
+                    total += deviation * (row_weight[i] * (right[i] - b))
             else:
                 for i in range(len(left)):
                     total += (left[i] - a) * (right[i] - b)

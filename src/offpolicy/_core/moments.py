@@ -112,8 +112,8 @@ class Moments:
         from offpolicy._core.moment_kernels import joint_moments
 
         joint_moments(x, _or_nothing(row_weight), moments, second)
-        found = cls.from_columns(moments, x.shape[1], row_weight)
-        return dataclasses.replace(found, second=second)
+        diagonal = cls.from_columns(moments, x.shape[1], row_weight)
+        return dataclasses.replace(diagonal, second=second)
 
     @classmethod
     def clipped(

@@ -14,20 +14,21 @@ class Parameters:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.init}
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters by name."""
-        known = [item.name for item in fields(self)]
+        known = [item.name for item in fields(self) if item.init]
         for name, value in params.items():
             if name not in known:
                 raise ParameterError(
                     f'{type(self).__name__} has no parameter "{name}".{did_you_mean(name, known)} '
-                    f"The parameters are {', '.join(known)}."
+                    f"The parameters are {', '.join(known)}.",
+                    column=name,
                 )
             setattr(self, name, value)
         return self
 
     def copy(self, **params: Any) -> Self:
         """One that is not fitted, with the same parameters but for these."""
-        return type(self)(**self.get_params()).set_params(**params)
+        return type(self)(**self.get_params(deep=False)).set_params(**params)

@@ -53,7 +53,7 @@ def write_both(
     path = _checked_name(path, what)
     flat = np.concatenate([np.empty(0), *(array.reshape(-1) for array in arrays.values())])
     if not np.isfinite(flat).all():
-        raise PolicyError(f"A weight of the {what} is not a finite number: it is not written.")
+        raise PolicyError(f"a weight of the {what} is not a finite number: not written.", path)
     stream = io.BytesIO()
     np.save(stream, flat.astype("<f8"), allow_pickle=False)
     raw = stream.getvalue()
@@ -80,10 +80,10 @@ def _numbers_of(path: Path) -> Path | None:
     """The numbers of what is there already, if it is one of ours."""
     try:
         name = json.loads(path.read_bytes())["numbers"]["file"]
-        own = name.startswith(f"{path.stem}-") and _OWN.fullmatch(name[len(path.stem) + 1 :])
+        ours = name.startswith(f"{path.stem}-") and _OWN.fullmatch(name[len(path.stem) + 1 :])
     except DAMAGE:
         return None
-    return path.with_name(name) if own else None
+    return path.with_name(name) if ours else None
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -131,34 +131,22 @@ def _read_numbers(path: Path, facts: dict[str, Any], what: str) -> dict[str, Flo
             f"differs). Copy both files again, or learn again.",
             beside,
         )
-    flat = _list_of_floats(raw)
-    if flat is None:
+    try:
+        flat = np.load(io.BytesIO(raw), allow_pickle=False)
+    except Exception:  # a header is parsed as Python's, and can be wrong in as many ways
+        flat = None
+    if not isinstance(flat, np.ndarray) or flat.dtype != np.dtype("<f8") or flat.ndim != 1:
         raise PolicyError("it must be a NumPy file with one list of 64-bit floats.", beside)
     if not np.isfinite(flat).all():
         raise PolicyError("a number is not finite.", beside)
-    found: dict[str, Floats] = {}
-    at = 0
-    for key, given in facts["shapes"].items():
-        if not all(type(side) is int and side >= 0 for side in given):
-            raise ValueError(f"the shape of {key!r} is {given}")
-        size = math.prod(given)
-        found[key] = flat[at : at + size].reshape(given)
-        at += size
-    if at != len(flat):
-        raise ValueError(f"the shapes ask for {at} numbers, and there are {len(flat)}")
-    return found
-
-
-def _list_of_floats(raw: bytes) -> Floats | None:
-    """What NumPy wrote, without its reader, which would make room for whatever a header says."""
-    stream = io.BytesIO(raw)
-    try:
-        if np.lib.format.read_magic(stream) != (1, 0):
-            return None
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    except Exception:  # a header is parsed as Python's, and can be wrong in as many ways
-        return None
-    start = stream.tell()
-    if dtype != np.dtype("<f8") or len(shape) != 1 or len(raw) - start != 8 * shape[0]:
-        return None
-    return np.frombuffer(raw, dtype="<f8", offset=start).astype(np.float64)
+    arrays: dict[str, Floats] = {}
+    start = 0
+    for key, shape in facts["shapes"].items():
+        if not all(type(side) is int and side >= 0 for side in shape):
+            raise ValueError(f"the shape of {key!r} is {shape}")
+        size = math.prod(shape)
+        arrays[key] = flat[start : start + size].reshape(shape)
+        start += size
+    if start != len(flat):
+        raise ValueError(f"the shapes ask for {start} numbers, and there are {len(flat)}")
+    return arrays

@@ -34,7 +34,7 @@ def frame_of(kind: Any, records: Sequence[Any]) -> pa.Table:
 
     kinds = {"str": pa.string(), "bool": pa.bool_()}
     columns = [(item.name, kinds.get(item.type.split()[0], pa.float64())) for item in fields(kind)]
-    columns = [one for one in columns if one[0] != "interval"]
+    columns = [column for column in columns if column[0] != "interval"]
     rows = [
         {name: getattr(row, name) for name, _ in columns}
         | {"low": row.interval.low, "high": row.interval.high}

@@ -15,6 +15,7 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 
 EMPTY = "The log is empty: there is not one decision to learn from."
+MISSING = "the value is missing ({count}). Fill it in or leave these rows out."
 
 
 class Copy(str):
@@ -79,6 +80,39 @@ def malformed(
     return error(sentence, where(source, column, np.argmax(bad), offsets), rows_of(bad, offsets))
 
 
+def refuse(
+    bad: NDArray[np.bool_],
+    sentence: str,
+    column: str,
+    source: str = "",
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+    **values: Any,
+) -> None:
+    """Raise if anything is bad; in the sentence, {count} says how much is, and the name of each of
+    the ``values`` stands for the first of them that is."""
+    if bad.any():
+        first = {name: array[np.argmax(bad)] for name, array in values.items()}
+        text = sentence.format(count=count_of(bad, offsets), **first)
+        raise malformed(bad, column, source, text, error, offsets)
+
+
+def need(
+    fine: bool, name: str, value: Any, rule: str, error: type[OffpolicyError] = ParameterError
+) -> None:
+    """Raise unless an argument is fine: 'epsilon is 2; it must be from 0 to 1.'"""
+    if not fine:
+        raise error(f"{name} is {value}; it must be {rule}.", column=name)
+
+
+def need_shape(
+    fine: bool, name: str, values: Any, rule: str, error: type[OffpolicyError] = LogError
+) -> None:
+    """Raise unless an array has the right shape: 'context has shape (); it must be (n, d).'"""
+    if not fine:
+        raise error(f"{name} has shape {np.shape(values)}; it must be {rule}.", column=name)
+
+
 def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     """A contiguous float64 array; anything that is not a number is an error."""
     kind = getattr(getattr(values, "dtype", None), "kind", "f")
@@ -92,17 +126,14 @@ def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) 
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise error(
-            f"{column} must hold numbers, all rows of one length; found {_glimpse(values)}.",
+            f"{column} must hold numbers, all rows of one length; found {glimpse(values)}.",
             column=column,
         ) from None
 
 
 def as_vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogError) -> Floats:
     array = as_floats(values, column, error)
-    if array.ndim != 1 or np.ndim(values) == 0:
-        raise error(
-            f"{column} has shape {np.shape(values)}; it must have one dimension.", column=column
-        )
+    need_shape(array.ndim == 1 and np.ndim(values) > 0, column, values, "of one dimension", error)
     return array
 
 
@@ -117,16 +148,13 @@ def as_sample(values: ArrayLike, name: str) -> Floats:
 
 def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
     array = np.asarray(values)
-    if array.ndim != 1:
-        what = "hold n + 1 integers" if column == "offsets" else "have one dimension"
-        raise LogError(f"{column} has shape {array.shape}; {column} must {what}.", column=column)
+    what = "n + 1 integers" if column == "offsets" else "of one dimension"
+    need_shape(array.ndim == 1, column, array, what)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         as_float = as_floats(array, column)
         check_finite(as_float, column, source)
         odd = (as_float != np.floor(as_float)) | (np.abs(as_float) > 2.0**53)
-        if odd.any():
-            sentence = f"{array[np.argmax(odd)]} is not a whole number."
-            raise malformed(odd, column, source, sentence)
+        refuse(odd, "{value} is not a whole number.", column, source, value=array)
         array = as_float
     return np.ascontiguousarray(array, dtype=np.int64)
 
@@ -138,15 +166,14 @@ def as_offsets(
     offsets = as_integers(values, "offsets")
     if len(offsets) < 2:
         empty = EMPTY.replace("decision", unit)
-        raise LogError(empty if len(offsets) == 1 else "offsets must hold n + 1 integers.")
+        sentence = empty if len(offsets) == 1 else "offsets must hold n + 1 integers."
+        raise LogError(sentence, column="offsets")
     if offsets[0] != 0:
         raise LogError(f"offsets must start at 0; they start at {offsets[0]}.", column="offsets")
     lengths = np.diff(offsets)
-    bad = lengths < 1
-    if bad.any():
-        chosen = ", the chosen one" if unit == "decision" else ""
-        sentence = f"the {unit} has {lengths[np.argmax(bad)]}; there must be at least one{chosen}."
-        raise malformed(bad, parts, source, sentence)
+    chosen = ", the chosen one" if unit == "decision" else ""
+    sentence = f"the {unit} has {{value}}; there must be at least one{chosen}."
+    refuse(lengths < 1, sentence, parts, source, value=lengths)
     return offsets
 
 
@@ -175,27 +202,26 @@ def check_finite(
     """No NaN, no infinity. With ``offsets``, ``values`` are per candidate."""
     if np.isfinite(values).all():
         return
-    bad = np.asarray((~np.isfinite(values)).reshape(len(values), -1).any(axis=1))
-    sentence = (
-        f"{_first_value(values[np.argmax(bad)])} ({count_of(bad, offsets)} are missing or not "
-        f"finite). Fill these values in or leave these rows out."
-    )
-    raise malformed(bad, column, source, sentence, error, offsets)
+    cells = values.reshape(len(values), -1)
+    bad = ~np.isfinite(cells)
+    first = np.argmax(bad, axis=1)
+    refuse(
+        np.asarray(bad.any(axis=1)),
+        "{value} ({count} are missing or not finite). Fill these values in or leave these rows "
+        "out.",
+        column, source, error, offsets, value=cells[np.arange(len(cells)), first],
+    )  # fmt: skip
 
 
 def rows_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> Ints:
     """The rows in which anything is bad; with ``offsets``, ``bad`` is per candidate."""
-    found = np.flatnonzero(bad)
+    rows = np.flatnonzero(bad)
     if offsets is None:
-        return found
-    return np.unique(np.searchsorted(offsets, found, side="right") - 1)
+        return rows
+    return np.unique(np.searchsorted(offsets, rows, side="right") - 1)
 
 
-def _first_value(row: Any) -> Any:
-    flat = np.atleast_1d(row).ravel()
-    return flat[~np.isfinite(flat)][0]
-
-
-def _glimpse(values: Any) -> str:
+def glimpse(values: Any, most: int = 80) -> str:
+    """As Python writes it, cut short."""
     text = " ".join(repr(values).split())
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."

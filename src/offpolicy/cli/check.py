@@ -9,20 +9,17 @@ import click
 from offpolicy.cli import options as opt
 from offpolicy.cli.options import Options
 
+_SETTINGS = Options(
+    "offpolicy.evaluation.check", prediction=opt.PREDICTION, reward_range=opt.REWARD_RANGE
+)
+
 
 @click.command("check")
 @opt.log_options
 @Options(policies=opt.POLICIES)
-@Options("offpolicy.evaluation.check", reward_range=opt.REWARD_RANGE)
+@_SETTINGS
 @opt.format_option("table", "json", "tsv")
-def command(
-    log: tuple[str, ...],
-    policies: tuple[str, ...],
-    prediction: str | None,
-    reward_range: tuple[float, float] | None,
-    style: str,
-    **given: Any,
-) -> None:
+def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> None:
     """Is this log fit to answer, and about these policies?
 
     LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
@@ -30,13 +27,9 @@ def command(
     """
     from offpolicy.evaluation import check
 
-    report = check(
-        opt.read(log, given),
-        opt.policies_of(policies) or None,
-        prediction=prediction,
-        reward_range=reward_range,
-    )
+    source, named = opt.read(log, options), opt.policies_of(policies)
+    report = check(source, named or None, **_SETTINGS.said(options))
     opt.tell(report, "dropped")
-    opt.show(report, style)
+    opt.show(report, options["style"])
     if report.worst == "problem":
         raise SystemExit(1)

@@ -38,10 +38,13 @@ def info(name: str, style: str) -> None:
     facts = [_facts(known) for known in named(name)]
     if style == "json":
         _show(facts, style)
-    elif style == "tsv":
-        _show([{"fact": key, "value": value} for one in facts for key, value in _flat(one)], style)
+        return
+    lines = [_flat(entry) for entry in facts]
+    if style == "tsv":
+        _show([{"fact": key, "value": value} for part in lines for key, value in part], style)
     else:
-        click.echo("\n\n".join(_text(one) for one in facts))
+        parts = ("\n".join(f"{key:9} {value}" for key, value in part) for part in lines)
+        click.echo("\n\n".join(parts))
 
 
 @command.command("fetch")
@@ -90,14 +93,14 @@ def _row(known: Entry) -> dict[str, Any]:
         width, classes = 4, f"{known.items} items"
     else:
         width, classes = known.features, f"{known.grades} grades"
-    found = finding.find(known)
+    paths = finding.find(known)
     return {
         "name": known.name,
         "kind": known.kind,
         "rows": known.rows,
         "features": width,
         "classes": classes,
-        "found": None if found is None else str(found[0] if len(found) == 1 else found[0].parent),
+        "found": None if paths is None else str(paths[0] if len(paths) == 1 else paths[0].parent),
     }
 
 
@@ -125,8 +128,8 @@ def _facts(known: Entry) -> dict[str, Any]:
     from offpolicy.datasets import finding
     from offpolicy.datasets.catalogue import Labelled, OpenBandit
 
-    row = _row(known)
-    facts: dict[str, Any] = {
+    row, paths = _row(known), [str(path) for path in finding.find(known) or []]
+    facts = {
         "name": known.name,
         "kind": known.kind,
         "shape": f"{known.rows:,} × {row['features']}, {row['classes']}",
@@ -134,20 +137,17 @@ def _facts(known: Entry) -> dict[str, Any]:
         "licence": known.licence,
         "citation": known.citation,
         "files": {},
-        "found": [str(path) for path in finding.find(known) or []],
+        "found": paths,
     }
     if isinstance(known, Labelled):
-        facts["download"] = known.url
-        facts["citation"] += f", https://doi.org/{known.doi}"
-        facts["files"] = {member.name: member.sha256 for member in known.members}
-        if facts["found"]:
-            facts["counts"] = _counts(known.name)
-    elif isinstance(known, OpenBandit):
-        facts["download"] = known.url
-        facts["files"] = {f"{known.campaign}.csv": known.sha256}
-    else:
-        facts["queries"] = known.queries
-    return facts
+        files = {member.name: member.sha256 for member in known.members}
+        cited = f"{known.citation}, https://doi.org/{known.doi}"
+        counts = {"counts": _counts(known.name)} if paths else {}
+        return facts | {"citation": cited, "files": files, "download": known.url} | counts
+    if isinstance(known, OpenBandit):
+        files = {f"{known.campaign}.csv": known.sha256}
+        return facts | {"files": files, "download": known.url}
+    return facts | {"queries": known.queries}
 
 
 def _counts(name: str) -> dict[str, int]:
@@ -177,10 +177,6 @@ def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
         else:
             lines.append((key, str(value)))
     return lines
-
-
-def _text(facts: dict[str, Any]) -> str:
-    return "\n".join(f"{key:9} {value}" for key, value in _flat(facts))
 
 
 def _hash(path: Any) -> str:

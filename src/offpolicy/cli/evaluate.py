@@ -22,6 +22,7 @@ _ESTIMATION = Options(
 )  # fmt: skip
 _SETTINGS = Options(
     "offpolicy.evaluation.compare",
+    prediction=opt.PREDICTION,
     reward_range=opt.REWARD_RANGE,
     level=opt.LEVEL,
     resume=opt.RESUME,
@@ -35,31 +36,23 @@ _SETTINGS = Options(
 @_SETTINGS
 @opt.report_option("; looks at the log as check does")
 @opt.format_option("table", "json", "tsv")
-def command(
-    log: tuple[str, ...],
-    policies: tuple[str, ...],
-    prediction: str | None,
-    report: str | None,
-    style: str,
-    **given: Any,
-) -> None:
+def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> None:
     """What would these policies have earned?
 
     LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
     decision. The exit code is 1 if the log cannot tell, 0 otherwise.
     """
-    from offpolicy.cli.pages import Run, write_page
+    from offpolicy.cli.pages import Run
     from offpolicy.evaluation import compare, evaluate
 
-    run = Run.begun(report)
-    source, asked = opt.read(log, given), opt.policies_of(policies)
-    settings = _SETTINGS.said(given) | {"prediction": prediction}
-    result = evaluate(source, asked, **settings, **_ESTIMATION.said(given))
-    opt.tell_dropped(result.dropped)
-    opt.show(result, style)
-    if report is not None:
-        several = len(asked) > 1 and result.headlines
-        comparison = compare(source, asked, **settings) if several else None
-        write_page(run, source, asked, prediction, given["reward_range"], result, comparison)
+    run = Run.begun(options["report"])
+    source, named = opt.read(log, options), opt.policies_of(policies)
+    settings = _SETTINGS.said(options)
+    result = evaluate(source, named, **settings, **_ESTIMATION.said(options))
+    opt.show(result, options["style"])
+    if run.page is not None:
+        several = len(named) > 1 and result.headlines
+        more = [compare(source, named, **settings)] if several else []
+        run.write_checked(source, named, result, *more)
     if not result.can_tell:
         raise SystemExit(1)

@@ -28,26 +28,22 @@ _LEARNER = Options(
     passes=option("how often files larger than memory are gone through", "X", opt.SEED),
     seed=option("of all that is drawn", "X", opt.SEED),
 )  # fmt: skip
+_HOW = Options(
+    "offpolicy.learning.learn",
+    **opt.held_out("decisions"),
+    prediction=opt.PREDICTION,
+    level=opt.LEVEL,
+)
 
 
 @click.command("learn")
 @opt.log_options
 @_LEARNER
-@opt.learned_options("policy", "decisions")
-@Options("offpolicy.evaluation.evaluate", level=opt.LEVEL)
+@opt.learned_option("policy")
+@_HOW
 @opt.report_option()
 @opt.format_option("text", "json")
-def command(
-    log: tuple[str, ...],
-    prediction: str | None,
-    out: str,
-    holdout: float,
-    refit: bool,
-    level: float,
-    report: str | None,
-    style: str,
-    **given: Any,
-) -> None:
+def command(log: tuple[str, ...], out: str, **options: Any) -> None:
     """Learn a policy that would have earned more.
 
     LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
@@ -55,28 +51,24 @@ def command(
     is then found on decisions that it was not learned from. The exit code is 1 if these cannot
     tell, else 0.
     """
-    from offpolicy.cli.pages import Run, provenance_of_log
+    from offpolicy.cli.pages import Run
     from offpolicy.cli.progress import told_in_a_line
     from offpolicy.evidence import without_bad_rows
     from offpolicy.learning import SoftmaxLearner, learn
 
-    opt.check_writable(out, ".json")
-    run = Run.begun(report)
-    if refit and not holdout:
-        raise click.UsageError("--refit is for a policy that was learned without the --holdout.")
-    learner = SoftmaxLearner(**_LEARNER.said(given))
+    opt.check_learned("policy", out, options)
+    run = Run.begun(options["report"])
+    learner = SoftmaxLearner(**_LEARNER.said(options))
     learner.check()
-    whole = without_bad_rows(opt.read(log, given), {}, prediction)
-    opt.tell_dropped(whole.dropped)
+    whole = without_bad_rows(opt.read(log, options), {}, options["prediction"])
+    opt.tell_dropped(whole)
     with told_in_a_line("step {:,}: {:.5g}") as told:
-        learned = learn(
-            learner, whole, policy=out, holdout=holdout, refit=refit, prediction=prediction,
-            level=level, progress=told,
-        )  # fmt: skip
+        learned = learn(learner, whole, policy=out, progress=told, **_HOW.said(options))
     learner.save(out)
-    roles = "".join(f" --context {shlex.quote(name)}" for name in given["context"])
-    opt.show_learned(learned, out, f"decisions:\n  offpolicy evaluate OTHER{roles} --policy", style)
+    roles = "".join(f" --context {shlex.quote(name)}" for name in options["context"])
+    how = f"decisions:\n  offpolicy evaluate OTHER{roles} --policy"
+    opt.show_learned(learned, out, how, options["style"])
     if run.page is not None:
-        run.write(learned, provenance=provenance_of_log(run, whole, len(whole), learner.seed))
+        run.write_of_log(whole, len(whole), learned, seed=learner.seed)
     if learned.result is not None and not learned.result.can_tell:
         raise SystemExit(1)

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from offpolicy.logs import BanditLog, Dropped, LogScan
+    from offpolicy.logs import BanditLog, LogScan
     from offpolicy.results import Finding
 
 Command = Callable[..., Any]
@@ -61,9 +61,9 @@ class Options:
             command = click.option(*flags, name, **rest)(command)
         return command
 
-    def said(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def said(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The values that were given or have a default here; the object has its own of others."""
-        return {name: given[name] for name in self.table if given[name] not in (None, ())}
+        return {name: options[name] for name in self.table if options[name] not in (None, ())}
 
 
 def columns_of(roles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -107,8 +107,8 @@ _COLUMNS = Options(
         }
     ),
 )
-_PREDICTION = Options(prediction=option("list: the reward model's estimates", "COLUMN"))
 
+PREDICTION = option("list: the reward model's estimates", "COLUMN")
 POLICIES = option(
     "column: probability of the chosen action, or list: of every candidate; :uniform; or the file "
     "of a learned policy, policy.json; repeat for several",
@@ -129,7 +129,7 @@ RESUME = option(
 
 def log_options(command: Command) -> Command:
     """The log, and which of its columns plays which role."""
-    command = _PREDICTION(_FILES(_COLUMNS(command)))
+    command = _FILES(_COLUMNS(command))
     return click.argument("log", nargs=-1, required=True, type=click.Path())(command)
 
 
@@ -142,32 +142,34 @@ def format_option(*formats: str) -> Options:
     return Options(style=option(kind=formats, flags="--format"))
 
 
-def learned_options(what: str, units: str) -> Options:
-    """Where what was learned is written, and what of the log it is kept from."""
-    return Options(
-        out=option(
-            f"the {what} to write, ending in .json; its numbers are in a second file beside it",
-            "FILE", FILE, flags="-o --out", required=True,
-        ),
-        holdout=option(
+def learned_option(what: str) -> Options:
+    """Where what was learned is written."""
+    text = f"the {what} to write, ending in .json; its numbers are in a second file beside it"
+    return Options(out=option(text, "FILE", FILE, flags="-o --out", required=True))
+
+
+def held_out(units: str) -> dict[str, dict[str, Any]]:
+    """What of the log it is kept from."""
+    return {
+        "holdout": option(
             f"of the {units}, to be learned without and evaluated on; 0: none",
             "SHARE", click.FloatRange(0.0, 1.0, max_open=True), default=0.2,
         ),
-        refit=option(f"then learn again, from all {units}, and write that", default=False),
-    )  # fmt: skip
+        "refit": option(f"then learn again, from all {units}, and write that", default=False),
+    }  # fmt: skip
 
 
-def read(log: tuple[str, ...], given: Mapping[str, Any]) -> BanditLog | LogScan:
+def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogScan:
     """The log, by the options of `log_options`; a role named twice is as on the command line."""
     from dataclasses import replace
 
     from offpolicy.logs import BanditLog, Columns
     from offpolicy.logs.files import read_log
 
-    settings = _FILES.said(given)
+    settings = _FILES.said(options)
     file = settings.pop("columns", None)
     columns = Columns() if file is None else Columns.from_toml(file)
-    source = read_log(list(log), replace(columns, **_COLUMNS.said(given)), **settings)
+    source = read_log(list(log), replace(columns, **_COLUMNS.said(options)), **settings)
     if not isinstance(source, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress
 
@@ -217,6 +219,13 @@ def by_name(
     return shown
 
 
+def check_learned(what: str, out: str, options: Mapping[str, Any]) -> None:
+    """Refuse what could not be learned or written, before any work is done."""
+    check_writable(out, ".json")
+    if options["refit"] and not options["holdout"]:
+        raise click.UsageError(f"--refit is for a {what} that was learned without the --holdout.")
+
+
 def check_writable(out: str, *suffixes: str) -> None:
     """Refuse a name that could not be written, before any work is done."""
     from pathlib import Path
@@ -227,25 +236,34 @@ def check_writable(out: str, *suffixes: str) -> None:
         raise click.UsageError(f"There is no folder {Path(out).parent}.")
 
 
-def show(found: Any, style: str) -> None:
-    """Print a result, comparison or report as was asked."""
+def show(result: Any, style: str) -> None:
+    """Print a result, comparison or report as was asked; what was left out goes to stderr."""
+    tell_dropped(result)
     if style == "json":
-        click.echo(found.to_json(), nl=False)
+        click.echo(result.to_json(), nl=False)
     elif style == "tsv":
-        click.echo(as_tsv(found.to_frame()))
+        click.echo(as_tsv(result.to_frame()))
     elif sys.stdout.isatty():
         from offpolicy.cli.terminal import rendered
 
-        click.echo(rendered(found))
+        click.echo(rendered(result))
     else:
-        click.echo(str(found))
+        click.echo(str(result))
+
+
+def show_frame(frame: Any, style: str) -> None:
+    """Print a curve; what is no number, such as a ratio by nothing, is None in JSON."""
+    from offpolicy._core.documents import dumps
+
+    columns = {name: frame.column(name).to_numpy() for name in frame.column_names}
+    click.echo(dumps(columns, indent=None) if style == "json" else as_tsv(frame))
 
 
 def tell(findings: Iterable[Finding], code: str) -> None:
     """The findings of a code, to stderr."""
-    for one in findings:
-        if one.code == code:
-            click.echo(str(one), err=True)
+    for finding in findings:
+        if finding.code == code:
+            click.echo(str(finding), err=True)
 
 
 def show_learned(learned: Any, out: str, how: str, style: str) -> None:
@@ -259,11 +277,11 @@ def show_learned(learned: Any, out: str, how: str, style: str) -> None:
         click.echo(f"{learned}\n\nTo evaluate it on other {how} {shlex.quote(out)}")
 
 
-def tell_dropped(dropped: Dropped | None) -> None:
-    """How many rows were left out, and why, to stderr."""
+def tell_dropped(result: Any) -> None:
+    """How many rows of its log were left out, and why, to stderr."""
     from offpolicy.evidence.findings import about_dropped
 
-    tell(about_dropped(dropped), "dropped")
+    tell(about_dropped(getattr(result, "dropped", None)), "dropped")
 
 
 def as_tsv(table: Any) -> str:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from offpolicy.cli.options import saved_file
+
 if TYPE_CHECKING:
     from offpolicy._core.documents import Document
     from offpolicy.logs import BanditLog, LogScan
-    from offpolicy.report.html.provenance import File, Provenance
+    from offpolicy.report.html.provenance import File
     from offpolicy.results import Comparison, Finding, Result
 
-_PACKAGES = ("offpolicy", "numpy", "pyarrow", "duckdb", "numba", "scikit-learn")
-_CHUNK = 1 << 22
+_PACKAGES = ("numpy", "pyarrow", "duckdb", "numba", "scikit-learn")
 
 
 class Run(NamedTuple):
-    """A run that is to end in a page."""
+    """A run that may end in a page."""
 
     page: Path | None
     started: float
@@ -32,129 +33,113 @@ class Run(NamedTuple):
             raise click.UsageError(f"--report: there is no folder {Path(report).parent}.")
         return cls(None if report is None else Path(report), time.monotonic())
 
-    def write(
+    def write_checked(
         self,
+        log: BanditLog | LogScan,
+        policies: Mapping[str, Any],
+        *results: Result | Comparison,
+    ) -> None:
+        """The page of a verb with `log_options`, looking at the log as `check` does."""
+        from offpolicy.evaluation import check
+
+        options = click.get_current_context().params
+        how = {name: options[name] for name in ("prediction", "reward_range")}
+        findings = check(log, policies, **how).findings
+        self.write_of_log(log, results[0].logged.n, *results, checked=findings)
+
+    def write_of_log(
+        self,
+        log: BanditLog | LogScan,
+        n: int,
         *results: Document,
         checked: tuple[Finding, ...] | None = None,
-        provenance: Provenance,
+        seed: int | None = None,
     ) -> None:
-        """Write the page of these results."""
+        """The page of a verb with `log_options`: the log's files, and those of learned policies."""
+        from offpolicy.logs import LogScan
+        from offpolicy.logs.files import files_of
+
+        options = click.get_current_context().params
+        if options.get("engine") == "spark":
+            self._write(results, checked, (), seed, "spark")
+            return
+        files = files_of(list(options["log"]))
+        rows = log.rows_by_file() if isinstance(log, LogScan) else {}
+        if len(files) == 1:
+            rows = {str(files[0]): n}
+        learned = map(saved_file, options.get("policies", ()))
+        files += [file for file in learned if file is not None]
+        self._write(results, checked, _files(files, rows), seed)
+
+    def write_of_rankings(self, rows: int, *results: Document, seed: int | None = None) -> None:
+        """The page of a verb for rankings, if one was asked for: its log, a table of so many rows
+        or LETOR text, clicks, propensities, and files of learned rankers."""
+        if self.page is None:
+            return
+        options = click.get_current_context().params
+        named = [options["log"], options.get("clicks"), options.get("propensities")]
+        named += [str(name).removeprefix("file:") for name in options.get("rankers", ())]
+        of_log = {} if options.get("clicks") is not None else {str(options["log"]): rows}
+        files = _files([Path(name) for name in named if name is not None], of_log)
+        self._write(results, None, files, seed)
+
+    def _write(
+        self,
+        results: tuple[Document, ...],
+        checked: tuple[Finding, ...] | None,
+        files: tuple[File, ...],
+        seed: int | None,
+        engine: str = "embedded",
+    ) -> None:
+        from datetime import UTC, datetime
+
         from offpolicy.report.document import Results
+        from offpolicy.report.html.provenance import Provenance
 
         assert self.page is not None
+        provenance = Provenance(
+            tuple(click.get_current_context().meta["offpolicy.command"]),
+            _versions(),
+            files,
+            datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            time.monotonic() - self.started,
+            seed,
+            engine,
+        )
         Results(results, checked, provenance).to_html(self.page)
         click.echo(f"Wrote {self.page}.", err=True)
 
 
-def write_page(
-    run: Run,
-    log: BanditLog | LogScan,
-    policies: Mapping[str, Any],
-    prediction: str | None,
-    reward_range: tuple[float, float] | None,
-    result: Result | None,
-    comparison: Comparison | None,
-) -> None:
-    """Look at the log as `check` does, hash its files, and write the page."""
-    from offpolicy.evaluation import check
-
-    checked = check(log, policies, prediction=prediction, reward_range=reward_range).findings
-    results = [one for one in (result, comparison) if one is not None]
-    provenance = provenance_of_log(run, log, results[0].logged.n)
-    run.write(*results, checked=checked, provenance=provenance)
-
-
-def provenance_of_log(
-    run: Run, log: BanditLog | LogScan, n: int, seed: int | None = None
-) -> Provenance:
-    """Of a verb with `log_options`."""
-    given = click.get_current_context().params
-    on_spark = given.get("engine") == "spark"
-    files = () if on_spark else _files(given, log, n)
-    return _provenance(run, files, seed, "spark" if on_spark else "embedded")
-
-
-def provenance_of_rankings(run: Run, rows: int, seed: int | None = None) -> Provenance:
-    """Of a verb for rankings: its log, a table of so many rows or LETOR text, clicks,
-    propensities, and files of learned rankers."""
-    from offpolicy.report.html.provenance import File
-
-    given = click.get_current_context().params
-    named = [given["log"], given.get("clicks"), given.get("propensities")]
-    named += [str(one).removeprefix("file:") for one in given.get("rankers", ())]
-    files = [Path(str(one)) for one in named if one is not None]
-    text = given.get("clicks") is not None
-    return _provenance(
-        run,
-        tuple(
-            File(
-                str(file), file.stat().st_size, rows if k == 0 and not text else None, _sha256(file)
-            )
-            for k, file in enumerate(files)
-            if file.is_file()
-        ),
-        seed,
-        "embedded",
-    )
-
-
-def _provenance(run: Run, files: tuple[File, ...], seed: int | None, engine: str) -> Provenance:
-    import platform
-    from datetime import UTC, datetime
-
-    from offpolicy.report.html.provenance import Provenance
-
-    return Provenance(
-        tuple(click.get_current_context().meta["offpolicy.command"]),
-        {"Python": platform.python_version()} | _versions(),
-        files,
-        datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-        time.monotonic() - run.started,
-        seed,
-        engine,
-    )
-
-
 def _versions() -> dict[str, str]:
+    import platform
+    from contextlib import suppress
     from importlib.metadata import PackageNotFoundError, version
 
     from offpolicy import __version__
 
-    found = {"offpolicy": __version__}
-    for name in _PACKAGES[1:]:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    versions = {"Python": platform.python_version(), "offpolicy": __version__}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
-def _files(given: Mapping[str, Any], log: BanditLog | LogScan, n: int) -> tuple[File, ...]:
-    """The log's files, and those of learned policies."""
+def _files(paths: Iterable[Path], rows: Mapping[str, int]) -> tuple[File, ...]:
+    """Those that are there, with their hashes."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from offpolicy.logs import LogScan
-    from offpolicy.logs.files import files_of
     from offpolicy.report.html.provenance import File
 
-    files = files_of(list(given["log"]))
-    rows = log.rows_by_file() if isinstance(log, LogScan) else {}
-    if len(files) == 1:
-        rows = {str(files[0]): n}
-    learned = [Path(str(name).removeprefix("file:")) for name in given.get("policies", ())]
-    files += [path for path in learned if path.suffix.lower() == ".json" and path.is_file()]
+    there = [path for path in paths if path.is_file()]
     with ThreadPoolExecutor() as pool:
         return tuple(
-            File(str(file), file.stat().st_size, rows.get(str(file)), digest)
-            for file, digest in zip(files, pool.map(_sha256, files), strict=True)
+            File(str(path), path.stat().st_size, rows.get(str(path)), digest)
+            for path, digest in zip(there, pool.map(_sha256, there), strict=True)
         )
 
 
 def _sha256(path: Path) -> str:
     import hashlib
 
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

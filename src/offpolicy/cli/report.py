@@ -26,13 +26,11 @@ def command(result: str, out: str | None) -> None:
     path = Path(result)
     page = Path(out) if out is not None else path.with_suffix(".html")
     try:
-        text = path.read_text(encoding="utf-8")
+        document = Results.opened(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise ResultError("this is not text, and no result.", path) from None
     except FileNotFoundError:
         raise ResultError("there is no such file.", path) from None
-    try:
-        document = Results.opened(text)
     except ResultError as problem:
         raise ResultError(f"{problem}", path) from None
     if not page.absolute().parent.is_dir():

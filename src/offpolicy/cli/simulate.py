@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,36 +109,28 @@ _LABELLED = Options(
 @command.command("synthetic")
 @_OUTPUT
 @_POPULATION
-def synthetic(n: int, out: str, seed: int, style: str, expected: bool, **settings: Any) -> None:
+def synthetic(**options: Any) -> None:
     """A random problem, as hard as you like.
 
     The policy and its value stay the same, with the same seed, when overlap, support and errors
     change.
     """
-    from offpolicy.datasets import check_name, make_population
+    from offpolicy.datasets import make_population
 
-    check_name(Path(out))
-    population = make_population(seed, **settings)
-    _write(population, {"source": "synthetic", **settings}, n, out, seed, style, expected)
+    _write("synthetic", make_population, **options)
 
 
 @click.command("labelled")
 @_OUTPUT
 @_LABELLED
-def _labelled(
-    name: str, n: int, out: str, seed: int, style: str, expected: bool, **settings: Any
-) -> None:
+def _labelled(name: str, **options: Any) -> None:
     """A labelled data set, split as in the paper.
 
     The action is a guess at the label. Half of the examples train: a tenth of them the logger and
     the reward model, all of them the policy. The other half is what is decided upon, drawn with
     replacement; the truth is exact over it.
     """
-    from offpolicy.datasets import check_name
-
-    check_name(Path(out))
-    population = _labelled_population(name, seed, **settings)
-    _write(population, {"source": name, **settings}, n, out, seed, style, expected)
+    _write(name, partial(_labelled_population, name), **options)
 
 
 def _labelled_command(name: str, others: list[str]) -> click.Command:
@@ -161,23 +154,16 @@ def _labelled_command(name: str, others: list[str]) -> click.Command:
 
 
 def _labelled_population(
-    name: str,
-    seed: int,
-    *,
-    scale: str,
-    tenth: str,
-    model: str,
-    noise: float,
-    right: float,
+    name: str, seed: int, *, scale: str, tenth: str, model: str, noise: float, right: float,
     wrong: float,
-) -> Population:
+) -> Population:  # fmt: skip
     """The paper's set-up as a population: every example of the second half is a context."""
     from offpolicy.datasets import Population, TwoValued, check_rewards, expected_rewards
-    from offpolicy.experiments.worlds import halves, world_of_examples
+    from offpolicy.experiments.worlds import halves, labelled_world
 
     check_rewards(noise, right, wrong)
     examples = _examples(name)
-    world = world_of_examples(examples, f"{scale}, {tenth} 10%", model, seed)
+    world = labelled_world(examples, f"{scale}, {tenth} 10%", seed, model)
     assert world.prediction is not None
     _, decided = halves(len(examples.y), seed)
     label = world.reward.argmax(axis=1)
@@ -195,12 +181,9 @@ def _data_sets() -> list[str]:
     """The names that `_examples` knows, at hand or not."""
     from offpolicy.datasets import catalogue, roots
 
-    files = [path for root in roots() for path in root.glob("uci/*.csv.gz")]
-    return list(
-        dict.fromkeys(
-            ["digits", *catalogue.LABELLED, *(path.name.removesuffix(".csv.gz") for path in files)]
-        )
-    )
+    files = [path.name for root in roots() for path in root.glob("uci/*.csv.gz")]
+    names = ["digits", *catalogue.LABELLED, *(name.removesuffix(".csv.gz") for name in files)]
+    return list(dict.fromkeys(names))
 
 
 def _examples(name: str) -> Examples:
@@ -214,38 +197,28 @@ def _examples(name: str) -> Examples:
 
 
 def _write(
-    population: Population,
-    settings: dict[str, Any],
-    n: int,
-    out: str,
-    seed: int,
-    style: str,
-    expected: bool,
-) -> None:
+    source: str, make: Callable[..., Population], *, n: int, out: str, seed: int, style: str,
+    expected: bool, **settings: Any,
+) -> None:  # fmt: skip
     import shlex
 
     from offpolicy._core.documents import dumps, json_safe
     from offpolicy.cli.progress import Progress
-    from offpolicy.datasets import Truth, write_log
+    from offpolicy.datasets import Truth, check_name, write_log
 
-    truth = Truth.of(population, **settings, n=n, seed=seed)
+    check_name(Path(out))
+    population = make(seed, **settings)
+    truth = Truth.of(population, source=source, **settings, n=n, seed=seed)
+    progress = Progress("wrote") if sys.stderr.isatty() else None
     mean = write_log(
-        Path(out),
-        population,
-        truth,
-        n=n,
-        seed=seed,
-        with_expected=expected,
-        progress=Progress("wrote") if sys.stderr.isatty() else None,
+        Path(out), population, truth, n=n, seed=seed, with_expected=expected, progress=progress
     )
     if style == "json":
         click.echo(dumps(json_safe(truth) | {"mean_reward": mean}, indent=None))
     else:
-        click.echo(f"{n:,} decisions: the logger earned {mean:.5g}.")
         click.echo(
-            f"truth: the policy earns {truth.value:.5g}, the logger {truth.logger_value:.5g}."
-        )
-        click.echo(
+            f"{n:,} decisions: the logger earned {mean:.5g}.\n"
+            f"truth: the policy earns {truth.value:.5g}, the logger {truth.logger_value:.5g}.\n"
             f"They share {truth.shared:.1%} of their probability; {truth.unsupported:.1%} of the "
             f"policy's is where the logger never goes."
         )

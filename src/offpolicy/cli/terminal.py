@@ -11,21 +11,21 @@ import click
 _COLOURS = {"problem": "red", "warning": "yellow"}
 
 
-def rendered(found: Any) -> str:
+def rendered(result: Any) -> str:
     """What is printed elsewhere, and more than that: the curve over M, and warnings."""
-    if not hasattr(found, "headlines"):
-        return _checked(found) if hasattr(found, "worst") else str(found)
-    head, _, rest = str(found).partition("\n\n")
-    refused = tuple(f"{row.policy}: " for row in found.headlines if not row.can_tell)
+    if not hasattr(result, "headlines"):
+        return _checked(result) if hasattr(result, "worst") else str(result)
+    head, _, rest = str(result).partition("\n\n")
+    refused = tuple(f"{row.policy}: " for row in result.headlines if not row.can_tell)
     lines = []
     for line in head.splitlines():
         colour = "red" if line.startswith(refused) else None
         lines.append(line if line.startswith("  ") else _styled(line, bold=True, fg=colour))
-    lines += [_curve(row) for row in found.headlines]
-    for one in found.findings:
-        if one.severity in _COLOURS:
-            said = textwrap.fill(str(one), 100)
-            lines.append(_styled(said, fg=_COLOURS[one.severity]))
+    lines += [_curve(row) for row in result.headlines]
+    for finding in result.findings:
+        if finding.severity in _COLOURS:
+            said = textwrap.fill(str(finding), 100)
+            lines.append(_styled(said, fg=_COLOURS[finding.severity]))
     top, *body = rest.splitlines()
     return "\n".join([*lines, "", _styled(top, bold=True), *body])
 
@@ -33,7 +33,7 @@ def rendered(found: Any) -> str:
 def _checked(report: Any) -> str:
     """Findings, each headed by its severity."""
     parts = []
-    colours = [None, *(_COLOURS.get(one.severity) for one in report)]
+    colours = [None, *(_COLOURS.get(finding.severity) for finding in report)]
     for part, colour in zip(str(report).split("\n\n"), colours, strict=True):
         first, _, rest = part.partition("\n")
         parts.append("\n".join([_styled(first, bold=True, fg=colour), *rest.splitlines()]))

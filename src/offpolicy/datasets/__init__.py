@@ -6,7 +6,7 @@ Looked for in the folder that ``OFFPOLICY_DATA`` names, then in the cache (`cach
 
 from __future__ import annotations
 
-from offpolicy.datasets._classic import Examples, load, stamps
+from offpolicy.datasets._classic import Examples, files_of, load
 from offpolicy.datasets._fetching import sha256
 from offpolicy.datasets._folders import cache_folder, data_folder, roots
 from offpolicy.datasets._from_labels import (
@@ -25,8 +25,8 @@ from offpolicy.logs.formats.letor import Queries
 
 __all__ = [
     "Examples", "Population", "Queries", "Truth", "TwoValued", "cache_folder", "catalogue",
-    "check_name", "check_rewards", "data_folder", "expected_rewards", "fetch", "find", "finding",
-    "letor", "load", "make_population", "open_bandit", "open_bandit_file", "ranking",
+    "check_name", "check_rewards", "data_folder", "expected_rewards", "fetch", "files_of", "find",
+    "finding", "letor", "load", "make_population", "open_bandit", "open_bandit_file", "ranking",
     "ranking_files", "read_truth", "roots", "sample_actions", "sha256", "simulate_bandit",
-    "simulate_synthetic", "stamps", "without_support", "write_log",
+    "simulate_synthetic", "without_support", "write_log",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import _fetching as fetching
 from offpolicy.datasets import catalogue
-from offpolicy.datasets._folders import cache_folder, data_folder, either, keep, roots
+from offpolicy.datasets._folders import cache_folder, data_folder, first_whole, keep, roots
 from offpolicy.datasets.catalogue import Labelled
 from offpolicy.errors import DatasetError, Place
 
@@ -42,44 +42,32 @@ def load(name: str, *, download: bool = False) -> Examples:
     A set of your own is ``uci/<name>.csv.gz`` with a column ``label`` (0 … K − 1), perhaps a
     column ``split`` (train, test), and features.
     """
-    where = find(name)
-    if where is None and download and name in catalogue.LABELLED:
-        fetch(name)
-        where = find(name)
+    known = catalogue.LABELLED.get(name)
+    where = fetch(name) if download and known is not None else find(name)
     if where is None:
         raise _missing(name)
-    known = catalogue.LABELLED.get(name)
-    if len(where) == 1 and where[0].name == f"{name}.csv.gz":
+    if known is None or where[0].name == f"{name}.csv.gz":
         examples = _from_csv(where[0], known)
     else:
-        assert known is not None
         instead = f'Delete it and run "offpolicy datasets fetch {name}".'
-        contents = []
-        for member, path in zip(known.members, where, strict=True):
-            content = _content(path)
-            fetching.check_hash(content, member.sha256, str(path), instead)
-            contents.append(content)
-        examples = from_members(known, contents, [str(path) for path in where])
+        contents = [_content(path) for path in where]
+        examples = from_members(known, contents, [str(path) for path in where], instead)
     if known is not None:
         _check_shape(examples, known, ", ".join(map(str, where)))
     return examples
 
 
-def stamps(names: Iterable[str]) -> dict[str, str]:
-    """Size and time of each set's files: by these one sees whether results are of the same data."""
-    found = {name: find(name) or [] for name in names}
-    return {
-        name: " ".join(f"{path.stat().st_size}/{path.stat().st_mtime_ns}" for path in paths)
-        for name, paths in found.items()
-    }
+def files_of(names: Iterable[str]) -> dict[str, list[Path]]:
+    """The files of each set that is at hand."""
+    return {name: find(name) or [] for name in names}
 
 
 def fetch(name: str) -> list[Path]:
     """Get a set's official files from their public source, unless they are at hand; their paths."""
     known = catalogue.LABELLED[name]
-    found = find(name)
-    if found is not None:
-        return found
+    paths = find(name)
+    if paths is not None:
+        return paths
     folder = cache_folder() / "uci" / "raw"
     names = [member.name for member in known.members]
     instead = (
@@ -87,15 +75,10 @@ def fetch(name: str) -> list[Path]:
         f"{'it' if len(names) == 1 else 'them'} into {folder}."
     )
     contents = fetching.members(fetching.get(known.url, instead), names, known.url, instead)
-    for member in known.members:
-        fetching.check_hash(
-            contents[member.name], member.sha256, f"{known.url}, {member.name}", instead
-        )
-    official = [contents[member.name] for member in known.members]
-    places = [f"{known.url}, {member.name}" for member in known.members]
-    _check_shape(from_members(known, official, places), known, known.url)
-    paths = [folder / member.name for member in known.members]
-    for path, content in zip(paths, official, strict=True):
+    places = [f"{known.url}, {name}" for name in names]
+    _check_shape(from_members(known, contents, places, instead), known, known.url)
+    paths = [folder / name for name in names]
+    for path, content in zip(paths, contents, strict=True):
         keep(path, content)
     return paths
 
@@ -104,26 +87,26 @@ def find(name: str) -> list[Path] | None:
     """Where a set is: our own table, or all of its official files; None if it is not here."""
     if Path(name).name != name:
         raise catalogue.unknown(name, list(catalogue.LABELLED))
-    known = catalogue.LABELLED.get(name)
+    ways = []
     for root in roots():
-        table = root / "uci" / f"{name}.csv.gz"
-        if table.is_file():
-            return [table]
-        if known is not None:
-            raw = [either(root / "uci" / "raw" / member.name) for member in known.members]
-            if all(raw):
-                return [path for path in raw if path is not None]
-    return None
+        ways.append([root / "uci" / f"{name}.csv.gz"])
+        if name in catalogue.LABELLED:
+            members = catalogue.LABELLED[name].members
+            ways.append([root / "uci" / "raw" / member.name for member in members])
+    return first_whole(ways)
 
 
-def from_members(known: Labelled, contents: Iterable[bytes], places: Iterable[str]) -> Examples:
-    """The examples in the official files."""
+def from_members(
+    known: Labelled, contents: list[bytes], places: list[str], instead: str
+) -> Examples:
+    """The examples in the official files, or an error with what to do ``instead``."""
     rows: list[list[float]] = []
     labels: list[int] = []
     train: list[bool] = []
     code = {label: k for k, label in enumerate(known.labels)}
     d = len(known.features)
     for member, content, place in zip(known.members, contents, places, strict=True):
+        fetching.check_hash(content, member.sha256, place, instead)
         for number, line in enumerate(content.decode("latin-1").splitlines(), start=1):
             fields = [field.strip() for field in line.strip().split(known.separator)]
             if fields in ([], [""]) or line.startswith(";") or fields[0] == (known.header or None):
@@ -138,7 +121,7 @@ def from_members(known: Labelled, contents: Iterable[bytes], places: Iterable[st
             except (ValueError, KeyError):
                 raise DatasetError(
                     f'"{line[:60]}" is not {d} numbers and a label of {known.name}.',
-                    Place(str(place), row=number, unit="line"),
+                    Place(place, row=number, unit="line"),
                 ) from None
             rows.append(row)
             train.append(member.split == "train" or len(train) < known.train)
@@ -158,9 +141,9 @@ def _from_csv(path: Path, known: Labelled | None) -> Examples:
         with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
             head, *rows = csv.reader(file)
     except (OSError, EOFError, ValueError) as problem:
-        raise DatasetError(f"{path} cannot be read ({problem}).") from None
+        raise DatasetError(f"it cannot be read ({problem}).", path) from None
     if "label" not in head:
-        raise DatasetError('there is no column "label".', path)
+        raise DatasetError("there is no such column.", Place(str(path), "label"))
     features = [j for j, column in enumerate(head) if column not in ("label", "split")]
     label = head.index("label")
     X, y = np.empty((len(rows), len(features))), np.empty(len(rows), np.int64)
@@ -184,7 +167,7 @@ def _content(path: Path) -> bytes:
     try:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, ValueError) as problem:
-        raise DatasetError(f"{path} cannot be read ({problem}).") from None
+        raise DatasetError(f"it cannot be read ({problem}).", path) from None
 
 
 def _check_shape(examples: Examples, known: Labelled, where: str) -> None:
@@ -194,20 +177,22 @@ def _check_shape(examples: Examples, known: Labelled, where: str) -> None:
     if examples.X.shape != shape or counts != known.counts:
         m, d = examples.X.shape
         raise DatasetError(
-            f"{where} is not the official {known.name}: {m:,} × {d} with classes of "
+            f"this is not the official {known.name}: {m:,} × {d} with classes of "
             f"{', '.join(map(str, counts))}, not {shape[0]:,} × {shape[1]} with classes of "
-            f"{', '.join(map(str, known.counts))}."
+            f"{', '.join(map(str, known.counts))}.",
+            where,
         )
 
 
 def _missing(name: str) -> DatasetError:
     if name not in catalogue.LABELLED:
-        own = data_folder()
+        folder = data_folder()
         problem = catalogue.unknown(name, list(catalogue.LABELLED))
-        where = f" A set of your own would be {own / 'uci'}/{name}.csv.gz." if own else ""
-        return DatasetError(f"{problem}{where}")
+        where = f" A set of your own would be {folder / 'uci'}/{name}.csv.gz." if folder else ""
+        return DatasetError(f"{problem}{where}", column="name")
     looked = " or ".join(str(root) for root in roots())
     return DatasetError(
         f'{name} is not in {looked}. Run "offpolicy datasets fetch {name}", or let OFFPOLICY_DATA '
-        f"name a folder with uci/{name}.csv.gz or with the official files in uci/raw/."
+        f"name a folder with uci/{name}.csv.gz or with the official files in uci/raw/.",
+        column="download",
     )

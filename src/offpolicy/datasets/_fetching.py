@@ -22,25 +22,11 @@ LARGEST = 256 * 2**20
 """Bytes; no file that is fetched comes near."""
 
 
-class Progress:
-    """How much has come, on stderr: a line that replaces itself on a terminal, else one a file."""
-
-    def __init__(self, url: str) -> None:
-        self._name = url.rpartition("/")[2]
-        self._shown = 0.0
-        self._terminal = sys.stderr.isatty()
-
-    def __call__(self, done: int, total: int | None) -> None:
-        now = time.monotonic()
-        if self._terminal and now - self._shown >= 0.1:
-            self._shown = now
-            sys.stderr.write(f"\r\x1b[K{self._name}: {amount(done, total)}")
-            sys.stderr.flush()
-
-    def end(self, done: int) -> None:
-        erase = "\r\x1b[K" if self._terminal else ""
-        sys.stderr.write(f"{erase}{self._name}: {done:,} bytes fetched\n")
-        sys.stderr.flush()
+def tell(text: str, end: str = "") -> None:
+    """On stderr; on a terminal in place of what was told before."""
+    erase = "\r\x1b[K" if sys.stderr.isatty() else ""
+    sys.stderr.write(f"{erase}{text}{end}")
+    sys.stderr.flush()
 
 
 def amount(done: int, total: int | None) -> str:
@@ -56,7 +42,7 @@ def sha256(content: bytes) -> str:
 
 def get(url: str, instead: str) -> bytes:
     """The body at an address; ``instead`` says what else the user can do."""
-    progress = Progress(url)
+    name, shown = url.rpartition("/")[2], 0.0
     request = urllib.request.Request(url, headers={"User-Agent": f"offpolicy/{__version__}"})
     body = io.BytesIO()
     total: int | None = None
@@ -66,54 +52,57 @@ def get(url: str, instead: str) -> bytes:
             total = int(length) if length.isdigit() else None
             while piece := answer.read(2**16):
                 body.write(piece)
-                progress(body.tell(), total)
+                if sys.stderr.isatty() and time.monotonic() - shown >= 0.1:
+                    shown = time.monotonic()
+                    tell(f"{name}: {amount(body.tell(), total)}")
                 if body.tell() > LARGEST:
-                    raise DatasetError(f"{url} gives more than {LARGEST:,} bytes. {instead}")
+                    raise DatasetError(f"it gives more than {LARGEST:,} bytes. {instead}", url)
+            whole = total is None or body.tell() >= total
     except urllib.error.HTTPError as problem:
         problem.close()
-        raise DatasetError(f"{url} answers {problem.code} ({problem.reason}). {instead}") from None
+        sentence = f"it answers {problem.code} ({problem.reason}). {instead}"
+        raise DatasetError(sentence, url) from None
     except (OSError, http.client.HTTPException) as problem:
-        if body.tell():
-            raise _broken_off(url, body.tell(), total, instead) from None
-        reason = getattr(problem, "reason", None) or problem
-        raise DatasetError(f"{url} cannot be reached ({reason}). {instead}") from None
-    if total is not None and body.tell() < total:
-        raise _broken_off(url, body.tell(), total, instead)
-    progress.end(body.tell())
+        whole = False
+        if not body.tell():
+            reason = getattr(problem, "reason", None) or problem
+            raise DatasetError(f"it cannot be reached ({reason}). {instead}", url) from None
+    if not whole:
+        sentence = f"it broke off after {amount(body.tell(), total)}. Try again later. {instead}"
+        raise DatasetError(sentence, url)
+    tell(f"{name}: {body.tell():,} bytes fetched", "\n")
     return body.getvalue()
 
 
-def _broken_off(url: str, done: int, total: int | None, instead: str) -> DatasetError:
-    return DatasetError(f"{url} broke off after {amount(done, total)}. Try again later. {instead}")
-
-
-def members(archive: bytes, wanted: list[str], url: str, instead: str) -> dict[str, bytes]:
+def members(archive: bytes, wanted: list[str], url: str, instead: str) -> list[bytes]:
     """Files of a zip archive by name, in whatever subfolder, unpacked if they end in .Z."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as zipped:
             entries = {PurePosixPath(info.filename).name: info for info in zipped.infolist()}
-            found = {}
+            contents = []
             for name in wanted:
                 info = entries.get(name) or entries.get(f"{name}.Z")
                 if info is None:
-                    raise DatasetError(f"{url} holds no {name}. {instead}")
+                    raise DatasetError(f"it holds no {name}. {instead}", url)
                 if info.file_size > LARGEST:
-                    raise DatasetError(f"{url}: {name} is larger than any real one. {instead}")
+                    raise DatasetError(f"its {name} is larger than any real one. {instead}", url)
                 content = zipped.read(info)
-                found[name] = content if info.filename.endswith(name) else lzw.unpack(content, name)
-            return found
+                packed = not info.filename.endswith(name)
+                contents.append(lzw.unpack(content, name) if packed else content)
+            return contents
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as problem:
         if isinstance(problem, DatasetError):
             raise
         raise DatasetError(
-            f"{url} is not a whole zip archive ({problem}). Try again later. {instead}"
+            f"it is not a whole zip archive ({problem}). Try again later. {instead}", url
         ) from None
 
 
-def check_hash(content: bytes, expected: str | None, what: str, instead: str) -> None:
+def check_hash(content: bytes, expected: str | None, place: str, instead: str) -> None:
     """The content must be what the catalogue pins, if it pins it."""
-    found = sha256(content)
-    if expected is not None and found != expected:
+    actual = sha256(content)
+    if expected is not None and actual != expected:
         raise DatasetError(
-            f"{what} is not the official file: its SHA-256 is {found}, not {expected}. {instead}"
+            f"this is not the official file: its SHA-256 is {actual}, not {expected}. {instead}",
+            place,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from offpolicy._core.files import write_whole
@@ -32,15 +33,17 @@ def cache_folder() -> Path:
 
 def roots() -> list[Path]:
     """The folders to look in, in order."""
-    own = data_folder()
-    return [cache_folder()] if own is None else [own, cache_folder()]
+    folder = data_folder()
+    return [cache_folder()] if folder is None else [folder, cache_folder()]
 
 
-def either(path: Path) -> Path | None:
-    """This file, or the same gzipped, or None."""
-    for found in (path.with_name(f"{path.name}.gz"), path):
-        if found.is_file():
-            return found
+def first_whole(ways: Iterable[Iterable[Path]]) -> list[Path] | None:
+    """The files of the first of several ways in which all are there, each perhaps gzipped."""
+    for way in ways:
+        paths = [[path.with_name(f"{path.name}.gz"), path] for path in way]
+        there = [next((path for path in either if path.is_file()), None) for either in paths]
+        if all(there):
+            return [path for path in there if path is not None]
     return None
 
 
@@ -51,6 +54,7 @@ def keep(path: Path, content: bytes) -> None:
         write_whole(path, content)
     except OSError as problem:
         raise DatasetError(
-            f"{path} cannot be written ({problem.strerror or problem}). Name another folder with "
-            f"the environment variable OFFPOLICY_CACHE."
+            f"it cannot be written ({problem.strerror or problem}). Name another folder with the "
+            f"environment variable OFFPOLICY_CACHE.",
+            path,
         ) from None

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import as_floats
 from offpolicy.errors import ParameterError, Place, PolicyError
 from offpolicy.logs import BanditLog, check_probabilities, tolerance_of, widened
 
@@ -37,11 +37,10 @@ class Simulated:
         The examples that happen to be in the log, and noise in its rewards, do not matter.
         """
         probabilities = _probabilities(policy, self.examples, len(self.expected))
-        if probabilities.shape != self.expected.shape:
-            raise PolicyError(
-                f"policy has {probabilities.shape[1]} actions; there are {self.expected.shape[1]}.",
-                column="policy",
-            )
+        shape = self.expected.shape
+        check.need_shape(
+            probabilities.shape == shape, "policy", probabilities, f"{shape}", PolicyError
+        )
         return float((probabilities * self.expected).sum(axis=1).mean())
 
 
@@ -81,15 +80,15 @@ def simulate_bandit(
     0.9
     """
     contexts, labels = np.asarray(X), np.asarray(y)
-    if labels.ndim != 1 or not len(labels):
-        raise ParameterError(f"y has shape {labels.shape}; it must hold one label per example.")
+    fine = labels.ndim == 1 and len(labels) > 0
+    check.need_shape(fine, "y", labels, "one label per example", ParameterError)
     m = len(labels)
     if contexts.ndim == 0 or len(contexts) != m:
         raise ParameterError(
-            f"X has {len(np.atleast_1d(contexts))} examples and y has {m}; they must be equal."
+            f"X has {len(np.atleast_1d(contexts))} examples and y has {m}; they must be equal.",
+            column="X",
         )
-    if n is not None and n < 1:
-        raise ParameterError(f"n is {n}; there must be at least one decision.", column="n")
+    check.need(n is None or n >= 1, "n", n, "at least 1")
     generator = np.random.default_rng(rng)
     probabilities = _probabilities(policy, contexts, m)
     labels = _as_actions(labels, probabilities.shape[1], getattr(policy, "classes_", None))
@@ -110,13 +109,12 @@ def simulate_bandit(
 
 def check_rewards(noise: float, right: float, wrong: float) -> None:
     """Raise unless a right action earns more, at least on average."""
-    if not 0.0 <= noise <= 0.5:
-        raise ParameterError(
-            f"noise is {noise:g}; it must be from 0 to 0.5, where rewards tell nothing any more."
-        )
+    rule = "from 0 to 0.5, where rewards tell nothing any more"
+    check.need(0.0 <= noise <= 0.5, "noise", noise, rule)
     if not (np.isfinite([right, wrong]).all() and right > wrong):
         raise ParameterError(
-            f"right is {right:g} and wrong is {wrong:g}; a right action must earn more."
+            f"right is {right:g} and wrong is {wrong:g}; a right action must earn more.",
+            column="right" if np.isfinite(wrong) else "wrong",
         )
 
 
@@ -132,12 +130,9 @@ def expected_rewards(
 
 def _probabilities(policy: Any, contexts: NDArray[Any], m: int) -> Floats:
     raw = policy.predict_proba(contexts) if hasattr(policy, "predict_proba") else policy
-    probabilities = as_floats(raw, "policy", PolicyError)
-    if probabilities.ndim != 2 or len(probabilities) != m or not probabilities.shape[1]:
-        raise PolicyError(
-            f"policy has shape {probabilities.shape}; it must be ({m}, number of actions).",
-            column="policy",
-        )
+    probabilities = check.as_floats(raw, "policy", PolicyError)
+    fine = probabilities.ndim == 2 and len(probabilities) == m and probabilities.size > 0
+    check.need_shape(fine, "policy", probabilities, f"({m}, number of actions)", PolicyError)
     tolerance = tolerance_of(raw)
     probabilities = widened(probabilities, tolerance)
     offsets = np.arange(m + 1) * probabilities.shape[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpolicy.errors import DatasetError
+from offpolicy.errors import DatasetError, Place
 
 CLEAR = 256
 
@@ -13,10 +13,10 @@ def unpack(packed: bytes, name: str) -> bytes:
     A group is cut short, and its rest skipped, when codes grow wider or the table is cleared.
     """
     if len(packed) < 3 or packed[:2] != b"\x1f\x9d":
-        raise DatasetError(f"{name} is not a file of Unix compress (.Z).")
+        raise DatasetError("this is not a file of Unix compress (.Z).", name)
     widest, blocks = packed[2] & 31, bool(packed[2] & 128)
     if not 10 <= widest <= 16:
-        raise DatasetError(f"{name}: codes of up to {widest} bits; 10 to 16 are read.")
+        raise DatasetError(f"codes of up to {widest} bits; 10 to 16 are read.", name)
     first = CLEAR + 1 if blocks else CLEAR
     table = [bytes([k]) for k in range(256)] + [b""] * (first - 256)
     out: list[bytes] = []
@@ -36,7 +36,7 @@ def unpack(packed: bytes, name: str) -> bytes:
         elif before and code == len(table) and len(table) < 1 << widest:
             entry = before + before[:1]
         else:
-            raise DatasetError(f"{name}: damaged at byte {byte:,}.")
+            raise DatasetError(f"damaged at byte {byte:,}.", Place(name, row=byte, unit="byte"))
         out.append(entry)
         if before and len(table) < 1 << widest:
             table.append(before + entry[:1])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from offpolicy.datasets import _fetching as fetching
 from offpolicy.datasets import catalogue
-from offpolicy.datasets._folders import cache_folder, either, keep, roots
+from offpolicy.datasets._folders import cache_folder, first_whole, keep, roots
 from offpolicy.datasets.catalogue import OpenBandit
 from offpolicy.errors import DatasetError, ParameterError
 from offpolicy.logs import BanditLog
@@ -34,8 +34,9 @@ def open_bandit(
     size = path.stat().st_size
     if size > LARGE:
         raise DatasetError(
-            f"{path} has {size:,} bytes: read it piece by piece, with "
-            f"op.read_log(datasets.open_bandit_file(…))."
+            f"it has {size:,} bytes: read it piece by piece, with "
+            f"op.read_log(datasets.open_bandit_file(…)).",
+            path,
         )
     return obd.read(path, items=known.items)
 
@@ -57,32 +58,28 @@ def open_bandit_file(
     full = folder or os.environ.get("OFFPOLICY_OBD")
     if full:
         return _in_full(Path(full).expanduser(), known)
-    found = find(known)
-    if found is None and download:
-        found = fetch(known)
-    if found is None:
+    path = fetch(known) if download else find(known)
+    if path is None:
         looked = " or ".join(str(root) for root in roots())
         raise DatasetError(
             f'{known.name} is not in {looked}. Run "offpolicy datasets fetch {known.name}", or '
-            f"give the folder of the full release (folder=, or OFFPOLICY_OBD)."
+            f"give the folder of the full release (folder=, or OFFPOLICY_OBD).",
+            column="download",
         )
-    return found
+    return path
 
 
 def find(known: OpenBandit) -> Path | None:
     """Where the small sample is, if it is here."""
-    for root in roots():
-        found = either(root / _place(known))
-        if found is not None:
-            return found
-    return None
+    paths = first_whole([root / _place(known)] for root in roots())
+    return None if paths is None else paths[0]
 
 
 def fetch(known: OpenBandit) -> Path:
     """Get one log of the small sample from its public source, unless it is at hand."""
-    found = find(known)
-    if found is not None:
-        return found
+    path = find(known)
+    if path is not None:
+        return path
     path = cache_folder() / _place(known)
     instead = f"Or get it from {known.page} yourself and put it there as {path}."
     content = fetching.get(known.url, instead)
@@ -96,22 +93,23 @@ def _place(known: OpenBandit) -> Path:
 
 
 def _known(behaviour: str, campaign: str) -> OpenBandit:
-    found = catalogue.OPEN_BANDIT.get(f"open-bandit/{behaviour}/{campaign}")
-    if found is None:
+    known = catalogue.OPEN_BANDIT.get(f"open-bandit/{behaviour}/{campaign}")
+    if known is None:
         raise ParameterError(
             f'There is no log of behaviour "{behaviour}" and campaign "{campaign}"; behaviour is '
-            f"random or bts, campaign all, men or women."
+            f"random or bts, campaign all, men or women.",
+            column="behaviour",
         )
-    return found
+    return known
 
 
 def _in_full(folder: Path, known: OpenBandit) -> Path:
     inner = Path(known.behaviour) / known.campaign / f"{known.campaign}.csv"
-    for base in (folder, folder / _FULL):
-        found = either(base / inner)
-        if found is not None:
-            return found
-    raise DatasetError(
-        f"{folder} does not hold {inner}, as the full Open Bandit Dataset does. Give the folder "
-        f"{_FULL} of the release."
-    )
+    paths = first_whole([base / inner] for base in (folder, folder / _FULL))
+    if paths is None:
+        raise DatasetError(
+            f"it does not hold {inner}, as the full Open Bandit Dataset does. Give the folder "
+            f"{_FULL} of the release.",
+            folder,
+        )
+    return paths[0]

@@ -15,7 +15,7 @@ import numpy as np
 from offpolicy._core.documents import Document, read
 from offpolicy._core.files import replacing
 from offpolicy._core.types import Floats, Ints
-from offpolicy.datasets._population import Draw, Population
+from offpolicy.datasets._population import Population, Synthetic
 from offpolicy.errors import LogError, ParameterError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".pq")
 _KEY = b"offpolicy.truth"
 _CANDIDATES = 1 << 20
+"""In a row group, whose decisions are as many for every n."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,8 @@ class Truth(Document):
 
     @classmethod
     def of(cls, population: Population, **settings: Any) -> Self:
-        return cls(
-            value=population.value,
-            logger_value=population.logger_value,
-            shared=population.shared,
-            unsupported=population.unsupported,
-            settings=settings,
-        )
+        names = ("value", "logger_value", "shared", "unsupported")
+        return cls(**{name: getattr(population, name) for name in names}, settings=settings)
 
 
 def read_truth(path: str | Path) -> Truth:
@@ -63,7 +59,7 @@ def read_truth(path: str | Path) -> Truth:
     try:
         metadata = pq.read_metadata(path).metadata or {}
     except FileNotFoundError:
-        raise LogError(f"{path} does not exist.") from None
+        raise LogError("this file does not exist.", path) from None
     except (pa.ArrowException, OSError) as problem:
         raise LogError(f"not readable as Parquet ({problem}).", path) from None
     if _KEY not in metadata:
@@ -93,30 +89,25 @@ def write_log(
     import pyarrow.parquet as pq
 
     check_name(path)
-    total = 0.0
-    done = 0
+    total, done = 0.0, 0
+    rows = max(1, _CANDIDATES // population.policy.shape[1])
+    schema = as_table(population.draw(1, seed), with_expected=with_expected).schema
+    schema = schema.with_metadata({_KEY: truth.to_json()})
     try:
-        with replacing(path) as part:
-            part.touch()
-            pieces = population.draws(n, seed, rows=_rows_at_once(population))
-            writer = None
-            try:
-                for piece in pieces:
-                    table = as_table(piece, with_expected=with_expected)
-                    if writer is None:
-                        schema = table.schema.with_metadata({_KEY: truth.to_json()})
-                        writer = pq.ParquetWriter(part, schema, write_page_checksum=True)
-                    writer.write_table(table, row_group_size=len(table))
-                    total += float(piece.log.reward.sum())
-                    done += len(table)
-                    if progress is not None:
-                        progress(done, n)
-            finally:
-                if writer is not None:
-                    writer.close()
+        with (
+            replacing(path) as part,
+            pq.ParquetWriter(part, schema, write_page_checksum=True) as writer,
+        ):
+            for piece in population.draws(n, seed, rows=rows):
+                table = as_table(piece, with_expected=with_expected)
+                writer.write_table(table, row_group_size=len(table))
+                total += float(piece.log.reward.sum())
+                done += len(table)
+                if progress is not None:
+                    progress(done, n)
     except (pa.ArrowException, OSError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
-        raise ParameterError(f"{path} cannot be written: {reason}.") from None
+        raise ParameterError(f"it cannot be written: {reason}.", path) from None
     return total / n
 
 
@@ -129,10 +120,10 @@ def check_name(path: Path) -> None:
             path,
         )
     if not path.parent.is_dir():
-        raise ParameterError(f"{path} cannot be written: there is no folder {path.parent}.")
+        raise ParameterError(f"it cannot be written: there is no folder {path.parent}.", path)
 
 
-def as_table(piece: Draw, *, with_expected: bool = False) -> pa.Table:
+def as_table(piece: Synthetic, *, with_expected: bool = False) -> pa.Table:
     """The columns under the names by which they are looked for."""
     import pyarrow as pa
 
@@ -162,9 +153,3 @@ def _lists(values: Floats | Ints, offsets: Ints) -> pa.Array:
     import pyarrow as pa
 
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
-
-
-def _rows_at_once(population: Population) -> int:
-    """Decisions in a row group: about a million candidates, and the same for every n."""
-    _, actions = population.policy.shape
-    return max(1, _CANDIDATES // int(actions))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from offpolicy._core.types import Bools, Floats, Ints
+from offpolicy._core.validation import need
 from offpolicy.datasets._from_labels import sample_actions
-from offpolicy.errors import ParameterError
 from offpolicy.estimators.theory import Problem
 from offpolicy.logs import BanditLog
 
@@ -59,26 +59,21 @@ class Gaussian:
         return np.full_like(mean, self.deviation**2)
 
 
-class _Drawn(NamedTuple):
-    """Contexts, actions and rewards."""
+class Synthetic(NamedTuple):
+    """A log, the policy and the reward model on it, and the truth; per candidate, arrays are flat.
 
-    rows: Ints
-    action: Ints
-    reward: Floats
-
-    def part(self, start: int, stop: int) -> _Drawn:
-        part = slice(start, stop)
-        return _Drawn(self.rows[part], self.action[part], self.reward[part])
-
-
-class Draw(NamedTuple):
-    """Decisions drawn from a population; per candidate, arrays are flat as in the log."""
+    ``value`` is the policy's exact value over the population of contexts, ``expected`` the mean
+    reward of every candidate, ``rows`` the context of every decision, and ``population`` all that
+    there is to know.
+    """
 
     log: BanditLog
     policy: Floats
     prediction: Floats
+    value: float
     expected: Floats
     rows: Ints
+    population: Population
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,50 +128,41 @@ class Population:
     @cached_property
     def problem(self) -> Problem:
         """The same as the theorems want it: `theory.bias` and `theory.variance` are exact here."""
+        variance = self.rewards.variance(self.expected)
         return Problem(
             p=np.full(len(self.policy), 1.0 / len(self.policy)),
             pi=self.policy,
             pi0=self.logging,
             delta=self.expected,
             delta_hat=self.prediction,
-            sigma2=self.rewards.variance(self.expected) * self._present,
+            sigma2=variance if self.present is None else variance * self.present,
             pi0_hat=self.believed,
         )
 
-    def draw(self, n: int, seed: int) -> Draw:
+    def draw(self, n: int, seed: int) -> Synthetic:
         """``n`` decisions in memory."""
         return next(self.draws(n, seed, rows=n))
 
-    def draws(self, n: int, seed: int, *, rows: int = BLOCK) -> Iterator[Draw]:
+    def draws(self, n: int, seed: int, *, rows: int = BLOCK) -> Iterator[Synthetic]:
         """The same decisions, in pieces of ``rows`` at a time (the last may be shorter)."""
-        if n < 1:
-            raise ParameterError(f"n is {n}; there must be at least one decision.", column="n")
-        waiting: list[_Drawn] = []
-        held = 0
-        for block, start in enumerate(range(0, n, BLOCK)):
-            waiting.append(self._block(seed, block, min(BLOCK, n - start)))
-            held += len(waiting[-1].rows)
-            last = start + BLOCK >= n
-            if held < rows and not last:
-                continue
-            drawn = _Drawn(*(np.concatenate(column) for column in zip(*waiting, strict=True)))
-            whole = held if last else held - held % rows
-            for at in range(0, whole, rows):
-                yield self._revealed(drawn.part(at, min(at + rows, whole)))
-            waiting, held = [drawn.part(whole, held)], held - whole
+        need(n >= 1, "n", n, "at least 1")
+        block = lru_cache(maxsize=1)(partial(self._block, seed))
+        for start in range(0, n, rows):
+            stop = min(start + rows, n)
+            blocks = [block(k) for k in range(start // BLOCK, -(-stop // BLOCK))]
+            drawn = (np.concatenate(column) for column in zip(*blocks, strict=True))
+            first = start % BLOCK
+            yield self._revealed(*(column[first : first + stop - start] for column in drawn))
 
-    def _block(self, seed: int, block: int, n: int) -> _Drawn:
-        """One block, of which n are kept; drawn whole, so that n changes no row."""
-        stream = np.random.SeedSequence(seed, spawn_key=(1, block))
-        rng = np.random.default_rng(stream)
+    def _block(self, seed: int, number: int) -> tuple[Ints, Ints, Floats]:
+        """Contexts, actions and rewards of one block."""
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, number)))
         rows = rng.integers(0, len(self.policy), BLOCK)
         action = sample_actions(self.logging[rows], rng)
-        reward = self.rewards.draw(self.expected[rows, action], rng)
-        return _Drawn(rows, action, reward).part(0, n)
+        return rows, action, self.rewards.draw(self.expected[rows, action], rng)
 
-    def _revealed(self, drawn: _Drawn) -> Draw:
+    def _revealed(self, rows: Ints, action: Ints, reward: Floats) -> Synthetic:
         """What the log tells of what was drawn."""
-        rows, action, reward = drawn
         believed = self.logging if self.believed is None else self.believed
         if self.present is None:
             log = BanditLog.from_arrays(
@@ -194,14 +180,10 @@ class Population:
             )
         tables = (self.policy, self.prediction, self.expected)
         policy, prediction, expected = (self._flat(table, rows) for table in tables)
-        return Draw(log, policy, prediction, expected, rows)
+        return Synthetic(log, policy, prediction, self.value, expected, rows, self)
 
     def _flat(self, table: Floats, rows: Ints) -> Floats:
         return table[rows].reshape(-1) if self.present is None else table[rows][self.present[rows]]
-
-    @property
-    def _present(self) -> Bools:
-        return np.ones(self.policy.shape, np.bool_) if self.present is None else self.present
 
 
 def without_support(logging: Floats, gone: Bools) -> Floats:

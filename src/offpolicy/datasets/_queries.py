@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from offpolicy.datasets import catalogue
-from offpolicy.datasets._folders import either, roots
+from offpolicy.datasets._folders import first_whole, roots
 from offpolicy.datasets.catalogue import Ranking
 from offpolicy.errors import DatasetError, LogError, ParameterError
 from offpolicy.logs.formats import letor as text
@@ -71,11 +71,11 @@ def ranking_files(
     """The files that hold what is asked for, in the first layout that is there."""
     wanted = _ways(known, Asked(split, fold, part))
     places = _places(known, folder)
-    for place in places:
-        for names in wanted:
-            found = [either(place / f"{stem}.txt") for stem in names]
-            if all(found):
-                return [path for path in found if path is not None]
+    files = first_whole(
+        [place / f"{stem}.txt" for stem in names] for place in places for names in wanted
+    )
+    if files is not None:
+        return files
     expected = " or ".join(", ".join(f"{stem}.txt" for stem in names) for names in wanted)
     looked = " or ".join(str(place) for place in places)
     raise DatasetError(
@@ -126,38 +126,26 @@ def _ways(known: Ranking, asked: Asked) -> list[list[str]]:
         raise ParameterError(f'part is "{part}"; it must be S1 to S5.', column="part")
     if part is not None and (split is not None or fold is not None):
         raise ParameterError("Give a part, or a fold and a split, not both.")
-    ways = [way for layout in known.layouts for way in _LAYOUTS[layout](known, asked)]
+    make, has = _LAYOUTS[known.layouts[0]]
+    ways = make(known, asked)
     if not ways:
-        raise ParameterError(f"{known.name} {_HAS[known.layouts[0]]}.")
+        raise ParameterError(f"{known.name} {has}.", column="split")
     return ways
-
-
-_HAS = {
-    "folds": "has five folds: give fold and split together, a part S1 to S5, or none of them",
-    "splits": "has the splits train, vali and test, no folds",
-    "tests": "has the test sets of five folds: give fold, or nothing",
-    "union": "is one file: give no split, fold or part",
-}
 
 
 def _folds(known: Ranking, asked: Asked) -> list[list[str]]:
     """Fold k trains on Sₖ, Sₖ₊₁, Sₖ₊₂, validates on Sₖ₊₃ and tests on Sₖ₊₄."""
     split, fold, part = asked
     if part is not None:
-        return [[f"Fold{int(part[1]) % 5 + 1}/test"]]
-    if fold is not None and split is not None:
-        return [[f"Fold{fold}/{split}"]]
-    return [[f"Fold1/{one}" for one in SPLITS]] if fold is None and split is None else []
-
-
-def _parts(known: Ranking, asked: Asked) -> list[list[str]]:
-    split, fold, part = asked
-    if part is not None:
-        return [[part]]
-    if fold is not None and split is not None:
+        folds, parts = [f"Fold{int(part[1]) % 5 + 1}/test"], [part]
+    elif fold is not None and split is not None:
         turns = {"train": (0, 1, 2), "vali": (3,), "test": (4,)}[split]
-        return [[f"S{(fold - 1 + turn) % 5 + 1}" for turn in turns]]
-    return [[f"S{k}" for k in range(1, 6)]] if fold is None and split is None else []
+        folds, parts = [f"Fold{fold}/{split}"], [f"S{(fold - 1 + k) % 5 + 1}" for k in turns]
+    elif fold is None and split is None:
+        folds, parts = [f"Fold1/{split}" for split in SPLITS], [f"S{k}" for k in range(1, 6)]
+    else:
+        return []
+    return [folds, parts] if "parts" in known.layouts else [folds]
 
 
 def _splits(known: Ranking, asked: Asked) -> list[list[str]]:
@@ -181,8 +169,15 @@ def _union(known: Ranking, asked: Asked) -> list[list[str]]:
 
 
 _LAYOUTS = {
-    "folds": _folds, "parts": _parts, "splits": _splits, "tests": _tests, "union": _union,
-}  # fmt: skip
+    "folds": (
+        _folds,
+        "has five folds: give fold and split together, a part S1 to S5, or none of them",
+    ),
+    "splits": (_splits, "has the splits train, vali and test, no folds"),
+    "tests": (_tests, "has the test sets of five folds: give fold, or nothing"),
+    "union": (_union, "is one file: give no split, fold or part"),
+}
+"""How files are laid out, and what there is to ask for."""
 
 
 def _is_text(path: Path) -> bool:

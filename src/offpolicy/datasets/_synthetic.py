@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Bools, Floats, Ints
-from offpolicy.datasets._population import Gaussian, Population, TwoValued, without_support
+from offpolicy._core.types import Bools, Floats
+from offpolicy._core.validation import need
+from offpolicy.datasets._population import (
+    Gaussian,
+    Population,
+    Synthetic,
+    TwoValued,
+    without_support,
+)
 from offpolicy.errors import ParameterError, did_you_mean
-from offpolicy.logs import BanditLog
 
 REWARDS = ("binary", "continuous")
 _CELLS = 20_000_000
-_LARGEST = 1e6
-
-
-class Synthetic(NamedTuple):
-    """A log, the policy and the reward model on it, and the truth; per candidate, arrays are flat.
-
-    ``value`` is the policy's exact value over the population of contexts, ``expected`` the mean
-    reward of every candidate, ``rows`` the context of every decision, and ``population`` all that
-    there is to know.
-    """
-
-    log: BanditLog
-    policy: Floats
-    prediction: Floats
-    value: float
-    expected: Floats
-    rows: Ints
-    population: Population
+_LARGEST = 1_000_000
 
 
 def simulate_synthetic(
@@ -89,20 +77,11 @@ def simulate_synthetic(
     """
     seed = seed_of(rng)
     population = make_population(
-        seed,
-        actions=actions,
-        fewest=fewest,
-        contexts=contexts,
-        features=features,
-        overlap=overlap,
-        unsupported=unsupported,
-        model_error=model_error,
-        propensity_error=propensity_error,
-        reward=reward,
-        noise=noise,
-    )
-    log, policy, prediction, expected, rows = population.draw(n, seed)
-    return Synthetic(log, policy, prediction, population.value, expected, rows, population)
+        seed, actions=actions, fewest=fewest, contexts=contexts, features=features,
+        overlap=overlap, unsupported=unsupported, model_error=model_error,
+        propensity_error=propensity_error, reward=reward, noise=noise,
+    )  # fmt: skip
+    return population.draw(n, seed)
 
 
 def seed_of(rng: np.random.Generator | int) -> int:
@@ -113,8 +92,7 @@ def seed_of(rng: np.random.Generator | int) -> int:
         seed = operator.index(rng)
     except TypeError:
         seed = -1
-    if seed < 0:
-        raise ParameterError(f"rng is {rng!r}; it must be a generator or a whole number from 0 on.")
+    need(seed >= 0, "rng", repr(rng), "a generator or a whole number from 0 on")
     return seed
 
 
@@ -138,19 +116,35 @@ def make_population(
     the same way. Logger and logged propensities are exponential tilts, along which every context's
     Σ π²/π₀ and Kullback–Leibler divergence grow.
     """
-    _check_counts(actions, fewest, contexts, features)
-    _check_range("overlap", overlap, 1.0)
-    _check_range("unsupported", unsupported, 1.0)
-    _check_range("model_error", model_error, _LARGEST)
-    _check_range("propensity_error", propensity_error, _LARGEST)
     if reward not in REWARDS:
         raise ParameterError(
             f'reward is "{reward}"; it is one of {", ".join(REWARDS)}.'
-            f"{did_you_mean(reward, REWARDS)}"
+            f"{did_you_mean(reward, REWARDS)}",
+            column="reward",
         )
-    _check_range("noise", noise, 0.5 if reward == "binary" else _LARGEST)
+    limits = {
+        "actions": (actions, 1, _CELLS),
+        "contexts": (contexts, 1, _CELLS),
+        "features": (features, 1, _CELLS),
+        "fewest": (1 if fewest is None else fewest, 1, actions),
+        "overlap": (overlap, 0, 1),
+        "unsupported": (unsupported, 0, 1),
+        "model_error": (model_error, 0, _LARGEST),
+        "propensity_error": (propensity_error, 0, _LARGEST),
+        "noise": (noise, 0, 0.5 if reward == "binary" else _LARGEST),
+    }
+    for name, (value, least, most) in limits.items():
+        need(least <= value <= most, name, value, f"from {least} to {most:,}")
+    if contexts * max(actions, features) > _CELLS:
+        raise ParameterError(
+            f"{contexts:,} contexts × {max(actions, features):,} is more than {_CELLS:,}, which "
+            f"the population's tables may hold. Ask for fewer contexts.",
+            column="contexts",
+        )
 
-    streams = _streams(seed)
+    # A stream for every table: none depends on how much another one draws.
+    seeds = (np.random.SeedSequence(seed, spawn_key=(0, number)) for number in itertools.count())
+    streams = map(np.random.default_rng, seeds)
     shape = (contexts, actions)
     present = _candidates(next(streams), shape, fewest)
     context = next(streams).standard_normal((contexts, features))
@@ -174,14 +168,6 @@ def make_population(
         believed=_tilted(logging, tilt) if propensity_error else None,
         present=None if fewest is None else present,
     )
-
-
-def _streams(seed: int) -> Iterator[np.random.Generator]:
-    """A stream for every table: none depends on how much another one draws."""
-    number = 0
-    while True:
-        yield np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, number)))
-        number += 1
 
 
 def _candidates(rng: np.random.Generator, shape: tuple[int, int], fewest: int | None) -> Bools:
@@ -218,24 +204,3 @@ def _tilted(pi: Floats, tilt: Floats) -> Floats:
     mass = np.exp(np.maximum(log - log.max(axis=1, keepdims=True), -230.0))
     mass[gone] = 0.0
     return np.asarray(mass / mass.sum(axis=1, keepdims=True))
-
-
-def _check_counts(actions: int, fewest: int | None, contexts: int, features: int) -> None:
-    for name, count in (("actions", actions), ("contexts", contexts), ("features", features)):
-        if count < 1:
-            raise ParameterError(f"{name} is {count}; it must be at least 1.", column=name)
-    if fewest is not None and not 1 <= fewest <= actions:
-        raise ParameterError(
-            f"fewest is {fewest}; a decision has at least 1 candidate and at most all {actions} "
-            f"actions."
-        )
-    if contexts * max(actions, features) > _CELLS:
-        raise ParameterError(
-            f"{contexts:,} contexts × {max(actions, features):,} is more than {_CELLS:,}, which "
-            f"the population's tables may hold. Ask for fewer contexts."
-        )
-
-
-def _check_range(name: str, value: float, most: float) -> None:
-    if not 0.0 <= value <= most:
-        raise ParameterError(f"{name} is {value:g}; it must be from 0 to {most:g}.", column=name)

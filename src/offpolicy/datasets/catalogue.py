@@ -76,7 +76,6 @@ class OpenBandit:
 
     behaviour: str
     campaign: str
-    items: int
     sha256: str
     source: str = OBP
 
@@ -88,6 +87,10 @@ class OpenBandit:
         "Realistic and Reproducible Off-Policy Evaluation, NeurIPS Datasets and Benchmarks"
     )
     page = "https://github.com/st-tech/zr-obp/tree/master/obd"
+
+    @property
+    def items(self) -> int:
+        return {"all": 80, "men": 34, "women": 46}[self.campaign]
 
     @property
     def name(self) -> str:
@@ -237,20 +240,17 @@ _LABELLED = (
     ),
 )  # fmt: skip
 
-_OPEN_BANDIT = (
-    OpenBandit("random", "all", 80,
-               "7168295b6e0a9eabcf3392320a5dd434e542b68e705d5cd9491499af589812f1"),
-    OpenBandit("random", "men", 34,
-               "ede6d08c6877f99cd3770f7d09e26c738e6aa6de4445ccccfb1356ba5d06b1eb"),
-    OpenBandit("random", "women", 46,
-               "e65f3bd3beb17664fa69cc129bf7bf852a775f8ffa630506e505fc905315bb34"),
-    OpenBandit("bts", "all", 80,
-               "0ad874e4dbf6902f0845dd478ad8dde5ef6903583d3ffaace78411bdad064106"),
-    OpenBandit("bts", "men", 34,
-               "db6d1f7ed2d591ba521533e45286d4c1fba7fe57a8ad2e80342210335f43c527"),
-    OpenBandit("bts", "women", 46,
-               "e5d1b49a39b608585a2f3014a3f54970430cd37a495c1b73fceb85cdf428a5b8"),
-)  # fmt: skip
+_OPEN_BANDIT = tuple(
+    OpenBandit(*words.split())
+    for words in (
+        "random all 7168295b6e0a9eabcf3392320a5dd434e542b68e705d5cd9491499af589812f1",
+        "random men ede6d08c6877f99cd3770f7d09e26c738e6aa6de4445ccccfb1356ba5d06b1eb",
+        "random women e65f3bd3beb17664fa69cc129bf7bf852a775f8ffa630506e505fc905315bb34",
+        "bts all 0ad874e4dbf6902f0845dd478ad8dde5ef6903583d3ffaace78411bdad064106",
+        "bts men db6d1f7ed2d591ba521533e45286d4c1fba7fe57a8ad2e80342210335f43c527",
+        "bts women e5d1b49a39b608585a2f3014a3f54970430cd37a495c1b73fceb85cdf428a5b8",
+    )
+)
 
 _LETOR_PAGE = (
     "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/"
@@ -299,20 +299,21 @@ def entries() -> dict[str, Entry]:
 
 def entry(name: str) -> Entry:
     """The one with this name, however it is capitalised."""
-    known = entries()
-    for found in known.values():
-        if found.name.casefold() == name.casefold():
-            return found
-    raise unknown(name, list(known))
+    by_fold = {known.casefold(): entry for known, entry in entries().items()}
+    if name.casefold() not in by_fold:
+        raise unknown(name, list(entries()))
+    return by_fold[name.casefold()]
 
 
 def unknown(name: str, names: list[str]) -> DatasetError:
     if name not in names and name in entries():
         return DatasetError(
             f"{name} cannot be used here; what can is {', '.join(names[:12])}"
-            f"{', …' if len(names) > 12 else ''}."
+            f"{', …' if len(names) > 12 else ''}.",
+            column="name",
         )
     return DatasetError(
         f'There is no data set "{name}".{did_you_mean(name, names)} "offpolicy datasets list" '
-        f"names them all."
+        f"names them all.",
+        column="name",
     )

@@ -26,8 +26,8 @@ def find(known: Entry) -> list[Path] | None:
     """Where a set is, if it is here: its files, or the folder of a set for ranking."""
     if isinstance(known, Labelled):
         return classic.find(known.name)
-    found = openbandit.find(known) if isinstance(known, OpenBandit) else queries.find(known)
-    return None if found is None else [found]
+    path = openbandit.find(known) if isinstance(known, OpenBandit) else queries.find(known)
+    return None if path is None else [path]
 
 
 def fetch(name: str) -> list[Path]:

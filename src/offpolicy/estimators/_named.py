@@ -561,7 +561,8 @@ def _checked(self: Estimator, value: Any) -> float:
         limit = self.parameter_limit
         span = ", 0 or more" if math.isinf(limit) else f" from 0 to {_number(limit)}"
         raise EstimatorError(
-            f"{self.name}: {self.parameter_name} is {value!r}; it must be a number{span}."
+            f"{self.name}: {self.parameter_name} is {value!r}; it must be a number{span}.",
+            column=self.parameter_name or "",
         )
     return number + 0.0
 
@@ -577,7 +578,8 @@ def _given(self: Estimator) -> float:
     if value is None:
         raise EstimatorError(
             f"{self.name}: {self.parameter_name} is not given. "
-            f'Write, for example, "{self.name}({self.parameter_name}=0.5)".'
+            f'Write, for example, "{self.name}({self.parameter_name}=0.5)".',
+            column=self.parameter_name or "",
         )
     return value
 

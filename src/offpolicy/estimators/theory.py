@@ -75,7 +75,7 @@ class Problem:
         pi0_hat: ArrayLike | None = None,
     ) -> None:
         shape = np.asarray(pi).shape
-        given: dict[str, Any] = {
+        values_by_name: dict[str, Any] = {
             "p": p,
             "pi": pi,
             "pi0": pi0,
@@ -84,23 +84,26 @@ class Problem:
             "sigma2": np.zeros(shape) if sigma2 is None else sigma2,
             "pi0_hat": pi0 if pi0_hat is None else pi0_hat,
         }
-        for name, values in given.items():
+        for name, values in values_by_name.items():
             array = np.array(values, dtype=np.float64)
             expected = shape[:1] if name == "p" else shape
             if array.shape != expected or len(shape) != 2:
-                raise ParameterError(f"{name} has shape {array.shape}; pi has shape {shape}.")
+                sentence = f"{name} has shape {array.shape}; pi has shape {shape}."
+                raise ParameterError(sentence, column=name)
             if not np.isfinite(array).all():
-                raise ParameterError(f"{name} holds a value that is missing or not finite.")
+                sentence = f"{name} holds a value that is missing or not finite."
+                raise ParameterError(sentence, column=name)
             object.__setattr__(self, name, array)
         for name in ("p", "pi", "pi0"):
             array = getattr(self, name)
             if (array < 0.0).any() or (np.abs(array.sum(axis=-1) - 1.0) > 1e-9).any():
-                raise ParameterError(f"{name} must hold probabilities that sum to 1.")
+                raise ParameterError(f"{name} must hold probabilities that sum to 1.", column=name)
         if (self.sigma2 < 0.0).any() or (self.pi0_hat < 0.0).any():
-            raise ParameterError("sigma2 and pi0_hat must be 0 or more.")
+            raise ParameterError("sigma2 and pi0_hat must be 0 or more.", column="sigma2")
         if ((self.pi0 > 0.0) & (self.pi0_hat == 0.0)).any():
             raise ParameterError(
-                "pi0_hat is 0 where pi0 is not: what was logged there would have weight ∞."
+                "pi0_hat is 0 where pi0 is not: what was logged there would have weight ∞.",
+                column="pi0_hat",
             )
 
     @property
@@ -262,7 +265,8 @@ def _masses(member: Member, problem: Problem) -> Masses:
     if member.self_normalised:
         raise EstimatorError(
             f"{member} divides by a random sum: its bias and variance have no closed form, and "
-            f"Theorems 1 and 2 do not cover it."
+            f"Theorems 1 and 2 do not cover it.",
+            column="member",
         )
     masses = member.masses(problem.pi, problem.pi0_hat, problem.c_hat)
     seen = problem.pi0_hat > 0.0
@@ -355,5 +359,6 @@ def _full_weight_variance(
 def _need_logged(problem: Problem) -> None:
     if not np.array_equal(problem.pi0, problem.pi0_hat):
         raise ParameterError(
-            "Section 3.1's special cases are for logged propensities: pi0_hat must equal pi0."
+            "Section 3.1's special cases are for logged propensities: pi0_hat must equal pi0.",
+            column="pi0_hat",
         )

@@ -7,14 +7,12 @@ chosen? did anything drift?) is judged by two inequalities that hold whatever th
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from offpolicy.errors import ParameterError
-from offpolicy.evidence import sample_size, whole_block, without_bad_rows
+from offpolicy.evaluation._evaluate import named_policies
+from offpolicy.evidence import declared_range, sample_size, whole_block, without_bad_rows
 from offpolicy.evidence.findings import (
     Rows,
     about_clusters,
@@ -68,22 +66,22 @@ def check(
     >>> print(report["support"].sentence)
     policy puts 60% of its probability where the logger has none: on action 2 (60%).
     """
-    limits = _checked_range(reward_range)
-    policies = _named(policy)
+    limits = None if reward_range is None else declared_range(reward_range)
+    policies = {} if policy is None else named_policies(policy, "check")
     log = without_bad_rows(log, policies, prediction)
     known = about_dropped(log.dropped)
     if isinstance(log, LogScan):
         size = sample_size(log.width)
         known += about_sample(len(log), size)
-        columns = [one for one in (*policies.values(), prediction) if isinstance(one, str)]
+        columns = [name for name in (*policies.values(), prediction) if isinstance(name, str)]
         log = log.read(sample_ranges(len(log), size), columns)
-    targets = [resolve(log, one, name) for name, one in policies.items()]
+    targets = [resolve(log, asked, name) for name, asked in policies.items()]
     for target in targets:
         target.check(log)
     delta_hat = resolve_prediction(log, prediction)
     whole_block(log, the_logger(log), delta_hat).check_whole()
     rows = Rows.of(log)
-    found = [
+    findings = [
         *known,
         *about_clusters(rows),
         *about_rewards(log.reward, limits),
@@ -93,38 +91,10 @@ def check(
         *about_drift(log, rows),
     ]
     if delta_hat is not None:
-        found += about_prediction(log, rows, delta_hat, limits)
+        findings += about_prediction(log, rows, delta_hat, limits)
     if targets and log.propensity is not None:
         for target in targets:
-            found += about_policy(log, rows, target)
+            findings += about_policy(log, rows, target)
     else:
-        found += about_size(log, rows, np.ones(len(log)), None)
-    return Report(tuple(sorted(found, key=lambda one: ORDER.index(one.severity))))
-
-
-def _named(policy: Any) -> dict[str, Any]:
-    if policy is None:
-        return {}
-    if not isinstance(policy, Mapping):
-        return {policy if isinstance(policy, str) else "policy": policy}
-    if not policy:
-        raise ParameterError("There is no policy to check.")
-    names = {str(name): one for name, one in policy.items()}
-    if len(names) < len(policy):
-        raise ParameterError("Two policies have the same name; every name must be different.")
-    return names
-
-
-def _checked_range(given: Any) -> tuple[float, float] | None:
-    if given is None:
-        return None
-    try:
-        low, high = (float(limit) for limit in given)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not -math.inf < low < high < math.inf:
-        raise ParameterError(
-            f"reward_range is {given!r}; it must be two numbers, the least and the greatest reward "
-            f"there can be."
-        )
-    return low, high
+        findings += about_size(log, rows, np.ones(len(log)), None)
+    return Report(tuple(sorted(findings, key=lambda finding: ORDER.index(finding.severity))))

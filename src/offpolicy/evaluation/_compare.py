@@ -9,11 +9,11 @@ and cancels in the difference: its variance is that of the *paired* contribution
 each policy by its headline, CAB-DR around its own recalibrated model at its own M. The policy that
 wrote the log takes part under the name "logged", with the reward itself for its contribution.
 
-The interval is for the difference of the policies' *values*, and made as the headline's
+The interval is for the difference of the policies' *values*, and blocks as the headline's
 (`evidence._headline`):
 
 * noise: the paired variance, with each row's part in the fit of the models
-  (`evidence._fit_noise`), and made larger by as much as the theory's variance of either headline
+  (`evidence._fit_noise`), and blocks larger by as much as the theory's variance of either headline
   is above the observed one, for the sake of huge weights that the log did not happen to draw;
 * bias: everything between the difference and the one with the measured biases taken out; their
   uncertainties are added as if independent, which is cautious: two models err alike more often
@@ -38,7 +38,7 @@ from offpolicy._core.moments import Moments
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
 from offpolicy.errors import MissingColumnError, ParameterError, did_you_mean
-from offpolicy.evaluation._evaluate import logged_of, policy_stderr
+from offpolicy.evaluation._evaluate import logged_of, named_policies, policy_stderr
 from offpolicy.evidence import (
     TOO_FEW_EFFECTIVE,
     Block,
@@ -138,17 +138,19 @@ def compare(
     intervals.check_level(level)
     if multiplicity not in MULTIPLICITY:
         raise ParameterError(
-            f'multiplicity is "{multiplicity}"; it must be {" or ".join(MULTIPLICITY)}.'
+            f'multiplicity is "{multiplicity}"; it must be {" or ".join(MULTIPLICITY)}.',
+            column="multiplicity",
         )
-    names = _names(policies)
-    pairs = _pairs(names, baseline)
-    source = source_of(log, dict(zip(names, policies.values(), strict=True)), prediction, resume)
+    named = _named(policies)
+    pairs = _pairs(list(named), baseline)
+    source = source_of(log, named, prediction, resume)
     train_model(source)
     samples = sample_of(source)
     if samples[0].log.propensity is None:
         raise MissingColumnError(
             "compare needs the propensity of the chosen action: without it nothing says how a "
-            "policy other than the logged one would have done."
+            "policy other than the logged one would have done.",
+            column="propensity",
         )
     rewards = range_of_rewards(source, reward_range)
     plans = [
@@ -180,23 +182,21 @@ def compare(
     )
 
 
-def _names(policies: Mapping[str, Any]) -> list[str]:
+def _named(policies: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(policies, Mapping):
         raise ParameterError(
             f'policies must be a mapping of names to policies, {{"new": …, "old": …}}; found a '
-            f"{type(policies).__name__}."
+            f"{type(policies).__name__}.",
+            column="policy",
         )
-    names = [str(name) for name in policies]
-    if not names:
-        raise ParameterError("There is no policy to compare.")
-    if len(set(names)) < len(names):
-        raise ParameterError("Two policies have the same name; every name must be different.")
-    if LOGGED in names:
+    named = named_policies(policies, "compare")
+    if LOGGED in named:
         raise ParameterError(
             f'The name "{LOGGED}" is taken: it is the policy that wrote the log, and takes part by '
-            f"itself. Give this one another name."
+            f"itself. Give this one another name.",
+            column="policy",
         )
-    return names
+    return named
 
 
 def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[int, int]]:
@@ -207,12 +207,14 @@ def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[int, int]]:
     if baseline not in everyone:
         raise ParameterError(
             f'baseline is "{baseline}", and there is no such policy.'
-            f"{did_you_mean(str(baseline), everyone)} There are {', '.join(everyone)}."
+            f"{did_you_mean(str(baseline), everyone)} There are {', '.join(everyone)}.",
+            column="baseline",
         )
     if len(names) == 1 and baseline != LOGGED:
         raise ParameterError(
             f'"{baseline}" is the only policy, and the baseline: there is nothing to compare it '
-            f'with. Give another policy, or baseline="{LOGGED}".'
+            f'with. Give another policy, or baseline="{LOGGED}".',
+            column="baseline",
         )
     against = everyone.index(baseline)
     return [(a, against) for a in range(len(names)) if a != against]
@@ -290,8 +292,8 @@ def _arm(
     summary = make_summary(
         name, scanned, rows, plan, known, level, trained=source.trained is not None
     )
-    found = notice(summary, scanned, rows, clustered=scanned.plain.group_weight is not None)
-    return _Arm(plan, headline.M, unsupported, side, headline, summary, found)
+    findings = notice(summary, scanned, rows, clustered=scanned.plain.group_weight is not None)
+    return _Arm(plan, headline.M, unsupported, side, headline, summary, findings)
 
 
 # -- all pairs, in one pass ------------------------------------------------------------------
@@ -326,16 +328,16 @@ def _paired(source: Source, arms: Sequence[_Arm], pairs: Sequence[tuple[int, int
     pulls = _leverages(source, arms)
     lost = any(arm.unsupported > 0.0 for arm in arms)
 
-    def of_blocks(own: list[Block]) -> _Paired:
-        log = own[0].log
-        x = [_contribution(part, arm) for part, arm in zip(own, arms, strict=True)]
+    def of_blocks(blocks: list[Block]) -> _Paired:
+        log = blocks[0].log
+        x = [_contribution(part, arm) for part, arm in zip(blocks, arms, strict=True)]
         moved = [
             values + influence(part, arm.plan.recalibration, pull)[0]
-            for values, part, arm, pull in zip(x, own, arms, pulls, strict=True)
+            for values, part, arm, pull in zip(x, blocks, arms, pulls, strict=True)
         ]
         above, below = np.zeros((2, len(pairs)))
         if lost:
-            _add_unsupported(own, pairs, above, below)
+            _add_unsupported(blocks, pairs, above, below)
         chunks = [pairs[start : start + _CHUNK] for start in range(0, len(pairs), _CHUNK)]
         return _Paired(
             tuple(_moments_of(log, [*x, log.reward], chunk) for chunk in chunks),
@@ -349,14 +351,14 @@ def _paired(source: Source, arms: Sequence[_Arm], pairs: Sequence[tuple[int, int
 
 
 def _leverages(source: Source, arms: Sequence[_Arm]) -> list[Floats]:
-    def of_blocks(own: list[Block]) -> list[Pull]:
+    def of_blocks(blocks: list[Block]) -> list[Pull]:
         return [
             Pull.of(block, arm.plan.recalibration, np.array([arm.M]))
-            for block, arm in zip(own, arms, strict=True)
+            for block, arm in zip(blocks, arms, strict=True)
         ]
 
-    def added(one: list[Pull], other: list[Pull]) -> list[Pull]:
-        return [a + b for a, b in zip(one, other, strict=True)]
+    def added(first: list[Pull], second: list[Pull]) -> list[Pull]:
+        return [a + b for a, b in zip(first, second, strict=True)]
 
     asked = [(arm.plan, arm.M) for arm in arms]
     pulls = source.reduce(of_blocks, added, question=("fits", asked))
@@ -377,10 +379,10 @@ def _contribution(block: Block, arm: _Arm) -> Floats:
 
 
 def _add_unsupported(
-    own: Sequence[Block], pairs: Sequence[tuple[int, int]], above: Floats, below: Floats
+    blocks: Sequence[Block], pairs: Sequence[tuple[int, int]], above: Floats, below: Floats
 ) -> None:
     """Add to ``above`` and ``below`` what is in one block."""
-    log = own[0].log
+    log = blocks[0].log
     if log.logging is None:
         return
     places = np.flatnonzero(log.logging == 0.0)
@@ -388,7 +390,7 @@ def _add_unsupported(
     share = omega[decision_of_candidate(log.offsets)[places]]
     nothing = np.zeros(len(places))
     mass = [
-        nothing if part.target.flat is None else share * part.target.flat[places] for part in own
+        nothing if part.target.flat is None else share * part.target.flat[places] for part in blocks
     ]
     mass.append(nothing)
     for j, (a, b) in enumerate(pairs):
@@ -454,7 +456,7 @@ def _gap(paired: _Paired, j: int, a: _Side, b: _Side, rewards: RewardRange) -> _
     if above > 0.0 or below > 0.0:
         low += above * rewards.low - below * rewards.high - (a.guess - b.guess)
         high += above * rewards.high - below * rewards.low - (a.guess - b.guess)
-    own = [x for side in (a, b) for x in (side.bias_stderr, side.policy_stderr)]
+    further = [x for side in (a, b) for x in (side.bias_stderr, side.policy_stderr)]
     return _Gap(
         first=a,
         second=b,
@@ -462,7 +464,7 @@ def _gap(paired: _Paired, j: int, a: _Side, b: _Side, rewards: RewardRange) -> _
         stderr=math.sqrt(variance),
         low=low,
         high=high,
-        spread=math.hypot(math.sqrt(variance + _undrawn(direct, a, b)), *own),
+        spread=math.hypot(math.sqrt(variance + _undrawn(direct, a, b)), *further),
         degrees=degrees_of(moments),
         unsupported=above + below,
     )
@@ -494,7 +496,8 @@ def _judged(
         if 1.0 - each < _SMALLEST_P:
             raise ParameterError(
                 f"level is {level}, too near to 1 for {len(gaps)} pairs. Ask for less, or for "
-                f"fewer pairs with baseline=."
+                f"fewer pairs with baseline=.",
+                column="level",
             )
     return tuple(
         _difference(gap, p, p_all, n, level, each)

@@ -105,7 +105,7 @@ def evaluate(
     """
     intervals.normal_quantile(level)
     check_rule(tuning)
-    source = source_of(log, named_policies(policy), prediction, resume)
+    source = source_of(log, named_policies(policy, "evaluate"), prediction, resume)
     train_model(source)
     rewards = range_of_rewards(source, reward_range)
     plans = []
@@ -134,16 +134,18 @@ def evaluate(
     )
 
 
-def named_policies(policy: Any) -> dict[str, Any]:
+def named_policies(policy: Any, verb: str) -> dict[str, Any]:
     """The policies asked about, by name."""
-    if isinstance(policy, str):
-        return {policy: policy}
-    policies = dict(policy) if isinstance(policy, Mapping) else {"policy": policy}
-    if not policies:
-        raise ParameterError("There is no policy to evaluate.")
-    if len({str(name) for name in policies}) < len(policies):
-        raise ParameterError("Two policies have the same name; every name must be different.")
-    return {str(name): one for name, one in policies.items()}
+    if not isinstance(policy, Mapping):
+        return {policy if isinstance(policy, str) else "policy": policy}
+    if not policy:
+        raise ParameterError(f"There is no policy to {verb}.", column="policy")
+    policies = {str(name): each for name, each in policy.items()}
+    if len(policies) < len(policy):
+        raise ParameterError(
+            "Two policies have the same name; every name must be different.", column="policy"
+        )
+    return policies
 
 
 def choose_estimators(
@@ -160,7 +162,7 @@ def choose_estimators(
         wanted = [wanted]
     members = [as_estimator(item) for item in wanted]
     if not members:
-        raise EstimatorError("There is no estimator to compute.")
+        raise EstimatorError("There is no estimator to compute.", column="estimators")
     names = [str(member) for member in members]
     for member, name in zip(members, names, strict=True):
         if not member.needs <= have:
@@ -182,11 +184,11 @@ _WHAT = {
 
 
 def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
-    missing = " and ".join(text for name, text in _WHAT.items() if name in member.needs - have)
+    missing = [name for name in _WHAT if name in member.needs - have]
+    needed = " and ".join(_WHAT[name] for name in missing)
     works = [name for name, kind in NAMED.items() if kind.needs <= have]
     rest = f"These still work: {', '.join(works)}." if works else "No estimator works without."
-    first = next(name for name in _WHAT if name in member.needs - have)
-    raise MissingColumnError(f"{member.name} needs {missing}. {rest}", column=first)
+    raise MissingColumnError(f"{member.name} needs {needed}. {rest}", column=missing[0])
 
 
 def _value(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:
@@ -261,17 +263,13 @@ def _answer(
                 estimator=str(member),
                 value=value,
                 stderr=stderr,
-                interval=trust.interval,
                 level=level,
-                covers=trust.covers,
                 imputed_mass=mass if exact else min(max(mass, 0.0), 1.0),
-                bias=trust.bias,
-                bias_stderr=trust.bias_stderr,
-                bias_bound=trust.bias_bound,
                 ess=effective_size(plain.mean[observed] * plain.weight, float(squares[observed])),
                 largest_weight=float(plain.high[observed]),
                 policy_stderr=by_draws[j],
                 reason=None if (choice := plan.tuned[j]) is None else choice.reason,
+                **trust._asdict(),
             )
         )
     headline = None
@@ -304,11 +302,11 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
         flat = replicate()
         if not flat[log.chosen_index].any():
             return [math.inf] * (len(plan.members) + 1)
-        one = InMemory(log, [Target(target.name, flat)], source.delta_hat)
-        (scanned,) = scan(one, [plan])
-        own = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
+        replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
+        (scanned,) = scan(replaced, [plan])
+        estimates = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
         place = chosen_place(scanned, Rows(plan.members))
-        values.append([*own, float(scanned.grid.mean[place])])
+        values.append([*estimates, float(scanned.grid.mean[place])])
     replicates = len(values)
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.var(np.array(values), axis=0) * (replicates - 1)

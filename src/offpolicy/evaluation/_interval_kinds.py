@@ -18,6 +18,7 @@ from offpolicy._core.types import Floats
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.estimators import IPS, Estimator
 from offpolicy.evidence import (
+    Block,
     InMemory,
     Plan,
     RewardRange,
@@ -28,39 +29,36 @@ from offpolicy.evidence import (
 )
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog
-from offpolicy.policies import Target
 
 if TYPE_CHECKING:
     from offpolicy.intervals.betting import Limits
 
-KINDS = (
-    "default", "normal", "t", "bootstrap", "bca", "empirical-likelihood",
-    "hoeffding", "empirical-bernstein", "betting", "sequence",
-)  # fmt: skip
+_ROW_BY_ROW = ("bootstrap", "bca", "empirical-likelihood", "hoeffding", "empirical-bernstein",
+               "betting", "sequence")  # fmt: skip
+KINDS = ("default", "normal", "t", *_ROW_BY_ROW)
 """What ``interval=`` of `evaluate` can be."""
 
 _OWN_MEAN = "the estimator's own mean"
-_ROW_BY_ROW = ("bootstrap", "bca", "empirical-likelihood", "hoeffding", "empirical-bernstein",
-               "betting", "sequence")  # fmt: skip
 
 
 def check_kind(kind: str, log: BanditLog, *, in_memory: bool = True) -> None:
     """Raise unless intervals of this kind can be made for this log."""
+    problem = ""
     if kind not in KINDS:
-        raise ParameterError(
-            f'interval is "{kind}".{did_you_mean(kind, KINDS)} It can be {", ".join(KINDS)}.'
-        )
-    if not in_memory and kind not in ("default", "normal", "t"):
-        raise ParameterError(
+        problem = f'interval is "{kind}".{did_you_mean(kind, KINDS)} It can be {", ".join(KINDS)}.'
+    elif not in_memory and kind in _ROW_BY_ROW:
+        problem = (
             f'interval="{kind}" needs all rows at once, and this log is read piece by piece. Use '
             f'"default", "normal" or "t", or a log in memory (BanditLog.from_frame).'
         )
-    if kind in _ROW_BY_ROW and (log.cluster is not None or log.row_weight is not None):
+    elif kind in _ROW_BY_ROW and (log.cluster is not None or log.row_weight is not None):
         what = "clusters" if log.cluster is not None else "row weights"
-        raise ParameterError(
+        problem = (
             f'interval="{kind}" takes rows to be independent and of equal weight, and this log has '
             f'{what}. Use "default", "normal" or "t", which allow for them.'
         )
+    if problem:
+        raise ParameterError(problem, column="interval")
 
 
 def interval_of(
@@ -76,81 +74,61 @@ def interval_of(
     degrees: float,
 ) -> tuple[Interval, str]:
     """The interval of an estimator, and what it covers in words."""
+    sampling = f"{_OWN_MEAN}: sampling error, for large n"
     if kind == "normal":
-        return intervals.normal(value, stderr, level), f"{_OWN_MEAN}: sampling error, for large n"
+        return intervals.normal(value, stderr, level), sampling
     if kind == "t":
-        text = f"{_OWN_MEAN}: sampling error, for large n"
-        return intervals.student_t(value, stderr, level, degrees), text
+        return intervals.student_t(value, stderr, level, degrees), sampling
     assert isinstance(source, InMemory), "check_kind"
-    log, target, delta_hat = source.log, source.targets[k], source.delta_hat
-    x = _rows(member, log, target, delta_hat, plan)
+    whole = whole_block(source.log, source.targets[k], source.delta_hat)
+    x = _rows(member, whole, plan)
     if kind in ("bootstrap", "bca", "empirical-likelihood"):
         from offpolicy.intervals import bootstrap
 
-        text = f"{_OWN_MEAN}: sampling error, for large n"
         if kind == "empirical-likelihood":
-            return bootstrap.empirical_likelihood(x, level), text
+            return bootstrap.empirical_likelihood(x, level), sampling
         how = "bca" if kind == "bca" else "percentile"
-        return bootstrap.bootstrap(x, level, kind=how), text  # type: ignore[arg-type]
-    return _guaranteed(kind, member, x, log, target, delta_hat, plan.reward_range, level)
+        return bootstrap.bootstrap(x, level, kind=how), sampling  # type: ignore[arg-type]
+    return _guaranteed(kind, member, x, whole, plan.reward_range, level)
 
 
-def _rows(
-    member: Estimator, log: BanditLog, target: Target, delta_hat: Floats | None, plan: Plan
-) -> Floats:
+def _rows(member: Estimator, whole: Block, plan: Plan) -> Floats:
     """Every decision's contribution; of a ratio, its influence, which has the same mean."""
-    parts = [
-        part[0]
-        for part in each_block(
-            lambda block: contributions(block, [member]), blocks(log, target, delta_hat)
-        )
-    ]
+    made = blocks(whole.log, whole.target, whole.delta_hat)
+    parts = [part for (part,) in each_block(lambda block: contributions(block, [member]), made)]
     if not member.self_normalised:
         return np.concatenate([part.value for part in parts])
     centre = plan.centres[plan.members.index(member)]
-    whole = whole_block(log, target, delta_hat)
-    own = log.reward - centre.ratio
+    residual = whole.log.reward - centre.ratio
     if member.imputes is not None:
-        own = own - whole.delta_hat_chosen
+        residual = residual - whole.delta_hat_chosen
     modelled = np.concatenate([part.modelled for part in parts])
-    return np.asarray(modelled + centre.ratio + whole.c * own / centre.weight)
+    return np.asarray(modelled + centre.ratio + whole.c * residual / centre.weight)
 
 
 def _guaranteed(
-    kind: str,
-    member: Estimator,
-    x: Floats,
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
-    rewards: RewardRange,
-    level: float,
+    kind: str, member: Estimator, x: Floats, whole: Block, rewards: RewardRange, level: float
 ) -> tuple[Interval, str]:
     """Intervals that hold at every n, if the range of rewards is right."""
     from offpolicy.intervals import betting
 
-    sure = "" if rewards.known != "observed" else ", if no reward can be outside what was observed"
-    ends = (rewards.low, rewards.high)
+    when = "at every n at once: look as often as you like" if kind == "sequence" else "at every n"
+    if rewards.known == "observed":
+        when += ", if no reward can be outside what was observed"
+    ends, n, mean = (rewards.low, rewards.high), len(x), float(x.mean())
     if isinstance(member, IPS) and kind in ("betting", "sequence"):
-        c = whole_block(log, target, None).c
+        drawn, text = (whole.c, whole.log.reward, level), f"the policy's value, {when}"
         if kind == "betting":
-            return betting.betting(c, log.reward, level, reward_range=ends), (
-                f"the policy's value, at every n{sure}"
-            )
-        limits = betting.weighted_sequence(
-            c, log.reward, level, reward_range=ends, times=[len(log)]
-        )
-        return _last(limits), (
-            f"the policy's value, at every n at once: look as often as you like{sure}"
-        )
-    low, high = contribution_range(member, rewards, delta_hat)
+            return betting.betting(*drawn, reward_range=ends), text
+        return _last(betting.weighted_sequence(*drawn, reward_range=ends, times=[n])), text
+    low, high = contribution_range(member, rewards, whole.delta_hat)
     if not math.isfinite(low) or not math.isfinite(high):
         raise ParameterError(
             f'interval="{kind}" needs contributions within bounds, and those of {member} have '
             f"none. Use IPS (for betting and sequence), or an estimator that bounds the weights, "
-            f"CAB-DR(M=10) for example."
+            f"CAB-DR(M=10) for example.",
+            column="interval",
         )
-    n, mean = len(x), float(x.mean())
     makers: dict[str, Callable[[], Interval]] = {
         "hoeffding": lambda: intervals.hoeffding(mean, n, low, high, level),
         "empirical-bernstein": lambda: intervals.empirical_bernstein(
@@ -159,8 +137,7 @@ def _guaranteed(
         "betting": lambda: betting.betting_bounded(x, low, high, level),
         "sequence": lambda: _last(betting.confidence_sequence(x, low, high, level, times=[n])),
     }
-    when = "at every n at once: look as often as you like" if kind == "sequence" else "at every n"
-    return makers[kind](), f"{_OWN_MEAN}, {when}{sure}"
+    return makers[kind](), f"{_OWN_MEAN}, {when}"
 
 
 def _last(limits: Limits) -> Interval:

@@ -201,13 +201,13 @@ def place_events(offsets, chosen_index, pi, pi0, delta_hat, start, c, records, b
                 continue
             weight = pi[k] / pi0[k]
             key = float_bits(weight) >> _KEY_SHIFT
-            at = start[key]
+            place = start[key]
             start[key] += 1
-            c[at] = weight
-            records[at, 0] = weight
-            records[at, 1] = pi[k] * delta_hat[k]
-            records[at, 2] = pi0[k] * delta_hat[k]
-            records[at, 3] = -1.0 - i if k == chosen_index[i] else float(i)
+            c[place] = weight
+            records[place, 0] = weight
+            records[place, 1] = pi[k] * delta_hat[k]
+            records[place, 2] = pi0[k] * delta_hat[k]
+            records[place, 3] = -1.0 - i if k == chosen_index[i] else float(i)
         base[i] = lost
 
 

@@ -46,7 +46,6 @@ from offpolicy.evidence import (
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog, Dropped, LogScan
 from offpolicy.logs.labels import GROUPS
-from offpolicy.policies import Target
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,35 +115,31 @@ def _chosen(source: Source, name: str) -> float:
 
 
 def _curve(source: Source, name: str, grid: ArrayLike | None, level: float) -> Curve:
-    if not isinstance(source, InMemory):
-        return _sweep_streamed(source, name, GRID if grid is None else _checked_grid(grid), level)
-    log, target, delta_hat = source.log, source.targets[0], source.delta_hat
-    have = whole_block(log, target, delta_hat).columns
-    if name == "SB":
-        choose_estimators(["SB(tau=0)"], have)
-        if grid is not None:
-            raise ParameterError("SB needs no grid: its curve over tau is a closed form.")
-        return _sweep_tau(log, target, delta_hat, level)
+    if isinstance(source, InMemory):
+        have = whole_block(source.log, source.targets[0], source.delta_hat).columns
+        if name == "SB":
+            choose_estimators(["SB(tau=0)"], have)
+            if grid is not None:
+                raise ParameterError(
+                    "SB needs no grid: its curve over tau is a closed form.", column="grid"
+                )
+            return _sweep_tau(source, level)
+    else:
+        (sample,) = sample_of(source)
+        have = sample.columns
     if name not in _SWEPT:
+        why = f"{name} has no curve"
+        if name == "SB":
+            why = "SB's curve needs all rows at once, and this log is read piece by piece"
         raise EstimatorError(
-            f"{name} has no curve; these have: {', '.join(_SWEPT)} (over M) and SB (over tau)."
+            f"{why}; these have: {', '.join(_SWEPT)} (over M) and, for a log in memory, SB "
+            f"(over tau).",
+            column="estimator",
         )
     (member,) = choose_estimators([f"{name}(M=0)"], have)
-    if grid is not None:
-        return _sweep_grid(source, member, _checked_grid(grid), level)
-    return _sweep_path(log, target, delta_hat, member, level)
-
-
-def _sweep_streamed(source: Source, name: str, grid: Floats, level: float) -> Curve:
-    if name not in _SWEPT:
-        which = "SB's curve needs" if name == "SB" else f"{name} has no curve; SB's needs"
-        raise EstimatorError(
-            f"{which} all rows at once, and this log is read piece by piece. These have curves: "
-            f"{', '.join(_SWEPT)}."
-        )
-    (sample,) = sample_of(source)
-    (member,) = choose_estimators([f"{name}(M=0)"], sample.columns)
-    return _sweep_grid(source, member, grid, level)
+    if isinstance(source, InMemory) and grid is None:
+        return _sweep_path(source, member, level)
+    return _sweep_grid(source, member, GRID if grid is None else _checked_grid(grid), level)
 
 
 @final
@@ -210,13 +205,16 @@ class Curve:
         x = as_floats(parameter, self.parameter, ParameterError).reshape(np.shape(parameter))
         top = 1.0 if self.parameter == "tau" else math.inf
         if not ((x >= 0.0) & (x <= top)).all():
-            raise ParameterError(f"{self.parameter} must be from 0 to {top:g}; found {x}.")
+            raise ParameterError(
+                f"{self.parameter} must be from 0 to {top:g}; found {x}.", column=self.parameter
+            )
         j = np.searchsorted(self.breakpoints, x, side="right") - 1
         if self.on_grid:
             if not np.isin(x, self.breakpoints).all():
                 raise ParameterError(
                     f"This curve is known on its grid only ({len(self.breakpoints)} values of "
-                    f"{self.parameter}, in breakpoints). Without grid= it is known everywhere."
+                    f"{self.parameter}, in breakpoints). Without grid= it is known everywhere.",
+                    column="grid",
                 )
             return j, np.zeros_like(x)
         if self.joints is None:
@@ -239,15 +237,8 @@ class Curve:
         x = self.breakpoints[np.linspace(0, len(self.breakpoints) - 1, count).astype(np.int64)]
         value, stderr = self.at(x), self.stderr_at(x)
         half = intervals.normal_quantile(self.level) * stderr
-        return pa.table(
-            {
-                self.parameter: x,
-                "value": value,
-                "stderr": stderr,
-                "low": value - half,
-                "high": value + half,
-            }
-        )
+        columns = {"value": value, "stderr": stderr, "low": value - half, "high": value + half}
+        return pa.table({self.parameter: x} | columns)
 
     def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
         """Draw the curve and its interval (needs matplotlib: ``pip install offpolicy[plot]``)."""
@@ -258,25 +249,23 @@ class Curve:
 
 def _checked_grid(grid: ArrayLike) -> Floats:
     values = np.array(as_floats(grid, "grid", ParameterError))
-    if values.ndim != 1 or not len(values) or not (values >= 0.0).all():
-        raise ParameterError("grid must hold at least one value of M, all of them 0 or more.")
-    if (np.diff(values) <= 0.0).any():
-        raise ParameterError("grid must be increasing, without repeats.", column="grid")
+    some = values.ndim == 1 and len(values) > 0
+    if not some or not values[0] >= 0.0 or not (np.diff(values) > 0.0).all():
+        raise ParameterError(
+            "grid must hold at least one value of M, 0 or more, in increasing order, without "
+            "repeats.",
+            column="grid",
+        )
     return values
 
 
-class _Terms(NamedTuple):
-    """A decision contributes base + f(c, M)·residual, plus, for a blend, Σ share(M)·δ̂."""
-
-    base: Floats
-    residual: Floats
-
-
-def _terms(block: Block, member: Estimator) -> _Terms:
+def _terms(block: Block, member: Estimator) -> tuple[Floats, Floats]:
+    """Base and residual: a decision contributes base + f(c, M)·residual, plus, for a blend,
+    Σ share(M)·δ̂."""
     if member.imputes is None or member.name in _BLENDS:
-        return _Terms(np.zeros(len(block.log)), block.log.reward)
+        return np.zeros(len(block.log)), block.log.reward
     (part,) = contributions(block, [member])
-    return _Terms(part.modelled, block.log.reward - block.delta_hat_chosen)
+    return part.modelled, block.log.reward - block.delta_hat_chosen
 
 
 # -- grid ------------------------------------------------------------------------------------
@@ -308,83 +297,67 @@ def grid_moments(source: Source, member: Estimator, grid: Floats) -> GridMoments
 
     def of_block(made: list[Block]) -> GridMoments:
         (block,) = made
-        fill = _grid_compiled(member, grid) if block.compiled else _grid_numpy(member, grid)
+        fill = _grid_compiled if block.compiled else _grid_numpy
         left = np.zeros(len(grid))
-        parts = []
-        for rows, values in fill(block, left):
-            omega, group = block.log.row_weight, block.log.group
-            parts.append(
-                Moments.of(
-                    values,
-                    None if omega is None else omega[rows],
-                    None if group is None else group[rows],
-                    groups=GROUPS,
-                    diagonal=True,
-                )
+        omega, group = block.log.row_weight, block.log.group
+        parts = [
+            Moments.of(
+                values,
+                None if omega is None else omega[rows],
+                None if group is None else group[rows],
+                groups=GROUPS,
+                diagonal=True,
             )
+            for rows, values in fill(block, member, grid, left)
+        ]
         known = {"logging", "policy"} <= block.columns
         return GridMoments(merged(parts), left, known, float(block.c.max()))
 
     return source.reduce(of_block, GridMoments.__add__, question=("grid", member, grid))
 
 
-_Fill = Callable[[Block, Floats], Iterator[tuple[slice, Floats]]]
-"""Yields the contributions (grid, rows) of stretches of a block, adding up the imputed mass."""
+_Stretches = Iterator[tuple[slice, Floats]]
+"""Contributions (grid, rows) of stretches of a block; on the way the imputed mass is added up."""
 
 
-def _grid_compiled(member: Estimator, grid: Floats) -> _Fill:
+def _grid_compiled(block: Block, member: Estimator, grid: Floats, left: Floats) -> _Stretches:
+    from offpolicy.evidence._candidate_kernels import bucket_table, grid_values
 
-    from offpolicy.evidence._candidate_kernels import bucket_table
-
+    log, pi = block.log, block.target.flat
+    blend = member.name in _BLENDS and block.delta_hat is not None
     table = bucket_table(grid)
-    blend = member.name in _BLENDS
-    with_model = member.imputes is not None and not blend
-
-    def fill(block: Block, left: Floats) -> Iterator[tuple[slice, Floats]]:
-        log, pi = block.log, block.target.flat
-        parts = contributions(block, [] if blend else [member])
-        base = parts[0].modelled if with_model else np.zeros(len(log))
-        residual = log.reward - block.delta_hat_chosen if with_model else log.reward
-        for start in range(0, len(log), _ROWS_AT_ONCE):
-            values = np.empty((len(grid), min(_ROWS_AT_ONCE, len(log) - start)))
-            from offpolicy.evidence._candidate_kernels import grid_values
-
-            grid_values(
-                log.offsets,
-                start,
-                _NOTHING if pi is None else pi,
-                _NOTHING if pi is None or log.logging is None else log.logging,
-                block.delta_hat if blend and block.delta_hat is not None else _NOTHING,
-                grid,
-                table,
-                member.name in _HARD,
-                block.c,
-                base,
-                residual,
-                _NOTHING if log.row_weight is None else log.row_weight,
-                values,
-                left,
-            )
-            if not np.isfinite(values[0]).all():
-                block.check_whole()
-            yield slice(start, start + values.shape[1]), values
-
-    return fill
+    base, residual = _terms(block, member)
+    for start in range(0, len(log), _ROWS_AT_ONCE):
+        values = np.empty((len(grid), min(_ROWS_AT_ONCE, len(log) - start)))
+        grid_values(
+            log.offsets,
+            start,
+            _NOTHING if pi is None else pi,
+            _NOTHING if pi is None or log.logging is None else log.logging,
+            block.delta_hat if blend else _NOTHING,
+            grid,
+            table,
+            member.name in _HARD,
+            block.c,
+            base,
+            residual,
+            _NOTHING if log.row_weight is None else log.row_weight,
+            values,
+            left,
+        )
+        if not np.isfinite(values[0]).all():
+            block.check_whole()
+        yield slice(start, start + values.shape[1]), values
 
 
-def _grid_numpy(member: Estimator, grid: Floats) -> _Fill:
-    members = [type(member)(M=float(M)) for M in grid]  # type: ignore[call-arg]
-
-    def fill(block: Block, left: Floats) -> Iterator[tuple[slice, Floats]]:
-        omega = 1.0 if block.log.row_weight is None else block.log.row_weight
-        values = np.empty((len(grid), len(block.log)))
-        for m, one in enumerate(members):
-            (part,) = contributions(block, [one])
-            values[m] = part.value
-            left[m] += float(np.sum(omega * part.imputed_mass))
-        yield slice(None), values
-
-    return fill
+def _grid_numpy(block: Block, member: Estimator, grid: Floats, left: Floats) -> _Stretches:
+    omega = 1.0 if block.log.row_weight is None else block.log.row_weight
+    values = np.empty((len(grid), len(block.log)))
+    for m, M in enumerate(grid.tolist()):
+        (part,) = contributions(block, [type(member)(M=M)])  # type: ignore[call-arg]
+        values[m] = part.value
+        left[m] += float(np.sum(omega * part.imputed_mass))
+    yield slice(None), values
 
 
 def _sweep_grid(source: Source, member: Estimator, grid: Floats, level: float) -> Curve:
@@ -406,24 +379,18 @@ def _sweep_grid(source: Source, member: Estimator, grid: Floats, level: float) -
 # -- path ------------------------------------------------------------------------------------
 
 
-class _Events(NamedTuple):
-    """Candidates by the weight below which they are clipped; see `_path_kernels`."""
-
-    order: Ints
-    records: Floats
-
-
-def _events(block: Block, member: Estimator, base: Floats) -> _Events:
-    """All candidates for a blend (``base`` gets those without support), else the chosen ones."""
+def _events(block: Block, member: Estimator, base: Floats) -> tuple[Ints, Floats]:
+    """Order and records of the events of `_path_kernels.walk`: all candidates for a blend (``base``
+    gets those without support), else the chosen ones."""
     if member.name in _BLENDS:
         return _events_of_candidates(block, base)
     rows = np.flatnonzero(block.c > 0.0)
     c, records = block.c[rows], np.zeros((len(rows), 4))
     records[:, 0], records[:, 3] = c, -1.0 - rows
-    return _Events(np.argsort(c), records)
+    return np.argsort(c), records
 
 
-def _events_of_candidates(block: Block, base: Floats) -> _Events:
+def _events_of_candidates(block: Block, base: Floats) -> tuple[Ints, Floats]:
     """Sorted by c in two steps: into buckets, which lie together in memory, then within them."""
     from offpolicy.evaluation import _path_kernels as walk
 
@@ -451,37 +418,34 @@ def _events_of_candidates(block: Block, base: Floats) -> _Events:
     half = int(np.searchsorted(bounds, total // 2))
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(sort, (range(half), range(half, len(filled)))))
-    return _Events(order, records)
+    return order, records
 
 
-def _sweep_path(
-    log: BanditLog,
-    target: Target,
-    delta_hat: Floats | None,
-    member: Estimator,
-    level: float,
-) -> Curve:
+def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
     from offpolicy.evaluation import _path_kernels as walk
 
+    log = source.log
     if log.cluster is not None:
         raise LogError(
             "The curve over every M at once has no clustered standard errors. Give grid= (on the "
-            "command line --grid; the default grid is offpolicy.evidence.GRID) to get them."
+            "command line --grid; the default grid is offpolicy.evidence.GRID) to get them.",
+            column="cluster",
         )
-    whole = whole_block(log, target, delta_hat)
+    whole = whole_block(log, source.targets[0], source.delta_hat)
     whole.check_whole()
-    refuse_no_overlap(float(whole.c.max()), target.name)
-    terms = _terms(whole, member)
-    events = _events(whole, member, terms.base)
+    refuse_no_overlap(float(whole.c.max()), source.names[0])
+    base, residual = _terms(whole, member)
+    order, records = _events(whole, member, base)
     n = len(log)
     weight = float(n if log.row_weight is None else log.row_weight.sum())
-    path = np.empty((4, len(events.order) + 128))
+    path = np.empty((4, len(order) + 128))
     count = walk.walk(
-        *events,
+        order,
+        records,
         member.name in _HARD,
         whole.c,
-        terms.base,
-        terms.residual,
+        base,
+        residual,
         _NOTHING if log.row_weight is None else log.row_weight,
         n / (n - 1) / weight / weight if n > 1 else math.inf,
         *path,
@@ -506,7 +470,7 @@ def _finite_or_infinite(variance: Floats) -> Floats:
 # -- tau -------------------------------------------------------------------------------------
 
 
-def _sweep_tau(log: BanditLog, target: Target, delta_hat: Floats | None, level: float) -> Curve:
+def _sweep_tau(source: InMemory, level: float) -> Curve:
     """(1 − τ)·DM + τ·IPS: the mean is linear in τ, the variance quadratic."""
     pair = [as_estimator("DM"), as_estimator("IPS")]
 
@@ -515,8 +479,9 @@ def _sweep_tau(log: BanditLog, target: Target, delta_hat: Floats | None, level: 
         x = np.stack([dm.value, ips.value])
         return Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS)
 
-    moments = merged(each_block(of_block, blocks(log, target, delta_hat)))
-    refuse_no_overlap(float(whole_block(log, target, delta_hat).c.max()), target.name)
+    question = (source.log, source.targets[0], source.delta_hat)
+    moments = merged(each_block(of_block, blocks(*question)))
+    refuse_no_overlap(float(whole_block(*question).c.max()), source.names[0])
     covariance = _finite_or_infinite(moments.covariance())
     return Curve(
         estimator="SB",

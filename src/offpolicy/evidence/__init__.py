@@ -27,6 +27,7 @@ from offpolicy.evidence._plan import (
     Centre,
     Plan,
     RewardRange,
+    declared_range,
     make_plan,
     range_of_rewards,
     sample_of,
@@ -40,8 +41,8 @@ from offpolicy.evidence._walk import Rows, Scanned, scan
 __all__ = [
     "GRID", "RULES", "TOO_FEW_EFFECTIVE", "Block", "Centre", "InMemory", "Plan", "Pull",
     "RewardRange", "Rows", "Scanned", "Source", "blocks", "check_rule", "chosen_by", "chosen_place",
-    "contributions", "degrees_of", "effective_size", "influence", "least_error", "make_headline",
-    "make_plan", "make_summary", "notice", "own_mean", "range_of_rewards", "refuse_no_overlap",
-    "sample_of", "sample_size", "scan", "source_of", "stderr_of", "train_model", "trusted",
-    "what_is_known", "whole_block", "without_bad_rows", "without_repeats",
+    "contributions", "declared_range", "degrees_of", "effective_size", "influence", "least_error",
+    "make_headline", "make_plan", "make_summary", "notice", "own_mean", "range_of_rewards",
+    "refuse_no_overlap", "sample_of", "sample_size", "scan", "source_of", "stderr_of",
+    "train_model", "trusted", "what_is_known", "whole_block", "without_bad_rows", "without_repeats",
 ]  # fmt: skip

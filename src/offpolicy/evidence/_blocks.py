@@ -126,7 +126,8 @@ def refuse_no_overlap(largest_weight: float, name: str) -> None:
         raise SupportError(
             f"{name} gives probability 0 to every action that was chosen, so no reward in this log "
             f"says anything about it. Only DM, with a reward model, can answer; to learn more, log "
-            f"some decisions with a policy closer to this one."
+            f"some decisions with a policy closer to this one.",
+            column=name,
         )
 
 

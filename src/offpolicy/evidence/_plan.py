@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,9 +53,7 @@ def range_of_rewards(source: Source, declared: tuple[float, float] | None = None
     """The range declared, else 0 and 1 if there are no other rewards, else what was observed."""
     low, high, binary = source.rewards
     if declared is not None:
-        a, b = (float(end) for end in declared)
-        if not (math.isfinite(a) and math.isfinite(b) and a < b):
-            raise ParameterError(f"reward_range is ({a}, {b}); it must be a low and a high end.")
+        a, b = declared_range(declared)
         if low < a or high > b:
             place, reward = source.find_reward_outside(a, b)
             sentence = f"{reward} is outside the declared range [{a:g}, {b:g}]. Correct either."
@@ -64,6 +62,21 @@ def range_of_rewards(source: Source, declared: tuple[float, float] | None = None
     if binary:
         return RewardRange(0.0, 1.0, "binary")
     return RewardRange(low, high, "observed")
+
+
+def declared_range(limits: Any) -> tuple[float, float]:
+    """What was given as ``reward_range``."""
+    try:
+        low, high = (float(limit) for limit in limits)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
+        raise ParameterError(
+            f"reward_range is {limits!r}; it must be two numbers, the least and the greatest "
+            f"reward there can be.",
+            column="reward_range",
+        )
+    return low, high
 
 
 class Centre(NamedTuple):

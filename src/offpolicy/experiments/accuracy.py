@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -39,9 +38,6 @@ class Grid:
         if bare.parameter_name is None:
             return [bare]
         return [type(bare)(value) for value in self.of(estimator).tolist()]  # type: ignore[call-arg]
-
-    def to_json(self) -> dict[str, Floats]:
-        return {"M": self.M, "tau": self.tau}
 
 
 def members_at(estimator: str, Ms: Sequence[float], taus: Sequence[float]) -> list[str]:
@@ -79,9 +75,3 @@ class Accuracy:
             return {k: v[kept] if parse(k).parameter_name == "M" else v for k, v in curves.items()}
 
         return Accuracy(cut(self.bias), cut(self.variance), self.M[kept])
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            name: {"bias": bias, "variance": self.variance[name]}
-            for name, bias in self.bias.items()
-        }

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from offpolicy import __version__
+from offpolicy._core.documents import built, dumps
 from offpolicy._core.files import write_whole
 from offpolicy.errors import ParameterError
-from offpolicy.experiments.saving import decoded, encoded
 
 _T = TypeVar("_T")
 
 
-class Shown(Protocol):
-    """Passes parts through, showing how many of ``total`` are done."""
-
-    def __call__(self, parts: Iterable[_T], total: int, what: str) -> Iterable[_T]: ...
-
-
-def _in_silence(parts: Iterable[_T], total: int, what: str) -> Iterable[_T]:
-    return parts
+Shown = Callable[[Iterable[Any], int, str], Iterable[Any]]
+"""Passes parts through, showing how many of a total are done, and of what."""
 
 
 @dataclass(frozen=True)
@@ -37,43 +32,39 @@ class Cells:
 
     folder: Path
     jobs: int = 1
-    shown: Shown = _in_silence
-
-    def each(
-        self,
-        function: Callable[..., _T],
-        cells: Sequence[tuple[Any, ...]],
-        made_from: Mapping[str, str] | None = None,
-    ) -> Iterator[_T]:
-        """``function(*cell)`` of every cell, in order: of the type that the function says it
-        returns, made of dataclasses, lists, dictionaries, arrays and what JSON can hold.
-
-        What is in the folder already, from the same arguments, is not computed again.
-        ``made_from`` names what else the numbers depend on, such as files: if that was another
-        when the folder was filled, it is refused.
-        """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        _refuse_others(self.folder, {"version": __version__, **(made_from or {})})
-        kept = [self.folder / f"{_name(function, cell)}.json" for cell in cells]
-        missing = [k for k, path in enumerate(kept) if not _is_whole(path)]
-        work = [(function, cells[k], kept[k]) for k in missing]
-        kind = get_type_hints(function)["return"]
-        if self.jobs == 1 or len(work) < 2:
-            yield from _in_order(kind, kept, missing, (_run(*item) for item in work))
-            return
-        parent = (os.getpid(),)
-        with ProcessPoolExecutor(self.jobs, initializer=_end_with, initargs=parent) as pool:
-            yield from _in_order(kind, kept, missing, pool.map(_run, *zip(*work, strict=True)))
+    shown: Shown = lambda parts, total, what: parts
 
     def all(
         self,
         what: str,
         function: Callable[..., _T],
         cells: Sequence[tuple[Any, ...]],
-        made_from: Mapping[str, str] | None = None,
+        files: Mapping[str, Iterable[Path]] | None = None,
     ) -> list[_T]:
-        """The same as a list, with how many are done on the way."""
-        return list(self.shown(self.each(function, cells, made_from), len(cells), what))
+        """``function(*cell)`` of every cell: of the type that the function says it returns, made
+        of dataclasses, lists, dictionaries, arrays and what JSON can hold.
+
+        What is in the folder already, from the same arguments, is not computed again.
+        If the ``files`` of a data set were others when the folder was filled, it is refused.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stamps = {name: " ".join(map(_stamp, paths)) for name, paths in (files or {}).items()}
+        _refuse_others(self.folder, {"version": __version__, **stamps})
+        kept = [self.folder / f"{_name(function, cell)}.json" for cell in cells]
+        work = [
+            (function, cell, file)
+            for cell, file in zip(cells, kept, strict=True)
+            if not _is_whole(file)
+        ]
+        if self.jobs == 1 or len(work) < 2:
+            list(self.shown(itertools.starmap(_run, work), len(work), what))
+        else:
+            parent = (os.getpid(),)
+            with ProcessPoolExecutor(self.jobs, initializer=_end_with, initargs=parent) as pool:
+                done = pool.map(_run, *zip(*work, strict=True))
+                list(self.shown(done, len(work), what))
+        kind = get_type_hints(function)["return"]
+        return [built(kind, json.loads(file.read_text())) for file in kept]
 
 
 def _refuse_others(folder: Path, now: dict[str, str]) -> None:
@@ -88,6 +79,10 @@ def _refuse_others(folder: Path, now: dict[str, str]) -> None:
             )
     if now.items() - before.items():
         write_whole(path, json.dumps(before | now, indent=1) + "\n")
+
+
+def _stamp(path: Path) -> str:
+    return f"{path.stat().st_size}/{path.stat().st_mtime_ns}"
 
 
 def _is_whole(path: Path) -> bool:
@@ -109,26 +104,15 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _in_order(
-    kind: Any, kept: Sequence[Path], missing: Sequence[int], done: Iterator[Path]
-) -> Iterator[Any]:
-    waiting = set(missing)
-    for k, path in enumerate(kept):
-        if k in waiting:
-            next(done)
-        yield decoded(kind, json.loads(path.read_text()))
-
-
-def _run(function: Callable[..., Any], cell: tuple[Any, ...], path: Path) -> Path:
+def _run(function: Callable[..., Any], cell: tuple[Any, ...], path: Path) -> None:
     """With one thread for matrices: more would add up in another order on another machine, and
     processes side by side would wait for one another."""
     import scipy.linalg  # noqa: F401  what is not loaded yet cannot be limited
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
-        found = function(*cell)
-    write_whole(path, encoded(found))
-    return path
+        result = function(*cell)
+    write_whole(path, dumps(result, indent=None))
 
 
 def _name(function: Callable[..., Any], cell: tuple[Any, ...]) -> str:

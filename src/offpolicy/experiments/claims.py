@@ -24,11 +24,11 @@ class Verdict:
 
 def to_markdown(verdicts: Sequence[Verdict]) -> str:
     """A row each; where they are about is a column only if any says so."""
-    placed = any(one.where for one in verdicts)
-    rows = [
-        [one.text, *[one.where] * placed, "holds" if one.holds else "does not hold", one.measured]
-        for one in verdicts
-    ]
+    placed = any(verdict.where for verdict in verdicts)
+    rows = []
+    for verdict in verdicts:
+        holds = "holds" if verdict.holds else "does not hold"
+        rows.append([verdict.text, *[verdict.where] * placed, holds, verdict.measured])
     return markdown(["claim", *["where"] * placed, "", "measured"], rows) + "\n"
 
 
@@ -49,8 +49,8 @@ class Claim:
 
     def measured(self, curves: Mapping[_Size, Accuracy], size: _Size, start: float) -> float:
         """At ``size``, or at the worst if it is about every size; M from ``start`` on."""
-        asked = curves.values() if self.every_size else [curves[size]]
-        return max(self.measure(one.above(start)) for one in asked)
+        sizes = curves.values() if self.every_size else [curves[size]]
+        return max(self.measure(accuracy.above(start)) for accuracy in sizes)
 
     def holds(self, measured: float) -> bool:
         return bool(measured <= self.limit)

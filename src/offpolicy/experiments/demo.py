@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from offpolicy._core.types import Floats
+from offpolicy._core.tables import aligned
+from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import simulate_bandit
 from offpolicy.evaluation import Curve, evaluate, sweep
 from offpolicy.experiments.pictures import grid_of_axes
-from offpolicy.experiments.saving import save
+from offpolicy.experiments.saving import Report
 from offpolicy.logs import BanditLog
 from offpolicy.report.matplotlib import save_figure
 from offpolicy.results import Result
@@ -32,23 +32,24 @@ class Demo:
     def to_text(self) -> str:
         """The table: estimate, interval, truth."""
         logged = self.result.logged
-        lines = [
-            f"A logger ran on handwritten digits and was right {logged.value:.1%} of the time "
-            f"({logged.n:,} decisions, 10 actions).",
-            "How would two other policies have done? Neither ever ran.",
-            "",
-            f"{'policy':<8} {'estimator':<14} {'estimate':>8}   {'95% interval':<18} "
-            f"{'truth':>6}  {'covered':<7}",
-        ]
+        rows = [["policy", "estimator", "estimate", "95% interval", "truth", "covered"]]
         for row in self.result:
-            truth = self.truth[row.policy]
-            low, high = row.interval
-            lines.append(
-                f"{row.policy:<8} {row.estimator:<14} {row.value:>8.4f}   "
-                f"[{low:>7.4f}, {high:>7.4f}] {truth:>6.4f}  "
-                f"{'yes' if truth in row.interval else 'no'}"
-            )
-        return "\n".join(lines)
+            truth, (low, high) = self.truth[row.policy], row.interval
+            interval = f"[{low:>7.4f}, {high:>7.4f}]"
+            covered = "yes" if truth in row.interval else "no"
+            rows.append([row.policy, row.estimator, f"{row.value:.4f}", interval, f"{truth:.4f}",
+                         covered])  # fmt: skip
+        return (
+            f"A logger ran on handwritten digits and was right {logged.value:.1%} of the time "
+            f"({logged.n:,} decisions, 10 actions).\n"
+            "How would two other policies have done? Neither ever ran.\n\n"
+            f"{aligned(rows, left=(0, 1, 3, 5), ruled=False)}"
+        )
+
+    def report(self) -> Report:
+        """The table; the page, the result and the picture of the curves."""
+        files = {"report.html": self.result.to_html(), "result.json": self.result.to_json()}
+        return Report(self.to_text(), files, {"curve.png": self.picture})
 
     def picture(self, path: Path) -> None:
         """The curves of CAB over M, with the truth."""
@@ -68,6 +69,7 @@ class Demo:
 def run_demo(*, n: int = 5000, seed: int = 0) -> Demo:
     """Simulate a log from the digits and evaluate two policies on it."""
     from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
 
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
@@ -75,12 +77,14 @@ def run_demo(*, n: int = 5000, seed: int = 0) -> Demo:
     order = rng.permutation(len(y))
     train, test = order[: len(y) // 2], order[len(y) // 2 :]
 
-    logger = _soften(_logistic(X[train[:60]], y[train[:60]], X[test]), 0.15)
-    model = _logistic(X[train[60:180]], y[train[60:180]], X[test])
-    policies = {
-        "large": _logistic(X[train], y[train], X[test]),
-        "small": _logistic(X[train[180:260]], y[train[180:260]], X[test]),
-    }
+    def learned_from(rows: Ints) -> Floats:
+        model = LogisticRegression(C=1.0, max_iter=1000).fit(X[rows], y[rows])
+        return np.asarray(model.predict_proba(X[test]))
+
+    explored = 0.15
+    logger = (1.0 - explored) * learned_from(train[:60]) + explored / 10
+    model = learned_from(train[60:180])
+    policies = {"large": learned_from(train), "small": learned_from(train[180:260])}
     truth = {name: float(pi[np.arange(len(test)), y[test]].mean()) for name, pi in policies.items()}
     log, rows = simulate_bandit(X[test], y[test], logger, n=n, rng=rng)
     result = evaluate(
@@ -94,20 +98,3 @@ def run_demo(*, n: int = 5000, seed: int = 0) -> Demo:
         for name, pi in policies.items()
     }
     return Demo(log, result, truth, curves)
-
-
-def save_demo(demo: Demo, folder: Path) -> list[Path]:
-    """Write the report, the result and, if matplotlib is there, the picture of the curves."""
-    texts = {"report.html": demo.result.to_html(), "result.json": demo.result.to_json()}
-    return save(folder, texts, {"curve.png": demo.picture})
-
-
-def _logistic(X: Any, y: Any, at: Any) -> Floats:
-    from sklearn.linear_model import LogisticRegression
-
-    return np.asarray(LogisticRegression(C=1.0, max_iter=1000).fit(X, y).predict_proba(at))
-
-
-def _soften(pi: Floats, mix: float) -> Floats:
-    """A logger that explores: part model, part uniform."""
-    return np.asarray((1.0 - mix) * pi + mix / pi.shape[1])

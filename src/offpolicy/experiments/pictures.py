@@ -110,16 +110,16 @@ class OverM:
             ax.set_ylabel(self.ylabel)
         plain(ax, title)
 
-    def compare(self, ax: Axes, found: Accuracy, names: Iterable[str]) -> None:
+    def compare(self, ax: Axes, accuracy: Accuracy, names: Iterable[str]) -> None:
         """Figure 2: the error of every estimator."""
         for name in names:
-            line(ax, name, np.broadcast_to(found.mse(name), self.M.shape))
+            line(ax, name, np.broadcast_to(accuracy.mse(name), self.M.shape))
 
     def figure_1(
         self,
         path: Path,
         data: str,
-        found: Mapping[str, Accuracy],
+        by_size: Mapping[str, Accuracy],
         exact: Mapping[str, Accuracy] | None = None,
         depth: float = 1e-3,
     ) -> None:
@@ -129,29 +129,25 @@ class OverM:
         from matplotlib import colormaps
         from matplotlib.colors import to_hex
 
-        middle = list(found)[len(found) // 2]
-        of_middle = _parts(found[middle])
+        middle = list(by_size)[len(by_size) // 2]
+        of_middle = _parts(by_size[middle])
         for (name, curve), colour in zip(of_middle.items(), _PARTS, strict=True):
             truth = None if exact is None else _parts(exact[middle])[name]
             _curve(left, curve, truth, colour, name)
-        top = max(float(of_middle["MSE"].max()), found[middle].best("DM"))
+        top = max(float(of_middle["MSE"].max()), by_size[middle].best("DM"))
         self.frame(left, f"{data}, {middle}: what M trades", (top * depth, top * 2.0))
-        shades = colormaps["Blues"](np.linspace(0.45, 1.0, len(found)))
-        for shade, (size, accuracy) in zip(shades, found.items(), strict=True):
+        shades = colormaps["Blues"](np.linspace(0.45, 1.0, len(by_size)))
+        for shade, (size, accuracy) in zip(shades, by_size.items(), strict=True):
             colour, mse = to_hex(shade), accuracy.mse("CAB")
             _curve(right, mse, None if exact is None else exact[size].mse("CAB"), colour, size)
             best = int(mse.argmin())
             right.plot(best, mse[best], "o", markersize=9, fillstyle="none", color=colour)
-        low = min(one.best("CAB") for one in found.values())
-        high = max(float(one.mse("CAB").max()) for one in found.values())
+        low = min(accuracy.best("CAB") for accuracy in by_size.values())
+        high = max(float(accuracy.mse("CAB").max()) for accuracy in by_size.values())
         self.frame(right, f"{data}: MSE of CAB (circle: best M)", (low * 0.5, high * 2.0))
-        if exact is None:
-            left.legend(frameon=False, fontsize=9, loc="lower right")
-            right.legend(frameon=False, fontsize=9, loc="lower left")
-        else:
-            for ax in (left, right):
-                ax.legend(frameon=False, fontsize=9, title="dots: repeats; lines: exact",
-                          title_fontsize=8)  # fmt: skip
+        title = None if exact is None else "dots: repeats; lines: exact"
+        for ax in (left, right):
+            ax.legend(frameon=False, fontsize=9, title=title, title_fontsize=8)
         save_figure(figure, path)
 
 
@@ -163,10 +159,10 @@ def _parts(accuracy: Accuracy) -> dict[str, Floats]:
     return {"MSE": bias**2 + variance, "bias²": bias**2, "variance": variance}
 
 
-def _curve(ax: Axes, found: Floats, exact: Floats | None, colour: str, label: str) -> None:
+def _curve(ax: Axes, measured: Floats, exact: Floats | None, colour: str, label: str) -> None:
     if exact is None:
-        ax.plot(found, color=colour, lw=2.0, label=label)
+        ax.plot(measured, color=colour, lw=2.0, label=label)
         return
     ax.plot(exact, color=colour, lw=1.6, label=label)
-    places = np.arange(0, len(found), 4)
-    ax.plot(places, found[places], ".", color=colour, markersize=6)
+    places = np.arange(0, len(measured), 4)
+    ax.plot(places, measured[places], ".", color=colour, markersize=6)

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from offpolicy._core.types import Floats
 
-SHOWN = {"CIPS": "cIPS"}
-"""Estimators that the paper writes in another way."""
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 def shown(name: str) -> str:
-    return SHOWN.get(name, name)
+    """As the paper writes the estimator."""
+    return "cIPS" if name == "CIPS" else name
+
+
+def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:
+    """The rows of each key, in order."""
+    groups: dict[_Key, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -42,6 +51,16 @@ def mean_text(values: Sequence[float] | Floats, digits: int) -> str:
         return "–"
     spread = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
     return f"{np.mean(values):.{digits}f} ± {spread:.{digits}f}"
+
+
+def named(values: Mapping[str, float], form: str = ".2f") -> str:
+    """'CAB 0.95, SB 1.02'."""
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
+
+
+def short(value: float) -> str:
+    """Two digits, and the power of ten of what is large."""
+    return "∞" if np.isinf(value) else f"{value:.2g}" if value < 100.0 else f"{value:.0e}"
 
 
 def geometric_mean(ratios: Sequence[float] | Floats) -> float:

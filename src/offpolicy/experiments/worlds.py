@@ -141,6 +141,8 @@ def _world(
     sure: bool = False,
 ) -> World:
     """Mean rewards are logistic in a score; logger, policy and model see it through noise."""
+    from scipy.special import softmax
+
     rng = np.random.default_rng(seed)
     score = rng.standard_normal((CONTEXTS if types is None else types, K))
     seen = [score + noise * rng.standard_normal(score.shape) for noise in (1.0, 0.7, model_error)]
@@ -148,8 +150,8 @@ def _world(
     if sure:
         reward = np.eye(K)[score.argmax(axis=1)]
     return World(
-        _softmax(logger_sharp * seen[0]),
-        _softmax(sharp * seen[1]),
+        softmax(logger_sharp * seen[0], axis=1),
+        softmax(sharp * seen[1], axis=1),
         reward,
         sigmoid(shift + 1.2 * seen[2]),
         name=name,
@@ -177,11 +179,6 @@ def _with_estimated_propensities(
     return BanditLog.from_arrays(action=action, reward=log.reward, logging=estimate)
 
 
-def _softmax(score: Floats) -> Floats:
-    scaled = np.exp(score - score.max(axis=1, keepdims=True))
-    return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
-
-
 # -- labelled data sets ----------------------------------------------------------------------------
 
 READINGS = ("standardised, same 10%", "standardised, different 10%", "raw, same 10%",
@@ -194,13 +191,12 @@ _WORDS = (("raw", "standardised"), ("one-vs-rest", "softmax"), ("stochastic", "a
 ALL_READINGS = tuple(", ".join(words) for words in itertools.product(*_WORDS))
 
 
-def labelled_world(data: str, reading: str, seed: int, model: str = "indicator") -> World:
-    """A data set as a world; the paper's reward model is the indicator of the predicted label."""
-    return world_of_examples(load(data), reading, model, seed)
-
-
-def world_of_examples(examples: Examples, reading: str, model: str, seed: int) -> World:
-    """Split, train, and predict the test half."""
+def labelled_world(
+    data: str | Examples, reading: str, seed: int, model: str = "indicator"
+) -> World:
+    """A data set as a world: split, trained, and its test half predicted. The paper's reward model
+    is the indicator of the predicted label."""
+    examples = load(data) if isinstance(data, str) else data
     return world_of(train(examples, reading, seed), reading, model)
 
 
@@ -265,7 +261,8 @@ def _parse(reading: str) -> frozenset[str]:
     if words - known or any(len(words & set(choice)) > 1 for choice in _WORDS):
         raise ParameterError(
             f'"{reading}" is not a reading of the set-up: write one of each of '
-            f"{'; '.join(' or '.join(choice) for choice in _WORDS)}, with commas between."
+            f"{'; '.join(' or '.join(choice) for choice in _WORDS)}, with commas between.",
+            column="reading",
         )
     if not words & {"one-vs-rest", "softmax"}:
         words |= {"softmax" if "standardised" in words else "one-vs-rest"}
@@ -292,8 +289,8 @@ def classifier(
         fitted = kind.fit(examples.X[rows], examples.y[rows])
 
     def probabilities(others: Ints) -> Floats:
-        found = np.zeros((len(others), int(examples.y.max()) + 1))
-        found[:, fitted.classes_] = fitted.predict_proba(examples.X[others])
-        return found
+        table = np.zeros((len(others), int(examples.y.max()) + 1))
+        table[:, fitted.classes_] = fitted.predict_proba(examples.X[others])
+        return table
 
     return probabilities

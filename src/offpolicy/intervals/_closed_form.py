@@ -173,7 +173,8 @@ def check_level(level: float) -> None:
     """Raise unless this is a coverage one can ask for."""
     if not isinstance(level, Real) or not 0.0 < level < 1.0 - 1e-12:
         raise ParameterError(
-            f"level is {level}; it is the coverage asked for, between 0 and 1 (0.95, say)."
+            f"level is {level}; it is the coverage asked for, between 0 and 1 (0.95, say).",
+            column="level",
         )
 
 

@@ -242,13 +242,13 @@ class _Game(NamedTuple):
         high = self._better(limit, self.loss, self.gain, alpha)
         return low, high
 
-    def _better(self, limit: Callable[..., Any], own: Floats, other: Floats, alpha: float) -> Any:
-        """From ``own`` alone, or from how far ``other`` is below the largest it can be."""
+    def _better(self, limit: Callable[..., Any], side: Floats, other: Floats, alpha: float) -> Any:
+        """From ``side`` alone, or from how far ``other`` is below the largest it can be."""
         if self.largest_weight is None:
-            return self.scale * limit(own, alpha)
+            return self.scale * limit(side, alpha)
         room = np.maximum(self.largest_weight / self.scale - other, 0.0)
         missing = self.largest_weight - self.scale * limit(room, alpha / 2.0)
-        return np.maximum(self.scale * limit(own, alpha / 2.0), 1.0 - self.unanswered - missing)
+        return np.maximum(self.scale * limit(side, alpha / 2.0), 1.0 - self.unanswered - missing)
 
 
 def _refuse_outside(values: Floats, name: str, bad: NDArray[np.bool_], what: str) -> None:
@@ -264,11 +264,11 @@ def _outside(values: Floats, low: float, high: float) -> NDArray[np.bool_]:
 
 
 def _check_times(times: ArrayLike | None, n: int) -> Ints:
-    given = np.arange(1, n + 1) if times is None else np.asarray(times)
-    whole = given.ndim == 1 and bool(given.size) and np.issubdtype(given.dtype, np.integer)
-    if not whole or given.min() < 1 or given.max() > n:
+    after = np.arange(1, n + 1) if times is None else np.asarray(times)
+    whole = after.ndim == 1 and bool(after.size) and np.issubdtype(after.dtype, np.integer)
+    if not whole or after.min() < 1 or after.max() > n:
         raise ParameterError(f"times must be whole numbers from 1 to {n:,}, the number of rows.")
-    return given.astype(np.int64)
+    return after.astype(np.int64)
 
 
 def _interval(gain: float, loss: float, bounds: tuple[float, float]) -> Interval:

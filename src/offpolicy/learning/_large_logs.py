@@ -11,20 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._core.lbfgs import Minimum
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import check_finite
-from offpolicy.errors import LogError, ParameterError, PredictionError
+from offpolicy.errors import LogError, ParameterError, Place, PredictionError
 from offpolicy.estimators import Estimator
 from offpolicy.evidence import sample_size, without_bad_rows
-from offpolicy.learning import _task_data as preparing
-from offpolicy.learning._task import Settings, Task
-from offpolicy.learning._task_data import Scale, Views
+from offpolicy.learning._task import Task
+from offpolicy.learning._task_data import Scale
 from offpolicy.logs import (
     BanditLog,
     Distributed,
@@ -36,6 +35,9 @@ from offpolicy.logs import (
 )
 from offpolicy.policies import resolve_prediction
 from offpolicy.policies.learned import numeric
+
+if TYPE_CHECKING:
+    from offpolicy.learning._softmax_learner import Progress, SoftmaxLearner
 
 BATCH = 2048
 """Decisions a step."""
@@ -50,30 +52,11 @@ _RATE, _LEAST_RATE = 0.03, 0.01
 _DECAY = 0.9, 0.999
 
 
-class Learner(Settings, Protocol):
-    """What going through a log asks of a learner."""
-
-    passes: int
-
-
-class Improved(NamedTuple):
-    """Where the passes ended."""
-
-    w: Floats
-    loss: float
-    steps: int
-    message: str
-
-
-class Progress(Protocol):
-    def __call__(self, step: int, value: float, /) -> None: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Stream:
     """A log to be gone through, and all that is known before."""
 
-    learner: Learner
+    learner: SoftmaxLearner
     member: Estimator
     scan: LogScan
     prediction: Any
@@ -83,7 +66,9 @@ class Stream:
     """Features of a decision."""
 
     @classmethod
-    def of(cls, learner: Learner, member: Estimator, scan: LogScan, prediction: Any) -> Stream:
+    def of(
+        cls, learner: SoftmaxLearner, member: Estimator, scan: LogScan, prediction: Any
+    ) -> Stream:
         if isinstance(scan, Distributed):
             raise ParameterError(
                 f"{scan.source} is on many machines, and learning is done on one: read Parquet "
@@ -94,7 +79,8 @@ class Stream:
         ):
             raise PredictionError(
                 "The log is larger than memory: give prediction as a column of it, or as a model "
-                "with predict(log)."
+                "with predict(log).",
+                column="prediction",
             )
         whole = without_bad_rows(scan, {}, prediction)
         assert isinstance(whole, LogScan)
@@ -119,57 +105,50 @@ class Stream:
     def task(self) -> Task:
         """What is to be solved on the sample, in the units of the whole log."""
         low, high, _ = self.scan.rewards
-        if low == high:
-            raise preparing.nothing_to_learn(low)
-        fold = fold_of(self.sample, self.learner.folds)
-        scale = Scale(low, high - low)
+        scale, fold = Scale.of(low, high), fold_of(self.sample, self.learner.folds)
         return Task.of(
             self.learner, self.member, self.sample, self.prediction, None, scale=scale, fold=fold
         )
 
-    def improve(self, task: Task, w: Floats, progress: Progress | None) -> Improved:
+    def improve(self, task: Task, w: Floats, progress: Progress | None) -> Minimum:
         """From the sample's weights on."""
-        learner, first = self.learner, w
-        rng = np.random.default_rng([learner.seed, 3])
-        adam, mean = Adam(w), Mean(w)
+        passes, n = self.learner.passes, len(self.scan)
+        rng = np.random.default_rng([self.learner.seed, 3])
+        adam, mean = Adam(w), w.copy()
         rate = max(_RATE * math.sqrt(float(w @ w) / len(w)), _LEAST_RATE)
-        total = (learner.passes + 1) * len(self.scan)
-        steps, per_pass = 0, -(-len(self.scan) // BATCH)
-        done = 0
-        for k in range(learner.passes):
+        steps = averaged = done = 0
+        planned = passes * -(-n // BATCH)
+        for k in range(passes):
             for group in self._groups(task, rng.permutation(len(self._pieces))):
                 order = rng.permutation(len(group.log))
                 value = 0.0
-                for at in range(0, len(order), BATCH):
-                    rows = order[at : at + BATCH]
-                    loss, gradient = group.task(rows).loss(adam.w)
+                for start in range(0, len(order), BATCH):
+                    rows = order[start : start + BATCH]
+                    loss, gradient = group.batch(rows, n).loss(adam.w)
                     value -= loss * len(rows) / len(order)
-                    left = max(1.0 - steps / (learner.passes * per_pass), 0.0)
-                    adam.step(gradient, rate * left)
+                    adam.step(gradient, rate * max(1.0 - steps / planned, 0.0))
                     steps += 1
-                    if k == learner.passes - 1:
-                        mean.add(adam.w)
+                    if k == passes - 1:
+                        averaged += 1
+                        mean += (adam.w - mean) / averaged
                 done += len(order)
-                self._tell(done, total)
+                self._tell(done)
                 if progress is not None:
                     progress(steps, value * task.scale.span)
-        losses = np.zeros(2)
-        mass = 0.0
+        losses, mass = np.zeros(2), 0.0
         for group in self._groups(task, np.arange(len(self._pieces))):
-            own = group.task(np.arange(len(group.log)))
-            omega = group.log.row_weight
-            share = float(len(group.log) if omega is None else omega.sum())
-            losses += share * np.array([own.loss(first)[0], own.loss(mean.w)[0]])
+            whole = group.batch(np.arange(len(group.log)), n)
+            share = float(group.log.weights.sum())
+            losses += share * np.array([whole.loss(w)[0], whole.loss(mean)[0]])
             mass += share
             done += len(group.log)
-            self._tell(done, total)
+            self._tell(done)
         losses /= mass
-        seen = f"{learner.passes} {'pass' if learner.passes == 1 else 'passes'} over all decisions"
+        seen = f"{passes} {'pass' if passes == 1 else 'passes'} over all decisions"
+        taught = f"what {len(self.sample):,} of them taught"
         if losses[0] < losses[1]:
-            message = f"{seen} did not improve on what {len(self.sample):,} of them taught"
-            return Improved(first, float(losses[0]), steps, message)
-        message = f"{seen}, from what {len(self.sample):,} of them taught"
-        return Improved(mean.w, float(losses[1]), steps, message)
+            return Minimum(w, float(losses[0]), steps, True, f"{seen} did not improve on {taught}")
+        return Minimum(mean, float(losses[1]), steps, True, f"{seen}, from {taught}")
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -179,12 +158,12 @@ class Stream:
         n = len(self.scan)
         return [(a, min(a + max(each, 1), n)) for a in range(0, n, max(each, 1))]
 
-    def _groups(self, task: Task, order: Ints) -> Iterator[Group]:
-        """The log in this order of its pieces; the next group is read while one is used."""
+    def _groups(self, task: Task, order: Ints) -> Iterator[Task]:
+        """The log in this order of its pieces, some together; the next are read while these are
+        used."""
         pieces = self._pieces
-        parts = [
-            [pieces[k] for k in order[at : at + TOGETHER]] for at in range(0, len(order), TOGETHER)
-        ]
+        ordered = [pieces[k] for k in order]
+        parts = [ordered[k : k + TOGETHER] for k in range(0, len(ordered), TOGETHER)]
         with ThreadPoolExecutor(1) as pool:
             coming = pool.submit(self._group, task, parts[0])
             for part in [*parts[1:], None]:
@@ -193,62 +172,29 @@ class Stream:
                     coming = pool.submit(self._group, task, part)
                 yield group
 
-    def _group(self, task: Task, ranges: Sequence[tuple[int, int]]) -> Group:
+    def _group(self, task: Task, ranges: Sequence[tuple[int, int]]) -> Task:
+        """The task on these stretches of the log."""
         extra = [self.prediction] if isinstance(self.prediction, str) else []
         log = self.scan.read(ranges, extra)
-        delta_hat = resolve_prediction(log, self.prediction)
-        if delta_hat is not None:
-            check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
+        delta_hat = resolve_prediction(log, self.prediction, checked=True)
         if self.actions is not None:
             log = with_names_of(log, self.actions)
             if log.actions != self.actions:
                 raise LogError(
-                    "the candidates have no names, and are not as many in every "
-                    "decision. Name them in a column (candidates).",
-                    log.source,
+                    "they have no names, and are not as many in every decision. Name them in a "
+                    "column.",
+                    Place(log.source, "candidates"),
                 )
-        bare = log.replace(table=None, trusted=True)
-        views = task.views.on(bare)
+        log = log.replace(table=None, trusted=True)
+        views = task.views.on(log)
         if delta_hat is None and "prediction" in self.member.needs:
             assert task.model is not None
-            fold = fold_of(bare, self.learner.folds)
-            delta_hat = task.model.on(bare, views, task.scale, fold)
-        if "prediction" not in self.member.needs:
-            delta_hat = None
-        return Group(self, task, bare, views, delta_hat)
+            delta_hat = task.model.on(log, views, task.scale, fold_of(log, self.learner.folds))
+        return replace(task, log=log, views=views, delta_hat=delta_hat)
 
-    def _tell(self, done: int, total: int) -> None:
+    def _tell(self, done: int) -> None:
         if self.scan.progress is not None:
-            self.scan.progress(done, total)
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Some stretches of the log, with what policy and model see of them."""
-
-    stream: Stream
-    whole: Task
-    log: BanditLog
-    views: Views
-    delta_hat: Floats | None
-
-    def task(self, rows: Ints) -> Task:
-        """The objective on some of the decisions. Its penalty is that of all: so many standard
-        errors of the whole log are fewer of a batch."""
-        learner, scale = self.stream.learner, self.whole.scale
-        candidates = self.log.candidates_of(rows)
-        part, views = self.log.take(rows), self.views.take(rows, candidates)
-        off, span = learner.baseline, scale.span
-        risk = preparing.risk_of(
-            self.stream.member,
-            part.replace(reward=(part.reward - off) / span, trusted=True),
-            views,
-            None if self.delta_hat is None else (self.delta_hat[candidates] - off) / span,
-            None,
-            penalty=learner.penalty * math.sqrt(len(rows) / len(self.stream.scan)),
-        )
-        scores = preparing.scores_of(part, views, None)
-        return Task(part, views, scores, risk, scale, self.whole.l2, self.whole.model_start)
+            self.scan.progress(done, (self.learner.passes + 1) * len(self.scan))
 
 
 def _names(log: BanditLog) -> tuple[Any, ...]:
@@ -262,14 +208,14 @@ def fold_of(log: BanditLog, folds: int) -> Ints:
     if log.context is None:
         return log.bucket % folds
     rows = np.ascontiguousarray(numeric(log.context, "context") + 0.0).view(np.uint64)
-    found = np.zeros(len(rows), dtype=np.uint64)
+    hashed = np.zeros(len(rows), dtype=np.uint64)
     for column in rows.T:
-        found ^= column
+        hashed ^= column
         for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-            found ^= found >> np.uint64(33)
-            found *= np.uint64(factor)
-        found ^= found >> np.uint64(33)
-    return (found % np.uint64(folds)).astype(np.int64)
+            hashed ^= hashed >> np.uint64(33)
+            hashed *= np.uint64(factor)
+        hashed ^= hashed >> np.uint64(33)
+    return (hashed % np.uint64(folds)).astype(np.int64)
 
 
 class Adam:
@@ -287,14 +233,3 @@ class Adam:
         self.second += (1.0 - b) * (gradient**2 - self.second)
         size = np.sqrt(self.second / (1.0 - b**self.steps)) + 1e-12
         self.w = self.w - rate * (self.first / (1.0 - a**self.steps)) / size
-
-
-class Mean:
-    """A running mean."""
-
-    def __init__(self, w: Floats) -> None:
-        self.w, self.count = w.copy(), 0
-
-    def add(self, w: Floats) -> None:
-        self.count += 1
-        self.w += (w - self.w) / self.count

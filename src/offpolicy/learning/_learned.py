@@ -137,11 +137,11 @@ def learn(
         result = evaluate(held, {name: learner.policy_}, prediction=prediction, level=level)
     if refit:
         course = _fit(learner, log, prediction, progress)
-    found = learner.policy_
+    learned = learner.policy_
     return LearnedPolicy(
         policy,
-        None if found.actions is None else len(found.actions),
-        None if found.map is None else found.map.inputs,
+        None if learned.actions is None else len(learned.actions),
+        None if learned.map is None else learned.map.inputs,
         len(log if refit else rest),
         None if result is None else len(rest),
         learner.get_params() | {"estimator": str(learner.estimator)},
@@ -170,4 +170,4 @@ def _fit(
 
 def _thinned(search: list[tuple[int, float]]) -> Search:
     every = max(1, -(-len(search) // MOST_STEPS))
-    return tuple(one for k, one in enumerate(search) if k % every == 0 or k == len(search) - 1)
+    return tuple(step for k, step in enumerate(search) if k % every == 0 or k == len(search) - 1)

@@ -113,19 +113,19 @@ def fit(
     first = np.zeros(K * d) if start is None else start.reshape(-1)
     units = None
     if not even:
-        usual = _usual(base)
-        units = np.tile(even_units(evidence.phi, usual * (1.0 - usual) / K, l2), K)
-    found = minimise(loss, first, most_steps=most_steps, tolerance=tolerance, units=units)
-    return found.w.reshape(K, d)
+        mean = _random_reward(base)
+        units = np.tile(even_units(evidence.phi, mean * (1.0 - mean) / K, l2), K)
+    end = minimise(loss, first, most_steps=most_steps, tolerance=tolerance, units=units)
+    return end.w.reshape(K, d)
 
 
 def as_at_random(evidence: Evidence, base: float) -> Known:
     """What to take for known where nothing is: every context once, its actions a K-th each."""
     K = len(evidence.bounds) - 1
-    return Known(evidence.phi, np.full((1, 1), _usual(base), dtype=np.float32), 1.0 / K)
+    return Known(evidence.phi, np.full((1, 1), _random_reward(base), dtype=np.float32), 1.0 / K)
 
 
-def _usual(base: float) -> float:
+def _random_reward(base: float) -> float:
     """What a random action earns."""
     return float(1.0 / (1.0 + np.exp(-base)))
 
@@ -139,8 +139,8 @@ def _likelihood(score: Singles, reward: Singles) -> tuple[Singles, Singles]:
 
 def _logistic(score: Singles, size: Singles) -> Singles:
     """σ(score) in single precision; ``size`` is e^{−|score|}."""
-    one = np.float32(1.0)
-    return np.asarray(np.where(score >= 0.0, one, size) / (one + size), dtype=np.float32)
+    top = np.where(score >= 0.0, np.float32(1.0), size)
+    return np.asarray(top / (np.float32(1.0) + size), dtype=np.float32)
 
 
 def predicted(W: Floats, phi: Singles, base: float = 0.0) -> Singles:

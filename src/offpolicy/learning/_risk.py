@@ -1,4 +1,13 @@
-"""What a learner maximises: an estimator of the log, as a function of π in either layout.
+r"""What a learner maximises: an estimator of the log, as a function of π in either layout.
+
+Every sub-differentiable member is a mean of
+
+.. math:: \sum_{\bar y} \text{imputed}(\pi, \pi_0)\,\hat\delta(\bar y)
+          + \text{observed}(c)\, r + \text{control}(c)\, \hat\delta(y), \qquad c = \pi/\pi_0,
+
+so its gradient needs three *slopes*: that of the imputed mass in π, and those of the other two in
+c. At a kink (c = M) the slope is the one from below, as if the candidate were not clipped yet;
+where there is no below (π = 0) it is the one from above.
 
 On a dense log π is (K, n + m), class-major: the last m columns are contexts for which the rewards
 of all actions are known. On a ragged log it is flat.
@@ -17,7 +26,6 @@ from offpolicy._core.types import Floats, Ints, Singles
 from offpolicy.errors import EstimatorError
 from offpolicy.estimators import Estimator
 from offpolicy.estimators.weights import ratio
-from offpolicy.learning._objective import slopes
 from offpolicy.logs import BanditLog
 
 
@@ -66,42 +74,40 @@ class Risk(ABC):
         n = len(reward)
         p = self._chosen(pi)
         c = ratio(p, propensity)
-        masses = self.member.masses(p, propensity, c)
-        slope = slopes(self.member, p, propensity, c)
         imputed = self._imputed(pi)
         if self.member.self_normalised:
-            return self._self_normalised(pi, imputed, c)
-        u = imputed[:n] + masses.observed * reward + masses.control * delta_hat
-        value, per_u = _penalised(u, share, self.penalty)
-        per_c = slope.observed * reward + slope.control * delta_hat
-        known = self._known(imputed[n:])
-        per_decision = np.concatenate([per_u, self._known_share(len(imputed) - n)])
-        return value + known, self._gradient(pi, per_decision, per_u * per_c / propensity)
+            value, per_c = self._self_normalised(c)
+            value, per_u = value + float(share @ imputed[:n]), share
+        else:
+            masses = self.member.masses(p, propensity, c)
+            slope = _observed_slope(self.member, c)
+            u = imputed[:n] + masses.observed * reward + masses.control * delta_hat
+            value, per_u = _penalised(u, share, self.penalty)
+            per_c = slope * reward
+            if self.member.imputes is not None and not self.member.for_ranking:
+                per_c -= slope * delta_hat
+        # A context with known rewards counts as much as a logged decision.
+        value += float(imputed[n:].sum()) / n
+        per_decision = np.concatenate([per_u, np.full(len(imputed) - n, 1.0 / n)])
+        return value, self._gradient(pi, per_decision, per_u * per_c / propensity)
 
-    def _self_normalised(self, pi: Any, imputed: Floats, c: Floats) -> tuple[float, Any]:
-        reward, propensity, delta_hat, share = self.observed
-        n = len(reward)
+    def _self_normalised(self, c: Floats) -> tuple[float, Floats]:
+        """Σωc·residual/Σωc, and its slope in every c by ω: the residual's distance from it."""
+        reward, _, delta_hat, share = self.observed
         residual = reward - (delta_hat if self.member.imputes is not None else 0.0)
         total = float(share @ c)
         if total == 0.0:
-            raise EstimatorError(f"{self.member.name}: the policy never chooses what was logged.")
+            raise EstimatorError(
+                f"{self.member.name} divides by the sum of the weights, and the policy never "
+                f"chooses what was logged.",
+                column="policy",
+            )
         mean = float(share @ (c * residual)) / total
-        per_q = (residual - mean) / total
-        error = 0.0
-        if self.penalty > 0.0:
-            error, per_error = _ratio_error(share * c, residual - mean, total)
-            per_q = per_q - self.penalty * per_error
-        per_chosen = share * per_q / propensity
-        per_decision = np.concatenate([share, self._known_share(len(imputed) - n)])
-        value = mean - self.penalty * error + float(share @ imputed[:n]) + self._known(imputed[n:])
-        return value, self._gradient(pi, per_decision, per_chosen)
-
-    def _known_share(self, m: int) -> Floats:
-        """A context with known rewards counts as much as a logged decision."""
-        return np.full(m, 1.0 / len(self.observed.reward))
-
-    def _known(self, imputed: Floats) -> float:
-        return float(imputed.sum()) / len(self.observed.reward)
+        per_c = (residual - mean) / total
+        if self.penalty == 0.0:
+            return mean, per_c
+        error, per_error = _ratio_error(share * c, residual - mean, total)
+        return mean - self.penalty * error, per_c - self.penalty * per_error
 
 
 def _ratio_error(q: Floats, off: Floats, total: float) -> tuple[float, Floats]:
@@ -170,13 +176,11 @@ class DenseRisk(Risk):
     def _imputed(self, pi: Singles) -> Floats:
         if self.delta_hat is None:
             return np.zeros(len(self.observed.reward))
-        n = len(self.observed.reward)
         if self.kept is not None:
-            left = np.maximum(pi - self.kept, np.float32(0.0))
-            return _summed(left, self.delta_hat)
-        found = _summed(pi, self.delta_hat)
-        found[:n] *= self.constant()
-        return found
+            return _summed(np.maximum(pi - self.kept, np.float32(0.0)), self.delta_hat)
+        sums = _summed(pi, self.delta_hat)
+        sums[: len(self.observed.reward)] *= self.constant()
+        return sums
 
     def constant(self) -> float:
         """The imputed share of π, where it is the same for all."""
@@ -217,14 +221,12 @@ class RaggedRisk(Risk):
     ) -> None:
         super().__init__(member, observed, penalty)
         self.log, self.delta_hat = log, delta_hat
-        self.lengths = np.diff(log.offsets)
-        self.at = log.chosen_index
 
     def _logging(self, pi: Floats) -> Floats:
         return np.ones_like(pi) if self.log.logging is None else self.log.logging
 
     def _chosen(self, pi: Floats) -> Floats:
-        return pi[self.at]
+        return pi[self.log.chosen_index]
 
     def _imputed(self, pi: Floats) -> Floats:
         if self.delta_hat is None or self.member.imputes is None:
@@ -237,7 +239,50 @@ class RaggedRisk(Risk):
         if self.delta_hat is None or self.member.imputes is None:
             gradient = np.zeros_like(pi)
         else:
-            slope = slopes(self.member, pi, self._logging(pi), np.empty(0)).imputed
-            gradient = slope * self.delta_hat * np.repeat(per_decision, self.lengths)
-        gradient[self.at] += per_chosen
+            slope = _imputed_slope(self.member, pi, self._logging(pi))
+            gradient = slope * self.delta_hat * np.repeat(per_decision, np.diff(self.log.offsets))
+        gradient[self.log.chosen_index] += per_chosen
         return gradient
+
+
+def _imputed_slope(member: Estimator, pi: Floats, pi0: Floats) -> Floats:
+    """Of the imputed mass of each candidate, in its π."""
+    share = member.imputes
+    if share is None:
+        return np.zeros_like(pi)
+    if share.kind == "clip":
+        if np.isinf(share.parameter):
+            return np.where(pi0 == 0.0, 1.0, 0.0)
+        kept = share.parameter * pi0
+        return np.where((pi > kept) | (kept == 0.0), 1.0, 0.0)
+    return np.full_like(pi, 1.0 - share.parameter if share.kind == "scaled" else 1.0)
+
+
+def _observed_slope(member: Estimator, c: Floats) -> Floats:
+    """Of the observed mass, as a function of c."""
+    parameter = member.parameter
+    if member.name in ("CIPS", "CAB", "CAB-DR"):
+        assert parameter is not None
+        return np.where((c <= parameter) & (parameter > 0.0), 1.0, 0.0)
+    if member.name == "DM":
+        return np.zeros_like(c)
+    if member.name == "SB":
+        return np.full_like(c, parameter)
+    if member.name == "DRos" and parameter != np.inf:
+        return _optimistic_slope(c, parameter or 0.0)
+    if member.name in ("SGIPS", "SGDR"):
+        lam = parameter or 0.0
+        if lam == 1.0:
+            return np.zeros_like(c)
+        return np.asarray((1.0 - lam) / (1.0 - lam + lam * c) ** 2)
+    return np.ones_like(c)
+
+
+def _optimistic_slope(c: Floats, lam: float) -> Floats:
+    """Of λc/(c² + λ): (1 − c²/λ)/(1 + c²/λ)²."""
+    if lam == 0.0:
+        return np.zeros_like(c)
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = c * (c / lam)
+        slope = (1.0 - square) / (1.0 + square) ** 2
+    return np.where(np.isfinite(square * square), slope, 0.0)

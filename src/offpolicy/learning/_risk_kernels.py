@@ -31,13 +31,12 @@ class Fused:
         self.slope = scale * share * residual / propensity if clip > 0.0 else np.zeros(n)
         with np.errstate(over="ignore"):
             self.cap = (clip * propensity).astype(np.float32)
-        empty = np.zeros((0, 0), dtype=np.float32)
-        self.delta_hat = self.kept = empty
+        self.delta_hat = self.kept = np.zeros((1, len(scores.phi)), dtype=np.float32)
         if risk.delta_hat is not None:
             of_column = np.full(risk.delta_hat.shape[1], 1.0 / n)
             of_column[:n] = share if risk.kept is not None else share * risk.constant()
             self.delta_hat = (risk.delta_hat * of_column).astype(np.float32)
-            self.kept = empty if risk.kept is None else risk.kept
+            self.kept = self.kept if risk.kept is None else risk.kept
         self.buffer = np.empty((scores.actions, len(scores.phi)), dtype=np.float32)
 
     def __call__(self, w: Floats) -> tuple[float, Floats]:
@@ -74,8 +73,8 @@ def _walk(
 ) -> float:
     """The value; ``scores`` becomes its gradient in the scores.
 
-    A chosen action adds slope·min(π, cap). ``delta_hat`` has the shares of the decisions in it;
-    it is empty if nothing is imputed, and ``kept`` is empty if nothing is kept from the model.
+    A chosen action adds slope·min(π, cap). ``delta_hat`` has the shares of the decisions in it.
+    ``delta_hat`` and ``kept``, which is not left to the model, may have one row for all actions.
     """
     K, columns = scores.shape
     n = len(action)
@@ -105,26 +104,16 @@ def _walk(
             total[j] = _ONE / total[j]
         for k in range(K):
             row = scores[k, first : first + size]
-            if len(kept):
-                modelled = delta_hat[k, first : first + size]
-                floor = kept[k, first : first + size]
-                for j in range(size):
-                    pi = row[j] * total[j]
-                    row[j] = pi
-                    free = modelled[j] if pi > floor[j] or floor[j] == _NONE else _NONE
-                    mean[j] += pi * free
-                    gained[j] += (pi - floor[j]) * free
-            elif len(delta_hat):
-                modelled = delta_hat[k, first : first + size]
-                for j in range(size):
-                    pi = row[j] * total[j]
-                    row[j] = pi
-                    mean[j] += pi * modelled[j]
-            else:
-                for j in range(size):
-                    row[j] *= total[j]
+            modelled = delta_hat[min(k, len(delta_hat) - 1), first : first + size]
+            floor = kept[min(k, len(kept) - 1), first : first + size]
+            for j in range(size):
+                pi = row[j] * total[j]
+                row[j] = pi
+                free = modelled[j] if pi > floor[j] or floor[j] == _NONE else _NONE
+                mean[j] += pi * free
+                gained[j] += (pi - floor[j]) * free
         for j in range(size):
-            value += gained[j] if len(kept) else mean[j]
+            value += gained[j]
         for j in range(min(size, n - first)):
             pi = scores[action[first + j], first + j]
             below = min(pi, cap[first + j])
@@ -134,19 +123,11 @@ def _walk(
             mean[j] += top[j]
         for k in range(K):
             row = scores[k, first : first + size]
-            if len(kept):
-                modelled = delta_hat[k, first : first + size]
-                floor = kept[k, first : first + size]
-                for j in range(size):
-                    free = modelled[j] if row[j] > floor[j] or floor[j] == _NONE else _NONE
-                    row[j] *= free - mean[j]
-            elif len(delta_hat):
-                modelled = delta_hat[k, first : first + size]
-                for j in range(size):
-                    row[j] *= modelled[j] - mean[j]
-            else:
-                for j in range(size):
-                    row[j] *= -mean[j]
+            modelled = delta_hat[min(k, len(delta_hat) - 1), first : first + size]
+            floor = kept[min(k, len(kept) - 1), first : first + size]
+            for j in range(size):
+                free = modelled[j] if row[j] > floor[j] or floor[j] == _NONE else _NONE
+                row[j] *= free - mean[j]
         for j in range(min(size, n - first)):
             scores[action[first + j], first + j] += top[j]
     return value

@@ -13,15 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core.parameters import Parameters
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
+from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
 from offpolicy.evaluation import evaluate
 from offpolicy.evidence import whole_block
 from offpolicy.learning import _task_data as preparing
-from offpolicy.learning._softmax_learner import SoftmaxLearner
+from offpolicy.learning._softmax_learner import Learned, SoftmaxLearner
 from offpolicy.learning._task import Task
 from offpolicy.logs import BanditLog, with_names
 from offpolicy.policies import need_log, resolve, resolve_prediction
-from offpolicy.policies.learned import LinearSoftmax
 
 _PREPARING = ("features", "centres", "gamma", "model_l2", "folds", "seed", "start")
 """Parameters that features, reward model and start depend on; what differs in others only shares
@@ -72,14 +72,14 @@ RULES: dict[str, Callable[[BanditLog, Any], float]] = {
 
 def _weights(log: BanditLog, policy: Any) -> tuple[Floats, Floats]:
     if log.propensity is None:
-        raise ParameterError("Choosing by weights needs a log with propensities.")
+        raise ParameterError("Choosing by weights needs a log with propensities.", column="rule")
     omega = log.weights
     return whole_block(log, resolve(log, policy), None).c, omega / omega.sum()
 
 
 @final
 @dataclass(eq=False)
-class LearnerCV:
+class LearnerCV(Learned):
     """Fits a learner for every combination of a grid, and keeps the best on held-out decisions.
 
     Combinations that differ only in the objective, its penalties and the baseline share features,
@@ -125,46 +125,29 @@ class LearnerCV:
             log = with_names(log)
         learner = SoftmaxLearner() if self.learner is None else self.learner
         combinations = checked_combinations(learner, self.grid, self.rule, RULES)
-        if not 0.0 < self.holdout < 1.0:
-            raise ParameterError(f"holdout is {self.holdout}; it must be between 0 and 1.")
-        train, own = log, resolve_prediction(log, prediction)
+        need(0.0 < self.holdout < 1.0, "holdout", self.holdout, "between 0 and 1")
+        train, delta_hat = log, resolve_prediction(log, prediction)
         if validation is None:
             held = self._held_out(log, learner.seed)
             train, validation = log.take(np.flatnonzero(~held)), log.take(np.flatnonzero(held))
-            if own is not None:
-                own = own[~held[decision_of_candidate(log.offsets)]]
+            if delta_hat is not None:
+                delta_hat = delta_hat[~held[decision_of_candidate(log.offsets)]]
         tasks: dict[tuple[Any, ...], Task] = {}
-        found: list[tuple[Trial, SoftmaxLearner]] = []
+        tried: list[tuple[Trial, SoftmaxLearner]] = []
         for done, params in enumerate(combinations, 1):
-            one = learner.copy(**params)
-            one.fit_task(_task(tasks, one, train, own, known))
-            score = RULES[self.rule](validation, one)
-            found.append((Trial(params, score, one.report_.steps), one))
+            candidate = learner.copy(**params)
+            candidate.fit_task(_task(tasks, candidate, train, delta_hat, known))
+            score = RULES[self.rule](validation, candidate)
+            tried.append((Trial(params, score, candidate.report_.steps), candidate))
             if progress is not None:
                 progress(done, len(combinations))
-        self.trials_ = [candidate for candidate, _ in found]
-        best, self.best_ = max(found, key=lambda pair: pair[0].score)
+        self.trials_ = [trial for trial, _ in tried]
+        best, self.best_ = max(tried, key=lambda pair: pair[0].score)
         self.params_ = best.params
         if self.refit and train is not log:
             self.best_ = self.best_.copy().fit(log, prediction=prediction, known=known)
+        self.policy_ = self.best_.policy_
         return self
-
-    @property
-    def policy_(self) -> LinearSoftmax:
-        """The best one's."""
-        return self.best_.policy_
-
-    def predict_proba(self, X: ArrayLike) -> Floats:
-        """Of the best one."""
-        return self.best_.predict_proba(X)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Of the best one."""
-        return self.best_.predict(X)
-
-    def probabilities(self, log: BanditLog) -> Floats:
-        """Of the best one."""
-        return self.best_.probabilities(log)
 
     def _held_out(self, log: BanditLog, seed: int) -> NDArray[np.bool_]:
         group = preparing.groups_of(log)
@@ -174,7 +157,8 @@ class LearnerCV:
         if held.all():
             raise ParameterError(
                 "The log cannot be split: its decisions are too few, or all of one cluster. Give "
-                "validation=."
+                "validation=.",
+                column="validation",
             )
         return held
 
@@ -186,11 +170,12 @@ def checked_combinations(
     rules: Collection[str],
 ) -> list[dict[str, Any]]:
     """All combinations of a grid, if the search makes sense."""
-    if rule not in rules:
-        raise ParameterError(f'rule is "{rule}"; it can be {", ".join(rules)}.', column="rule")
+    need(rule in rules, "rule", f'"{rule}"', f"one of {', '.join(rules)}")
     values = dict(grid or {})
     if any(isinstance(some, str) or not len(some) for some in values.values()):
-        raise ParameterError("grid must give a list of values, at least one, of each parameter.")
+        raise ParameterError(
+            "grid must give a list of values, at least one, of each parameter.", column="grid"
+        )
     learner.copy(**{name: some[0] for name, some in values.items()})
     return [dict(zip(values, some, strict=True)) for some in itertools.product(*values.values())]
 

@@ -13,12 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core.lbfgs import Minimum, minimise
 from offpolicy._core.parameters import Parameters
 from offpolicy._core.types import Floats
+from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
 from offpolicy.learning._objective import need_differentiable
 from offpolicy.learning._task import Task
 from offpolicy.logs import BanditLog, LogScan, with_names
 from offpolicy.policies import need_log
+from offpolicy.policies.learned import LinearSoftmax, save_policy
 
 STARTS = {
     "model": "from the reward model's scores",
@@ -46,9 +48,41 @@ class FitReport:
     start: str
 
 
+class Learned:
+    """What was learned, ``policy_``, asked as a classifier or as a policy is."""
+
+    policy_: LinearSoftmax
+
+    @property
+    def classes_(self) -> NDArray[Any] | None:
+        """The actions, in the order of `predict_proba`; None if it looks at candidates only."""
+        return None if self.policy_.actions is None else np.array(self.policy_.actions)
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Probabilities of the actions (``classes_``) for each context: (n, K)."""
+        self._need_fitted()
+        return self.policy_.of_contexts(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The likeliest action for each context."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(np.array(self.policy_.actions)[best])
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        """π of every candidate of ``log``, flat: the learner is a policy."""
+        self._need_fitted()
+        return self.policy_.probabilities(log)
+
+    def _need_fitted(self) -> None:
+        if not hasattr(self, "policy_"):
+            raise ParameterError(
+                f"This {type(self).__name__} is not fitted yet: call fit(log) first.", column="fit"
+            )
+
+
 @final
 @dataclass(eq=False)
-class SoftmaxLearner(Parameters):
+class SoftmaxLearner(Learned, Parameters):
     """Learns a softmax policy that maximises an estimator of its value.
 
     Parameters
@@ -125,7 +159,11 @@ class SoftmaxLearner(Parameters):
         """
         member = self.check()
         if isinstance(log, LogScan):
-            return self._fit_scan(member, log, prediction, known, progress)
+            if known is not None:
+                raise ParameterError(
+                    "known rewards need a log in memory, and this one is too large.", column="known"
+                )
+            return self._fit_scan(member, log, prediction, progress)
         need_log(log)
         if log.candidate_features is None:
             log = with_names(log)
@@ -135,34 +173,15 @@ class SoftmaxLearner(Parameters):
     def fit_task(self, task: Task, progress: Progress | None = None) -> Self:
         """Learn from what was prepared, which several learners may share."""
         ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
-        name, end = min(ends, key=lambda one: one[1].loss)
+        name, end = min(ends, key=lambda ended: ended[1].loss)
         self.policy_ = task.policy(end.w)
         self.report_ = FitReport(
             -end.loss * task.scale.span, end.steps, end.converged, end.message, name
         )
-        actions = task.log.actions
-        self.classes_ = None if actions is None else np.array(actions)
         return self
-
-    def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probabilities of the actions (``classes_``) for each context: (n, K)."""
-        self._need_fitted()
-        return self.policy_.of_contexts(X)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The likeliest action for each context."""
-        assert self.classes_ is not None
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
-    def probabilities(self, log: BanditLog) -> Floats:
-        """π of every candidate of ``log``, flat: the learner is a policy."""
-        self._need_fitted()
-        return self.policy_.probabilities(log)
 
     def save(self, path: str | Path) -> None:
         """Write the learned policy, parameters and report; `load_policy` reads the policy back."""
-        from offpolicy.policies.learned import save_policy
-
         self._need_fitted()
         learned = {
             "learner": type(self).__name__,
@@ -174,19 +193,12 @@ class SoftmaxLearner(Parameters):
     # -- parts -----------------------------------------------------------------------------------
 
     def _fit_scan(
-        self,
-        member: Estimator,
-        scan: LogScan,
-        prediction: Any,
-        known: object,
-        progress: Progress | None,
+        self, member: Estimator, scan: LogScan, prediction: Any, progress: Progress | None
     ) -> Self:
         from threadpoolctl import threadpool_limits
 
         from offpolicy.learning._large_logs import Stream
 
-        if known is not None:
-            raise ParameterError("known rewards need a log in memory, and this one is too large.")
         # One thread adds in one order, so that the result does not depend on how many there are.
         with threadpool_limits(1):
             stream = Stream.of(self, member, scan, prediction)
@@ -199,55 +211,44 @@ class SoftmaxLearner(Parameters):
             sampled = f"on a sample of {len(stream.sample):,} decisions{ended}"
             self.report_ = replace(report, message=sampled)
             if self.passes:
-                found = stream.improve(task, task.weights_of(self.policy_), progress)
-                self.policy_ = task.policy(found.w)
+                end = stream.improve(task, task.weights_of(self.policy_), progress)
+                self.policy_ = task.policy(end.w)
                 self.report_ = replace(
                     report,
-                    value=-found.loss * task.scale.span,
-                    steps=report.steps + found.steps,
-                    message=found.message,
+                    value=-end.loss * task.scale.span,
+                    steps=report.steps + end.steps,
+                    message=end.message,
                 )
             return self
 
     def check(self) -> Estimator:
         """Raise unless the parameters make sense; the objective."""
-        if self.start not in STARTS:
-            raise ParameterError(f'start is "{self.start}"; it can be {", ".join(STARTS)}.')
-        for name in ("l2", "model_l2", "penalty"):
+        need(self.start in STARTS, "start", f'"{self.start}"', f"one of {', '.join(STARTS)}")
+        least = {"l2": 0, "model_l2": 0, "penalty": 0, "starts": 1, "folds": 2, "max_iter": 1,
+                 "passes": 0}  # fmt: skip
+        for name, bound in least.items():
             value = getattr(self, name)
-            if value is not None and not value >= 0.0:
-                raise ParameterError(f"{name} is {value}; it must be 0 or more.", column=name)
-        for name, least in (("starts", 1), ("folds", 2), ("max_iter", 1), ("passes", 0)):
-            if not getattr(self, name) >= least:
-                raise ParameterError(
-                    f"{name} is {getattr(self, name)}; it must be {least} or more."
-                )
+            need(value is None or value >= bound, name, value, f"{bound} or more")
         member = need_differentiable(self.estimator)
         if member.name == "SNDR" and self.penalty > 0.0:
-            raise ParameterError("SNDR has no standard error to take off: leave penalty at 0.")
+            raise ParameterError(
+                "SNDR has no standard error to take off: leave penalty at 0.", column="penalty"
+            )
         return member
 
-    def _need_fitted(self) -> None:
-        if not hasattr(self, "policy_"):
-            raise ParameterError("This SoftmaxLearner is not fitted yet: call fit(log) first.")
-
     def _starting(self, task: Task) -> list[tuple[str, Floats]]:
-        rng = np.random.default_rng([self.seed, 2])
-        size = task.scores.size
         if self.start == "random":
+            rng = np.random.default_rng([self.seed, 2])
             return [(f"random {k}", task.random_start(rng)) for k in range(self.starts)]
         if self.start == "logger":
             return [("logger", task.like_the_logger())]
         if task.model_start is not None:
             return [("model", task.model_start)]
-        return [("zero", np.zeros(size))]
+        return [("zero", np.zeros(task.scores.size))]
 
     def _search(self, task: Task, w: Floats, progress: Progress | None) -> Minimum:
-        told = None
-        if progress is not None:
-            span = task.scale.span
-
-            def told(step: int, loss: float) -> None:
-                progress(step, -loss * span)
+        def told(step: int, loss: float) -> None:
+            if progress is not None:
+                progress(step, -loss * task.scale.span)
 
         return minimise(task.loss, w, most_steps=self.max_iter, tolerance=self.tol, each_step=told)

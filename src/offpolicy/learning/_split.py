@@ -15,6 +15,7 @@ import numpy as np
 from offpolicy._core.checkpoint import digest
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Ints
+from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError, Place
 from offpolicy.evidence import without_bad_rows
 from offpolicy.logs import BLOCK, BanditLog, Distributed, LogScan, RewardSummary
@@ -42,32 +43,25 @@ def split(
     >>> [len(part) for part in split(log, 0.2)]
     [80, 20]
     """
-    if not 0.0 < share < 1.0:
-        raise ParameterError(f"The share to hold out is {share}; it must be between 0 and 1.")
+    need(0.0 < share < 1.0, "share", share, "between 0 and 1")
     if isinstance(log, LogScan):
         whole = without_bad_rows(log, {}, None)
         assert isinstance(whole, LogScan)
         return _split_scan(whole, share, seed)
-    buckets = np.unique(log.bucket)
-    if log.cluster is None and len(log) < 4 * GROUPS:
-        # Too few for buckets to be of a size.
-        order = np.random.default_rng([seed, 4]).permutation(len(log))
-        held = np.zeros(len(log), dtype=bool)
-        held[order[: _count(len(log), share, "decision")]] = True
-    else:
-        held = np.isin(log.bucket, _held(buckets, share, seed))
+    # Few decisions do not fill buckets of a size.
+    few = log.cluster is None and len(log) < 4 * GROUPS
+    unit = np.arange(len(log)) if few else log.bucket
+    held = np.isin(unit, _held(np.unique(unit), share, seed))
     return log.take(np.flatnonzero(~held)), log.take(np.flatnonzero(held))
 
 
-def _held(buckets: Ints, share: float, seed: int) -> Ints:
-    order = np.random.default_rng([seed, 4]).permutation(buckets)
-    return order[: _count(len(buckets), share, "cluster")]
-
-
-def _count(all_: int, share: float, what: str) -> int:
-    if all_ < 2:
-        raise ParameterError(f"There is one {what} only: nothing can be held out.")
-    return min(max(round(share * all_), 1), all_ - 1)
+def _held(units: Ints, share: float, seed: int) -> Ints:
+    """Those that are held out."""
+    if len(units) < 2:
+        sentence = "There is one decision or cluster only: nothing can be held out."
+        raise ParameterError(sentence, column="log")
+    count = min(max(round(share * len(units)), 1), len(units) - 1)
+    return np.random.default_rng([seed, 4]).permutation(units)[:count]
 
 
 def _split_scan(scan: LogScan, share: float, seed: int) -> tuple[LogScan, LogScan]:
@@ -78,11 +72,11 @@ def _split_scan(scan: LogScan, share: float, seed: int) -> tuple[LogScan, LogSca
         )
     starts = range(0, len(scan), BLOCK)
     if scan.read([(0, 1)], ()).cluster is None:
-        found = [hash_rows(np.arange(a, min(a + BLOCK, len(scan)))) for a in starts]
+        buckets = [hash_rows(np.arange(a, min(a + BLOCK, len(scan)))) for a in starts]
     else:
         makers = [functools.partial(_bucket, scan, a) for a in starts]
-        found = list(each_block(lambda bucket: bucket, makers))
-    counts = np.stack([np.bincount(bucket, minlength=GROUPS) for bucket in found])
+        buckets = list(each_block(lambda bucket: bucket, makers))
+    counts = np.stack([np.bincount(bucket, minlength=GROUPS) for bucket in buckets])
     held = _held(np.flatnonzero(counts.sum(axis=0)), share, seed)
     rest = np.setdiff1d(np.arange(GROUPS), held)
     return Part(scan, rest, counts[:, rest]), Part(scan, held, counts[:, held])

@@ -5,39 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core.lbfgs import minimise
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import check_finite
-from offpolicy.errors import PredictionError
 from offpolicy.estimators import Estimator
 from offpolicy.evaluation import choose_estimators
 from offpolicy.learning import _task_data as preparing
-from offpolicy.learning._risk import DenseRisk, Risk
+from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
 from offpolicy.learning._task_data import Scale, Views
 from offpolicy.logs import BanditLog, context_columns
 from offpolicy.policies import resolve_prediction
-from offpolicy.policies.learned import Dense, LinearSoftmax, Scores
+from offpolicy.policies.learned import Dense, LinearSoftmax, Ragged, Scores
 
-
-class Settings(Protocol):
-    """What a task asks of a learner."""
-
-    features: str
-    centres: int
-    gamma: float
-    l2: float | None
-    model_l2: float | None
-    penalty: float
-    baseline: float
-    start: str
-    folds: int
-    seed: int
-
+if TYPE_CHECKING:
+    from offpolicy.learning._softmax_learner import SoftmaxLearner
 
 _SHARPER = 3.0
 """The search begins at the model's scores, so many times as sharp: a policy need not be as unsure
@@ -56,24 +41,25 @@ class Task:
 
     log: BanditLog
     views: Views
-    scores: Scores
-    risk: Risk
     scale: Scale
+    member: Estimator
+    baseline: float
+    penalty: float
     l2: Floats
     """For each weight."""
     model_start: Floats | None
     """Where the search begins, and what the penalty draws to, if that is the model's."""
-    model: preparing.Modelled | None = None
+    model: preparing.Modelled | None
     """What was trained, if it was."""
-    delta_hat: Floats | None = None
+    delta_hat: Floats | None
     """Of every candidate, in the log's units; None if no member has needed it."""
-    given: tuple[Floats, Floats] | None = None
-    """Contexts and rewards that are known."""
+    known: Floats | None
+    """The rewards of all actions where they are known: (m, K)."""
 
     @classmethod
     def of(
         cls,
-        learner: Settings,
+        learner: SoftmaxLearner,
         member: Estimator,
         log: BanditLog,
         prediction: Any,
@@ -87,44 +73,56 @@ class Task:
         Of a part of a log, ``scale`` is that of all its rewards, and ``fold`` says which model is
         for which decision.
         """
-        given = preparing.known_rewards(log, known)
+        contexts, rewards = preparing.known_rewards(log, known)
         if scale is None:
-            scale = preparing.scale_of(log, None if given is None else given[1])
+            every = np.append(log.reward, () if rewards is None else rewards)
+            scale = Scale.of(float(every.min()), float(every.max()))
         views = Views.of(
-            log, None if given is None else given[0],
-            kind=learner.features, centres=learner.centres, gamma=learner.gamma,
+            log, contexts, kind=learner.features, centres=learner.centres, gamma=learner.gamma,
             rng=np.random.default_rng([learner.seed, 0]),
         )  # fmt: skip
-        delta_hat = resolve_prediction(log, prediction)
-        if delta_hat is not None:
-            check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
-        have = {"policy", "prediction"}
-        have |= {"propensity"} if log.propensity is not None else set()
-        have |= {"logging"} if log.logging is not None else set()
-        choose_estimators([member], frozenset(have))
-        start = model = None
-        needs = "prediction" in member.needs and delta_hat is None
-        if needs or learner.start == "model":
+        delta_hat = resolve_prediction(log, prediction, checked=True)
+        logged = {name for name in ("propensity", "logging") if getattr(log, name) is not None}
+        choose_estimators([member], frozenset({"policy", "prediction", *logged}))
+        model = start = None
+        if learner.start == "model" or ("prediction" in member.needs and delta_hat is None):
             model = preparing.fit_model(
-                log, views, given, scale, l2=learner.model_l2, folds=learner.folds,
+                log, views, rewards, scale, l2=learner.model_l2, folds=learner.folds,
                 rng=np.random.default_rng([learner.seed, 1]), fold=fold,
             )  # fmt: skip
             delta_hat = model.delta_hat if delta_hat is None else delta_hat
-            start = _start(views, model) if learner.start == "model" else None
-        risk = _risk(learner, member, log, views, scale, delta_hat, given)
-        extra = None
-        if given is not None:
-            assert views.map is not None
-            extra = views.map(given[0])
-        scores = preparing.scores_of(log, views, extra)
-        l2 = _penalties(views, log, _policy_l2(learner, model))
-        return cls(log, views, scores, risk, scale, l2, start, model, delta_hat, given)
+            if learner.start == "model":
+                start = np.zeros(len(views.squares))
+                start[: model.weights.size] = _SHARPER * model.weights.reshape(-1)
+        task = cls(
+            log, views, scale, member, 0.0, 0.0, views.squares, start, model, delta_hat, rewards
+        )
+        return task.changed(learner, member)
 
-    def changed(self, learner: Settings, member: Estimator) -> Task:
+    def changed(self, learner: SoftmaxLearner, member: Estimator) -> Task:
         """The same data with another objective or other penalties; features and model stay."""
-        risk = _risk(learner, member, self.log, self.views, self.scale, self.delta_hat, self.given)
-        l2 = _policy_l2(learner, self.model)
-        return replace(self, risk=risk, l2=_penalties(self.views, self.log, l2))
+        l2 = _PLAIN_L2 if learner.l2 is None else learner.l2
+        if learner.l2 is None and self.model_start is not None and self.model is not None:
+            l2 = _OF_THE_MODELS * self.model.l2
+        penalties = l2 * self.views.squares
+        if self.views.map is not None:
+            # Not on the weights of the feature that is 1.
+            penalties[self.views.map.width - 1 : self.views.table_size : self.views.map.width] = 0.0
+        return replace(
+            self, member=member, baseline=learner.baseline, penalty=learner.penalty, l2=penalties
+        )
+
+    def batch(self, rows: Ints, total: int) -> Task:
+        """The objective on some of the decisions. Its penalty is that of all ``total``: so many
+        standard errors of the whole log are fewer of a batch."""
+        candidates = self.log.candidates_of(rows)
+        return replace(
+            self,
+            log=self.log.take(rows),
+            views=self.views.take(rows, candidates),
+            delta_hat=None if self.delta_hat is None else self.delta_hat[candidates],
+            penalty=self.penalty * float(np.sqrt(len(rows) / total)),
+        )
 
     def loss(self, w: Floats) -> tuple[float, Floats]:
         value, slope = self._gain(w)
@@ -154,17 +152,49 @@ class Task:
         value, per_pi = self.risk(pi)
         return value, self.scores.back(pi, per_pi)
 
+    @property
+    def _is_dense(self) -> bool:
+        """Whether every decision has all actions, and weights are for each action only."""
+        log = self.log
+        return self.views.features is None and log.candidate is None and log.has_equal_lengths
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The policy's on the log, and on contexts with known rewards."""
+        log, views = self.log, self.views
+        if self._is_dense and views.phi is not None:
+            phi = views.phi if views.known is None else np.vstack([views.phi, views.known])
+            return Dense(phi, views.actions)
+        code = None if views.phi is None else log.candidate_codes()
+        return Ragged(
+            log.offsets, phi=views.phi, code=code, actions=views.actions, features=views.features
+        )
+
+    @cached_property
+    def risk(self) -> Risk:
+        """The objective, rewards being taken less the baseline and in units of their span."""
+        log = self.log
+        delta_hat = self._scaled(self.delta_hat) if "prediction" in self.member.needs else None
+        observed = Observed.of(log, delta_hat)._replace(reward=self._scaled(log.reward))
+        if not self._is_dense:
+            return RaggedRisk(self.member, observed, log, delta_hat, self.penalty)
+        shape = len(log), self.views.actions
+        table = logging = None
+        if delta_hat is not None or self.known is not None:
+            parts = [np.zeros(shape) if delta_hat is None else delta_hat.reshape(shape)]
+            parts += [] if self.known is None else [self._scaled(self.known)]
+            table = np.ascontiguousarray(np.vstack(parts).T, dtype=np.float32)
+        if log.logging is not None:
+            logging = np.ascontiguousarray(log.logging.reshape(shape).T, dtype=np.float32)
+        return DenseRisk(self.member, observed, log.chosen, table, logging, self.penalty)
+
+    def _scaled(self, values: Any) -> Any:
+        return (values - self.baseline) / self.scale.span
+
     def random_start(self, rng: np.random.Generator) -> Floats:
         """Weights whose scores scatter by about ½, whatever the scale of the features."""
-        views, parts = self.views, []
-        if views.phi is not None:
-            size = len(self.log.actions or ()) * views.phi.shape[1]
-            parts.append(rng.standard_normal(size) / np.sqrt(preparing.mean_square(views.phi)))
-        if views.features is not None:
-            square = float((views.features.astype(np.float64) ** 2).sum(axis=1).mean())
-            own = rng.standard_normal(views.features.shape[1])
-            parts.append(own / np.sqrt(max(square, 1e-12)))
-        return 0.5 * np.concatenate(parts)
+        squares = self.views.squares
+        return np.asarray(0.5 * (rng.standard_normal(len(squares)) / np.sqrt(squares)))
 
     def like_the_logger(self) -> Floats:
         """Weights of a policy as close to the logger (or to what it chose) as can be."""
@@ -191,15 +221,13 @@ class Task:
 
     def policy(self, w: Floats) -> LinearSoftmax:
         """The policy with these weights."""
-        views, actions = self.views, self.log.actions
-        table, rest = None, w
-        if views.phi is not None:
-            size = len(actions or ()) * views.phi.shape[1]
-            table, rest = w[:size].reshape(len(actions or ()), -1), w[size:]
+        views, size = self.views, self.views.table_size
+        has_context = views.map is not None
         return LinearSoftmax(
-            actions, views.map, table, views.candidate_map,
-            rest.copy() if views.features is not None else None,
-            None if views.map is None else context_columns(self.log),
+            self.log.actions, views.map,
+            w[:size].reshape(views.actions, -1) if has_context else None,
+            views.candidate_map, None if views.candidate_map is None else w[size:].copy(),
+            context_columns(self.log) if has_context else None,
         )  # fmt: skip
 
     @staticmethod
@@ -207,58 +235,3 @@ class Task:
         """The inverse of `policy`."""
         parts = [policy.weights, policy.candidate_weights]
         return np.concatenate([part.reshape(-1) for part in parts if part is not None])
-
-
-def _risk(
-    learner: Settings,
-    member: Estimator,
-    log: BanditLog,
-    views: Views,
-    scale: Scale,
-    delta_hat: Floats | None,
-    given: tuple[Floats, Floats] | None,
-) -> Risk:
-    """The objective, rewards being taken less the baseline and in units of their span."""
-    off, span = learner.baseline, scale.span
-    wanted = "prediction" in member.needs
-    assert delta_hat is not None or not wanted
-    return preparing.risk_of(
-        member,
-        log.replace(reward=(log.reward - off) / span, trusted=True),
-        views,
-        (delta_hat - off) / span if wanted and delta_hat is not None else None,
-        None if given is None else (given[1] - off) / span,
-        penalty=learner.penalty,
-    )
-
-
-def _start(views: Views, model: preparing.Modelled) -> Floats:
-    parts = []
-    if views.phi is not None:
-        assert model.per_action is not None
-        parts.append(model.per_action.reshape(-1))
-    if views.features is not None:
-        own = model.shared
-        parts.append(np.zeros(views.features.shape[1]) if own is None else own)
-    return _SHARPER * np.concatenate(parts)
-
-
-def _policy_l2(learner: Settings, model: preparing.Modelled | None) -> float:
-    if learner.l2 is not None:
-        return learner.l2
-    if learner.start == "model" and model is not None:
-        return _OF_THE_MODELS * model.l2
-    return _PLAIN_L2
-
-
-def _penalties(views: Views, log: BanditLog, l2: float) -> Floats:
-    """On all weights but those of the feature that is 1."""
-    parts = []
-    if views.phi is not None:
-        own = np.full(views.phi.shape[1], l2 * preparing.mean_square(views.phi))
-        own[-1] = 0.0
-        parts.append(np.tile(own, len(log.actions or ())))
-    if views.features is not None:
-        square = float((views.features.astype(np.float64) ** 2).sum(axis=1).mean())
-        parts.append(np.full(views.features.shape[1], l2 * max(square, 1e-12)))
-    return np.concatenate(parts)

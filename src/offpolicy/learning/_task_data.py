@@ -1,9 +1,10 @@
-"""A log made ready to be learned from: features, reward model, objective."""
+"""A log made ready to be learned from: features, and a reward model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +13,11 @@ from numpy.typing import ArrayLike
 from offpolicy._core import validation as check
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints, Singles
-from offpolicy._core.validation import check_finite
 from offpolicy.errors import LogError, ParameterError
-from offpolicy.estimators import Estimator
 from offpolicy.learning import _reward_model as rewards
 from offpolicy.learning._reward_model import Evidence, Known
-from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
 from offpolicy.logs import BanditLog
-from offpolicy.policies.learned import Dense, FeatureMap, Ragged, Scores, numeric
+from offpolicy.policies.learned import FeatureMap, numeric
 
 _LARGEST_WEIGHT = 30.0
 _MARGIN = 1e-3
@@ -35,6 +33,16 @@ class Scale(NamedTuple):
 
     low: float
     span: float
+
+    @classmethod
+    def of(cls, low: float, high: float) -> Scale:
+        """From the least to the largest reward."""
+        if low == high:
+            raise LogError(
+                f"Every reward is {low:g}: all policies are as good, and nothing can be learned.",
+                column="reward",
+            )
+        return cls(low, high - low)
 
     def down(self, reward: Any) -> Any:
         return (reward - self.low) / self.span
@@ -52,37 +60,53 @@ class Views:
     """
 
     map: FeatureMap | None
-    phi: Singles | None
     candidate_map: FeatureMap | None
-    features: Singles | None
+    actions: int
+    phi: Singles | None = None
+    features: Singles | None = None
+    known: Singles | None = None
+    """As ``phi``, of contexts with known rewards."""
 
     @classmethod
     def of(cls, log: BanditLog, known: Floats | None, **kind: Any) -> Views:
         """Standardised over the log, and over the contexts with known rewards."""
-        context, own = None, log.candidate_features
+        context_map = candidate_map = None
         if log.actions is not None and log.context is not None:
             context = numeric(log.context, "context")
-        if context is None and own is None:
+            context = context if known is None else np.vstack([context, known])
+            context_map = FeatureMap.fit(context, **kind)
+        if log.candidate_features is not None:
+            candidate_map = FeatureMap.fit(flat_features(log), **kind)
+        if context_map is None and candidate_map is None:
             raise LogError(
                 "There is nothing to learn from: give the log context= (on the command line, "
-                "--context) and the names of its actions, or candidate_features=."
+                "--context) and the names of its actions, or candidate_features=.",
+                column="context",
             )
-        mapped = phi = candidate_map = features = None
-        if context is not None:
-            everything = context if known is None else np.vstack([context, known])
-            mapped = FeatureMap.fit(everything, **kind)
-            phi = mapped(context)
-        if own is not None:
-            flat = numeric(own.reshape(int(log.offsets[-1]), -1), "candidate_features")
-            candidate_map = FeatureMap.fit(flat, **kind)
-            # A feature that is 1 for every candidate changes no choice.
-            features = candidate_map(flat)[:, :-1]
-        return cls(mapped, phi, candidate_map, features)
+        views = cls(context_map, candidate_map, len(log.actions or ())).on(log)
+        if known is None or context_map is None:
+            return views
+        return replace(views, known=context_map(known))
 
     @property
     def is_even(self) -> bool:
         """Whether all features move about as much as each other."""
-        return all(one.is_even for one in (self.map, self.candidate_map) if one is not None)
+        return all(seen.is_even for seen in (self.map, self.candidate_map) if seen is not None)
+
+    @property
+    def table_size(self) -> int:
+        """How many weights are for each action and ``phi``: the first ones."""
+        return 0 if self.map is None else self.actions * self.map.width
+
+    @cached_property
+    def squares(self) -> Floats:
+        """For each weight, the mean square of what it is for: the scale of its penalty."""
+        parts = []
+        if self.phi is not None:
+            parts.append(np.full(self.table_size, mean_square(self.phi[:, :-1])))
+        if self.features is not None:
+            parts.append(np.full(self.features.shape[1], mean_square(self.features)))
+        return np.concatenate(parts)
 
     def on(self, log: BanditLog) -> Views:
         """The same maps of another log, or of another part of it."""
@@ -90,58 +114,41 @@ class Views:
         if self.map is not None:
             phi = self.map(numeric(log.context, "context"))
         if self.candidate_map is not None:
-            assert log.candidate_features is not None
-            flat = log.candidate_features.reshape(int(log.offsets[-1]), -1)
-            features = self.candidate_map(numeric(flat, "candidate_features"))[:, :-1]
-        return Views(self.map, phi, self.candidate_map, features)
+            # A feature that is 1 for every candidate changes no choice.
+            features = self.candidate_map(flat_features(log))[:, :-1]
+        return replace(self, phi=phi, features=features)
 
     def take(self, rows: Ints, candidates: Ints) -> Views:
         """Of some decisions alone."""
-        return Views(
-            self.map,
-            None if self.phi is None else self.phi[rows],
-            self.candidate_map,
-            None if self.features is None else self.features[candidates],
-        )
+        phi = None if self.phi is None else self.phi[rows]
+        features = None if self.features is None else self.features[candidates]
+        return replace(self, phi=phi, features=features)
 
 
-def scale_of(log: BanditLog, known: Floats | None) -> Scale:
-    """From the least to the largest reward."""
-    least, largest = float(log.reward.min()), float(log.reward.max())
-    if known is not None:
-        least, largest = min(least, float(known.min())), max(largest, float(known.max()))
-    if least == largest:
-        raise nothing_to_learn(least)
-    return Scale(least, largest - least)
-
-
-def nothing_to_learn(reward: float) -> LogError:
-    """The error for a log with one reward alone."""
-    return LogError(
-        f"Every reward is {reward:g}: all policies are as good, and nothing can be learned."
-    )
+def flat_features(log: BanditLog) -> Floats:
+    """Of the candidates, one row each."""
+    assert log.candidate_features is not None
+    return numeric(log.candidate_features.reshape(int(log.offsets[-1]), -1), "candidate_features")
 
 
 def known_rewards(
-    log: BanditLog, given: tuple[ArrayLike, ArrayLike] | None
-) -> tuple[Floats, Floats] | None:
+    log: BanditLog, known: tuple[ArrayLike, ArrayLike] | None
+) -> tuple[Floats, Floats] | tuple[None, None]:
     """Contexts and the rewards of all actions, checked: (m, d) and (m, K)."""
-    if given is None:
-        return None
+    if known is None:
+        return None, None
     if log.actions is None or log.context is None:
-        raise ParameterError("known rewards need a log with context and names of its actions.")
-    X, R = numeric(given[0], "known contexts"), check.as_floats(given[1], "known rewards")
+        raise ParameterError(
+            "known rewards need a log with context and names of its actions.", column="known"
+        )
+    X, R = numeric(known[0], "known contexts"), check.as_floats(known[1], "known rewards")
     shape = (len(X), len(log.actions))
-    if R.shape != shape or not len(X):
-        raise ParameterError(
-            f"known rewards have shape {R.shape}; they must be {shape}: one for each action of "
-            f"each context."
-        )
-    check_finite(R.reshape(-1), "known rewards", "", ParameterError)
-    if X.shape[1] != log.context.reshape(len(log), -1).shape[1]:
-        raise ParameterError(
-            f"known contexts have {X.shape[1]} columns, and the log's {log.context.shape[1]}."
-        )
+    rule = f"{shape}: one reward for each action of each context"
+    check.need_shape(R.shape == shape and len(X) > 0, "known", R, rule, ParameterError)
+    check.check_finite(R.reshape(-1), "known rewards", "", ParameterError)
+    width = log.context.reshape(len(log), -1).shape[1]
+    rule = f"contexts of {width} numbers, as the log's are"
+    check.need_shape(X.shape[1] == width, "known", X, rule, ParameterError)
     return X, R
 
 
@@ -156,12 +163,10 @@ def groups_of(log: BanditLog) -> Ints:
     if log.cluster is not None:
         _, group = np.unique(log.cluster, return_inverse=True)
     elif log.context is not None:
-        rows = np.ascontiguousarray(numeric(log.context, "context"))
-        view = rows.view([("", rows.dtype)] * rows.shape[1]).reshape(-1)
-        _, group = np.unique(view, return_inverse=True)
+        _, group = np.unique(numeric(log.context, "context"), axis=0, return_inverse=True)
     else:
         group = np.arange(len(log))
-    return np.asarray(group)
+    return group.reshape(-1)
 
 
 # -- the reward model ------------------------------------------------------------------------
@@ -171,8 +176,8 @@ class Modelled(NamedTuple):
     """δ̂ of every candidate, flat, in the log's units, and the weights of the model of all rows."""
 
     delta_hat: Floats
-    per_action: Floats | None
-    shared: Floats | None
+    weights: Floats
+    """Of phi for each action, (K, d), or of the features of a candidate, (1, d)."""
     without: list[Floats]
     """The weights of the model without each fold."""
     base: float
@@ -187,7 +192,7 @@ class Modelled(NamedTuple):
 def fit_model(
     log: BanditLog,
     views: Views,
-    known: tuple[Floats, Floats] | None,
+    known: Floats | None,
     scale: Scale,
     *,
     l2: float | None,
@@ -202,19 +207,16 @@ def fit_model(
     """
     reward = scale.down(log.reward)
     weight = log.weights / log.weights.mean()
-    base = _base(log, reward, known, scale)
+    extra = None
+    if views.known is not None:
+        extra = Known(views.known, scale.down(known).T.astype(np.float32))
+    base = _base(log, reward, None if known is None else scale.down(known))
     fold = folds_of(log, folds, rng) if fold is None else fold
     if views.phi is not None:
-        assert log.actions is not None
-        phi, code, K = views.phi, log.chosen_codes(), len(log.actions)
-        extra = None
-        if known is not None:
-            assert views.map is not None
-            extra = Known(views.map(known[0]), scale.down(known[1]).T.astype(np.float32))
+        phi, code, K = views.phi, log.chosen_codes(), views.actions
     else:
-        phi = _with_one(views.features)[log.chosen_index]
-        code, K, extra = np.zeros(len(log), np.int64), 1, None
-    square = mean_square(phi)
+        phi, code, K = _with_one(views.features, log.chosen_index), np.zeros(len(log), np.int64), 1
+    square = mean_square(phi[:, :-1])
 
     def part(rows: Any) -> Evidence:
         return Evidence.of(phi[rows], code[rows], reward[rows], weight[rows], K)
@@ -232,37 +234,33 @@ def fit_model(
         whole = fitted(part(slice(None)), l2, None)
         without = [whole] * folds
     else:
-        others = [part(~mine) for mine in inside]
-        own = [part(mine) for mine in inside]
-        near: list[Floats | None] = [None] * folds
+        seen, unseen = [part(~mine) for mine in inside], [part(mine) for mine in inside]
+        near: list[Any] = [None] * folds
 
         def crossed(l2: float) -> list[Floats]:
-            near[:] = [fitted(seen, l2, w) for seen, w in zip(others, near, strict=True)]
-            return [w for w in near if w is not None]
+            near[:] = [fitted(rows, l2, w) for rows, w in zip(seen, near, strict=True)]
+            return list(near)
 
-        def unseen(l2: float) -> float:
-            found = crossed(l2)
-            return sum(held.loss(w, base) for held, w in zip(own, found, strict=True))
+        def error(l2: float) -> float:
+            return sum(rows.loss(w, base) for rows, w in zip(unseen, crossed(l2), strict=True))
 
-        l2 = _least(unseen) if l2 is None else l2
+        l2 = _least(error) if l2 is None else l2
         without = crossed(l2)
         whole = fitted(part(slice(None)), l2, np.mean(without, axis=0))
-    found = _cross_fitted(log, views, without, base, scale, fold)
-    if views.phi is not None:
-        return Modelled(found, whole, None, without, base, l2)
-    return Modelled(found, None, whole[0, :-1], without, base, l2)
+    delta_hat = _cross_fitted(log, views, without, base, scale, fold)
+    return Modelled(delta_hat, whole if views.phi is not None else whole[:, :-1], without, base, l2)
 
 
 def _least(error: Callable[[float], float]) -> float:
     """The best of a few penalties far apart, then down, or else up, from there in factors of √10
     while the error falls."""
     far = [(error(l2), l2) for l2 in _FAR_APART]
-    least, first = min(far, key=lambda one: (np.isnan(one[0]), one[0]))
+    least, first = min(far, key=lambda tried: (np.isnan(tried[0]), tried[0]))
     best = first
     for factor in (10.0**-0.5, 10.0**0.5):
         l2 = best * factor
-        while _RANGE[0] <= l2 <= _RANGE[1] and (found := error(l2)) < least:
-            best, least = l2, found
+        while _RANGE[0] <= l2 <= _RANGE[1] and (loss := error(l2)) < least:
+            best, least = l2, loss
             l2 *= factor
         if best != first:
             break
@@ -274,93 +272,33 @@ def _cross_fitted(
 ) -> Floats:
     decision = decision_of_candidate(log.offsets)
     flat = np.empty(int(log.offsets[-1]))
-    every_phi = views.phi if views.phi is not None else _with_one(views.features)
-    every_code = None if views.phi is None else log.candidate_codes()
+    codes = None if views.phi is None else log.candidate_codes()
     for k, W in enumerate(without):
         mine = fold == k
-        if not mine.any():
-            continue
-        at = np.flatnonzero(mine[decision])
-        if every_code is not None:
-            rows = np.flatnonzero(mine)
-            table = rewards.predicted(W, every_phi[rows], base)
-            place = np.empty(len(log), dtype=np.int64)
-            place[rows] = np.arange(len(rows))
-            flat[at] = table[every_code[at], place[decision[at]]]
+        candidates = np.flatnonzero(mine[decision])
+        if views.phi is not None and codes is not None:
+            table = rewards.predicted(W, views.phi[mine], base)
+            column = np.cumsum(mine) - 1
+            flat[candidates] = table[codes[candidates], column[decision[candidates]]]
         else:
-            flat[at] = rewards.predicted(W, every_phi[at], base)[0]
+            flat[candidates] = rewards.predicted(W, _with_one(views.features, candidates), base)[0]
     return np.asarray(scale.up(flat), dtype=np.float64)
 
 
-def _with_one(features: Singles | None) -> Singles:
+def _with_one(features: Singles | None, rows: Ints) -> Singles:
     assert features is not None
-    return np.hstack([features, np.ones((len(features), 1), dtype=np.float32)])
+    return np.hstack([features[rows], np.ones((len(rows), 1), dtype=np.float32)])
 
 
-def _base(
-    log: BanditLog, reward: Floats, known: tuple[Floats, Floats] | None, scale: Scale
-) -> float:
+def _base(log: BanditLog, reward: Floats, known: Floats | None) -> float:
     """The logit of what a random action earns: self-normalised, weights clipped."""
     propensity = np.ones(len(log)) if log.propensity is None else log.propensity
     weight = np.minimum(1.0 / (np.diff(log.offsets) * propensity), _LARGEST_WEIGHT)
-    mean = float((weight * reward).sum() / weight.sum())
-    if known is not None:
-        mean = float(scale.down(known[1]).mean())
+    mean = float((weight * reward).sum() / weight.sum() if known is None else known.mean())
     mean = min(max(mean, _MARGIN), 1.0 - _MARGIN)
     return float(np.log(mean / (1.0 - mean)))
 
 
-def mean_square(phi: Singles) -> float:
-    """Of all features but the last, summed over features: the scale of the penalties."""
-    return max(float((phi[:, :-1].astype(np.float64) ** 2).sum(axis=1).mean()), 1e-12)
-
-
-# -- the objective -----------------------------------------------------------------------------
-
-
-def is_dense(log: BanditLog, views: Views) -> bool:
-    """Whether every decision has all actions, and weights are for each action only."""
-    return views.features is None and log.candidate is None and log.has_equal_lengths
-
-
-def scores_of(log: BanditLog, views: Views, known: Singles | None) -> Scores:
-    """The policy's scores on the log, and on contexts with known rewards."""
-    if is_dense(log, views):
-        assert views.phi is not None
-        assert log.actions is not None
-        phi = views.phi if known is None else np.vstack([views.phi, known])
-        return Dense(phi, len(log.actions))
-    return Ragged(
-        log.offsets,
-        phi=views.phi,
-        code=None if views.phi is None else log.candidate_codes(),
-        actions=0 if views.phi is None else len(log.actions or ()),
-        features=views.features,
-    )
-
-
-def risk_of(
-    member: Estimator,
-    log: BanditLog,
-    views: Views,
-    delta_hat: Floats | None,
-    known: Floats | None,
-    *,
-    penalty: float,
-) -> Risk:
-    """The objective, in whatever units rewards and predictions are; ``known`` is (m, K)."""
-    observed = Observed.of(log, delta_hat)
-    if not is_dense(log, views):
-        return RaggedRisk(member, observed, log, delta_hat, penalty)
-    n, K = len(log), len(log.actions or ())
-    table: Singles | None = None
-    if delta_hat is not None or known is not None:
-        table = np.zeros((K, n + (0 if known is None else len(known))), dtype=np.float32)
-        if delta_hat is not None:
-            table[:, :n] = delta_hat.reshape(n, K).T
-        if known is not None:
-            table[:, n:] = known.T
-    logging = None
-    if log.logging is not None:
-        logging = np.ascontiguousarray(log.logging.reshape(n, K).T, dtype=np.float32)
-    return DenseRisk(member, observed, log.chosen, table, logging, penalty)
+def mean_square(features: Singles) -> float:
+    """Of a row of features, summed over them."""
+    return max(float((features.astype(np.float64) ** 2).sum(axis=1).mean()), 1e-12)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar, final
 import numpy as np
 
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import RowsOfFiles
-from offpolicy.errors import LogError, OffpolicyError, ParameterError
+from offpolicy._core.validation import RowsOfFiles, need
+from offpolicy.errors import LogError, OffpolicyError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,26 +96,24 @@ def keep(
 def refuse_many(reasons: Counter[str], left: int, source: str) -> None:
     """Raise if no row is left, or if more are malformed than a slip explains."""
     total = reasons.total()
-    if total > MOST:
-        raise LogError(
-            f"more than {MOST:,} rows are malformed ({listed(reasons)}). That many are no "
-            f"slip: fix the export. Without dropping, the first of them is named.",
-            source,
-        )
-    if total and not left:
-        raise LogError(
-            f"all {total:,} rows are malformed ({listed(reasons)}): none is left. Without "
-            f"dropping, the first of them is named.",
-            source,
-        )
+    if total <= MOST and (left or not total):
+        return
+    what = (
+        f"more than {MOST:,} rows are malformed ({listed(reasons)}). That many are no slip: fix "
+        f"the export."
+        if total > MOST
+        else f"all {total:,} rows are malformed ({listed(reasons)}): none is left."
+    )
+    column = max(reasons, key=reasons.__getitem__)
+    raise LogError(f"{what} Without dropping, the first of them is named.", source, column=column)
 
 
 def located(rows: Ints, source: str) -> str:
     """The source of a log of which only these rows were kept: messages name them as they were."""
     if isinstance(source, RowsOfFiles):
         begun, first = np.array([part[:2] for part in source.parts]).T
-        at = np.searchsorted(begun, rows, side="right") - 1
-        rows = rows - begun[at] + first[at]
+        part = np.searchsorted(begun, rows, side="right") - 1
+        rows = rows - begun[part] + first[part]
     return RowsOfFiles.of([(start, row, str(source)) for start, row in runs(rows)])
 
 
@@ -127,8 +125,7 @@ def runs(rows: Ints) -> list[tuple[int, int]]:
 
 def check_choice(on_bad_row: str) -> None:
     """Raise unless it is "error" or "drop"."""
-    if on_bad_row not in ("error", "drop"):
-        raise ParameterError(f'on_bad_row is {on_bad_row!r}; it must be "error" or "drop".')
+    need(on_bad_row in ("error", "drop"), "on_bad_row", repr(on_bad_row), '"error" or "drop"')
 
 
 def listed(reasons: Mapping[str, int]) -> str:

@@ -152,50 +152,40 @@ class BanditLog:
         rewards = check.as_vector(reward, "reward")
         n = len(rewards)
         if n == 0:
-            raise LogError(check.EMPTY)
-        probabilities = None
-        K: int | None = None
+            raise LogError(check.EMPTY, column="reward")
+        probabilities = K = None
         if logging is not None:
             probabilities = check.as_floats(logging, "logging", PropensityError)
-            if probabilities.ndim != 2:
-                raise LogError(
-                    f"logging has shape {probabilities.shape}; it must be (n, K), one row per "
-                    f"decision. Use from_ragged where candidates differ, or propensity= where "
-                    f"only the chosen action's probability is known.",
-                    column="logging",
-                )
+            rule = (
+                "(n, K), one row per decision. Use from_ragged where candidates differ, or "
+                "propensity= where only the chosen action's probability is known"
+            )
+            check.need_shape(probabilities.ndim == 2, "logging", probabilities, rule)
             check.check_length(probabilities, n, "logging")
             K = probabilities.shape[1]
-        names: tuple[Hashable, ...] | None = None
-        if isinstance(actions, (int, np.integer)):
-            names = labels.as_action_names(range(int(actions)))
-        elif actions is not None:
-            names = labels.as_action_names(actions)
-        if names is not None and K is not None and len(names) != K:
-            raise LogError(
-                f"actions has {len(names)} names, but logging has {K} columns.", column="actions"
-            )
-        if names is None and K is not None:
-            names = labels.as_action_names(range(K))
-        known = names is not None
-        codes = None
-        if names is None:
-            given = labels.as_names(action, "action")
-            check.check_length(given, n, "action")
-            names, codes = labels.encode(given, "action", source)
+        actions = K if actions is None else actions
+        known, codes = actions is not None, None
+        if actions is None:
+            listed = labels.as_names(action, "action")
+            check.check_length(listed, n, "action")
+            names, codes = labels.encode(listed, "action", source)
             width, chosen = 1, np.zeros(n, dtype=np.int64)
         else:
+            if isinstance(actions, (int, np.integer)):
+                actions = range(int(actions))
+            names = labels.as_action_names(actions)
             width = len(names)
+            if K not in (None, width):
+                raise LogError(
+                    f"actions has {width} names, but logging has {K} columns.", column="actions"
+                )
             chosen = labels.positions(action, names, n, source)
         features = None
         if candidate_features is not None:
             features = check.as_floats(candidate_features, "candidate_features")
-            if features.ndim not in (2, 3) or features.shape[:2] != (n, width):
-                raise LogError(
-                    f"candidate_features has shape {features.shape}; it must be "
-                    f"({n:,}, {width}, d): d numbers for every candidate of every decision.",
-                    column="candidate_features",
-                )
+            fine = features.ndim in (2, 3) and features.shape[:2] == (n, width)
+            rule = f"({n:,}, {width}, d): d numbers for every candidate of every decision"
+            check.need_shape(fine, "candidate_features", features, rule)
             features = features.reshape(n * width, -1)
         return cls._of(
             offsets=np.arange(n + 1, dtype=np.int64) * width,
@@ -232,7 +222,6 @@ class BanditLog:
         time: ArrayLike | None = None,
         row_weight: ArrayLike | None = None,
         source: str = "",
-        table: pa.Table | None = None,
     ) -> BanditLog:
         """A log whose candidates differ between decisions.
 
@@ -250,14 +239,17 @@ class BanditLog:
             names, codes = labels.encode(listed, "candidate", source, offsets=bounds)
             labels.refuse_twice(codes, bounds, names, source)
         if (chosen is None) == (action is None):
-            raise LogError("Give either chosen (positions) or action (names), and not both.")
+            raise LogError(
+                "Give either chosen (positions) or action (names), and not both.", column="action"
+            )
         if chosen is not None:
             positions = check.as_integers(chosen, "chosen", source)
         else:
             if codes is None or names is None:
                 raise LogError(
                     "action names what was chosen, but candidate, the names of the candidates, "
-                    "is missing. Give it, or give chosen as positions."
+                    "is missing. Give it, or give chosen as positions.",
+                    column="candidate",
                 )
             positions = labels.find_among(action, codes, names, bounds, source)
         return cls._of(
@@ -274,7 +266,6 @@ class BanditLog:
             context=context,
             candidate_features=candidate_features,
             source=source,
-            table=table,
             tolerance=tolerance_of(logging),
         )
 
@@ -314,12 +305,12 @@ class BanditLog:
         return log.replace(table=table, columns=columns, trusted=True)
 
     @classmethod
-    def _of(cls, **given: Any) -> BanditLog:
+    def _of(cls, **values: Any) -> BanditLog:
         """Of fields that need not be arrays yet."""
         for name, make in _MAKERS.items():
-            if given[name] is not None:
-                given[name] = make(given[name], name)
-        return cls(**given)
+            if values[name] is not None:
+                values[name] = make(values[name], name)
+        return cls(**values)
 
     # -- another like it -------------------------------------------------------------------
 
@@ -361,13 +352,12 @@ class BanditLog:
         )
 
     def _part(self, rows: slice | Ints, flat: slice | Ints, **changes: Any) -> BanditLog:
-        kept = dict.fromkeys((*_PER_DECISION, "whole_row"), rows) | dict.fromkeys(
-            _PER_CANDIDATE, flat
-        )
-        parts = {name: _slice(getattr(self, name), which) for name, which in kept.items()}
+        parts = {name: (getattr(self, name), rows) for name in (*_PER_DECISION, "whole_row")}
+        parts |= {name: (getattr(self, name), flat) for name in _PER_CANDIDATE}
         # Groups are a matter of the whole log: found anew, a part's would not match the rest.
-        parts["whole_group"] = _slice(self.group, rows)
-        return self.replace(**(parts | changes), trusted=True)
+        parts["whole_group"] = self.group, rows
+        cut = {name: None if all_ is None else all_[part] for name, (all_, part) in parts.items()}
+        return self.replace(**(cut | changes), trusted=True)
 
     # -- looking at it ---------------------------------------------------------------------
 
@@ -443,7 +433,8 @@ class BanditLog:
             raise error(
                 f"{who} needs to know the candidates of every decision, and this log lists only "
                 f"what was chosen. Give actions= (names or number) when making the log; in a file, "
-                f"a column of lists (logging or candidates)."
+                f"a column of lists (logging or candidates).",
+                column="actions",
             )
 
     def need_names(self, who: str, error: type[OffpolicyError] = LogError) -> tuple[Hashable, ...]:
@@ -451,7 +442,8 @@ class BanditLog:
         if self.actions is None:
             raise error(
                 f"{who} needs to know which action each candidate is: give candidate= (names) when "
-                f"making the log."
+                f"making the log.",
+                column="candidate",
             )
         return self.actions
 
@@ -472,9 +464,7 @@ class BanditLog:
 
     def codes_among(self, names: Iterable[Hashable]) -> Ints:
         """For each candidate, the position of its action among ``names``; −1 if it is not there."""
-        place = {name: k for k, name in enumerate(names)}
-        own = np.array([place.get(name, -1) for name in self.actions or ()], dtype=np.int64)
-        return own[self.candidate_codes()]
+        return labels.places_among(self.actions or (), names)[self.candidate_codes()]
 
     def per_candidate(
         self, values: ArrayLike, column: str, error: type[OffpolicyError] = LogError
@@ -505,7 +495,8 @@ class BanditLog:
         if self.table is None:
             raise LogError(
                 f'"{name}" is a column name, but this log was not made from a frame or a file. '
-                f"Pass the values themselves."
+                f"Pass the values themselves.",
+                column=name,
             )
         return read_named(self.table, name, self.offsets, self.source)
 
@@ -540,7 +531,15 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
     reasons: Counter[str] = Counter()
     long = bool(columns.decision)
     if long:
-        wide = keep(table, lambda part: widened(part, columns, source), _decisions(columns))
+        id_of = columns.decision
+
+        def decisions(part: pa.Table, rows: Ints) -> int:
+            import pyarrow.compute as pc
+
+            ids = part.column(id_of).take(rows)
+            return int(pc.count_distinct(ids, mode="only_valid").as_py()) + int(ids.null_count)
+
+        wide = keep(table, lambda part: widened(part, columns, source), decisions)
         reasons += wide.reasons
         refuse_many(reasons, len(wide.rows), source)
         assert wide.made is not None
@@ -557,18 +556,6 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
     return log.replace(dropped=dropped, source=source, trusted=True)
 
 
-def _decisions(columns: Columns) -> Callable[[pa.Table, Ints], int]:
-    """How many decisions some rows of the long format are of."""
-
-    def count(table: pa.Table, rows: Ints) -> int:
-        import pyarrow.compute as pc
-
-        ids = table.column(columns.decision).take(rows)
-        return int(pc.count_distinct(ids, mode="only_valid").as_py()) + int(ids.null_count)
-
-    return count
-
-
 _PER_DECISION = (
     "chosen", "reward", "propensity", "cluster", "time", "row_weight", "context",
 )  # fmt: skip
@@ -579,37 +566,29 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
     """Raise unless the log is well-formed; ``logging`` and ``propensity``, made to agree."""
     n, source = len(log), log.source
     if n == 0:
-        raise LogError(check.EMPTY)
+        raise LogError(check.EMPTY, column="reward")
     total = int(log.offsets[-1])
-    for name in _PER_DECISION:
-        values = getattr(log, name)
-        if values is not None:
-            check.check_length(values, n, name)
-    for name in _PER_CANDIDATE:
-        values = getattr(log, name)
-        if values is not None:
-            check.check_length(values, total, name, "candidates")
+    for names, length, unit in (
+        (_PER_DECISION, n, "decisions"), (_PER_CANDIDATE, total, "candidates")
+    ):  # fmt: skip
+        for name in names:
+            if getattr(log, name) is not None:
+                check.check_length(getattr(log, name), length, name, unit)
     check_reward(log.reward, source)
-    outside = (log.chosen < 0) | (log.chosen >= np.diff(log.offsets))
-    if outside.any():
-        row = int(np.argmax(outside))
-        count = int(log.offsets[row + 1] - log.offsets[row])
-        sentence = (
-            f"position {log.chosen[row]}, but the decision has {count} candidates "
-            f"({check.count_of(outside)} are like this). Positions run from 0 to the number of "
-            f"candidates less one."
-        )
-        raise check.malformed(outside, "chosen", source, sentence)
+    lengths = np.diff(log.offsets)
+    check.refuse(
+        (log.chosen < 0) | (log.chosen >= lengths),
+        "position {position}, but the decision has {length} candidates ({count} are like this). "
+        "Positions run from 0 to the number of candidates less one.",
+        "chosen", source, position=log.chosen, length=lengths,
+    )  # fmt: skip
     logging, propensity = log.logging, log.propensity
     if logging is not None:
         check_probabilities(logging, log.offsets, "logging", source, PropensityError, tolerance)
         if logging[log.chosen_index].min() >= SMALLEST_PROPENSITY:
             logging = without_traces(logging)
-    if log.propensity is not None:
-        check_chosen_probabilities(
-            log.propensity, "propensity", source, PropensityError,
-            positive=True, tolerance=tolerance,
-        )  # fmt: skip
+    if propensity is not None:
+        _check_propensity(propensity, source, tolerance)
     if logging is not None:
         propensity = _implied_propensity(log, logging, tolerance)
     if log.row_weight is not None:
@@ -618,14 +597,10 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
         check.check_finite(
             log.candidate_features, "candidate_features", source, offsets=log.offsets
         )
-    if log.context is not None:
-        if np.issubdtype(log.context.dtype, np.floating):
-            check.check_finite(log.context, "context", source)
-        labels.refuse_missing(log.context, "context", source)
-    for name in ("time", "cluster"):
+    for name in ("context", "time", "cluster"):
         values = getattr(log, name)
         if values is not None:
-            if name == "time" and np.issubdtype(values.dtype, np.floating):
+            if name != "cluster" and np.issubdtype(values.dtype, np.floating):
                 check.check_finite(values, name, source)
             labels.refuse_missing(values, name, source)
     return logging, propensity
@@ -635,25 +610,25 @@ def _implied_propensity(log: BanditLog, logging: Floats, tolerance: float) -> Fl
     """``propensity`` is what ``logging`` says of the chosen candidate; given, it must agree."""
     implied = logging[log.chosen_index]
     if log.propensity is not None:
-        apart = np.abs(implied - log.propensity) > tolerance * np.maximum(implied, log.propensity)
-        if apart.any():
-            row = int(np.argmax(apart))
-            sentence = (
-                f"{log.propensity[row]}, but logging gives the chosen candidate {implied[row]} "
-                f"({check.count_of(apart)} disagree). Check that the chosen action and the order "
-                f"of the candidates match."
-            )
-            raise check.malformed(apart, "propensity", log.source, sentence, PropensityError)
-    check_chosen_probabilities(
-        implied, "propensity", log.source, PropensityError,
-        positive=True, tolerance=tolerance,
-    )  # fmt: skip
+        larger = np.maximum(implied, log.propensity)
+        check.refuse(
+            np.abs(implied - log.propensity) > tolerance * larger,
+            "{value}, but logging gives the chosen candidate {implied} ({count} disagree). Check "
+            "that the chosen action and the order of the candidates match.",
+            "propensity", log.source, PropensityError, value=log.propensity, implied=implied,
+        )  # fmt: skip
+    _check_propensity(implied, log.source, tolerance)
     return implied
 
 
-def _vector(values: Any, column: str) -> Floats:
-    wrong = PropensityError if column in ("propensity", "logging") else LogError
-    return check.as_vector(values, column, wrong)
+def _check_propensity(values: Floats, source: str, tolerance: float) -> None:
+    check_chosen_probabilities(
+        values, "propensity", source, PropensityError, positive=True, tolerance=tolerance
+    )
+
+
+def _probabilities(values: Any, column: str) -> Floats:
+    return check.as_vector(values, column, PropensityError)
 
 
 def _names(values: Any, column: str) -> NDArray[Any]:
@@ -667,18 +642,17 @@ def _context(values: Any, column: str) -> NDArray[Any]:
         raise LogError(
             "context must have as many numbers in every row.", column="context"
         ) from None
-    if array.ndim not in (1, 2):
-        raise LogError(f"context has shape {array.shape}; it must be (n, d).", column="context")
+    check.need_shape(array.ndim in (1, 2), "context", array, "(n, d)")
     return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
 _MAKERS: dict[str, Callable[[Any, str], NDArray[Any]]] = {
-    "reward": _vector,
-    "propensity": _vector,
-    "logging": _vector,
+    "reward": check.as_vector,
+    "propensity": _probabilities,
+    "logging": _probabilities,
     "cluster": _names,
     "time": _names,
-    "row_weight": _vector,
+    "row_weight": check.as_vector,
     "context": _context,
     "candidate_features": check.as_floats,
 }
@@ -694,7 +668,3 @@ def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
             column="action",
         )
     return check.as_integers(action, "action", source)
-
-
-def _slice(values: Any, part: slice | Ints) -> Any:
-    return None if values is None else values[part]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import count_of, malformed
+from offpolicy._core.validation import MISSING, count_of, malformed, refuse
 from offpolicy.errors import LogError, Place, did_you_mean
 from offpolicy.logs._encoded import Encoded
 
@@ -53,10 +53,10 @@ class Columns:
         role = {"candidate": "candidates", "chosen": "action"} | {
             getattr(self, role): role for role in ROLES
         }
-        found: Counter[str] = Counter()
+        by_role: Counter[str] = Counter()
         for name, count in counts.items():
-            found[role.get(name, name)] += count
-        return found
+            by_role[role.get(name, name)] += count
+        return by_role
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Columns:
@@ -65,11 +65,11 @@ class Columns:
 
         try:
             with open(path, "rb") as stream:
-                given = tomllib.load(stream)
+                names_by_role = tomllib.load(stream)
         except (OSError, tomllib.TOMLDecodeError) as problem:
             raise LogError(f"not a readable TOML file ({problem}).", path) from None
         roles = [field.name for field in fields(cls)]
-        for role, name in given.items():
+        for role, name in names_by_role.items():
             if role not in roles:
                 raise LogError(
                     f'there is no role "{role}".{did_you_mean(role, roles)} The roles are '
@@ -77,10 +77,10 @@ class Columns:
                     path,
                 )
             names = name if role == "context" else [name]
-            if not (isinstance(names, list) and all(isinstance(one, str) for one in names)):
+            if not (isinstance(names, list) and all(isinstance(item, str) for item in names)):
                 kind = "a list of names" if role == "context" else "the name of a column"
                 raise LogError(f"{name!r} is not {kind}.", Place(str(path), role))
-        return cls(**given)
+        return cls(**names_by_role)
 
     def context_in(self, names: Sequence[str], source: str = "") -> list[str]:
         """The columns of the context among these; a pattern stands for those it matches."""
@@ -100,23 +100,23 @@ ROLES = (
 
 def column_of(
     role: str,
-    given: str | None,
+    column: str | None,
     names: Sequence[str],
     source: str,
     *,
     needed: bool = False,
     also: str | None = None,
 ) -> str | None:
-    """Which of these columns plays a role: the one that is ``given``, or one of the role's name
-    (or ``also``); None if it is given as "", or if there is none and none is needed."""
-    if given == "" and not needed:
+    """Which of these columns plays a role: ``column``, or, if it is None, one of the role's name
+    (or ``also``); None if it is "", or if there is none and none is needed."""
+    if column == "" and not needed:
         return None
-    for name in (role, also) if given is None else (given,):
+    for name in (role, also) if column is None else (column,):
         if name in names:
             return name
-    if given is None and not needed:
+    if column is None and not needed:
         return None
-    raise missing_column(names, role if given is None else given, role, source)
+    raise missing_column(names, role if column is None else column, role, source)
 
 
 def matching(
@@ -130,13 +130,13 @@ def matching(
     """The columns that these names are, or that these patterns match among those not taken."""
     if isinstance(wanted, str):
         raise LogError(f"{role} must be a list of column names, even if there is only one.")
-    found: list[str] = []
+    columns: list[str] = []
     for name in wanted:
-        free = [one for one in names if one not in taken and fnmatchcase(one, name)]
+        free = [column for column in names if column not in taken and fnmatchcase(column, name)]
         if name not in names and not free:
             raise missing_column(names, name, role, source)
-        found += [name] if name in names else sorted(free, key=order)
-    return list(dict.fromkeys(found))
+        columns += [name] if name in names else sorted(free, key=order)
+    return list(dict.fromkeys(columns))
 
 
 def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, dict[str, Any]]:
@@ -173,30 +173,32 @@ def as_table(frame: Any) -> pa.Table:
             raise LogError(
                 f"A {type(frame).__name__} is not a dataframe that speaks the Arrow PyCapsule "
                 f"interface.{lazy} Recent pandas, polars, DuckDB and pyarrow do; for arrays use "
-                f"BanditLog.from_arrays."
+                f"BanditLog.from_arrays.",
+                column="frame",
             )
         try:
             table = pa.table(frame)
         except (pa.ArrowException, TypeError, ValueError) as problem:
             raise LogError(
-                f"This {type(frame).__name__} is not a dataframe that Arrow can read: {problem}."
+                f"This {type(frame).__name__} is not a dataframe that Arrow can read: {problem}.",
+                column="frame",
             ) from None
-    twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+    twice = sorted(name for name in table.column_names if table.column_names.count(name) > 1)
     if twice:
-        raise LogError(f'There are two columns named "{min(twice)}"; every name must be different.')
+        sentence = f'There are two columns named "{twice[0]}"; every name must be different.'
+        raise LogError(sentence, column=twice[0])
     return table
 
 
 def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArray[Any]:
     """One column: flat if it holds lists (as long as the log's candidates), else one a row."""
-
     if name not in table.column_names:
         raise missing_column(table.column_names, name, "", source)
     if _holds_lists(table.schema.field(name).type):
-        own, values = _lists(table, name, source)
-        _same_lengths(offsets, own, name, source)
+        lists, values = _lists(table, name, source)
+        _same_lengths(offsets, lists, name, source)
         return np.asarray(values)
-    return np.asarray(_scalars(table, name, source))
+    return np.asarray(read_plain(table, name, name, source))
 
 
 def _holds_lists(kind: Any) -> bool:
@@ -210,7 +212,7 @@ def _lists(
     table: pa.Table, name: str, source: str, *, names: bool = False
 ) -> tuple[Ints, NDArray[Any] | Encoded]:
     """Where each list starts, and all entries; ``names`` may be encoded."""
-    import pyarrow as pa
+    import pyarrow.compute as pc
 
     column = table.column(name)
     kind = column.type
@@ -220,53 +222,25 @@ def _lists(
             Place(source, name),
         )
     if column.null_count:
-        missing = column.is_null().to_numpy()
-        sentence = f"the list is missing ({count_of(missing)}). Fill it in or leave these rows out."
-        raise malformed(missing, name, source, sentence)
-    parts = [_flattened(chunk) for chunk in column.chunks if len(chunk)]
-    offsets = _joined_offsets([bounds for bounds, _ in parts])
-    values = pa.chunked_array([flat for _, flat in parts], kind.value_type)
+        refuse(column.is_null().to_numpy(), MISSING.replace("value", "list", 1), name, source)
+    offsets = offsets_of(_as_numpy(pc.list_value_length(column), name, source))
+    values = pc.list_flatten(column)
     if values.null_count:
-        missing = values.is_null().to_numpy()
-        sentence = (
-            f"the value is missing ({count_of(missing, offsets)}). Fill it in or leave these rows "
-            f"out."
-        )
-        raise malformed(missing, name, source, sentence, offsets=offsets)
+        refuse(values.is_null().to_numpy(), MISSING, name, source, offsets=offsets)
     coded = Encoded.of(values) if names else None
     return offsets, _as_numpy(values, name, source, offsets) if coded is None else coded
-
-
-def _flattened(lists: pa.Array) -> tuple[Ints, pa.Array]:
-    """Where each list starts, from 0 on, and all their entries, without copying these."""
-    import pyarrow as pa
-
-    if pa.types.is_fixed_size_list(lists.type):
-        return np.arange(len(lists) + 1, dtype=np.int64) * lists.type.list_size, lists.flatten()
-    bounds = np.from_dlpack(lists.offsets).astype(np.int64)
-    first, last = int(bounds[0]), int(bounds[-1])
-    if first:
-        bounds -= first
-    return bounds, lists.values.slice(first, last - first)
-
-
-def _joined_offsets(parts: Sequence[Ints]) -> Ints:
-    if len(parts) == 1:
-        return parts[0]
-    lengths = [np.diff(bounds) for bounds in parts]
-    return offsets_of(np.concatenate([*lengths, np.empty(0, np.int64)]))
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
     if np.array_equal(known, offsets):
         return
-    apart = np.diff(known) != np.diff(offsets)
-    row = int(np.argmax(apart))
-    sentence = (
-        f"the list has {np.diff(offsets)[row]} entries, but the decision has {np.diff(known)[row]} "
-        f"candidates ({count_of(apart)} are like this). Lists of one row must be equally long."
-    )
-    raise malformed(apart, name, source, sentence)
+    lengths, expected = np.diff(offsets), np.diff(known)
+    refuse(
+        lengths != expected,
+        "the list has {length} entries, but the decision has {expected} candidates ({count} are "
+        "like this). Lists of one row must be equally long.",
+        name, source, length=lengths, expected=expected,
+    )  # fmt: skip
 
 
 def read_plain(
@@ -281,20 +255,9 @@ def read_plain(
             f"it holds {kind}, but {role} must be a single value in every row.",
             Place(source, name),
         )
-    return _scalars(table, name, source, names=names)
-
-
-def _scalars(
-    table: pa.Table, name: str, source: str, *, names: bool = False
-) -> NDArray[Any] | Encoded:
     column = table.column(name)
     if column.null_count:
-        missing = column.is_null().to_numpy()
-        sentence = (
-            f"the value is missing ({count_of(missing)}). Fill these values in or leave these "
-            f"rows out."
-        )
-        raise malformed(missing, name, source, sentence)
+        refuse(column.is_null().to_numpy(), MISSING, name, source)
     coded = Encoded.of(column) if names else None
     return _as_numpy(column, name, source) if coded is None else coded
 
@@ -316,20 +279,12 @@ def _as_numpy(
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             raise
         raw = values.cast(pa.large_binary()).to_pylist()
-        bad = np.array([_is_garbled(text) for text in raw])
+        bad = np.array([text.decode(errors="ignore").encode() != text for text in raw])
         sentence = (
             f"{raw[np.argmax(bad)]!r} is not UTF-8 ({count_of(bad, offsets)}). The file may be "
             f"damaged: fetch it again, or leave these rows out."
         )
         raise malformed(bad, name, source, sentence, offsets=offsets) from None
-
-
-def _is_garbled(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def missing_column(there: Sequence[str], name: str, role: str, source: str) -> LogError:

@@ -40,8 +40,8 @@ def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, C
     codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
     order = np.argsort(codes, kind="stable")
     offsets = offsets_of(np.bincount(codes))
-    at = _chosen_rows(table, columns, source, codes, ids)
-    own = {getattr(columns, role) or role for role in _PER_DECISION} | set(
+    chosen_rows = _chosen_rows(table, columns, source, codes, ids)
+    per_decision = {getattr(columns, role) or role for role in _PER_DECISION} | set(
         columns.context_in(table.column_names)
     )
     wide: dict[str, Any] = {}
@@ -49,12 +49,12 @@ def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, C
         if name in (decision, columns.chosen):
             continue
         column = table.column(name)
-        if name in own or name == columns.action:
-            wide[name] = column.take(pa.array(at))
+        if name in per_decision or name == columns.action:
+            wide[name] = column.take(pa.array(chosen_rows))
         else:
             values = column.take(pa.array(order)).combine_chunks()
             wide[name] = pa.LargeListArray.from_arrays(pa.array(offsets), values)
-    wide[decision] = ids.take(pa.array(at))
+    wide[decision] = ids.take(pa.array(chosen_rows))
     roles = replace(columns, decision=None, chosen=None)
     names = columns.candidates or ("candidates" if "candidates" in wide else "")
     if columns.chosen:
@@ -63,7 +63,9 @@ def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, C
         position[order] = position_in_decision(offsets)
         key = "action" if "action" not in wide else "the chosen candidate"
         wide[key] = (
-            table.column(names).take(pa.array(at)) if names else pa.array(position[at], pa.int64())
+            table.column(names).take(pa.array(chosen_rows))
+            if names
+            else pa.array(position[chosen_rows], pa.int64())
         )
         roles = replace(roles, action=key)
     return pa.table(wide), roles
@@ -100,10 +102,10 @@ def _chosen_rows(
             where(source, columns.chosen or "action", row),
             np.flatnonzero(np.isin(codes, odd)),
         )
-    found = np.empty(len(count), dtype=np.int64)
+    chosen_rows = np.empty(len(count), dtype=np.int64)
     rows = np.flatnonzero(flag)
-    found[codes[rows]] = rows
-    return found
+    chosen_rows[codes[rows]] = rows
+    return chosen_rows
 
 
 def _flags(table: pa.Table, name: str, source: str, codes: Ints) -> NDArray[Any]:

@@ -123,14 +123,14 @@ def sample_ranges(n: int, size: int) -> list[tuple[int, int]]:
     if n <= size:
         return [(0, n)]
     parts = min(SAMPLED_PLACES, size)
-    each, found = size // parts, []
+    each, ranges = size // parts, []
     share = hash_rows(np.arange(parts), salt=1, buckets=2**32)
     for part in range(parts):
         first, last = part * n // parts, (part + 1) * n // parts
         room = max(last - first - each, 0) + 1
         start = first + int(share[part]) * room // 2**32
-        found.append((start, min(start + each, last)))
-    return found
+        ranges.append((start, min(start + each, last)))
+    return ranges
 
 
 def width_of(offsets: Ints) -> float:

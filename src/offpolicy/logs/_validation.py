@@ -8,7 +8,7 @@ import numpy as np
 
 from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import check_finite, count_of, malformed
+from offpolicy._core.validation import check_finite, refuse
 from offpolicy.errors import OffpolicyError
 
 BLOCK_ROWS = 65_536
@@ -46,31 +46,27 @@ def widened(probabilities: Floats, tolerance: float) -> Floats:
 
 def check_reward(reward: Floats, source: str) -> None:
     check_finite(reward, "reward", source)
-    bad = np.abs(reward) > LARGEST_REWARD
-    if bad.any():
-        sentence = (
-            f"{reward[np.argmax(bad)]} ({count_of(bad)} are beyond ±{LARGEST_REWARD:g}). Rewards "
-            f"this large overflow when squared; rescale them."
-        )
-        raise malformed(bad, "reward", source, sentence)
+    refuse(
+        np.abs(reward) > LARGEST_REWARD,
+        "{value} ({count} are beyond ±"
+        f"{LARGEST_REWARD:g}). Rewards this large overflow when squared; rescale them.",
+        "reward", source, value=reward,
+    )  # fmt: skip
 
 
 def check_positive(values: Floats, column: str, source: str) -> None:
     check_finite(values, column, source)
-    bad = values <= 0.0
-    if bad.any():
-        sentence = (
-            f"{values[np.argmax(bad)]} ({count_of(bad)} are 0 or below). A row weight says how "
-            f"many decisions the row stands for; leave rows of weight 0 out."
-        )
-        raise malformed(bad, column, source, sentence)
-    beyond = (values < 1e-100) | (values > 1e100)
-    if beyond.any():
-        sentence = (
-            f"{values[np.argmax(beyond)]} goes beyond 1e-100 … 1e100; rescale {column}: only "
-            f"ratios matter."
-        )
-        raise malformed(beyond, column, source, sentence)
+    refuse(
+        values <= 0.0,
+        "{value} ({count} are 0 or below). A row weight says how many decisions the row stands "
+        "for; leave rows of weight 0 out.",
+        column, source, value=values,
+    )  # fmt: skip
+    refuse(
+        (values < 1e-100) | (values > 1e100),
+        f"{{value}} goes beyond 1e-100 … 1e100; rescale {column}: only ratios matter.",
+        column, source, value=values,
+    )  # fmt: skip
 
 
 def check_chosen_probabilities(
@@ -84,22 +80,19 @@ def check_chosen_probabilities(
 ) -> None:
     """Probabilities of the chosen candidates: finite, at most 1, and above 0 if ``positive``."""
     check_finite(values, column, source, error)
-    bad = values < SMALLEST_PROPENSITY if positive else values < 0.0
-    what = (
+    low = (
         f"0 or below, or under {SMALLEST_PROPENSITY:g}). The log must hold the probability with "
         f"which the chosen action was drawn. If these rows were not randomised, leave them out."
         if positive
         else "below 0). Probabilities are from 0 to 1."
     )
-    if not bad.any():
-        bad = values > 1.0 + tolerance
-        what = (
-            "above 1). Probabilities are from 0 to 1; if these are inverse propensities, or "
-            "percentages, convert them first."
-        )
-    if bad.any():
-        sentence = f"{values[np.argmax(bad)]} ({count_of(bad)} are {what}"
-        raise malformed(bad, column, source, sentence, error)
+    high = (
+        "above 1). Probabilities are from 0 to 1; if these are inverse propensities, or "
+        "percentages, convert them first."
+    )
+    least = SMALLEST_PROPENSITY if positive else 0.0
+    for bad, what in ((values < least, low), (values > 1.0 + tolerance, high)):
+        refuse(bad, "{value} ({count} are " + what, column, source, error, value=values)
 
 
 def check_probabilities(
@@ -115,9 +108,22 @@ def check_probabilities(
         bounds = offsets[start : start + BLOCK_ROWS + 1]
         block = values[bounds[0] : bounds[-1]]
         if not block.min() >= 0.0 or not block.max() <= 1.0 + tolerance:
-            _bad_element(values, offsets, column, source, error, tolerance)
+            refuse(
+                ~((values >= 0.0) & (values <= 1.0 + tolerance)),
+                "{value} ({count} are missing, negative or above 1). Probabilities are from 0 to "
+                "1, one for every candidate.",
+                column, source, error, offsets, value=values,
+            )  # fmt: skip
         if not _sum_to_one(block, bounds - bounds[0], tolerance):
-            _bad_sum(values, offsets, column, source, error, tolerance)
+            sums = row_sums(values, offsets)
+            refuse(
+                np.abs(sums - 1.0) > tolerance,
+                "the probabilities sum to {value:.9g}, not 1 ({count} are off by more than "
+                f"{tolerance:g}). Every candidate that could have been chosen must be listed with "
+                "its probability; if they are only rounded, divide each decision's probabilities "
+                "by their sum.",
+                column, source, error, value=sums,
+            )  # fmt: skip
 
 
 def _sum_to_one(values: Floats, offsets: Ints, tolerance: float) -> bool:
@@ -128,38 +134,3 @@ def _sum_to_one(values: Floats, offsets: Ints, tolerance: float) -> bool:
         if sum_to_one(values, offsets, tolerance):
             return True
     return not (np.abs(row_sums(values, offsets) - 1.0) > tolerance).any()
-
-
-def _bad_element(
-    values: Floats,
-    offsets: Ints,
-    column: str,
-    source: str,
-    error: type[OffpolicyError],
-    tolerance: float,
-) -> None:
-    bad = ~((values >= 0.0) & (values <= 1.0 + tolerance))
-    sentence = (
-        f"{values[np.argmax(bad)]} ({count_of(bad, offsets)} are missing, negative or above 1). "
-        f"Probabilities are from 0 to 1, one for every candidate."
-    )
-    raise malformed(bad, column, source, sentence, error, offsets)
-
-
-def _bad_sum(
-    values: Floats,
-    offsets: Ints,
-    column: str,
-    source: str,
-    error: type[OffpolicyError],
-    tolerance: float,
-) -> None:
-    sums = row_sums(values, offsets)
-    bad = np.abs(sums - 1.0) > tolerance
-    sentence = (
-        f"the probabilities sum to {sums[np.argmax(bad)]:.9g}, not 1 ({count_of(bad)} are off by "
-        f"more than {tolerance:g}). Every candidate that could have been chosen must be listed "
-        f"with its probability; if they are only rounded, divide each decision's probabilities by "
-        f"their sum."
-    )
-    raise malformed(bad, column, source, sentence, error)

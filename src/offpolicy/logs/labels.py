@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import check_length, count_of, malformed, where
+from offpolicy._core.validation import (
+    MISSING,
+    check_length,
+    count_of,
+    malformed,
+    need_shape,
+    refuse,
+    where,
+)
 from offpolicy.errors import LogError, OffpolicyError, did_you_mean
 from offpolicy.logs._encoded import Encoded
 
@@ -48,8 +56,7 @@ def as_names(
         raise error(
             f"{column} holds lists; there must be a single name in every row.", column=column
         )
-    if array.ndim != 1:
-        raise error(f"{column} has shape {array.shape}; it must have one dimension.", column=column)
+    need_shape(array.ndim == 1, column, array, "of one dimension", error)
     return array
 
 
@@ -63,9 +70,10 @@ def as_action_names(actions: Iterable[Any]) -> tuple[Hashable, ...]:
             "actions must hold hashable names (strings, numbers, tuples).", column="actions"
         ) from None
     if not different:
-        raise LogError("actions names one action twice; every name must be different.")
+        sentence = "actions names one action twice; every name must be different."
+        raise LogError(sentence, column="actions")
     if not names:
-        raise LogError("There are no actions: at least one must be named.")
+        raise LogError("There are no actions: at least one must be named.", column="actions")
     return names
 
 
@@ -101,6 +109,12 @@ def encode(
     return tuple(ordered), np.array([rank[name] for name in first_seen], dtype=np.int64)[codes]
 
 
+def places_among(names: Iterable[Hashable], known: Iterable[Hashable]) -> Ints:
+    """The position of each name among those that are ``known``; −1 if it is not there."""
+    place = {name: k for k, name in enumerate(known)}
+    return np.array([place.get(name, -1) for name in names], dtype=np.int64)
+
+
 def positions(
     action: Any,
     names: tuple[Hashable, ...],
@@ -109,34 +123,31 @@ def positions(
     error: type[OffpolicyError] = LogError,
 ) -> Ints:
     """Position of each action among ``names``."""
-    given = as_names(action, "action", error)
-    check_length(given, n, "action", error=error)
+    chosen = as_names(action, "action", error)
+    check_length(chosen, n, "action", error=error)
     if (
-        not isinstance(given, Encoded)
+        not isinstance(chosen, Encoded)
         and names == tuple(range(len(names)))
-        and np.issubdtype(given.dtype, np.integer)
+        and np.issubdtype(chosen.dtype, np.integer)
     ):
-        bad = (given < 0) | (given >= len(names))
-        if bad.any():
-            sentence = (
-                f"{given[np.argmax(bad)]}, but there are {len(names)} actions, 0 to "
-                f"{len(names) - 1} ({count_of(bad)} are outside). If these are names rather than "
-                f"positions, list them in actions=."
-            )
-            raise malformed(bad, "action", source, sentence, error)
-        return np.ascontiguousarray(given, dtype=np.int64)
-    unique, codes = encode(given, "action", source, error)
-    place = {name: k for k, name in enumerate(names)}
-    missing = [name for name in unique if name not in place]
-    if missing:
-        bad = np.isin(codes, [unique.index(name) for name in missing])
+        refuse(
+            (chosen < 0) | (chosen >= len(names)),
+            f"{{value}}, but there are {len(names)} actions, 0 to {len(names) - 1} ({{count}} are "
+            f"outside). If these are names rather than positions, list them in actions=.",
+            "action", source, error, value=chosen,
+        )  # fmt: skip
+        return np.ascontiguousarray(chosen, dtype=np.int64)
+    unique, codes = encode(chosen, "action", source, error)
+    places = places_among(unique, names)[codes]
+    bad = places < 0
+    if bad.any():
         name = unique[codes[np.argmax(bad)]]
         sentence = (
             f"{name!r} is not among the {len(names)} actions.{_suggestion(name, names)} Every "
             f"chosen action must be listed in actions=."
         )
         raise malformed(bad, "action", source, sentence, error)
-    return np.array([place[name] for name in unique], dtype=np.int64)[codes]
+    return places
 
 
 def find_among(
@@ -149,11 +160,10 @@ def find_among(
 ) -> Ints:
     """Position of each action among its own decision's candidates."""
     n = len(offsets) - 1
-    given = as_names(action, "action", error)
-    check_length(given, n, "action", error=error)
-    unique, inverse = encode(given, "action", source, error)
-    place = {name: k for k, name in enumerate(names)}
-    wanted = np.array([place.get(name, -1) for name in unique], dtype=np.int64)[inverse]
+    chosen = as_names(action, "action", error)
+    check_length(chosen, n, "action", error=error)
+    unique, inverse = encode(chosen, "action", source, error)
+    wanted = places_among(unique, names)[inverse]
     hits = np.flatnonzero(codes == np.repeat(wanted, np.diff(offsets)))
     rows = decision_of_candidate(offsets)[hits]
     if len(rows) < n:
@@ -177,11 +187,11 @@ def refuse_twice(codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source
     order = np.lexsort((codes, rows))
     twice = (np.diff(codes[order]) == 0) & (np.diff(rows[order]) == 0)
     if twice.any():
-        at = order[int(np.argmax(twice))]
+        first = order[int(np.argmax(twice))]
         raise LogError(
-            f"{names[codes[at]]!r} is listed twice. Merge the two entries and add up their "
+            f"{names[codes[first]]!r} is listed twice. Merge the two entries and add up their "
             f"probabilities.",
-            where(source, "candidate", rows[at]),
+            where(source, "candidate", rows[first]),
             np.unique(rows[order[:-1][twice]]),
         )
 
@@ -204,12 +214,7 @@ def refuse_missing(
     else:
         return
     missing = np.asarray(missing.reshape(len(values), -1).any(axis=1))
-    if missing.any():
-        sentence = (
-            f"the value is missing ({count_of(missing, offsets)}). Fill it in or leave these rows "
-            f"out."
-        )
-        raise malformed(missing, column, source, sentence, error, offsets)
+    refuse(missing, MISSING, column, source, error, offsets)
 
 
 def hash_groups(cluster: NDArray[Any], known: Sequence[Hashable] | None = None) -> Ints:

@@ -8,15 +8,16 @@ their folds; a log that was never fitted on has folds too, and uses the models i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from dataclasses import KW_ONLY, dataclass, field, fields
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core import validation as check
-from offpolicy._core.ragged import offsets_of
+from offpolicy._core.parameters import Parameters
+from offpolicy._core.ragged import candidates_of, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import (
     ParameterError,
@@ -61,17 +62,19 @@ Calibration = Literal["sigmoid", "isotonic"]
 
 
 @dataclass(eq=False)
-class _CrossFitted(ABC):
+class _CrossFitted(Parameters, ABC):
     """What the two models share: their parameters, as scikit-learn has them, and the folds."""
 
     model: Any = None
     _: KW_ONLY
     folds: int = 5
     seed: int = 0
+    models_: Sequence[Any] = field(init=False, repr=False)
+    maps_: Sequence[Any] = field(init=False, repr=False)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; if ``deep``, those of ``model`` too, as ``model__name``."""
-        params = {item.name: getattr(self, item.name) for item in fields(self) if item.init}
+        params = super().get_params()
         if deep and hasattr(self.model, "get_params") and not isinstance(self.model, type):
             inner = self.model.get_params(deep=True)
             params |= {f"model__{name}": value for name, value in inner.items()}
@@ -79,19 +82,10 @@ class _CrossFitted(ABC):
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters by name; those of ``model`` as ``model__name``."""
-        known = [item.name for item in fields(self) if item.init]
-        inner = {name[7:]: value for name, value in params.items() if name.startswith("model__")}
-        for name, value in params.items():
-            if name.startswith("model__"):
-                continue
-            if name not in known:
-                raise ParameterError(
-                    f'{type(self).__name__} has no parameter "{name}".{did_you_mean(name, known)} '
-                    f"The parameters are {', '.join(known)}."
-                )
-            setattr(self, name, value)
+        inner = {name for name in params if name.startswith("model__")}
+        super().set_params(**{name: params[name] for name in params.keys() - inner})
         if inner:
-            self.model.set_params(**inner)
+            self.model.set_params(**{name.removeprefix("model__"): params[name] for name in inner})
         return self
 
     @abstractmethod
@@ -104,13 +98,19 @@ class _CrossFitted(ABC):
 
     def _check_folds(self, nested: bool, why: str) -> None:
         least, reason = (3, f" with {why}") if nested else (2, "")
-        if not _is_whole(self.folds) or not least <= self.folds <= GROUPS:
-            raise ParameterError(
-                f"folds is {self.folds}; it must be a whole number from {least} to "
-                f"{GROUPS}{reason}."
-            )
-        if not _is_whole(self.seed) or self.seed < 0:
-            raise ParameterError(f"seed is {self.seed}; it must be a whole number, 0 or more.")
+        fine = _is_whole(self.folds) and least <= self.folds <= GROUPS
+        rule = f"a whole number from {least} to {GROUPS}{reason}"
+        check.need(fine, "folds", self.folds, rule)
+        fine = _is_whole(self.seed) and self.seed >= 0
+        check.need(fine, "seed", self.seed, "a whole number, 0 or more")
+
+    def _by_fold(self, log: BanditLog) -> Iterator[tuple[Any, Any, Ints, Ints]]:
+        """Each fold's model and map, with the decisions and candidates that they answer for."""
+        fold = log.fold(len(self.models_))
+        for f, (model, map_) in enumerate(zip(self.models_, self.maps_, strict=True)):
+            rows = np.flatnonzero(fold == f)
+            if len(rows):
+                yield model, map_, rows, log.candidates_of(rows)
 
     def _need_fitted(self) -> None:
         if not hasattr(self, "models_"):
@@ -177,8 +177,6 @@ class RewardModel(_CrossFitted):
     weighting: Weighting = "none"
     recalibrate: bool = False
     mode_: Mode = field(init=False, repr=False)
-    models_: list[PerAction | OneForAll | None] = field(init=False, repr=False)
-    maps_: list[Any] = field(init=False, repr=False)
     actions_: tuple[Hashable, ...] | None = field(init=False, repr=False)
     context_width_: int | None = field(init=False, repr=False)
     feature_width_: int | None = field(init=False, repr=False)
@@ -236,21 +234,17 @@ class RewardModel(_CrossFitted):
         self._need_fitted()
         need_log(log)
         if self.mode_ == "recalibrate":
-            given = self.prediction_ if prediction is None else prediction
-            flat = _predictions(log, given).copy()
+            recalibrated = self.prediction_ if prediction is None else prediction
+            flat = _predictions(log, recalibrated).copy()
         else:
             _refuse_prediction(prediction)
             inputs = self._inputs(log)
             flat = np.empty(int(log.offsets[-1]))
-        fold, lengths = log.fold(len(self.models_)), np.diff(log.offsets)
-        for f, (model, map_) in enumerate(zip(self.models_, self.maps_, strict=True)):
-            at = np.flatnonzero(np.repeat(fold == f, lengths))
-            if not len(at):
-                continue
+        for model, map_, _, candidates in self._by_fold(log):
             if model is not None:
-                flat[at] = model.predict(inputs, at)
+                flat[candidates] = model.predict(inputs, candidates)
             if map_ is not None:
-                flat[at] = map_.predict(flat[at])
+                flat[candidates] = map_.predict(flat[candidates])
         return flat
 
     def _checked_mode(self, log: BanditLog, prediction: Any) -> Mode:
@@ -349,8 +343,6 @@ class PropensityModel(_CrossFitted):
 
     calibration: Calibration | None = "sigmoid"
     floor: float = 1e-6
-    models_: list[Chooser] = field(init=False, repr=False)
-    maps_: list[dict[int, Any]] = field(init=False, repr=False)
     actions_: tuple[Hashable, ...] = field(init=False, repr=False)
     was_chosen_: NDArray[np.bool_] = field(init=False, repr=False)
     context_width_: int = field(init=False, repr=False)
@@ -393,24 +385,19 @@ class PropensityModel(_CrossFitted):
         assert inputs.context is not None
         need_width(inputs.context.shape[1], self.context_width_, "context")
         open_ = known_of(inputs.code, self.was_chosen_)
-        hopeless = ~np.logical_or.reduceat(open_, log.offsets[:-1])
-        if hopeless.any():
-            sentence = (
-                f"none of the decision's candidates was ever chosen in the log that the model was "
-                f"fitted on ({check.count_of(hopeless)} are like this)."
-            )
-            raise check.malformed(hopeless, "candidate", log.source, sentence, PropensityError)
+        check.refuse(
+            ~np.logical_or.reduceat(open_, log.offsets[:-1]),
+            "none of the decision's candidates was ever chosen in the log that the model was "
+            "fitted on ({count} are like this).",
+            "candidate", log.source, PropensityError,
+        )  # fmt: skip
         estimate = np.empty(int(log.offsets[-1]))
-        fold, lengths = log.fold(len(self.models_)), np.diff(log.offsets)
-        for f, (model, maps) in enumerate(zip(self.models_, self.maps_, strict=True)):
-            rows = np.flatnonzero(fold == f)
-            if not len(rows):
-                continue
-            at, offsets = np.flatnonzero(np.repeat(fold == f, lengths)), offsets_of(lengths[rows])
+        for model, maps, rows, candidates in self._by_fold(log):
+            offsets = offsets_of(np.diff(log.offsets)[rows])
             p = model.probabilities(inputs, rows, self.was_chosen_)
             if maps:
-                p = normalised(mapped(p, inputs.code[at], maps), offsets, open_[at])
-            estimate[at] = floored(p, offsets, open_[at], self.floor)
+                p = normalised(mapped(p, inputs.code[candidates], maps), offsets, open_[candidates])
+            estimate[candidates] = floored(p, offsets, open_[candidates], self.floor)
         return estimate
 
     def apply(self, log: BanditLog) -> BanditLog:
@@ -431,8 +418,7 @@ class PropensityModel(_CrossFitted):
         if self.calibration is not None:
             _need_option(self.calibration, "calibration", ("sigmoid", "isotonic"))
         self._check_folds(self.calibration is not None, f'calibration="{self.calibration}"')
-        if not 0.0 <= self.floor < 1.0:
-            raise ParameterError(f"floor is {self.floor}; it must be from 0 to below 1.")
+        check.need(0.0 <= self.floor < 1.0, "floor", self.floor, "from 0 to below 1")
         need_estimator(self.model)
         need_probabilities(self.model)
 
@@ -444,16 +430,13 @@ class PropensityModel(_CrossFitted):
         self, training: Training, f: int, inputs: Inputs, chosen_index: Ints, score: Floats
     ) -> dict[int, Any]:
         """For each action, how often it was chosen where a model gave it such a probability."""
-        rows = training.rows(f)
-        member = np.zeros(len(inputs.offsets) - 1, dtype=bool)
-        member[rows] = True
-        at = np.flatnonzero(np.repeat(member, np.diff(inputs.offsets)))
+        candidates = candidates_of(inputs.offsets, training.rows(f))
         taken = np.zeros(len(score), dtype=bool)
         taken[chosen_index] = True
         weight = training.weight_of_each
         maps = {}
-        for action, mine in by_action(inputs.code[at], inputs.actions):
-            here = at[mine]
+        for action, mine in by_action(inputs.code[candidates], inputs.actions):
+            here = candidates[mine]
             hits = int(taken[here].sum())
             if min(hits, len(here) - hits) >= LEAST_ROWS:
                 w = None if weight is None else weight[inputs.decision[here]]
@@ -476,8 +459,9 @@ def _predictions(log: BanditLog, prediction: Any) -> Floats:
 def _need_option(value: Any, name: str, options: tuple[str, ...]) -> None:
     if value not in options:
         listed = ", ".join(f'"{option}"' for option in options)
+        guess = did_you_mean(str(value), options)
         raise ParameterError(
-            f'{name} is "{value}"; it must be one of {listed}.{did_you_mean(str(value), options)}'
+            f'{name} is "{value}"; it must be one of {listed}.{guess}', column=name
         )
 
 
@@ -487,4 +471,4 @@ def _is_whole(value: Any) -> bool:
 
 def _refuse_prediction(prediction: Any) -> None:
     if prediction is not None:
-        raise ParameterError('prediction= is only for mode="recalibrate".')
+        raise ParameterError('prediction= is only for mode="recalibrate".', column="prediction")

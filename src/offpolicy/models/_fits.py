@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core import validation as check
-from offpolicy._core.ragged import decision_of_candidate, offsets_of
+from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, MissingColumnError, ParameterError, PredictionError
 from offpolicy.estimators import weights
@@ -80,18 +80,17 @@ class Training:
 
         One model per pair of folds serves both. With ``offsets``, scores are per candidate.
         """
-        lengths = np.ones(len(self.log), dtype=np.int64) if offsets is None else np.diff(offsets)
-        scores = np.full((self.folds, int(lengths.sum())), np.nan)
+        bounds = np.arange(len(self.log) + 1) if offsets is None else offsets
+        scores = np.full((self.folds, int(bounds[-1])), np.nan)
         members = [np.flatnonzero(self.fold == f) for f in range(self.folds)]
         for f in range(self.folds):
             for g in range(f):
                 if not len(members[f]) + len(members[g]):
                     continue
                 model = learn((g, f))
-                for one, other in ((f, g), (g, f)):
-                    if len(members[other]):
-                        at = np.flatnonzero(np.repeat(self.fold == other, lengths))
-                        scores[one, at] = score(model, members[other])
+                for fold, rows in ((f, members[g]), (g, members[f])):
+                    if len(rows):
+                        scores[fold, candidates_of(bounds, rows)] = score(model, rows)
         return scores
 
 
@@ -127,18 +126,18 @@ def fit_weights(log: BanditLog, weighting: Weighting, policy: Any) -> Floats | N
 class Examples:
     """What one model is fitted to: candidates, labels, rewards, weights."""
 
-    at: Ints
+    candidate: Ints
     label: NDArray[Any]
     reward: Floats
     weight: Floats | None
 
     def only(self, rows: Ints) -> Examples:
         weight = None if self.weight is None else self.weight[rows]
-        return Examples(self.at[rows], self.label[rows], self.reward[rows], weight)
+        return Examples(self.candidate[rows], self.label[rows], self.reward[rows], weight)
 
     @property
     def weights(self) -> Floats:
-        return np.ones(len(self.at)) if self.weight is None else self.weight
+        return np.ones(len(self.candidate)) if self.weight is None else self.weight
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,21 +233,21 @@ class OneForAll:
     ) -> OneForAll:
         if recipe.values is not None and (rows.label == rows.label[0]).all():
             return cls(None, float(rows.reward[0]))
-        X = inputs.shared(rows.at)
+        X = inputs.shared(rows.candidate)
         fitted = recipe.reward_model(X, rows.label, rows.weight, (*key, 0))
-        return cls(fitted, 0.0, _takes_sparse(fitted, inputs, rows.at[:20]))
+        return cls(fitted, 0.0, _takes_sparse(fitted, inputs, rows.candidate[:20]))
 
-    def predict(self, inputs: Inputs, at: Ints) -> Floats:
-        out = np.full(len(at), self.constant)
+    def predict(self, inputs: Inputs, candidates: Ints) -> Floats:
+        out = np.full(len(candidates), self.constant)
         if self.fitted is not None:
             width = inputs.width - inputs.actions + 1 if self.sparse else inputs.width
-            for part in parts(len(at), width):
-                X = inputs.sparse(at[part]) if self.sparse else inputs.shared(at[part])
-                out[part] = self.fitted.predict(X)
+            seen = inputs.sparse if self.sparse else inputs.shared
+            for part in parts(len(candidates), width):
+                out[part] = self.fitted.predict(seen(candidates[part]))
         return out
 
 
-def _takes_sparse(fitted: _Fitted, inputs: Inputs, at: Ints) -> bool:
+def _takes_sparse(fitted: _Fitted, inputs: Inputs, candidates: Ints) -> bool:
     """Whether the model says the same of a sparse matrix.
 
     Then asking about every candidate is linear in their number, instead of quadratic.
@@ -258,9 +257,9 @@ def _takes_sparse(fitted: _Fitted, inputs: Inputs, at: Ints) -> bool:
         return False
     if context.dtype.kind not in "biuf":
         return False
-    dense = fitted.predict(inputs.shared(at))
+    dense = fitted.predict(inputs.shared(candidates))
     try:
-        apart = np.abs(fitted.predict(inputs.sparse(at)) - dense).max()
+        apart = np.abs(fitted.predict(inputs.sparse(candidates)) - dense).max()
     except Exception:  # whatever a model may say to what it cannot take
         return False
     return bool(apart <= 1e-9 * np.abs(dense).max())
@@ -282,24 +281,24 @@ class PerAction:
         overall = float(np.average(rows.reward, weights=rows.weights))
         means = np.full(inputs.actions + 1, overall)
         fitted = {}
-        for action, mine in by_action(inputs.code[rows.at], inputs.actions):
-            own = rows.only(mine)
-            total = PRIOR_ROWS + own.weights.sum()
-            means[action] = (PRIOR_ROWS * overall + (own.weights * own.reward).sum()) / total
-            one_class = recipe.values is not None and (own.label == own.label[0]).all()
-            if len(mine) >= LEAST_ROWS and not one_class:
-                X = inputs.context[inputs.decision[own.at]]
-                fitted[action] = recipe.reward_model(X, own.label, own.weight, (*key, action))
+        for action, which in by_action(inputs.code[rows.candidate], inputs.actions):
+            mine = rows.only(which)
+            total = PRIOR_ROWS + mine.weights.sum()
+            means[action] = (PRIOR_ROWS * overall + (mine.weights * mine.reward).sum()) / total
+            one_class = recipe.values is not None and (mine.label == mine.label[0]).all()
+            if len(which) >= LEAST_ROWS and not one_class:
+                X = inputs.context[inputs.decision[mine.candidate]]
+                fitted[action] = recipe.reward_model(X, mine.label, mine.weight, (*key, action))
         return cls(fitted, means)
 
-    def predict(self, inputs: Inputs, at: Ints) -> Floats:
+    def predict(self, inputs: Inputs, candidates: Ints) -> Floats:
         assert inputs.context is not None
-        code = inputs.code[at]
+        code = inputs.code[candidates]
         out = self.means[code]
         for action, mine in by_action(code, inputs.actions):
             if action in self.fitted:
                 for part in parts(len(mine), inputs.context.shape[1]):
-                    X = inputs.context[inputs.decision[at[mine[part]]]]
+                    X = inputs.context[inputs.decision[candidates[mine[part]]]]
                     out[mine[part]] = self.fitted[action].predict(X)
         return out
 
@@ -327,18 +326,16 @@ class Chooser:
 
     def probabilities(self, inputs: Inputs, rows: Ints, was_chosen: NDArray[np.bool_]) -> Floats:
         """Of the candidates of the given rows, flat, each decision's summing to 1."""
-        lengths = np.diff(inputs.offsets)[rows]
-        offsets = offsets_of(lengths)
-        code = inputs.code[np.repeat(inputs.offsets[rows] - offsets[:-1], lengths)
-                           + np.arange(offsets[-1])]  # fmt: skip
+        offsets = offsets_of(np.diff(inputs.offsets)[rows])
+        code = inputs.code[candidates_of(inputs.offsets, rows)]
         column = np.full(inputs.actions + 1, -1)
         column[self.classes] = np.arange(len(self.classes))
         out = np.empty(len(code))
         for part in parts(len(rows), len(self.classes)):
-            own = slice(offsets[part.start], offsets[part.stop])
+            flat = slice(offsets[part.start], offsets[part.stop])
             table = self._table(inputs, rows[part])
             row = decision_of_candidate(offsets[part.start : part.stop + 1])
-            out[own] = table[row, column[code[own]]] * (column[code[own]] >= 0)
+            out[flat] = table[row, column[code[flat]]] * (column[code[flat]] >= 0)
         return normalised(out, offsets, known_of(code, was_chosen))
 
     def _table(self, inputs: Inputs, rows: Ints) -> Floats:

@@ -58,33 +58,35 @@ class Inputs:
     @property
     def width(self) -> int:
         """How many numbers `shared` gives a candidate."""
-        own = self.actions if self.features is None else self.features.shape[1]
-        return own + (0 if self.context is None else self.context.shape[1])
+        features = self.actions if self.features is None else self.features.shape[1]
+        return features + (0 if self.context is None else self.context.shape[1])
 
-    def shared(self, at: Ints) -> NDArray[Any]:
+    def shared(self, candidates: Ints) -> NDArray[Any]:
         """Context and features (or one column per action) of the given candidates."""
         if self.features is not None:
-            own = self.features[at]
+            features = self.features[candidates]
         else:
-            own = np.zeros((len(at), self.actions))
-            known = np.flatnonzero(self.code[at] >= 0)
-            own[known, self.code[at[known]]] = 1.0
+            features = np.zeros((len(candidates), self.actions))
+            known = np.flatnonzero(self.code[candidates] >= 0)
+            features[known, self.code[candidates[known]]] = 1.0
         if self.context is None:
-            return own
+            return features
         dtype = np.float64 if self.context.dtype.kind in "biuf" else object
-        return np.hstack([self.context[self.decision[at]], own], dtype=dtype)
+        return np.hstack([self.context[self.decision[candidates]], features], dtype=dtype)
 
-    def sparse(self, at: Ints) -> Any:
+    def sparse(self, candidates: Ints) -> Any:
         """The same as a sparse matrix; for a numeric context and one column per action."""
         from scipy.sparse import csr_matrix
 
         assert self.context is not None
-        d, known = self.context.shape[1], self.code[at] >= 0
-        values = np.hstack([self.context[self.decision[at]], known[:, None]], dtype=np.float64)
-        columns = np.tile(np.arange(d + 1), (len(at), 1))
-        columns[:, d] += np.where(known, self.code[at], 0)
-        starts = np.arange(len(at) + 1) * (d + 1)
-        shape = (len(at), d + self.actions)
+        d, known = self.context.shape[1], self.code[candidates] >= 0
+        values = np.hstack(
+            [self.context[self.decision[candidates]], known[:, None]], dtype=np.float64
+        )
+        columns = np.tile(np.arange(d + 1), (len(candidates), 1))
+        columns[:, d] += np.where(known, self.code[candidates], 0)
+        starts = np.arange(len(candidates) + 1) * (d + 1)
+        shape = (len(candidates), d + self.actions)
         return csr_matrix((values.reshape(-1), columns.reshape(-1), starts), shape=shape)
 
 
@@ -121,11 +123,11 @@ def feature_width(log: BanditLog) -> int | None:
 # -- checks --------------------------------------------------------------------------------------
 
 
-def need_width(found: int | None, expected: int | None, column: str) -> None:
+def need_width(width: int | None, expected: int | None, column: str) -> None:
     """Raise unless there are as many columns as the model was fitted with."""
-    if found != expected:
+    if width != expected:
         raise LogError(
-            f"{column} has {found or 'no'} columns, but the model was fitted with "
+            f"{column} has {width or 'no'} columns, but the model was fitted with "
             f"{expected or 'none'}.",
             column=column,
         )

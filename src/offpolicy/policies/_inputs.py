@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core.types import Floats
+from offpolicy._core.validation import check_finite
 from offpolicy.errors import ParameterError, PredictionError
 from offpolicy.logs import BanditLog
 
@@ -18,12 +19,13 @@ def need_log(log: object) -> None:
     if not isinstance(log, BanditLog):
         raise ParameterError(
             f"A {type(log).__name__} is not a log. Make one with BanditLog.from_frame (any "
-            f"dataframe), from_arrays or from_ragged."
+            f"dataframe), from_arrays or from_ragged.",
+            column="log",
         )
 
 
-def resolve_prediction(log: BanditLog, prediction: Any) -> Floats | None:
-    """δ̂ of every candidate, flat, from anything that can stand for a reward model; unchecked."""
+def resolve_prediction(log: BanditLog, prediction: Any, *, checked: bool = False) -> Floats | None:
+    """δ̂ of every candidate, flat, from anything that can stand for a reward model."""
     if prediction is None:
         return None
     if isinstance(prediction, str):
@@ -31,7 +33,10 @@ def resolve_prediction(log: BanditLog, prediction: Any) -> Floats | None:
     elif hasattr(prediction, "predict"):
         prediction = prediction.predict(log)
     values: ArrayLike = prediction
-    return log.per_candidate(values, "prediction", PredictionError)
+    flat = log.per_candidate(values, "prediction", PredictionError)
+    if checked:
+        check_finite(flat, "prediction", log.source, PredictionError, log.offsets)
+    return flat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,14 +49,15 @@ class _Remembered:
     def predict(self, part: BanditLog) -> Floats:
         start = part.first_row - self.log.first_row
         if start >= 0 and start + len(part) <= len(self.log):
-            own = self.log.rows(start, start + len(part))
+            stretch = self.log.rows(start, start + len(part))
             names = ("offsets", "chosen", "reward")
-            if all(np.array_equal(getattr(own, name), getattr(part, name)) for name in names):
+            if all(np.array_equal(getattr(stretch, name), getattr(part, name)) for name in names):
                 first = int(self.log.offsets[start])
-                return self.flat[first : first + int(own.offsets[-1])]
+                return self.flat[first : first + int(stretch.offsets[-1])]
         raise PredictionError(
             "prediction was given to fit as an array, and this is not the log it belongs to. Use "
-            "predict(log, prediction=…), or give fit a column name or a model."
+            "predict(log, prediction=…), or give fit a column name or a model.",
+            column="prediction",
         )
 
 

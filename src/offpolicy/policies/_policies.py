@@ -26,7 +26,7 @@ from offpolicy.logs import (
     tolerance_of,
     widened,
 )
-from offpolicy.logs.labels import find_among, positions
+from offpolicy.logs.labels import find_among, places_among, positions
 
 
 @runtime_checkable
@@ -92,14 +92,14 @@ class Tabular:
         elif len(table) != 1:
             raise PolicyError(
                 f"Tabular has {len(table)} rows; state= must name the context column that "
-                f"says which one applies."
+                f"says which one applies.",
+                column="state",
             )
         mass = table[np.repeat(rows, lengths), codes]
         if self.renormalise:
             total = np.add.reduceat(mass, log.offsets[:-1])
-            if (total <= 0.0).any():
-                row = int(np.argmax(total <= 0.0))
-                raise PolicyError(f"Tabular gives no candidate of row {row} any probability.")
+            sentence = "no candidate has any probability ({count} are like this)."
+            check.refuse(total <= 0.0, sentence, "Tabular", "", PolicyError)
             mass = mass / np.repeat(total, lengths)
         return np.asarray(mass)
 
@@ -109,37 +109,34 @@ class Tabular:
             if missing:
                 raise PolicyError(
                     f"Tabular has no probability for action {missing[0]!r} ({len(missing)} of "
-                    f"{len(actions)} actions are missing). Give 0 if it never chooses them."
+                    f"{len(actions)} actions are missing). Give 0 if it never chooses them.",
+                    column="Tabular",
                 )
             return np.array([_number(self.table[name], name) for name in actions])
         table = check.as_floats(self.table, "Tabular", PolicyError)
-        if table.ndim not in (1, 2):
-            raise PolicyError(f"Tabular has shape {table.shape}; it must be (K,) or (S, K).")
-        if table.shape[-1] != len(actions):
+        if table.ndim not in (1, 2) or table.shape[-1] != len(actions):
             raise PolicyError(
-                f"Tabular has {table.shape[-1]} columns, but the log has {len(actions)} actions."
+                f"Tabular has shape {table.shape}; it must be (K,) or (S, K), and the log has K = "
+                f"{len(actions)} actions.",
+                column="Tabular",
             )
         return table
 
     def _states(self, log: BanditLog, rows: int) -> Ints:
         if log.context is None:
-            raise PolicyError("Tabular with state= needs a log with context.")
+            raise PolicyError("Tabular with state= needs a log with context.", column="context")
         if not -log.context.shape[1] <= (self.state or 0) < log.context.shape[1]:
             raise PolicyError(
                 f"Tabular: there is no context column {self.state}; there are "
-                f"{log.context.shape[1]}."
+                f"{log.context.shape[1]}.",
+                column="state",
             )
-        given = log.context[:, self.state]
-        state = check.as_floats(given, f"Tabular: context column {self.state}", PolicyError)
-        bad = ~((state >= 0) & (state < rows) & (state == np.floor(state)))
-        index = np.where(bad, 0.0, state).astype(np.int64)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise PolicyError(
-                f"Tabular: context column {self.state}, row {row}: {given[row]} is not a row of "
-                f"the table (0 to {rows - 1})."
-            )
-        return index
+        column = f"Tabular: context column {self.state}"
+        state = check.as_floats(log.context[:, self.state], column, PolicyError)
+        outside = ~((state >= 0) & (state < rows) & (state == np.floor(state)))
+        sentence = f"{{value}} is not a row of the table (0 to {rows - 1})."
+        check.refuse(outside, sentence, column, "", PolicyError, value=state)
+        return state.astype(np.int64)
 
 
 @final
@@ -151,10 +148,8 @@ class Softmax:
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.temperature < np.inf:
-            raise ParameterError(
-                f"temperature is {self.temperature}; it must be 0 or more, and finite."
-            )
+        fine = 0.0 <= self.temperature < np.inf
+        check.need(fine, "temperature", self.temperature, "0 or more, and finite")
 
     def probabilities(self, log: BanditLog) -> Floats:
         return softmax(_scores(self.scores, log, "Softmax"), log.offsets, self.temperature)
@@ -169,8 +164,7 @@ class EpsilonGreedy:
     epsilon: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise ParameterError(f"epsilon is {self.epsilon}; it must be from 0 to 1.")
+        check.need(0.0 <= self.epsilon <= 1.0, "epsilon", self.epsilon, "from 0 to 1")
 
     def probabilities(self, log: BanditLog) -> Floats:
         best = argmax(_scores(self.scores, log, "EpsilonGreedy"), log.offsets)
@@ -194,7 +188,9 @@ class Deterministic:
 
     def __post_init__(self) -> None:
         if (self.action is None) == (self.scores is None):
-            raise ParameterError("Deterministic takes either action or scores, and not both.")
+            raise ParameterError(
+                "Deterministic takes either action or scores, and not both.", column="action"
+            )
 
     def probabilities(self, log: BanditLog) -> Floats:
         log.need_candidates("Deterministic", PolicyError)
@@ -207,15 +203,15 @@ class Deterministic:
         return mass
 
     def _chosen(self, log: BanditLog) -> Ints:
-        given: Any = self.action(log) if callable(self.action) else self.action
-        if isinstance(given, (str, bytes)) or np.ndim(given) == 0:
-            given = [given] * len(log)
+        action: Any = self.action(log) if callable(self.action) else self.action
+        if isinstance(action, (str, bytes)) or np.ndim(action) == 0:
+            action = [action] * len(log)
         if log.actions is None:
-            return _checked_positions(given, log, "Deterministic: action must hold")
+            return _checked_positions(action, log, "Deterministic: action must hold")
         if log.candidate is None:
-            return positions(given, log.actions, len(log), "Deterministic", PolicyError)
+            return positions(action, log.actions, len(log), "Deterministic", PolicyError)
         source = "Deterministic"
-        return find_among(given, log.candidate, log.actions, log.offsets, source, PolicyError)
+        return find_among(action, log.candidate, log.actions, log.offsets, source, PolicyError)
 
 
 @final
@@ -229,11 +225,9 @@ class Mixture:
     def __post_init__(self) -> None:
         weights = check.as_floats(self.weights, "Mixture weights", ParameterError)
         if len(self.policies) != len(weights) or not len(weights):
-            raise ParameterError("Mixture needs one weight for every policy.")
-        if not (weights >= 0.0).all() or abs(weights.sum() - 1.0) > 1e-6:
-            raise ParameterError(
-                f"Mixture weights are {list(self.weights)}; they must be 0 or more and sum to 1."
-            )
+            raise ParameterError("Mixture needs one weight for every policy.", column="weights")
+        fine = bool((weights >= 0.0).all()) and abs(float(weights.sum()) - 1.0) <= 1e-6
+        check.need(fine, "weights", list(self.weights), "numbers of 0 or more that sum to 1")
 
     def probabilities(self, log: BanditLog) -> Floats:
         flat = _mixed(log, self, "Mixture").flat
@@ -255,31 +249,28 @@ class Classifier:
     def probabilities(self, log: BanditLog) -> Floats:
         log.need_candidates("Classifier", PolicyError)
         if log.context is None:
-            raise PolicyError("A classifier as policy needs a log with context.")
+            raise PolicyError("A classifier as policy needs a log with context.", column="context")
         actions = log.need_names("A classifier as policy", PolicyError)
         raw = self.model.predict_proba(log.context)
         predicted = check.as_floats(raw, "predict_proba", PolicyError)
         classes = getattr(self.model, "classes_", None)
         width = len(actions) if classes is None else len(classes)
-        if predicted.shape != (len(log), width):
-            raise PolicyError(
-                f"predict_proba has shape {predicted.shape}; it must be ({len(log):,}, {width}): "
-                f"a probability of every class for every decision.",
-                column="predict_proba",
-            )
+        fine = predicted.shape == (len(log), width)
+        rule = f"({len(log):,}, {width}): a probability of every class for every decision"
+        check.need_shape(fine, "predict_proba", predicted, rule, PolicyError)
         predicted = widened(predicted, tolerance_of(raw))
         if classes is None:
             return _of_candidates(predicted, log)
-        place = {name: k for k, name in enumerate(actions)}
         names = np.asarray(classes).tolist()
-        unknown = [name for name in names if name not in place]
-        if unknown:
+        places = places_among(names, actions)
+        if (places < 0).any():
             raise PolicyError(
-                f"The classifier's class {unknown[0]!r} is not among the log's actions "
-                f"{list(actions)[:10]}. Give the log the classes as actions=."
+                f"The classifier's class {names[np.argmin(places)]!r} is not among the log's "
+                f"actions {list(actions)[:10]}. Give the log the classes as actions=.",
+                column="actions",
             )
         full = np.zeros((len(log), len(actions)))
-        full[:, [place[name] for name in names]] = predicted
+        full[:, places] = predicted
         return _of_candidates(full, log)
 
 
@@ -318,12 +309,9 @@ class MonteCarlo:
     replicates: int = field(default=10, init=False)
 
     def __post_init__(self) -> None:
-        if int(self.draws) != self.draws or self.draws < self.replicates:
-            raise ParameterError(
-                f"draws is {self.draws}; it must be a whole number, at least {self.replicates}."
-            )
-        if self.seed < 0:
-            raise ParameterError(f"seed is {self.seed}; it must be 0 or more.", column="seed")
+        fine = int(self.draws) == self.draws >= self.replicates
+        check.need(fine, "draws", self.draws, f"a whole number, at least {self.replicates}")
+        check.need(self.seed >= 0, "seed", self.seed, "0 or more")
 
     def probabilities(self, log: BanditLog) -> Floats:
         return np.asarray(self.counts(log).sum(axis=0) / self.draws)
@@ -370,7 +358,9 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
     (`Target.check`): a scan can do that on the way.
     """
     if isinstance(policy, type):
-        raise PolicyError(f"{policy.__name__} is a class; give an instance: {policy.__name__}(…).")
+        raise PolicyError(
+            f"{policy.__name__} is a class; give an instance: {policy.__name__}(…).", column=name
+        )
     if isinstance(policy, MonteCarlo):
         return _by_draws(log, policy, name)
     if isinstance(policy, Mixture):
@@ -404,20 +394,22 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
 def _number(value: Any, name: Hashable) -> float:
     number = check.as_floats(value, f"Tabular, action {name!r},", PolicyError)
     if number.size != 1 or not np.isfinite(number).all():
-        raise PolicyError(f"Tabular, action {name!r}: {value!r} is not a probability.")
+        sentence = f"Tabular, action {name!r}: {value!r} is not a probability."
+        raise PolicyError(sentence, column="Tabular")
     return float(number.reshape(-1)[0])
 
 
-def _checked_positions(given: Any, log: BanditLog, what: str) -> Ints:
+def _checked_positions(values: Any, log: BanditLog, what: str) -> Ints:
     """One position inside its decision for every decision."""
-    array = np.asarray(given)
+    array = np.asarray(values)
     lengths = np.diff(log.offsets)
     if array.shape == (len(log),) and np.issubdtype(array.dtype, np.number):
         inside = (array >= 0) & (array < lengths) & (array == np.floor(array))
         if inside.all():
             return array.astype(np.int64)
     raise PolicyError(
-        f"{what}, for every decision, a position from 0 to its number of candidates less one."
+        f"{what}, for every decision, a position from 0 to its number of candidates less one.",
+        column=what.partition(":")[0],
     )
 
 
@@ -461,9 +453,8 @@ def _mixed(log: BanditLog, policy: Mixture, name: str) -> Target:
 def _all_candidates(log: BanditLog, target: Target, name: str) -> Floats:
     target.check(log)
     if target.flat is None:
-        raise PolicyError(f"{name} needs the policy's probability of every candidate.")
-    rounded = target.tolerance > 1e-6
-    if not rounded:
+        raise PolicyError(f"{name} needs the policy's probability of every candidate.", column=name)
+    if target.tolerance <= 1e-6:
         return target.flat
     return target.flat / np.repeat(row_sums(target.flat, log.offsets), np.diff(log.offsets))
 

@@ -13,7 +13,7 @@ from offpolicy.ranking.learning import LearnedRanker
 from offpolicy.ranking.propensities import Propensities
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.pages.evaluation import page
-from offpolicy.report.pages.learned import learned_page, learned_ranker_page
+from offpolicy.report.pages.learned import learned_page
 from offpolicy.report.pages.propensities import examination_page
 from offpolicy.report.pages.rankers import Rankers, ranking_page
 from offpolicy.report.sections.page_data import PageData
@@ -38,12 +38,12 @@ class Results(Document):
     @classmethod
     def opened(cls, text: str) -> Self:
         """From JSON, of these or of a single result."""
-        found = read(text, [cls, *KINDS])
-        return found if isinstance(found, cls) else cls((found,))
+        document = read(text, [cls, *KINDS])
+        return document if isinstance(document, cls) else cls((document,))
 
     def _check_read(self) -> None:
         """There is a page of them."""
-        kinds = [type(one) for one in self.results]
+        kinds = [type(result) for result in self.results]
         if kinds not in ([Result, Comparison], [RankingResult] * (len(kinds) or 1)) and (
             len(kinds) != 1 or kinds[0] not in KINDS
         ):
@@ -57,16 +57,12 @@ class Results(Document):
         first, run = self.results[0], self.provenance
         if isinstance(first, Propensities):
             return examination_page(first, run, twin)
-        if isinstance(first, LearnedPolicy):
-            result = first.result
-            data = None if result is None else PageData(result, None, None, run, twin)
-            return learned_page(first, data, run, twin)
-        if isinstance(first, LearnedRanker):
-            held_out = None if first.result is None else Rankers((first.result,), run, twin, True)
-            return learned_ranker_page(first, held_out, run, twin)
-        ranked = tuple(one for one in self.results if isinstance(one, RankingResult))
-        if ranked:
-            return ranking_page(Rankers(ranked, run, twin))
-        result = next((one for one in self.results if isinstance(one, Result)), None)
-        compared = next((one for one in self.results if isinstance(one, Comparison)), None)
+        if isinstance(first, (LearnedPolicy, LearnedRanker)):
+            return learned_page(first, run, twin)
+        rankers = tuple(result for result in self.results if isinstance(result, RankingResult))
+        if rankers:
+            return ranking_page(Rankers(rankers, run, twin))
+        result = first if isinstance(first, Result) else None
+        last = self.results[-1]
+        compared = last if isinstance(last, Comparison) else None
         return page(PageData(result, compared, self.checked, run, twin))

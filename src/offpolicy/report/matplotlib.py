@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from offpolicy._core.files import write_whole
 from offpolicy.errors import MissingPackageError, ParameterError
 from offpolicy.intervals import normal_quantile
+from offpolicy.results import Comparison, Headline, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation import Curve
     from offpolicy.intervals import Interval
-    from offpolicy.results import Comparison, Estimate, Headline, Result
+    from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
+    from offpolicy.results import Estimate, ResultTable
 
 _BLUE, _GREY = "#0a5a9c", "#5d5a54"
 
@@ -35,11 +37,7 @@ def need_matplotlib() -> None:
 
 def plot_curve(curve: Curve, ax: Axes | None = None, *, label: str | None = None) -> Axes:
     """Value over the parameter, with the interval as a band; M on a logarithmic axis."""
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
+    ax = _axes(ax, 4.2, hidden=("top", "right"))
     x = _abscissa(curve)
     value, stderr = curve.at(x), curve.stderr_at(x)
     half = normal_quantile(curve.level) * stderr
@@ -50,69 +48,73 @@ def plot_curve(curve: Curve, ax: Axes | None = None, *, label: str | None = None
     ax.set_xlim(x[0], x[-1])
     ax.set_xlabel(curve.parameter)
     ax.set_ylabel(f"estimated value, {curve.level:.0%} interval")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
     return ax
 
 
-def plot_result(result: Result, ax: Axes | None = None) -> Axes:
-    """The answer about every policy and all estimates, under each other, with their intervals."""
-    rows = []
-    several = len(result.policies) > 1
-    for policy in result.policies:
-        estimates: list[Headline | Estimate] = [*result.headlines, *result.estimates]
-        for row in estimates:
-            if row.policy == policy:
-                answer = "answer: " if hasattr(row, "grid") else ""
-                label = f"{answer}{row.estimator.split('(')[0]}"
-                label += "" if row.M is None else f"(M={row.M:.3g})"
-                label = f"{policy}, {label}" if several else label
-                rows.append((label, row.value, row.interval, bool(answer)))
+def plot_table(results: ResultTable[Any], ax: Axes | None = None) -> Axes:
+    """Values under each other with their intervals: the differences of a comparison, decided ones
+    bold; else the answer about every policy, bold, and all estimates."""
+    reference: float | None = None
+    if isinstance(results, Comparison):
+        rows = [
+            (f"{row.first} − {row.second}", row.value, row.interval, row.decided) for row in results
+        ]
+        reference, axis = 0.0, f"difference, {results.level:.0%} intervals"
+    elif isinstance(results, Result):
+        order, several = results.policies.index, len(results.policies) > 1
+        estimates: list[Headline | Estimate] = [*results.headlines, *results.estimates]
+        rows = [
+            _line(row, f"{row.policy}, " * several, answer=isinstance(row, Headline))
+            for row in sorted(estimates, key=lambda row: order(row.policy))
+        ]
+        axis = f"mean reward, {results.estimates[0].level:.0%} intervals; dotted: what ran"
+        reference = results.logged.value
+    else:
+        ranked = cast("RankingResult", results)
+        rows = [_line(ranked.headline, answer=True), *(_line(row) for row in ranked.estimates)]
+        axis = f"{ranked.metric}, {ranked.headline.level:.0%} intervals"
     ax = _forest(rows, ax)
-    ax.axvline(result.logged.value, color=_GREY, linestyle=":", linewidth=1.4)
-    ax.set_xlabel(f"mean reward, {result.estimates[0].level:.0%} intervals; dotted: what ran")
+    if reference is not None:
+        ax.axvline(reference, color=_GREY, linestyle=":", linewidth=1.4)
+    ax.set_xlabel(axis)
     return ax
 
 
-def plot_comparison(comparison: Comparison, ax: Axes | None = None) -> Axes:
-    """The differences under each other with their intervals; decided ones are bold."""
-    rows = [
-        (f"{row.first} − {row.second}", row.value, row.interval, row.decided) for row in comparison
-    ]
-    ax = _forest(rows, ax)
-    ax.axvline(0.0, color=_GREY, linestyle=":", linewidth=1.4)
-    ax.set_xlabel(f"difference, {comparison.level:.0%} intervals")
-    return ax
+def _line(
+    row: Headline | Estimate | RankingEstimate, policy: str = "", *, answer: bool = False
+) -> tuple[str, float, Interval, bool]:
+    parameter = "" if row.M is None else f"(M={row.M:.3g})"
+    label = f"{policy}{'answer: ' * answer}{row.estimator.split('(')[0]}{parameter}"
+    return label, row.value, row.interval, answer
 
 
 def _forest(rows: list[tuple[str, float, Interval, bool]], ax: Axes | None) -> Axes:
     """Label, value, interval, and whether it is drawn strong; the first on top."""
-    need_matplotlib()
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(7.0, 1.0 + 0.34 * len(rows)), layout="constrained")
+    ax = _axes(ax, 1.0 + 0.34 * len(rows), hidden=("top", "right", "left"))
     for k, (_, value, (low, high), strong) in enumerate(rows):
-        y = -k
+        thickness, size, filled = (5.0, 7.0, _BLUE) if strong else (2.4, 5.5, "white")
         if np.isfinite([low, high]).all():
-            ax.plot(
-                [low, high],
-                [y, y],
-                color=_BLUE,
-                linewidth=5.0 if strong else 2.4,
-                solid_capstyle="butt",
-            )
-        ax.plot([value], [y], "o", color=_BLUE, markersize=7.0 if strong else 5.5,
-                markerfacecolor=_BLUE if strong else "white")  # fmt: skip
+            ax.hlines(-k, low, high, color=_BLUE, linewidth=thickness)
+        ax.plot([value], [-k], "o", color=_BLUE, markersize=size, markerfacecolor=filled)
     # A dollar sign in a name is no formula.
     labels = [label[:40].replace("$", r"\$") for label, *_ in rows]
     ax.set_yticks([-k for k in range(len(rows))], labels)
     ax.set_ylim(-len(rows) + 0.4, 0.6)
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x", color="#dddddd", linewidth=0.8)
     ax.set_axisbelow(True)
+    return ax
+
+
+def _axes(ax: Axes | None, height: float, *, hidden: tuple[str, ...]) -> Axes:
+    """These, or new ones, without the lines at some sides."""
+    need_matplotlib()
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(7.0, height), layout="constrained")
+    for side in hidden:
+        ax.spines[side].set_visible(False)
     return ax
 
 

@@ -26,9 +26,11 @@ from offpolicy.results._summary import (
     Support,
     Weights,
 )
+from offpolicy.results._table import ResultTable
 
 __all__ = [
     "CANNOT_TELL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action", "Calibration",
     "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog", "Report",
-    "Result", "Severity", "Summary", "Support", "Tuned", "Weights", "finding", "shown_estimator",
+    "Result", "ResultTable", "Severity", "Summary", "Support", "Tuned", "Weights", "finding",
+    "shown_estimator",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar, final
@@ -46,28 +47,31 @@ class Report(Document):
         if not hits:
             code = key[-1] if isinstance(key, tuple) and key else key
             hint = "" if code in CODES else did_you_mean(str(code), CODES)
-            there = ", ".join(dict.fromkeys(one.code for one in self)) or "none at all"
+            there = ", ".join(dict.fromkeys(finding.code for finding in self)) or "none at all"
             raise ParameterError(f"There is no finding {key!r}.{hint} The findings: {there}.")
         return hits[0]
 
     def _having(self, key: object) -> list[Finding]:
         if isinstance(key, tuple):
-            return [one for one in self.findings if (one.place, one.code) == key]
-        return [one for one in self.findings if one.code == key]
+            return [finding for finding in self.findings if (finding.place, finding.code) == key]
+        return [finding for finding in self.findings if finding.code == key]
 
     # -- as text -----------------------------------------------------------------------------
 
     def __str__(self) -> str:
         parts = [self.sentence()]
-        for one in self:
-            about = "" if one.place is None else f" of {one.place}"
-            parts.append(f"{one.severity}: {one.code}{about}\n  {one.sentence}\n  {one.advice}")
+        for finding in self:
+            about = "" if finding.place is None else f" of {finding.place}"
+            head = f"{finding.severity}: {finding.code}{about}"
+            parts.append(f"{head}\n  {finding.sentence}\n  {finding.advice}")
         return "\n\n".join(parts)
 
     def sentence(self) -> str:
         """How many findings of which severity, in one line."""
-        counts = {severity: sum(one.severity == severity for one in self) for severity in ORDER}
-        said = [f"{many} {severity}{'s' * (many > 1)}" for severity, many in counts.items() if many]
+        counts = Counter(finding.severity for finding in self)
+        said = [
+            f"{counts[kind]} {kind}{'s' * (counts[kind] > 1)}" for kind in ORDER if counts[kind]
+        ]
         if not said:
             return "No findings: the log passed every check that its columns allow."
         return f"Found {', '.join(said)}."
@@ -75,7 +79,7 @@ class Report(Document):
     def _repr_html_(self) -> str:
         head = ("severity", "code", "place", "sentence", "advice")
         cell = "<{0} style='text-align:left'>{1}</{0}>"
-        rows = [[str(getattr(one, name) or "") for name in head] for one in self]
+        rows = [[str(getattr(finding, name) or "") for name in head] for finding in self]
         body = "".join(
             "<tr>" + "".join(cell.format("td", html.escape(text)) for text in row) + "</tr>"
             for row in rows
@@ -91,5 +95,7 @@ class Report(Document):
         import pyarrow as pa
 
         names = ("code", "severity", "place", "sentence", "advice", "numbers")
-        rows = [asdict(one) | {"numbers": dumps(one.numbers, indent=None)} for one in self]
+        rows = [asdict(finding) for finding in self]
+        for row in rows:
+            row["numbers"] = dumps(row["numbers"], indent=None)
         return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
-from offpolicy._core.documents import Document
-from offpolicy._core.tables import aligned, frame_of
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.intervals import Interval
 from offpolicy.logs import Dropped
 from offpolicy.results._findings import Finding
 from offpolicy.results._result import Headline, Logged
 from offpolicy.results._summary import Summary
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from matplotlib.axes import Axes
+from offpolicy.results._table import ResultTable
 
 LOGGED = "logged"
 """The name of the policy that wrote the log."""
@@ -126,7 +119,7 @@ class Difference:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Comparison(Document):
+class Comparison(ResultTable[Difference]):
     """All differences. Index by two names: ``comparison["new", "old"]``, either way round.
 
     Attributes
@@ -147,6 +140,8 @@ class Comparison(Document):
 
     schema: ClassVar[str] = "offpolicy.comparison/1"
     what: ClassVar[str] = "comparison"
+    rows: ClassVar[str] = "differences"
+    row: ClassVar[type] = Difference
 
     differences: tuple[Difference, ...]
     headlines: tuple[Headline, ...]
@@ -157,12 +152,6 @@ class Comparison(Document):
     dropped: Dropped | None = None
     findings: tuple[Finding, ...] = ()
     summaries: tuple[Summary, ...] = ()
-
-    def __iter__(self) -> Iterator[Difference]:
-        return iter(self.differences)
-
-    def __len__(self) -> int:
-        return len(self.differences)
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -215,10 +204,8 @@ class Comparison(Document):
             f'"{pair[0]}" and "{pair[1]}" were not compared: the baseline is "{self.baseline}".'
         )
 
-    # -- as text -----------------------------------------------------------------------------
-
     def __str__(self) -> str:
-        return f"{self.sentence()}\n\n{self.to_text()}\n\n{self._note()}"
+        return f"{ResultTable.__str__(self)}\n\n{self._note()}"
 
     def sentence(self) -> str:
         """What is known of the best policy, or of all against the baseline, a line each."""
@@ -227,11 +214,6 @@ class Comparison(Document):
             return "\n".join(row.sentence() for row in self.differences)
         rivals = [row for row in self.differences if best in (row.first, row.second)]
         return "\n".join((row if row.first == best else -row).sentence() for row in rivals)
-
-    def to_text(self) -> str:
-        """An aligned table."""
-        cells = self._cells()
-        return aligned(cells, left=(0, 1, len(cells[0]) - 1))
 
     def _cells(self) -> list[list[str]]:
         level = f"{self.level:.4g}"
@@ -253,36 +235,6 @@ class Comparison(Document):
         if self.dropped is not None and self.dropped.rows:
             note += f"\n{self.dropped}."
         return note
-
-    def _repr_html_(self) -> str:
-        from offpolicy.report.pages.evaluation import fragment
-
-        return fragment(self, *self._cells())
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The comparison as a page: one HTML file that needs nothing else, with the warnings, the
-        charts and the tables behind them. Written to ``path`` whole or not at all."""
-        from offpolicy.report.document import Results
-
-        return Results((self,)).to_html(path)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the differences with their intervals (needs matplotlib: ``pip install
-        offpolicy[plot]``)."""
-        from offpolicy.report.matplotlib import plot_comparison
-
-        return plot_comparison(self, ax)
-
-    # -- as data -----------------------------------------------------------------------------
-
-    def to_frame(self) -> pa.Table:
-        """One row per pair, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
-        return frame_of(Difference, self.differences)
-
-    def _check_read(self) -> None:
-        """A comparison is of something."""
-        if not self.differences:
-            raise ValueError("it holds no differences")
 
 
 def _count(rows: float) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from offpolicy._core.documents import Document, json_safe
-from offpolicy._core.tables import aligned, frame_of
+from offpolicy._core.documents import json_safe
 from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
@@ -19,10 +16,10 @@ from offpolicy.intervals import Interval
 from offpolicy.logs import Dropped
 from offpolicy.results._findings import Finding
 from offpolicy.results._summary import Summary
+from offpolicy.results._table import ResultTable, named
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from matplotlib.axes import Axes
 
 
 @final
@@ -194,10 +191,11 @@ class Logged:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Result(Document):
+class Result(ResultTable[Estimate]):
     """All estimates, in the order asked for. Index by estimator, or by (policy, estimator)."""
 
     schema: ClassVar[str] = "offpolicy.result/1"
+    row: ClassVar[type] = Estimate
 
     estimates: tuple[Estimate, ...]
     logged: Logged
@@ -213,12 +211,6 @@ class Result(Document):
     """What the scan came across that is worth knowing; `check` looks further."""
     summaries: tuple[Summary, ...] = ()
     """One for each policy: what `to_html` draws besides estimates and headlines."""
-
-    def __iter__(self) -> Iterator[Estimate]:
-        return iter(self.estimates)
-
-    def __len__(self) -> int:
-        return len(self.estimates)
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -244,29 +236,7 @@ class Result(Document):
                 f'There is no policy "{policy}".{did_you_mean(str(policy), self.policies)} '
                 f"The policies are {', '.join(self.policies)}."
             )
-        name = _canonical(str(wanted))
-        hits = [row for row in rows if row.estimator == name] or [
-            row for row in rows if row.estimator.split("(")[0] == name
-        ]
-        if not hits:
-            names = list(dict.fromkeys(row.estimator for row in rows))
-            raise ParameterError(
-                f'"{name}" was not among the estimators.{did_you_mean(name, names)} '
-                f"There are {', '.join(names)}."
-            )
-        if len({row.policy for row in hits}) > 1:
-            raise ParameterError(
-                f'There are {len(self.policies)} policies: ask for result["{hits[0].policy}", '
-                f'"{name}"].'
-            )
-        if len(hits) > 1:
-            raise ParameterError(f'"{name}" could be {" or ".join(row.estimator for row in hits)}.')
-        return hits[0]
-
-    # -- as text -----------------------------------------------------------------------------
-
-    def __str__(self) -> str:
-        return f"{self.sentence()}\n\n{self.to_text()}"
+        return named(rows, wanted)
 
     def sentence(self) -> str:
         """The answer about every policy, a line each, and what its interval covers."""
@@ -297,10 +267,6 @@ class Result(Document):
             )
         return "\n".join(lines)
 
-    def to_text(self) -> str:
-        """An aligned table."""
-        return aligned(self._cells(), left=(0, 1) if len(self.policies) > 1 else (0,))
-
     def _cells(self) -> list[list[str]]:
         several = len(self.policies) > 1
         level = f"{self.estimates[0].level:.4g}"
@@ -317,44 +283,6 @@ class Result(Document):
                 + [f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
             )
         return cells
-
-    def _repr_html_(self) -> str:
-        from offpolicy.report.pages.evaluation import fragment
-
-        return fragment(self, *self._cells())
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The result as a page: one HTML file that needs nothing else, with the warnings, the
-        charts and the tables behind them. Written to ``path`` whole or not at all."""
-        from offpolicy.report.document import Results
-
-        return Results((self,)).to_html(path)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the estimates with their intervals (needs matplotlib: ``pip install
-        offpolicy[plot]``)."""
-        from offpolicy.report.matplotlib import plot_result
-
-        return plot_result(self, ax)
-
-    # -- as data -----------------------------------------------------------------------------
-
-    def to_frame(self) -> pa.Table:
-        """One row per estimate, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
-        return frame_of(Estimate, self.estimates)
-
-    def _check_read(self) -> None:
-        """A result is about something."""
-        if not self.estimates:
-            raise ValueError("it holds no estimates")
-
-
-def _canonical(name: str) -> str:
-    """The name as it is written in results, if it can be parsed: cab(10) is CAB(M=10)."""
-    try:
-        return str(parse(name))
-    except EstimatorError:
-        return name
 
 
 def _short(value: float) -> str:

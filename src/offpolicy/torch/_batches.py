@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import InitVar, dataclass, fields
 from typing import Any, final
 
@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from offpolicy._core import validation as check
 from offpolicy._core.ragged import decision_of_candidate
-from offpolicy._core.validation import check_finite
-from offpolicy.errors import ParameterError, PredictionError
+from offpolicy.errors import ParameterError, Place
 from offpolicy.logs import BanditLog
 from offpolicy.policies import need_log, resolve_prediction
 
@@ -20,6 +20,7 @@ _PER_DECISION = ("chosen", "reward", "propensity", "row_weight")
 _PER_CANDIDATE = ("logging", "prediction", "mask")
 _IN_FULL = ("reward", "propensity", "row_weight")
 """In double precision: a propensity of 1e-50 is not 0, and these are few."""
+_KINDS = {"chosen": torch.int64, "offsets": torch.int64, "mask": torch.bool}
 
 
 def in_full(device: torch.device) -> torch.dtype:
@@ -97,35 +98,32 @@ class Batch:
         """
         need_log(log)
         log.need_candidates("A loss")
-        delta_hat = resolve_prediction(log, prediction)
-        if delta_hat is not None:
-            check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
-        chosen, offsets, mask = log.chosen, None, None
-        candidates = {"logging": log.logging, "prediction": delta_hat}
+        delta_hat = resolve_prediction(log, prediction, checked=True)
+        arrays: dict[str, Any] = {
+            "chosen": log.chosen, "reward": log.reward, "propensity": log.propensity,
+            "row_weight": log.row_weight, "logging": log.logging, "prediction": delta_hat,
+        }  # fmt: skip
+        arrays = {name: values for name, values in arrays.items() if values is not None}
+        per_candidate = [name for name in _PER_CANDIDATE if name in arrays]
         if log.candidate is None and log.has_equal_lengths:
-            candidates = {name: _rows(x, len(log)) for name, x in candidates.items()}
+            arrays |= {name: arrays[name].reshape(len(log), -1) for name in per_candidate}
         elif by_action:
-            chosen, mask, candidates = _by_action(log, candidates)
+            shape = len(log), len(log.need_names("by_action"))
+            cells = decision_of_candidate(log.offsets), log.candidate_codes()
+            arrays |= {"chosen": log.chosen_codes(), "mask": np.ones(len(cells[0]), dtype=bool)}
+            for name in (*per_candidate, "mask"):
+                flat, arrays[name] = arrays[name], np.zeros(shape, dtype=arrays[name].dtype)
+                arrays[name][cells] = flat
         else:
-            offsets = log.offsets
+            arrays["offsets"] = log.offsets
         place = torch.device("cpu" if device is None else device)
-        single = torch.float32 if dtype is None else dtype
-        full = in_full(place)
-
-        def put(values: Any, kind: torch.dtype) -> Tensor | None:
-            return None if values is None else torch.tensor(values, dtype=kind, device=place)
-
-        return cls(
-            chosen=put(chosen, torch.int64),
-            reward=put(log.reward, full),
-            propensity=put(log.propensity, full),
-            logging=put(candidates["logging"], single),
-            prediction=put(candidates["prediction"], single),
-            offsets=put(offsets, torch.int64),
-            row_weight=put(log.row_weight, full),
-            mask=put(mask, torch.bool),
-            trusted=True,
-        )
+        kinds = dict.fromkeys(_PER_CANDIDATE, torch.float32 if dtype is None else dtype)
+        kinds |= dict.fromkeys(_IN_FULL, in_full(place)) | _KINDS
+        tensors = {
+            name: torch.tensor(values, dtype=kinds[name], device=place)
+            for name, values in arrays.items()
+        }
+        return cls(**tensors, trusted=True)
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -134,8 +132,7 @@ class Batch:
         """These decisions: a slice, positions, or a mask."""
         index = torch.arange(len(self), device=self.chosen.device)[rows].reshape(-1)
         if not len(index):
-            raise ParameterError("There is no decision in this part of the batch.")
-        parts = {name: _take(getattr(self, name), index) for name in _PER_DECISION}
+            raise ParameterError("There is no decision in this part of the batch.", column="rows")
         flat, offsets = index, None
         if self.offsets is not None:
             lengths = self.offsets.diff()[index]
@@ -144,7 +141,8 @@ class Batch:
             shift = self.offsets[index] - offsets[:-1]
             flat = torch.repeat_interleave(shift, lengths)
             flat = flat + torch.arange(len(flat), device=flat.device)
-        parts |= {name: _take(getattr(self, name), flat) for name in _PER_CANDIDATE}
+        rows_of = dict.fromkeys(_PER_DECISION, index) | dict.fromkeys(_PER_CANDIDATE, flat)
+        parts = {name: value[rows_of[name]] for name, value in self._parts() if name in rows_of}
         return Batch(**parts, offsets=offsets, trusted=True)
 
     def batches(
@@ -154,8 +152,7 @@ class Batch:
 
         In the order of a permutation drawn with ``generator``; without one, in their own.
         """
-        if size < 1:
-            raise ParameterError(f"size is {size}; a mini-batch has at least one decision.")
+        check.need(size >= 1, "size", size, "at least one decision")
         n, device = len(self), self.chosen.device
         if generator is None:
             order = torch.arange(n, device=device)
@@ -167,128 +164,86 @@ class Batch:
     def to(self, device: Any) -> Batch:
         """The same batch on another device."""
         place = torch.device(device)
-        moved = {}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if value is not None:
-                kind = in_full(place) if item.name in _IN_FULL else value.dtype
-                value = value.to(device=place, dtype=kind)
-            moved[item.name] = value
+        kinds = dict.fromkeys(_IN_FULL, in_full(place))
+        moved = {name: x.to(place, kinds.get(name, x.dtype)) for name, x in self._parts()}
         return Batch(**moved, trusted=True)
 
     @property
     def columns(self) -> frozenset[str]:
         """Which of the columns that estimators may need are at hand."""
-        own = ("propensity", "logging", "prediction")
-        return frozenset({"policy", *(name for name in own if getattr(self, name) is not None)})
+        needed = {"propensity", "logging", "prediction"}
+        return frozenset({"policy"} | needed & dict(self._parts()).keys())
 
-
-def _take(values: Tensor | None, index: Tensor) -> Tensor | None:
-    return None if values is None else values[index]
-
-
-def _rows(values: Any, n: int) -> Any:
-    return None if values is None else values.reshape(n, -1)
-
-
-def _by_action(log: BanditLog, candidates: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Position of the chosen action, which actions are there, and tables with 0 elsewhere."""
-    actions = log.need_names("by_action")
-    code = log.candidate_codes()
-    place = decision_of_candidate(log.offsets), code
-    shape = len(log), len(actions)
-    mask = np.zeros(shape, dtype=bool)
-    mask[place] = True
-
-    def table(values: Any) -> Any:
-        made = np.zeros(shape)
-        made[place] = values
-        return made
-
-    tables = {name: None if x is None else table(x) for name, x in candidates.items()}
-    return log.chosen_codes(), mask, tables
+    def _parts(self) -> Iterator[tuple[str, Tensor]]:
+        """What there is, by name."""
+        for item in fields(self):
+            if getattr(self, item.name) is not None:
+                yield item.name, getattr(self, item.name)
 
 
 # -- batches made by hand --------------------------------------------------------------------
 
+_ONE = 1.0 + 1e-6
+_MUST_BE: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "reward": (torch.isfinite, "a number"),
+    "propensity": (lambda x: (x > 0.0) & (x <= _ONE), "above 0 and at most 1"),
+    "row_weight": (lambda x: (x > 0.0) & x.isfinite(), "above 0"),
+    "logging": (lambda x: (x >= 0.0) & (x <= _ONE), "from 0 to 1"),
+    "prediction": (torch.isfinite, "a number"),
+}
+
 
 def _check(batch: Batch) -> None:
-    for item in fields(batch):
-        value = getattr(batch, item.name)
-        if value is not None and not isinstance(value, Tensor):
-            raise ParameterError(
-                f"Batch: {item.name} is a {type(value).__name__}; it must be a tensor. "
-                f"Batch.of(log) makes a batch from a log."
-            )
-    n = len(batch.reward) if batch.reward.ndim == 1 else 0
-    if n == 0:
-        raise ParameterError("Batch: reward must be (n,), with at least one decision.")
-    for name in _PER_DECISION:
-        _need_shape(getattr(batch, name), name, (n,))
-    for name in ("chosen", "offsets"):
-        value = getattr(batch, name)
-        if value is not None and value.dtype != torch.int64:
-            raise ParameterError(f"Batch: {name} is {value.dtype}; it must be torch.int64.")
-    outside = batch.chosen < 0
-    lengths = _lengths(batch, n)
-    if lengths is not None:
-        outside |= batch.chosen >= lengths
-    _refuse(outside, "chosen", batch.chosen, "a position among the decision's candidates")
-    _refuse(~batch.reward.isfinite(), "reward", batch.reward, "a number")
-    for name, what in (("propensity", "above 0 and at most 1"), ("row_weight", "above 0")):
-        value = getattr(batch, name)
-        if value is not None:
-            most = 1.0 + 1e-6 if name == "propensity" else float("inf")
-            _refuse(~((value > 0.0) & (value <= most)), name, value, what)
-    _check_candidates(batch)
-
-
-def _lengths(batch: Batch, n: int) -> Tensor | int | None:
-    """How many candidates each decision has; None if nothing says."""
-    if batch.offsets is not None:
-        bounds = batch.offsets
-        _need_shape(bounds, "offsets", (n + 1,))
-        if batch.mask is not None:
-            raise ParameterError("Batch: mask is for (n, K) arrays; with offsets there is none.")
-        if int(bounds[0]) != 0 or not bool((bounds.diff() > 0).all()):
-            raise ParameterError("Batch: offsets must start at 0 and increase.")
-        for name in _PER_CANDIDATE:
-            _need_shape(getattr(batch, name), name, (int(bounds[-1]),))
-        return bounds.diff()
-    shapes = {x.shape for x in (getattr(batch, name) for name in _PER_CANDIDATE) if x is not None}
-    if not shapes:
-        return None
-    if len(shapes) > 1 or any(len(shape) != 2 or shape[0] != n for shape in shapes):
-        found = ", ".join(str(tuple(shape)) for shape in sorted(shapes))
-        raise ParameterError(
-            f"Batch: logging, prediction and mask have shape {found}; without offsets each must "
-            f"be ({n}, K)."
-        )
-    return int(next(iter(shapes))[1])
-
-
-def _check_candidates(batch: Batch) -> None:
-    there = True if batch.mask is None else batch.mask
+    values = dict(batch._parts())
+    for name, value in values.items():
+        is_tensor = isinstance(value, Tensor)
+        check.need(is_tensor, name, f"a {type(value).__name__}", "a tensor, as of Batch.of(log)")
+        kind = _KINDS.get(name, value.dtype)
+        check.need(value.dtype == kind, name, value.dtype, f"{kind} in a Batch")
+    lengths = _check_shapes(values)
+    positions = (batch.chosen >= 0) & (batch.chosen < lengths)
+    _need(positions, "chosen", batch.chosen, "a position among the decision's candidates")
     if batch.mask is not None:
-        if batch.mask.dtype != torch.bool:
-            raise ParameterError(f"Batch: mask is {batch.mask.dtype}; it must be torch.bool.")
-        gone = ~batch.mask.gather(1, batch.chosen[:, None])[:, 0]
-        _refuse(gone, "mask", batch.chosen, "true for the chosen candidate")
-    if batch.logging is not None:
-        wrong = ~((batch.logging >= 0.0) & (batch.logging <= 1.0 + 1e-6)) & there
-        _refuse(wrong, "logging", batch.logging, "from 0 to 1")
-    if batch.prediction is not None:
-        _refuse(~batch.prediction.isfinite() & there, "prediction", batch.prediction, "a number")
+        chosen = batch.mask.gather(1, batch.chosen[:, None])[:, 0]
+        _need(chosen, "mask", chosen, "true for the chosen candidate")
+    for name, (holds, must) in _MUST_BE.items():
+        if name in values:
+            right = holds(values[name])
+            if batch.mask is not None and name in _PER_CANDIDATE:
+                right |= ~batch.mask
+            _need(right, name, values[name], must)
 
 
-def _need_shape(value: Tensor | None, name: str, shape: tuple[int, ...]) -> None:
-    if value is not None and tuple(value.shape) != shape:
-        raise ParameterError(f"Batch: {name} has shape {tuple(value.shape)}; it must be {shape}.")
+def _check_shapes(values: dict[str, Tensor]) -> Tensor | float:
+    """How many candidates each decision has; infinite if nothing says."""
+    reward, n = values["reward"], len(values["reward"])
+    check.need_shape(reward.ndim == 1 and n > 0, "reward", reward, "(n,), n > 0", ParameterError)
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_PER_DECISION, (n,))
+    lengths: Tensor | float = float("inf")
+    per_candidate = [name for name in _PER_CANDIDATE if name in values]
+    if "offsets" in values:
+        bounds = values["offsets"]
+        check.need("mask" not in values, "mask", "given", "left out where there are offsets")
+        fine = bool((bounds[:1] == 0).all() and (bounds.diff() > 0).all())
+        check.need(fine, "offsets", bounds.tolist(), "a list from 0 on that increases")
+        shapes["offsets"] = (n + 1,)
+        lengths = bounds.diff()
+        shapes |= dict.fromkeys(per_candidate, (int(bounds[-1]),))
+    elif per_candidate:
+        lengths = values[per_candidate[0]].shape[-1]
+        shapes |= dict.fromkeys(per_candidate, (n, int(lengths)))
+    for name, shape in shapes.items():
+        if name in values:
+            fine = values[name].shape == shape
+            check.need_shape(fine, name, values[name], f"{shape} in this Batch", ParameterError)
+    return lengths
 
 
-def _refuse(wrong: Tensor, name: str, values: Tensor, must: str) -> None:
-    if bool(wrong.any()):
-        at = tuple(wrong.nonzero()[0].tolist())
-        shown = values[at[: values.ndim]].item()
-        row = ", ".join(map(str, at))
-        raise ParameterError(f"Batch: {name}, row {row}: {shown}; it must be {must}.")
+def _need(right: Tensor, name: str, values: Tensor, must: str) -> None:
+    if not bool(right.all()):
+        row, *candidate = first = tuple((~right).nonzero()[0].tolist())
+        part = f"candidate {candidate[0]}" if candidate else ""
+        raise ParameterError(
+            f"{values[first].item()}; in a Batch it must be {must}.",
+            Place(column=name, row=row, part=part),
+        )

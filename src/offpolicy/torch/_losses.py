@@ -1,7 +1,7 @@
 r"""`ice_loss`: minus an estimator of the policy's value, as a function of its logits.
 
 With :math:`\pi` the softmax of the logits, and the slopes of the masses as in
-`learning._objective` (at a kink the one from below), the gradient is
+`learning._risk` (at a kink the one from below), the gradient is
 
 .. math:: \frac{\partial}{\partial s_k} = \omega\,\pi_k (a_k - \textstyle\sum\pi a)
           + \omega\,g\,(1\{k = y\} - \pi_k), \qquad g = c\,\frac{\partial u}{\partial c} ,
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from offpolicy._core import validation as check
 from offpolicy.errors import EstimatorError, ParameterError
 from offpolicy.estimators import Estimator
 from offpolicy.evaluation import choose_estimators
@@ -73,15 +74,13 @@ def ice_loss(
     member = need_differentiable(estimator)
     _check_inputs(logits, batch)
     choose_estimators([member], batch.columns)
-    for name, value in (("baseline", baseline), ("penalty", penalty)):
-        if not math.isfinite(value):
-            raise ParameterError(f"{name} is {value}; it must be a number.")
-    if penalty < 0.0:
-        raise ParameterError(f"penalty is {penalty:g}; it must be 0 or more.")
+    check.need(math.isfinite(baseline), "baseline", baseline, "a number")
+    check.need(0.0 <= penalty < math.inf, "penalty", penalty, "0 or more, and finite")
     if penalty > 0.0 and member.self_normalised:
         raise ParameterError(
             f"{member.name} is a ratio, and the penalty is for means of decisions. Use IPS or DR "
-            f"with a penalty, or {member.name} without."
+            f"with a penalty, or {member.name} without.",
+            column="penalty",
         )
     return _Loss.apply(logits, batch, member, float(baseline), float(penalty))
 
@@ -108,7 +107,8 @@ class _Loss(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise ParameterError(
-                "ice_loss can be differentiated once, and create_graph=True asks for more."
+                "ice_loss can be differentiated once, and create_graph=True asks for more.",
+                column="create_graph",
             )
         (gradient,) = ctx.saved_tensors
         return grads[0] * gradient, None, None, None, None
@@ -256,29 +256,29 @@ def _imputed(
 def _observed(member: Estimator, c: Tensor) -> tuple[Tensor, Tensor]:
     """The observed mass and its slope, as functions of c."""
     parameter = member.parameter
-    zero, one = torch.zeros_like(c), torch.ones_like(c)
+    zeros, ones = torch.zeros_like(c), torch.ones_like(c)
     if member.name in ("CIPS", "CAB", "CAB-DR"):
         assert parameter is not None
         below = (c <= parameter) if parameter > 0.0 else torch.zeros_like(c, dtype=torch.bool)
-        return c.clamp(max=parameter), one.where(below, 0.0)
+        return c.clamp(max=parameter), ones.where(below, 0.0)
     if member.name == "DM":
-        return zero, zero
+        return zeros, zeros
     if member.name == "SB":
         assert parameter is not None
-        return parameter * c, parameter * one
+        return parameter * c, parameter * ones
     if member.name == "DRos" and parameter != math.inf:
         lam = parameter or 0.0
         if lam == 0.0:
-            return zero, zero
+            return zeros, zeros
         square = c * (c / lam)
         return c / (1.0 + square), ((1.0 - square) / (1.0 + square) ** 2).nan_to_num(nan=0.0)
     if member.name in ("SGIPS", "SGDR") and parameter != 0.0:
         lam = parameter or 0.0
         if lam == 1.0:
-            return (c > 0.0).to(c.dtype), zero
+            return (c > 0.0).to(c.dtype), zeros
         under = 1.0 - lam + lam * c
         return c / under, (1.0 - lam) / under**2
-    return c, one
+    return c, ones
 
 
 def _ratio(member: Estimator, share: Tensor, c: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
@@ -288,7 +288,8 @@ def _ratio(member: Estimator, share: Tensor, c: Tensor, residual: Tensor) -> tup
     if float(total) == 0.0:
         raise EstimatorError(
             f"{member.name} divides by the sum of the weights, and the policy never chooses what "
-            f"was logged."
+            f"was logged.",
+            column="logits",
         )
     weight = weight / total
     value = weight @ residual
@@ -310,18 +311,14 @@ def _penalised(u: Tensor, share: Tensor, penalty: float) -> tuple[Tensor, Tensor
 
 
 def _check_inputs(logits: Tensor, batch: Batch) -> None:
-    if not isinstance(batch, Batch):
-        raise ParameterError(
-            f"A {type(batch).__name__} is not a Batch. Make one with Batch.of(log)."
-        )
-    if not isinstance(logits, Tensor) or not logits.is_floating_point():
-        kind = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-        raise ParameterError(f"logits is {kind}; it must be a tensor of floating-point numbers.")
-    if logits.device != batch.chosen.device:
-        raise ParameterError(
-            f"logits are on {logits.device} and the batch on {batch.chosen.device}; move it with "
-            f"batch.to(logits.device)."
-        )
+    kind: object = type(batch).__name__
+    check.need(isinstance(batch, Batch), "batch", kind, "a Batch: make one with Batch.of(log)")
+    kind = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+    fine = isinstance(logits, Tensor) and logits.is_floating_point()
+    check.need(fine, "logits", kind, "a tensor of floating-point numbers")
+    device = batch.chosen.device
+    rule = f"on {device}, as the batch is: move that with batch.to(logits.device)"
+    check.need(logits.device == device, "logits", f"on {logits.device}", rule)
     known = next((x for x in (batch.prediction, batch.logging, batch.mask) if x is not None), None)
     shape = tuple(logits.shape)
     if known is not None:
@@ -330,9 +327,5 @@ def _check_inputs(logits: Tensor, batch: Batch) -> None:
         expected = (int(batch.offsets[-1]),)
     else:
         expected = (len(batch), max(int(batch.chosen.max()) + 1, *shape[1:2], 1))
-    if shape != expected:
-        words = ", ".join(map(str, expected)) + ("," if len(expected) == 1 else "")
-        raise ParameterError(
-            f"logits have shape {shape}, and must have ({words}): one for every candidate of the "
-            f"batch's {len(batch)} decisions."
-        )
+    rule = f"{expected}: one for every candidate of the batch's {len(batch)} decisions"
+    check.need_shape(shape == expected, "logits", logits, rule, ParameterError)

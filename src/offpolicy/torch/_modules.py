@@ -13,7 +13,8 @@ from torch import Tensor
 
 from offpolicy._core.ragged import decision_of_candidate, softmax
 from offpolicy._core.types import Floats
-from offpolicy.errors import ParameterError, PolicyError
+from offpolicy._core.validation import need, refuse
+from offpolicy.errors import PolicyError
 from offpolicy.logs import BanditLog
 
 Features = Callable[[BanditLog], Any]
@@ -42,14 +43,11 @@ class TorchPolicy:
     batch_size: int = 8192
 
     def __post_init__(self) -> None:
-        if not isinstance(self.module, torch.nn.Module):
-            raise ParameterError(
-                f"TorchPolicy: a {type(self.module).__name__} is not a torch.nn.Module."
-            )
-        if self.features is not None and not callable(self.features):
-            raise ParameterError("TorchPolicy: features must be a function of the log.")
-        if self.batch_size < 1:
-            raise ParameterError(f"TorchPolicy: batch_size is {self.batch_size}; at least 1.")
+        kind = type(self.module).__name__
+        need(isinstance(self.module, torch.nn.Module), "module", kind, "a torch.nn.Module")
+        fine = self.features is None or callable(self.features)
+        need(fine, "features", type(self.features).__name__, "a function of the log")
+        need(self.batch_size >= 1, "batch_size", self.batch_size, "at least 1")
 
     def probabilities(self, log: BanditLog) -> Floats:
         """π of every candidate, flat."""
@@ -63,43 +61,42 @@ class TorchPolicy:
         scores = _of_candidates(torch.cat(parts).numpy(), len(inputs), log)
         top = np.maximum.reduceat(scores, log.offsets[:-1])
         # −∞ says that a candidate is never chosen; something has to be.
-        wrong = np.isnan(top) | np.isinf(top)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise PolicyError(
-                f"TorchPolicy, row {row}: the module's largest logit is {top[row]}. It must be a "
-                f"finite number."
-            )
+        sentence = "the module's largest logit is {value}. It must be a finite number."
+        refuse(~np.isfinite(top), sentence, "TorchPolicy", error=PolicyError, value=top)
         return softmax(scores, log.offsets)
 
     def _inputs(self, log: BanditLog) -> Tensor:
-        given: Any
+        features: Any
         if self.features is not None:
-            given = self.features(log)
+            features = self.features(log)
         elif log.context is not None:
-            given = log.context
+            features = log.context
         elif log.candidate_features is not None:
-            given = log.candidate_features.reshape(int(log.offsets[-1]), -1)
+            features = log.candidate_features.reshape(int(log.offsets[-1]), -1)
         else:
             raise PolicyError(
                 "TorchPolicy: the log has neither context nor candidate_features. Give features=, "
-                "a function of the log."
+                "a function of the log.",
+                column="context",
             )
         like = next((x for x in self.module.parameters() if x.is_floating_point()), None)
         like = torch.empty(0) if like is None else like
         try:
-            values = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
+            is_tensor = isinstance(features, Tensor)
+            values = features if is_tensor else torch.as_tensor(np.asarray(features))
         except TypeError:
             raise PolicyError(
                 "TorchPolicy: the features are not numbers. Give features=, a function of the log "
-                "that makes them so."
+                "that makes them so.",
+                column="features",
             ) from None
         whole = self.features is not None and not values.is_floating_point()
         values = values.to(device=like.device, dtype=None if whole else like.dtype)
         if len(values) not in (len(log), int(log.offsets[-1])):
             raise PolicyError(
                 f"TorchPolicy: there are {len(values):,} rows of features, and the log has "
-                f"{len(log):,} decisions with {int(log.offsets[-1]):,} candidates."
+                f"{len(log):,} decisions with {int(log.offsets[-1]):,} candidates.",
+                column="features",
             )
         return values
 
@@ -118,7 +115,8 @@ def _of_candidates(logits: Floats, rows: int, log: BanditLog) -> Floats:
     actions = "" if log.actions is None else f" ({n:,}, {len(log.actions)}), one for every action;"
     raise PolicyError(
         f"TorchPolicy: from {rows:,} rows of features the module made logits of shape "
-        f"{logits.shape}. It must be{actions} or ({total:,},), one for every candidate."
+        f"{logits.shape}. It must be{actions} or ({total:,},), one for every candidate.",
+        column="module",
     )
 
 

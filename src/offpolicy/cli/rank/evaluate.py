@@ -39,12 +39,7 @@ _SETTINGS = Options(
 @opt.report_option()
 @opt.format_option("table", "json", "tsv")
 def command(
-    log: str,
-    rankers: tuple[str, ...],
-    metrics: tuple[str, ...],
-    report: str | None,
-    style: str,
-    **given: Any,
+    log: str, rankers: tuple[str, ...], metrics: tuple[str, ...], style: str, **options: Any
 ) -> None:
     """How good would these rankers have been?
 
@@ -55,20 +50,20 @@ def command(
 
     import pyarrow as pa
 
-    from offpolicy.cli.pages import Run, provenance_of_rankings
+    from offpolicy.cli.pages import Run
     from offpolicy.ranking.data import as_metric
     from offpolicy.ranking.evaluation import evaluate
     from offpolicy.report.document import Results
 
-    run = Run.begun(report)
-    asked = [as_metric(metric) for metric in metrics]
-    file = rankings.read(log, given, rankings.columns_among(rankers))
-    if file.log.prediction is None or any(name.upper() != "DM" for name in given["estimators"]):
+    run = Run.begun(options["report"])
+    parsed = [as_metric(metric) for metric in metrics]
+    file = rankings.read(log, options, rankings.columns_among(rankers))
+    if file.log.prediction is None or any(name.upper() != "DM" for name in options["estimators"]):
         rankings.need_propensities(file.log)
     results = tuple(
-        replace(evaluate(file.log, ranker, metric=metric, **_SETTINGS.said(given)), ranker=name)
+        replace(evaluate(file.log, ranker, metric=metric, **_SETTINGS.said(options)), ranker=name)
         for name, ranker in rankings.rankers_of(rankers, file).items()
-        for metric in asked
+        for metric in parsed
     )
     opt.tell(results[0].findings, "no-examination")
     if style == "json":
@@ -82,5 +77,4 @@ def command(
         click.echo(opt.as_tsv(pa.Table.from_pylist(rows)))
     else:
         click.echo("\n\n".join(f"{result.ranker}: {result}" for result in results))
-    if run.page is not None:
-        run.write(*results, provenance=provenance_of_rankings(run, file.log.documents))
+    run.write_of_rankings(file.log.documents, *results)

@@ -22,13 +22,16 @@ _LEARNER = Options(
     max_iter=option("steps, at most [500]", "N", opt.COUNT),
     scale=option("the penalty is on features as they are", default=True, flags="--unscaled"),
 )  # fmt: skip
-_SEARCH = Options(
-    "offpolicy.ranking.learning.RankerCV",
+_HOW = Options(
+    "offpolicy.ranking.learning.learn_ranker",
     rule=option(
         "by which parameters left out are chosen, on queries that a ranker was fitted without",
         kind=("cab90", "cips90", "headline"),
     ),
     metric=rankings.METRIC,
+    **opt.held_out("queries"),
+    seed=option(kind=opt.SEED, default=0),
+    level=opt.LEVEL,
 )
 
 
@@ -36,25 +39,11 @@ _SEARCH = Options(
 @rankings.log_options
 @rankings.propensity_options
 @_LEARNER
-@_SEARCH
-@opt.learned_options("ranker", "queries")
-@Options(seed=option(kind=opt.SEED, default=0))
-@Options("offpolicy.ranking.evaluation.evaluate", level=opt.LEVEL)
+@opt.learned_option("ranker")
+@_HOW
 @opt.report_option()
 @opt.format_option("text", "json")
-def command(
-    log: str,
-    rule: str,
-    metric: str,
-    out: str,
-    holdout: float,
-    refit: bool,
-    seed: int,
-    level: float,
-    report: str | None,
-    style: str,
-    **given: Any,
-) -> None:
+def command(log: str, out: str, **options: Any) -> None:
     """Learn a ranker from clicks.
 
     LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
@@ -63,23 +52,21 @@ def command(
     (--prediction), one is learned from clicks, of each query from the others'. What the ranker is
     worth is found on queries that it was not learned from.
     """
-    from offpolicy.cli.pages import Run, provenance_of_rankings
+    from offpolicy.cli.pages import Run
     from offpolicy.cli.progress import told_in_a_line
     from offpolicy.ranking.data import as_metric, for_rankings
     from offpolicy.ranking.learning import PropensitySVMRank, learn_ranker, needs_model
 
-    opt.check_writable(out, ".json")
-    run = Run.begun(report)
-    if refit and not holdout:
-        raise click.UsageError("--refit is for a ranker that was learned without the --holdout.")
-    settings = _LEARNER.said(given)
+    opt.check_learned("ranker", out, options)
+    run = Run.begun(options["report"])
+    settings = _LEARNER.said(options)
     if "C" in settings and "loss" in settings:
         raise click.UsageError("-C and --loss are two ways to say the same.")
     member = for_rankings(settings["estimator"])
-    as_metric(metric)
+    as_metric(options["metric"])
     learner = PropensitySVMRank(**settings | {"estimator": str(member)})
     learner.check()
-    whole = rankings.read(log, given).log
+    whole = rankings.read(log, options).log
     if member.name != "DM" or whole.prediction is None:
         rankings.need_propensities(whole)
     if needs_model(learner, whole):
@@ -90,10 +77,10 @@ def command(
         )
     with told_in_a_line("{} of {} rankers") as told:
         ranker, learned = learn_ranker(
-            learner, whole, ranker=out, rule=rule, metric=metric, holdout=holdout, refit=refit,
-            search_loss="loss" not in settings, seed=seed, level=level, progress=told,
+            learner, whole, ranker=out, search_loss="loss" not in settings, progress=told,
+            **_HOW.said(options),
         )  # fmt: skip
     ranker.save(out)
-    opt.show_learned(learned, out, "queries:\n  offpolicy rank evaluate OTHER --ranker", style)
-    if run.page is not None:
-        run.write(learned, provenance=provenance_of_rankings(run, whole.documents, seed))
+    how = "queries:\n  offpolicy rank evaluate OTHER --ranker"
+    opt.show_learned(learned, out, how, options["style"])
+    run.write_of_rankings(whole.documents, learned, seed=options["seed"])

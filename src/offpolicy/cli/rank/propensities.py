@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from offpolicy.cli import options as opt
 from offpolicy.cli.options import Options, option
 from offpolicy.cli.rank import rankings
-
-if TYPE_CHECKING:
-    from offpolicy._core.types import Ints
-
 
 _METHOD = Options(
     "offpolicy.ranking.propensities.estimate_propensities",
@@ -52,15 +48,9 @@ _MEASURED = Options(
 @opt.report_option()
 @opt.format_option("table", "json", "tsv")
 def command(
-    log: str,
-    ranks: tuple[str, ...],
-    swapped: str | None,
-    context: tuple[str, ...],
-    out: str | None,
-    report: str | None,
-    style: str,
-    **given: Any,
-) -> None:
+    log: str, ranks: tuple[str, ...], swapped: str | None, context: tuple[str, ...],
+    out: str | None, style: str, **options: Any,
+) -> None:  # fmt: skip
     """How likely is each rank examined, relative to the first?
 
     LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
@@ -69,23 +59,27 @@ def command(
     import numpy as np
 
     from offpolicy._core.files import write_whole
-    from offpolicy.cli.pages import Run, provenance_of_rankings
+    from offpolicy.cli.pages import Run
     from offpolicy.ranking.propensities import estimate_propensities
 
-    run = Run.begun(report)
+    run = Run.begun(options["report"])
     if out is not None:
         opt.check_writable(out, ".json", ".csv")
-        if given["method"] == "contextual" and Path(out).suffix.lower() == ".csv":
+        if options["method"] == "contextual" and Path(out).suffix.lower() == ".csv":
             raise click.UsageError("Propensities by context are more than one curve: write .json.")
-    if given["propensity"] is None:
-        given["propensity"] = ""  # what is to be found need not be right
-    file = rankings.read(log, given, [*ranks, *context, *([] if swapped is None else [swapped])])
+    if options["propensity"] is None:
+        options["propensity"] = ""  # what is to be found need not be right
+    file = rankings.read(log, options, [*ranks, *context, *([] if swapped is None else [swapped])])
+    swaps = None
+    if swapped is not None:
+        file.per_impression([swapped])
+        swaps = file.whole(swapped)[file.log.offsets[:-1]]
     curve = estimate_propensities(
         file.log,
         ranks=np.stack([file.whole(name) for name in ranks], axis=1) if ranks else None,
-        swapped=None if swapped is None else _of_impressions(file, swapped),
+        swapped=swaps,
         context=file.per_impression(context) if context else None,
-        **_METHOD.said(given),
+        **_METHOD.said(options),
     )
     frame = curve.to_frame()
     if out is not None:
@@ -98,10 +92,4 @@ def command(
         click.echo(curve.to_json(), nl=False)
     else:
         click.echo(opt.as_tsv(frame) if style == "tsv" else str(curve))
-    if run.page is not None:
-        run.write(curve, provenance=provenance_of_rankings(run, file.log.documents))
-
-
-def _of_impressions(file: rankings.LogFile, name: str) -> Ints:
-    file.per_impression([name])
-    return file.whole(name)[file.log.offsets[:-1]]
+    run.write_of_rankings(file.log.documents, curve)

@@ -59,10 +59,6 @@ propensity_options = Options(
 )  # fmt: skip
 """Propensities that the log does not hold."""
 METRIC = option('such as "dcg@10", "recall@5", "sum of ranks"', "NAME", default="average rank")
-_WAYS = (
-    "Estimate it: offpolicy rank propensities LOG -o propensities.json, then --propensities "
-    "propensities.json; or assume (1/rank)^ETA with --eta ETA."
-)
 
 
 def log_options(command: opt.Command) -> opt.Command:
@@ -99,36 +95,36 @@ class LogFile:
         return np.stack([self.columns[name][first] for name in names], axis=1)
 
 
-def read(log: str, given: dict[str, Any], names: Sequence[str] = ()) -> LogFile:
+def read(log: str, options: dict[str, Any], names: Sequence[str] = ()) -> LogFile:
     """The log by the options of `log_options` and, if the verb has them, `propensity_options`."""
     from dataclasses import replace
 
     from offpolicy.ranking.data import RankingColumns, read_with
 
-    columns = RankingColumns(**_COLUMNS.said(given))
-    ways = [name for name in ("propensity", "propensities", "eta") if given.get(name) is not None]
+    columns = RankingColumns(**_COLUMNS.said(options))
+    ways = [name for name in ("propensity", "propensities", "eta") if options.get(name) is not None]
     if len(ways) > 1:
         raise click.UsageError(f"--{ways[0]} and --{ways[1]} are two ways to say the same.")
     replaced = bool(ways) and ways[0] != "propensity"
     if replaced:
         columns = replace(columns, propensity="")
-    context = tuple(given.get("context") or ())
+    context = tuple(options.get("context") or ())
     ranking_log, numbers = read_with(
-        log, list(dict.fromkeys([*names, *context])), columns, **_TEXT.said(given)
+        log, list(dict.fromkeys([*names, *context])), columns, **_TEXT.said(options)
     )
     file = LogFile(ranking_log, numbers)
     if not replaced:
         return file
     rows = file.per_impression(context) if context else None
-    return LogFile(_curve(given, ranking_log).filled(ranking_log, rows), numbers)
+    return LogFile(_curve(options, ranking_log).filled(ranking_log, rows), numbers)
 
 
-def _curve(given: dict[str, Any], log: RankingLog) -> Propensities:
+def _curve(options: dict[str, Any], log: RankingLog) -> Propensities:
     from offpolicy.ranking.propensities import Propensities
 
-    if given["eta"] is not None:
-        return Propensities.power(given["eta"], max(int(log.rank.max()), 1))
-    file = Path(given["propensities"])
+    if options["eta"] is not None:
+        return Propensities.power(options["eta"], max(int(log.rank.max()), 1))
+    file = Path(options["propensities"])
     return Propensities.load(file) if file.suffix.lower() == ".json" else curve_of_table(file)
 
 
@@ -168,8 +164,9 @@ def need_propensities(log: RankingLog) -> None:
 
     if log.propensity is None:
         raise MissingColumnError(
-            f"The log has no propensity, the probability with which each document was examined. "
-            f"{_WAYS}"
+            "The log has no propensity, the probability with which each document was examined. "
+            "Estimate it: offpolicy rank propensities LOG -o propensities.json, then "
+            "--propensities propensities.json; or assume (1/rank)^ETA with --eta ETA."
         )
 
 

@@ -28,22 +28,16 @@ _SETTINGS = Options(
 )
 @_SETTINGS
 @opt.format_option("tsv", "json")
-def command(log: str, ranker: str, style: str, **given: Any) -> None:
+def command(log: str, ranker: str, style: str, **options: Any) -> None:
     """The curve of an estimator over its parameter: M, or tau for SB.
 
     LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
     or LETOR text, with --clicks. Prints the curve at its breakpoints, at most 1001 of them.
     """
-    from offpolicy._core.documents import dumps
     from offpolicy.ranking.evaluation import sweep
 
-    file = rankings.read(log, given, rankings.columns_among([ranker]))
+    file = rankings.read(log, options, rankings.columns_among([ranker]))
     rankings.need_propensities(file.log)
-    ((_, asked),) = rankings.rankers_of((ranker,), file).items()
-    frame = sweep(file.log, asked, **_SETTINGS.said(given)).to_frame(1001)
-    if style == "tsv":
-        click.echo(opt.as_tsv(frame))
-        return
-    # A ratio by nothing, as at M = 0 without a model, is no number, and None in JSON.
-    cells = {name: frame.column(name).to_numpy() for name in frame.column_names}
-    click.echo(dumps(cells, indent=None))
+    (named,) = rankings.rankers_of((ranker,), file).values()
+    curve = sweep(file.log, named, **_SETTINGS.said(options))
+    opt.show_frame(curve.to_frame(1001), style)

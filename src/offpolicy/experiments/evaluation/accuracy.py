@@ -30,10 +30,10 @@ def contributions(world: World, member: Estimator, c: Floats) -> Floats:
     assert world.prediction is not None
     imputed, observed, control = member.masses(world.policy, world.logging, c)
     seen = world.logging > 0.0
-    found = np.where(seen, control, 0.0) * world.prediction
-    found += (imputed * world.prediction).sum(axis=1, keepdims=True)
-    found += np.where(seen, observed, 0.0) * world.reward
-    return found
+    table = np.where(seen, control, 0.0) * world.prediction
+    table += (imputed * world.prediction).sum(axis=1, keepdims=True)
+    table += np.where(seen, observed, 0.0) * world.reward
+    return table
 
 
 def exact(world: World) -> Accuracy:
@@ -61,9 +61,9 @@ def repeated(world: World, n: int, repeats: int, rng: np.random.Generator) -> Ac
     pairs = draw_pairs(world, n, repeats, rng)
     bias, variance = {}, {}
     for estimator in ESTIMATORS:
-        found = estimates(world, estimator, pairs)
-        bias[estimator] = found.mean(axis=1) - world.value
-        variance[estimator] = found.var(axis=1)
+        values = estimates(world, estimator, pairs)
+        bias[estimator] = values.mean(axis=1) - world.value
+        variance[estimator] = values.var(axis=1)
     return Accuracy(bias, variance, GRID.M)
 
 
@@ -95,7 +95,7 @@ class Outcome:
 
     data: str
     n: int
-    found: Accuracy
+    repeated: Accuracy
     exact: Accuracy
 
 

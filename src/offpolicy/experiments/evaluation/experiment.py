@@ -7,19 +7,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from offpolicy.datasets import stamps
+from offpolicy.datasets import files_of
 from offpolicy.experiments.accuracy import Accuracy
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.evaluation import accuracy, figure1, figure2, tuning
 from offpolicy.experiments.evaluation.accuracy import ESTIMATORS, GRID, Outcome
-from offpolicy.experiments.evaluation.tuning import Chosen
-from offpolicy.experiments.saving import save
-from offpolicy.experiments.tables import markdown, to_csv
+from offpolicy.experiments.saving import Report
+from offpolicy.experiments.tables import grouped, markdown, short, to_csv
 from offpolicy.experiments.worlds import PAPER, SETS
 
 CLAIMS = (*figure1.CLAIMS, *figure2.CLAIMS)
@@ -42,23 +38,24 @@ class Settings:
     seed: int = 0
 
 
-def run(settings: Settings, cells: Cells) -> Evaluated:
-    """All of it."""
-    made_from = stamps(settings.sets)
-    sizes = list(itertools.product(settings.sets, settings.sizes))
+def run(cells: Cells, **options: Any) -> Report:
+    settings = Settings(**options)
+    files = files_of(settings.sets)
+    problems = list(itertools.product(settings.sets, settings.sizes))
+    drawn = [(*problem, settings.repeats, settings.reading, settings.seed) for problem in problems]
     splits = range(settings.seed, settings.seed + settings.splits)
-    how, chosen = (settings.reading, settings.seed), settings.chosen_repeats
-    drawn = [(*one, settings.repeats, *how) for one in sizes]
     readings = list(itertools.product(settings.sets, accuracy.TRAININGS, splits))
-    tuned = [(*one, chosen, *how) for one in sizes if chosen]
-    outcomes = cells.all("repeats", accuracy.run_one, drawn, made_from)
-    surveys = cells.all("readings", accuracy.survey, readings, made_from)
-    return Evaluated(
-        settings,
-        outcomes,
-        [one for part in surveys for one in part.values()],
-        cells.all("chosen parameters", tuning.choose_all, tuned, made_from),
-    )
+    tuned = [
+        (tuning.Setting(data, settings.reading, settings.seed, n), settings.chosen_repeats,
+         tuning.TUNED, (1, *map(ord, data)))
+        for data, n in problems
+        if settings.chosen_repeats
+    ]  # fmt: skip
+    outcomes = cells.all("repeats", accuracy.run_one, drawn, files)
+    surveys = cells.all("readings", accuracy.survey, readings, files)
+    surveyed = [exact for by_reading in surveys for exact in by_reading.values()]
+    chosen = cells.all("chosen parameters", tuning.run_one, tuned, files)
+    return Evaluated(settings, outcomes, surveyed, chosen).report()
 
 
 @dataclass(frozen=True)
@@ -69,28 +66,26 @@ class Evaluated:
     outcomes: Sequence[Outcome]
     surveyed: Sequence[Accuracy] = ()
     """Of every reading and split, exactly, of logs of one decision."""
-    chosen: Sequence[Chosen] = ()
+    chosen: Sequence[tuning.Outcome] = ()
 
     @cached_property
     def by_set(self) -> dict[str, list[Outcome]]:
         """The outcomes of each data set, by size."""
-        ordered = sorted(self.outcomes, key=lambda one: one.n)
-        sets = dict.fromkeys(one.data for one in self.outcomes)
-        return {data: [one for one in ordered if one.data == data] for data in sets}
+        ordered = sorted(self.outcomes, key=lambda outcome: outcome.n)
+        return grouped(ordered, lambda outcome: outcome.data)
 
     @cached_property
     def claims(self) -> list[dict[str, Any]]:
         """Every claim on every data set, M from 0 and from 1 on, over the repeats and exactly, at
         the largest n (2,000 in the paper); and in how many readings and splits it holds."""
         rows = []
-        surveyed = [{n: one.at(n) for n in self.settings.sizes} for one in self.surveyed]
+        surveyed = [{n: exact.at(n) for n in self.settings.sizes} for exact in self.surveyed]
         for start, claim in itertools.product(STARTS, CLAIMS):
-            holds_in = sum(claim.holds(claim.measured(one, max(one), start)) for one in surveyed)
-            for data, own in self.by_set.items():
-                found, exact = (
-                    claim.measured(curves, own[-1].n, start)
-                    for curves in ({o.n: o.found for o in own}, {o.n: o.exact for o in own})
-                )
+            holds_in = sum(claim.holds(claim.measured(by_n, max(by_n), start)) for by_n in surveyed)
+            for data, outcomes in self.by_set.items():
+                last = outcomes[-1].n
+                measured = claim.measured({o.n: o.repeated for o in outcomes}, last, start)
+                exact = claim.measured({o.n: o.exact for o in outcomes}, last, start)
                 rows.append(
                     {
                         "claim": claim.text,
@@ -98,8 +93,8 @@ class Evaluated:
                         "limit": claim.limit,
                         "M_from": start,
                         "data": data,
-                        "measured": found,
-                        "holds": claim.holds(found),
+                        "measured": measured,
+                        "holds": claim.holds(measured),
                         "exact": exact,
                         "exact_holds": claim.holds(exact),
                         "readings_and_splits": len(self.surveyed),
@@ -111,8 +106,9 @@ class Evaluated:
     def to_markdown(self) -> str:
         """The best of each estimator, the claims, and parameters chosen from the log."""
         best = [
-            [f"{one.data}, {one.n:,}", *(_best(one.found, one.exact, name) for name in ESTIMATORS)]
-            for one in self.outcomes
+            [f"{o.data}, {o.n:,}"]
+            + [f"{1e4 * o.repeated.best(e):.3g} ({1e4 * o.exact.best(e):.3g})" for e in ESTIMATORS]
+            for o in self.outcomes
         ]
         parts = [
             "## Mean squared error × 10⁴ with the best parameter in hindsight",
@@ -137,65 +133,61 @@ class Evaluated:
             head.append(f"of all {len(self.surveyed)} readings and splits")
         rows = []
         for claim in CLAIMS:
-            own = [r for r in self.claims if (r["claim"], r["M_from"]) == (claim.text, start)]
+            judged = [r for r in self.claims if (r["claim"], r["M_from"]) == (claim.text, start)]
             marks = [
                 f"{_mark(r['measured'], r['holds'])} ({_mark(r['exact'], r['exact_holds'])})"
-                for r in own
+                for r in judged
             ]
-            count = [str(own[0]["holds_in"])] if self.surveyed else []
+            count = [str(judged[0]["holds_in"])] if self.surveyed else []
             rows.append([claim.text, claim.number, f"{claim.limit:g}", *marks, *count])
         return (
             f"M from {start:g} on. Measured over the repeats (and exactly): "
             f"✓ where the claim holds, ✗ where it does not.\n\n{markdown(head, rows)}\n"
         )
 
-    def save(self, folder: Path) -> list[Path]:
-        """Write everything; pictures only if matplotlib is there."""
-        body = {
-            "schema": "offpolicy.evaluation/1",
-            "settings": self.settings,
-            "grid": GRID.to_json(),
-            "outcomes": [
-                vars(one) | {"found": one.found.to_json(), "exact": one.exact.to_json()}
-                for one in self.outcomes
-            ],
-            "claims": self.claims,
-            "chosen": self.chosen,
-        }
-        texts = {
-            "results.json": body,
+    def report(self) -> Report:
+        text = self.to_markdown()
+        files = {
+            "results.json": {
+                "schema": "offpolicy.evaluation/2",
+                "settings": self.settings,
+                "outcomes": self.outcomes,
+                "claims": self.claims,
+                "chosen": self.chosen,
+            },
             "accuracy.csv": to_csv(_accuracy_rows(self.outcomes)),
             "claims.csv": to_csv(self.claims),
-            "table.md": self.to_markdown(),
+            "table.md": text,
         }
         if self.chosen:
-            texts["chosen.csv"] = to_csv(row for one in self.chosen for row in one.rows())
-        largest = max(one.n for one in self.outcomes)
-        default = {row.data: row.fixed["headline"] for row in self.chosen if row.n == largest}
-        last = [own[-1] for own in self.by_set.values()]
+            files["chosen.csv"] = to_csv(row for outcome in self.chosen for row in outcome.rows())
         pictures = {
-            f"figure1_{data}.png": partial(figure1.draw, own) for data, own in self.by_set.items()
-        } | {"figure2.png": partial(figure2.draw, last, headline=default)}
-        return save(folder, texts, pictures)
-
-
-def _best(found: Accuracy, exact: Accuracy, name: str) -> str:
-    return f"{1e4 * found.best(name):.3g} ({1e4 * exact.best(name):.3g})"
+            f"figure1_{data}.png": partial(figure1.draw, outcomes)
+            for data, outcomes in self.by_set.items()
+        }
+        largest = max(outcome.n for outcome in self.outcomes)
+        headline = {
+            outcome.setting.data: outcome.mse["headline"]
+            for outcome in self.chosen
+            if outcome.setting.n == largest
+        }
+        last = [outcomes[-1] for outcomes in self.by_set.values()]
+        pictures["figure2.png"] = partial(figure2.draw, last, headline=headline)
+        return Report(text, files, pictures)
 
 
 def _mark(value: float, holds: bool) -> str:
-    text = "∞" if np.isinf(value) else f"{value:.2g}" if value < 100.0 else f"{value:.0e}"
-    return f"{text} {'✓' if holds else '✗'}"
+    return f"{short(value)} {'✓' if holds else '✗'}"
 
 
 def _accuracy_rows(outcomes: Sequence[Outcome]) -> Iterable[dict[str, Any]]:
-    for one in outcomes:
+    for outcome in outcomes:
         for name in ESTIMATORS:
             for j, value in enumerate(GRID.of(name).tolist()):
-                row = {"data": one.data, "n": one.n, "estimator": name,
+                row = {"data": outcome.data, "n": outcome.n, "estimator": name,
                        "parameter": "" if math.isnan(value) else value}  # fmt: skip
-                for kind, values in (("", one.found), ("exact_", one.exact)):
-                    row[f"{kind}bias"] = float(values.bias[name][j])
-                    row[f"{kind}variance"] = float(values.variance[name][j])
-                    row[f"{kind}mse"] = float(values.mse(name)[j])
+                for kind, curves in (("", outcome.repeated), ("exact_", outcome.exact)):
+                    row[f"{kind}bias"] = float(curves.bias[name][j])
+                    row[f"{kind}variance"] = float(curves.variance[name][j])
+                    row[f"{kind}mse"] = float(curves.mse(name)[j])
                 yield row

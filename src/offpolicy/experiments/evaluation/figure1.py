@@ -17,7 +17,7 @@ AXES = OverM(GRID.M, (1.0, 10.0, 100.0, 1000.0))
 
 
 def rise(values: Floats) -> float:
-    """The largest rise from an earlier value to a later one."""
+    """The largest rise from an earlier value to a later outcome."""
     return float((values - np.minimum.accumulate(values)).max())
 
 
@@ -26,29 +26,29 @@ def over(value: float, other: float) -> float:
     return float(value / other) if other > 0.0 else 1.0 if value == 0.0 else float("inf")
 
 
-def _bias_falls(found: Accuracy) -> float:
-    size = np.abs(found.bias["CAB"])
+def _bias_falls(accuracy: Accuracy) -> float:
+    size = np.abs(accuracy.bias["CAB"])
     rises = rise(size)
     return over(rises, float(size[0])) if rises > 0.0 else 0.0
 
 
-def _variance_rises(found: Accuracy) -> float:
-    variance = found.variance["CAB"]
+def _variance_rises(accuracy: Accuracy) -> float:
+    variance = accuracy.variance["CAB"]
     fall = rise(-variance)
     return fall / float(variance.max()) if fall > 0.0 else 0.0
 
 
-def _in_the_middle(found: Accuracy) -> float:
-    mse = found.mse("CAB")
+def _in_the_middle(accuracy: Accuracy) -> float:
+    mse = accuracy.mse("CAB")
     return over(mse.min(), min(mse[0], mse[-1]))
 
 
-def _narrowness(found: Accuracy) -> float:
+def _narrowness(accuracy: Accuracy) -> float:
     """One over the decades of M in which CAB's error is at most twice its least."""
-    mse = found.mse("CAB")
-    drawn = np.isfinite(found.M) & (found.M > 0.0)
+    mse = accuracy.mse("CAB")
+    drawn = np.isfinite(accuracy.M) & (accuracy.M > 0.0)
     good = int((drawn & (mse <= 2.0 * mse.min())).sum())
-    decades = np.ptp(np.log10(found.M[drawn])) / (drawn.sum() - 1)
+    decades = np.ptp(np.log10(accuracy.M[drawn])) / (drawn.sum() - 1)
     return float(1.0 / (good * decades)) if good else float("inf")
 
 
@@ -66,6 +66,6 @@ CLAIMS = (
 
 def draw(outcomes: Sequence[Outcome], path: Path) -> None:
     """One data set, by size: lines are exact, dots are of the repeats."""
-    found = {f"n = {one.n:,}": one.found for one in outcomes}
-    exact = {f"n = {one.n:,}": one.exact for one in outcomes}
-    AXES.figure_1(path, outcomes[0].data, found, exact, depth=1e-4)
+    repeated = {f"n = {outcome.n:,}": outcome.repeated for outcome in outcomes}
+    exact = {f"n = {outcome.n:,}": outcome.exact for outcome in outcomes}
+    AXES.figure_1(path, outcomes[0].data, repeated, exact, depth=1e-4)

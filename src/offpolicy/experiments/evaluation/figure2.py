@@ -26,28 +26,28 @@ def dent(mse: Floats) -> float:
 
 
 def _u_shape(estimator: str) -> Callable[[Accuracy], float]:
-    def measure(found: Accuracy) -> float:
-        mse = found.mse(estimator)
+    def measure(accuracy: Accuracy) -> float:
+        mse = accuracy.mse(estimator)
         inside = 0 < int(mse.argmin()) < len(mse) - 1
         return dent(mse) if inside else float("inf")
 
     return measure
 
 
-def _over_the_range(found: Accuracy) -> float:
-    return max(map(over, found.mse("CAB"), found.mse("CIPS")))
+def _over_the_range(accuracy: Accuracy) -> float:
+    return max(map(over, accuracy.mse("CAB"), accuracy.mse("CIPS")))
 
 
-def _no_better(found: Accuracy) -> float:
+def _no_better(accuracy: Accuracy) -> float:
     """The share of the values of M at which imputing hardly helps."""
-    finite = np.isfinite(found.M)
-    ratio = found.mse("CAB")[finite] / np.maximum(found.mse("CIPS")[finite], 1e-300)
+    finite = np.isfinite(accuracy.M)
+    ratio = accuracy.mse("CAB")[finite] / np.maximum(accuracy.mse("CIPS")[finite], 1e-300)
     return float((ratio > 0.99).mean())
 
 
-def _best(one: str, *others: str) -> Callable[[Accuracy], float]:
-    def ratio(found: Accuracy) -> float:
-        return over(found.best(one), min(map(found.best, others)))
+def _best(name: str, *others: str) -> Callable[[Accuracy], float]:
+    def ratio(accuracy: Accuracy) -> float:
+        return over(accuracy.best(name), min(map(accuracy.best, others)))
 
     return ratio
 
@@ -57,30 +57,25 @@ def variation(mse: Floats) -> float:
     return float(np.abs(np.diff(_log(mse))).sum())
 
 
-def _calmer(found: Accuracy) -> float:
-    return over(variation(found.mse("CAB")), variation(found.mse("SWITCH")))
+def _calmer(accuracy: Accuracy) -> float:
+    return over(variation(accuracy.mse("CAB")), variation(accuracy.mse("SWITCH")))
 
 
 CLAIMS = (
-    Claim("CAB's MSE is U-shaped", "factor of the largest wrong turn", _u_shape("CAB"), 1.05),
-    Claim("CAB-DR's MSE is U-shaped", "factor of the largest wrong turn", _u_shape("CAB-DR"),
-          1.05),
-    Claim("SB's MSE is U-shaped", "factor of the largest wrong turn", _u_shape("SB"), 1.05),
+    *(Claim(f"{name}'s MSE is U-shaped", "factor of the largest wrong turn", _u_shape(name), 1.05)
+      for name in ("CAB", "CAB-DR", "SB")),
     Claim("CAB is nowhere worse than cIPS", "largest MSE of CAB / cIPS over M", _over_the_range,
           1.01),
     Claim("CAB beats cIPS for most M", "share of M at which it is not 1% better", _no_better, 0.5),
-    Claim("CAB beats SB (on most data sets)", "MSE at the best M / τ", _best("CAB", "SB"), 0.99),
-    Claim("CAB-DR beats SB (on most data sets)", "MSE at the best M / τ", _best("CAB-DR", "SB"),
-          0.99),
+    *(Claim(f"{name} beats SB (on most data sets)", "MSE at the best M / τ", _best(name, "SB"),
+            0.99) for name in ("CAB", "CAB-DR")),
     Claim("CAB is at least comparable to SWITCH", "MSE at the best M / M", _best("CAB", "SWITCH"),
           1.05),
     Claim("SWITCH is more erratic than CAB", "total variation of log MSE, CAB / SWITCH", _calmer,
           1.0),
     Claim("DR beats IPS and DM", "MSE of DR / of the better one", _best("DR", "IPS", "DM"), 0.99),
-    Claim("CAB beats DR (on most data sets)", "MSE at the best M / of DR", _best("CAB", "DR"),
-          0.99),
-    Claim("CAB-DR beats DR (on most data sets)", "MSE at the best M / of DR",
-          _best("CAB-DR", "DR"), 0.99),
+    *(Claim(f"{name} beats DR (on most data sets)", "MSE at the best M / of DR", _best(name, "DR"),
+            0.99) for name in ("CAB", "CAB-DR")),
 )  # fmt: skip
 
 
@@ -88,14 +83,14 @@ def draw(outcomes: Sequence[Outcome], path: Path, headline: dict[str, float]) ->
     """A panel for each set (SB: τ from 0 to 1 on the same axis); ``headline`` is the MSE of the
     default, with M chosen from the log, by data set."""
     figure, axes = panels(len(outcomes), 2, margin=0.5)
-    for ax, one in zip(axes, outcomes, strict=False):
-        AXES.compare(ax, one.found, STYLES)
-        if one.data in headline:
+    for ax, outcome in zip(axes, outcomes, strict=False):
+        AXES.compare(ax, outcome.repeated, STYLES)
+        if outcome.data in headline:
             colour, style, width = DEFAULT_STYLE
-            ax.axhline(headline[one.data], color=colour, linestyle=style, lw=width,
+            ax.axhline(headline[outcome.data], color=colour, linestyle=style, lw=width,
                        label="our default, M from the log")  # fmt: skip
-        low = min([*map(one.found.best, STYLES), headline.get(one.data, np.inf)])
-        high = max(one.found.best(name) for name in ("CAB", "SB", "SWITCH", "DM"))
-        high = max(high, float(one.found.mse("CAB").max()))
-        AXES.frame(ax, f"{one.data}, n = {one.n:,}", (low * 0.6, high * 2.0))
+        low = min([*map(outcome.repeated.best, STYLES), headline.get(outcome.data, np.inf)])
+        high = max(outcome.repeated.best(name) for name in ("CAB", "SB", "SWITCH", "DM"))
+        high = max(high, float(outcome.repeated.mse("CAB").max()))
+        AXES.frame(ax, f"{outcome.data}, n = {outcome.n:,}", (low * 0.6, high * 2.0))
     finish(figure, axes[0], path, "outside lower center", ncols=5)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
+from offpolicy._core.tables import aligned
 from offpolicy.estimators import parse, theory
 from offpolicy.estimators.theory import Problem
 from offpolicy.evaluation import evaluate
-from offpolicy.experiments.saving import save
+from offpolicy.experiments.cells import Cells
+from offpolicy.experiments.saving import Report
 from offpolicy.testing import random_problem, sample_log
 
 MEMBERS = (
@@ -40,15 +41,18 @@ def problems(seed: int) -> dict[str, Problem]:
     total = wrong.pi0_hat.sum(axis=1, keepdims=True)
     return {
         "logged": random_problem(rngs[0]),
-        "estimated": Problem(
-            wrong.p, wrong.pi, wrong.pi0, wrong.delta, wrong.delta_hat, wrong.sigma2,
-            wrong.pi0_hat / total,
-        ),
+        "estimated": replace(wrong, pi0_hat=wrong.pi0_hat / total),
         "unsupported": random_problem(rngs[2], unsupported=0.3),
-    }  # fmt: skip
+    }
 
 
-def compare_with_simulation(*, n: int = 400_000, seed: int = 0) -> list[Row]:
+def run(cells: Cells, n: int, seed: int) -> Report:
+    """At once: there is nothing to keep on the way."""
+    rows = compare_with_simulation(n, seed)
+    return Report(to_text(rows), {"results.json": rows})
+
+
+def compare_with_simulation(n: int, seed: int) -> list[Row]:
     """Theorems 1 and 2 beside the mean and the spread of n simulated decisions."""
     rows = []
     stream = np.random.SeedSequence((seed, 1))
@@ -68,20 +72,9 @@ def compare_with_simulation(*, n: int = 400_000, seed: int = 0) -> list[Row]:
 
 
 def to_text(rows: list[Row]) -> str:
-    """The table."""
-    lines = [
-        f"{'problem':<12} {'member':<15} {'bias':>9} {'simulated':>10} {'z':>6} "
-        f"{'deviation':>10} {'simulated':>10}"
-    ]
-    lines += [
-        f"{row.problem:<12} {row.member:<15} {row.bias:>9.5f} {row.simulated_bias:>10.5f} "
-        f"{row.bias_z:>6.2f} {row.deviation:>10.4f} {row.simulated_deviation:>10.4f}"
-        for row in rows
-    ]
+    head = ["problem", "member", "bias", "simulated", "z", "deviation", "simulated"]
+    forms = ("s", "s", ".5f", ".5f", ".2f", ".4f", ".4f")
+    cells = [list(map(format, astuple(row), forms)) for row in rows]
     worst = max(abs(row.bias_z) for row in rows)
-    lines.append(f"Largest |z| of the bias over {len(rows)} rows: {worst:.2f}.")
-    return "\n".join(lines)
-
-
-def save_rows(rows: list[Row], folder: Path) -> Path:
-    return save(folder, {"results.json": rows})[0]
+    table = aligned([head, *cells], left=(0, 1), ruled=False)
+    return f"{table}\nLargest |z| of the bias over {len(rows)} rows: {worst:.2f}."

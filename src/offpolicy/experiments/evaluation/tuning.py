@@ -11,22 +11,67 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from offpolicy.datasets import stamps
+from offpolicy.datasets import files_of
 from offpolicy.evaluation import evaluate
 from offpolicy.evidence import RULES, chosen_by
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.saving import save
-from offpolicy.experiments.tables import geometric_mean, markdown
-from offpolicy.experiments.worlds import MODELS, READINGS, SETS, World, labelled_world
+from offpolicy.experiments.saving import Report
+from offpolicy.experiments.tables import geometric_mean, grouped, markdown
+from offpolicy.experiments.worlds import MODELS, READINGS, World, labelled_world
 
 TUNED = ("CIPS", "SB", "SWITCH", "CAB", "CAB-DR")
 FIXED = ("headline", "DM", "IPS", "SNIPS", "DR")
 NAMES = {"theory": "ours", "slope": "SLOPE", "slope++": "SLOPE++", "switch": "SWITCH's rule"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One experiment: logs of ``n`` decisions from one split of one data set."""
+
+    data: str
+    reading: str
+    split: int
+    n: int
+    model: str = "indicator"
+
+    def __str__(self) -> str:
+        return f"{self.data}, {self.n:,}, {self.model}, split {self.split}, {self.reading}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Mean squared errors on one setting."""
+
+    setting: Setting
+    hindsight: dict[str, float]
+    """Of the tuned estimators, with the best value of the parameter."""
+    mse: dict[str, float]
+    """Of every method; "CAB by slope" is with the value that the rule chose."""
+
+    def ratio(self, method: str, to: str = "CAB") -> float:
+        """To an estimator with its best value."""
+        return self.mse[method] / self.hindsight[to]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """For a table of all."""
+        methods = {f"{name} by hindsight": mse for name, mse in self.hindsight.items()} | self.mse
+        for method, mse in methods.items():
+            name, _, rule = method.partition(" by ")
+            yield {"data": self.setting.data, "n": self.setting.n, "estimator": name,
+                   "rule": rule, "mse": mse}  # fmt: skip
+
+
+def run_one(
+    setting: Setting, repeats: int, tuned: tuple[str, ...], seed: tuple[int, ...]
+) -> Outcome:
+    """Draw the logs of one setting and evaluate each by every method."""
+    world = labelled_world(setting.data, setting.reading, setting.split, setting.model)
+    rng = np.random.default_rng([setting.split, setting.n, *seed])
+    return Outcome(setting, *errors(world, setting.n, repeats, rng, tuned))
 
 
 def errors(
@@ -35,7 +80,7 @@ def errors(
     """Over the logs, mean squared errors of the tuned estimators with the best value in hindsight;
     and of every method, those with the value chosen by a rule being called "CAB by slope"."""
     curves: dict[str, list[Any]] = {name: [] for name in tuned}
-    found = []
+    by_log = []
     for _ in range(repeats):
         log, policy, prediction = world.draw(n, rng)
         result = evaluate(
@@ -49,13 +94,13 @@ def errors(
             for rule in RULES:
                 chosen = chosen_by(rule, table, 1.0, headline)
                 values[f"{name} by {rule}"] = table.value[table.grid == chosen][0]
-        found.append(values)
+        by_log.append(values)
 
     def mse(values: list[Any]) -> list[float]:
         return [float(x) for x in ((np.array(values) - world.value) ** 2).mean(axis=0)]
 
     best = {name: min(mse(curves[name])) for name in tuned}
-    return best, dict(zip(found[0], mse([list(one.values()) for one in found]), strict=True))
+    return best, dict(zip(by_log[0], mse([list(log.values()) for log in by_log]), strict=True))
 
 
 # -- CAB, on many settings -----------------------------------------------------------------------
@@ -66,138 +111,59 @@ METHODS = {
     "CAB-DR": "CAB-DR", "DM": "DM", "IPS": "IPS", "SNIPS": "SNIPS", "DR": "DR",
 }  # fmt: skip
 """As they are shown, and in `errors`."""
+SIZES = (500, 2000)
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One experiment: logs of ``n`` decisions from one split of one data set."""
-
-    data: str
-    reading: str
-    split: int
-    n: int
-    model: str
-
-    def __str__(self) -> str:
-        return f"{self.data}, {self.n:,}, {self.model}, split {self.split}, {self.reading}"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Mean squared errors: of CAB with the best M in hindsight, and of every method."""
-
-    setting: Setting
-    best: float
-    mse: dict[str, float]
-
-    def ratio(self, method: str) -> float:
-        return self.mse[method] / self.best
-
-
-def settings(
-    sets: Sequence[str] = SETS,
-    *,
-    sizes: Sequence[int] = (500, 2000),
-    splits: int = 2,
-    readings: Sequence[str] = READINGS,
-) -> list[Setting]:
+def run(cells: Cells, sets: Sequence[str], repeats: int, splits: int) -> Report:
     """All combinations."""
-    every = itertools.product(sets, range(splits), readings, MODELS, sizes)
-    return [Setting(data, reading, split, n, model) for data, split, reading, model, n in every]
-
-
-def run(wanted: Sequence[Setting], cells: Cells, *, repeats: int = 100) -> Iterator[Outcome]:
-    """The outcomes, in order, as they are done."""
-    made_from = stamps(dict.fromkeys(one.data for one in wanted))
-    return cells.each(run_one, [(setting, repeats) for setting in wanted], made_from)
-
-
-def run_one(setting: Setting, repeats: int) -> Outcome:
-    """Draw the logs of one setting and evaluate each by every method."""
-    world = labelled_world(setting.data, setting.reading, setting.split, setting.model)
-    rng = np.random.default_rng([setting.split, setting.n, *map(ord, str(setting))])
-    best, mse = errors(world, setting.n, repeats, rng, ("CAB", "CAB-DR"))
-    return Outcome(setting, best["CAB"], {name: mse[key] for name, key in METHODS.items()})
+    every = itertools.product(sets, range(splits), READINGS, MODELS, SIZES)
+    wanted = [Setting(data, reading, split, n, model) for data, split, reading, model, n in every]
+    work = [
+        (setting, repeats, ("CAB", "CAB-DR"), tuple(map(ord, str(setting)))) for setting in wanted
+    ]
+    outcomes = cells.all("settings", run_one, work, files_of(sets))
+    text = to_markdown(outcomes, repeats)
+    body = {"repeats": repeats, "outcomes": outcomes}
+    return Report(text, {"results.json": body, "table.md": text})
 
 
 def to_markdown(outcomes: Sequence[Outcome], repeats: int) -> str:
     """The geometric means by reading, the worst settings, and every setting."""
-    readings = list(dict.fromkeys(outcome.setting.reading for outcome in outcomes))
-    by_reading = [[o for o in outcomes if o.setting.reading == reading] for reading in readings]
-    worst = {name: max(outcomes, key=lambda one: one.ratio(name)) for name in METHODS}
-    means = [
-        [name]
-        + [f"{geometric_mean([o.ratio(name) for o in own]):.2f}" for own in [*by_reading, outcomes]]
-        + [f"{worst[name].ratio(name):.1f}"]
-        for name in METHODS
-    ]
+    by_reading = grouped(outcomes, lambda outcome: outcome.setting.reading)
+    means, worst = [], []
+    for name, method in METHODS.items():
+        ratios = [[o.ratio(method) for o in part] for part in [*by_reading.values(), outcomes]]
+        means.append([name, *(f"{geometric_mean(part):.2f}" for part in ratios),
+                      f"{max(ratios[-1]):.1f}"])  # fmt: skip
+        last = max(outcomes, key=lambda outcome: outcome.ratio(method))
+        worst.append(f"- {name}: {last.setting}")
     each = [
-        [str(o.setting), f"{o.best * 1e5:.1f}", *(f"{o.ratio(name):.2f}" for name in METHODS)]
+        [str(o.setting), f"{o.hindsight['CAB'] * 1e5:.1f}"]
+        + [f"{o.ratio(method):.2f}" for method in METHODS.values()]
         for o in outcomes
     ]
     parts = [
         f"MSE relative to CAB with the best M in hindsight; {repeats} logs a setting, "
         f"{len(outcomes)} settings; geometric means.",
-        markdown(["method", *readings, "all", "worst"], means),
+        markdown(["method", *by_reading, "all", "worst"], means),
         "Where each was worst:",
-        "\n".join(f"- {name}: {one.setting}" for name, one in worst.items()),
+        "\n".join(worst),
         markdown(["setting", "best CAB, MSE × 1e5", *METHODS], each),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def save_outcomes(outcomes: Sequence[Outcome], repeats: int, folder: Path) -> Path:
-    """Write the table and the numbers."""
-    body = {"repeats": repeats, "outcomes": outcomes}
-    return save(folder, {"results.json": body, "table.md": to_markdown(outcomes, repeats)})[1]
-
-
 # -- every estimator, on the data sets of Figure 2 -----------------------------------------------
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Mean squared errors on one data set at one n."""
-
-    data: str
-    n: int
-    hindsight: dict[str, float]
-    """With the best value of the parameter."""
-    chosen: dict[str, dict[str, float]]
-    """By estimator and rule."""
-    fixed: dict[str, float]
-    """What has no parameter to choose, and the headline."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """For a table of all."""
-        listed = [
-            (name, rule, mse)
-            for name in self.hindsight
-            for rule, mse in [("hindsight", self.hindsight[name]), *self.chosen[name].items()]
-        ]
-        for name, rule, mse in [*listed, *((name, "", mse) for name, mse in self.fixed.items())]:
-            yield {"data": self.data, "n": self.n, "estimator": name, "rule": rule, "mse": mse}
-
-
-def choose_all(data: str, n: int, repeats: int, reading: str, seed: int) -> Chosen:
-    """Draw the logs of one data set, and choose every parameter by every rule."""
-    world = labelled_world(data, reading, seed)
-    rng = np.random.default_rng([seed, n, 1, *map(ord, data)])
-    best, mse = errors(world, n, repeats, rng, TUNED)
-    chosen = {name: {rule: mse[f"{name} by {rule}"] for rule in RULES} for name in TUNED}
-    return Chosen(data, n, best, chosen, {name: mse[name] for name in FIXED})
-
-
-def chosen_table(rows: Sequence[Chosen]) -> str:
+def chosen_table(outcomes: Sequence[Outcome]) -> str:
     """Geometric means over data sets and sizes, and the worst of each."""
-    tuned, fixed = [], []
+    tuned = []
     for name in TUNED:
-        relative = geometric_mean([row.hindsight[name] / row.hindsight["CAB"] for row in rows])
-        by_rule = [[row.chosen[name][rule] / row.hindsight[name] for row in rows] for rule in NAMES]
+        relative = geometric_mean([o.hindsight[name] / o.hindsight["CAB"] for o in outcomes])
+        by_rule = [[o.ratio(f"{name} by {rule}", name) for o in outcomes] for rule in NAMES]
         tuned.append([name, f"{relative:.2f}", *map(_mean_and_worst, by_rule)])
-    for name in FIXED:
-        ratios = [row.fixed[name] / row.hindsight["CAB"] for row in rows]
-        fixed.append([name, _mean_and_worst(ratios)])
+    fixed = [[name, _mean_and_worst([o.ratio(name) for o in outcomes])] for name in FIXED]
     first = markdown(["estimator", "in hindsight, relative to CAB", *NAMES.values()], tuned)
     head = ["no parameter to choose", "relative to CAB in hindsight (worst)"]
     return f"{first}\n\n{markdown(head, fixed)}\n"

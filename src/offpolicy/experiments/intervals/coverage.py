@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -20,11 +20,10 @@ from offpolicy._core.types import Floats
 from offpolicy.evaluation import evaluate
 from offpolicy.evidence import whole_block
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.saving import save
-from offpolicy.experiments.tables import markdown
+from offpolicy.experiments.saving import Report
+from offpolicy.experiments.tables import grouped, markdown
 from offpolicy.experiments.worlds import World, finite_worlds
 from offpolicy.intervals import Interval, betting, bootstrap
-from offpolicy.logs import BanditLog
 from offpolicy.policies import resolve
 from offpolicy.results import Result
 
@@ -52,18 +51,20 @@ class Coverage:
         return self.covered / self.repeats if self.repeats else math.nan
 
 
-def run(cells: Cells, sizes: Sequence[int], repeats: int) -> Iterator[list[Coverage]]:
-    """World by world and size by size, in order, as they are done."""
-    every = itertools.product((world.name for world in finite_worlds()), sizes, [repeats])
-    return cells.each(run_one, list(every))
+def run(cells: Cells, repeats: int, sizes: Sequence[int]) -> Report:
+    """World by world and size by size."""
+    worlds = [world.name for world in finite_worlds()]
+    work = list(itertools.product(worlds, sizes, [repeats]))
+    rows = [row for part in cells.all("worlds and sizes", run_one, work) for row in part]
+    text = to_markdown(rows)
+    return Report(text, {"results.json": {"level": LEVEL, "rows": rows}, "table.md": text})
 
 
 def run_one(name: str, n: int, repeats: int) -> list[Coverage]:
     """Draw the logs of one world and take all intervals of each."""
-    world = next(one for one in finite_worlds() if one.name == name)
+    world = next(world for world in finite_worlds() if world.name == name)
     rng = np.random.default_rng([n, *map(ord, name)])
-    inside: dict[str, list[bool]] = {}
-    widths: dict[str, list[float]] = {}
+    by_kind: dict[str, list[Interval]] = defaultdict(list)
     refused = 0
     for repeat in range(repeats):
         log, policy, prediction = world.draw(n, rng)
@@ -73,31 +74,24 @@ def run_one(name: str, n: int, repeats: int) -> list[Coverage]:
             if log.logging is not None:
                 wanted += [f"CAB(M={_CLIP:g})"]
         result = evaluate(
-            log,
-            policy,
-            prediction=prediction,
-            estimators=wanted,
-            reward_range=world.reward_range,
+            log, policy, prediction=prediction, estimators=wanted, reward_range=world.reward_range
         )
-        found = {f"default: {row.estimator}": row.interval for row in result}
+        taken = {f"default: {row.estimator}": row.interval for row in result}
         if result.can_tell:
-            found[HEADLINE] = result.headline.interval
+            taken[HEADLINE] = result.headline.interval
         else:
             refused += 1
         if world.cluster_size == 1:
-            found |= _others(world, log.reward, _weights(log, policy), result, n, repeat)
-        for kind, interval in found.items():
-            inside.setdefault(kind, []).append(world.value in interval)
-            widths.setdefault(kind, []).append(interval.width)
+            c = whole_block(log, resolve(log, policy), None).c
+            taken |= _others(world, log.reward, c, result, n, repeat)
+        for kind, interval in taken.items():
+            by_kind[kind].append(interval)
     return [
-        Coverage(name, n, kind, len(hits), sum(hits), refused if kind == HEADLINE else 0,
-                 float(np.median(widths[kind])))
-        for kind, hits in inside.items()
+        Coverage(name, n, kind, len(all_), sum(world.value in interval for interval in all_),
+                 refused if kind == HEADLINE else 0,
+                 float(np.median([interval.width for interval in all_])))
+        for kind, all_ in by_kind.items()
     ]  # fmt: skip
-
-
-def _weights(log: BanditLog, policy: Floats) -> Floats:
-    return whole_block(log, resolve(log, policy), None).c
 
 
 def _others(
@@ -114,7 +108,7 @@ def _others(
     def widened(interval: Interval) -> Interval:
         return Interval(interval.low, interval.high + missing)
 
-    found = {
+    taken = {
         "normal: IPS": intervals.normal(
             float(x.mean()), float(x.std(ddof=1)) / math.sqrt(n), LEVEL
         ),
@@ -126,34 +120,28 @@ def _others(
         "betting: CIPS + bias bound": widened(betting.betting_bounded(clipped, 0.0, top, LEVEL)),
     }
     if n <= 2000 and repeat < 500:
-        found["bootstrap: IPS"] = bootstrap.bootstrap(x, LEVEL, resamples=500, seed=repeat)
-        found["bootstrap (BCa): IPS"] = bootstrap.bootstrap(
+        taken["bootstrap: IPS"] = bootstrap.bootstrap(x, LEVEL, resamples=500, seed=repeat)
+        taken["bootstrap (BCa): IPS"] = bootstrap.bootstrap(
             x, LEVEL, kind="bca", resamples=500, seed=repeat
         )
-        found["empirical likelihood: IPS"] = bootstrap.empirical_likelihood(x, LEVEL)
+        taken["empirical likelihood: IPS"] = bootstrap.empirical_likelihood(x, LEVEL)
     if repeat < 500:
-        # Looked at after every row: it must have been right every time.
-        limits = betting.weighted_sequence(
-            c, reward, LEVEL, reward_range=(low, high), times=_peeks(n)
-        )
+        # Looked at after every row up to 100, then ever more seldom: it must always be right.
+        looks = np.unique(np.r_[1:101, np.geomspace(100, n, 200)].astype(int))
+        limits = betting.weighted_sequence(c, reward, LEVEL, reward_range=(low, high), times=looks)
         always = bool(((limits.low <= world.value) & (world.value <= limits.high)).all())
         last = Interval(float(limits.low[-1]), float(limits.high[-1]))
-        found["sequence, peeking: IPS"] = (
+        taken["sequence, peeking: IPS"] = (
             last if always else Interval(world.value + 1.0, world.value + 1.0 + last.width)
         )
-    return found
-
-
-def _peeks(n: int) -> Floats:
-    """Every row up to 100, then ever more seldom."""
-    return np.unique(np.concatenate([np.arange(1, 101), np.geomspace(100, n, 200)]).astype(int))
+    return taken
 
 
 def to_markdown(rows: Sequence[Coverage]) -> str:
     """A table per world: coverage and median width at each n."""
-    names = dict.fromkeys(row.world for row in rows)
     about = {world.name: world for world in finite_worlds()}
-    return "\n".join(_of_world(about[name], [r for r in rows if r.world == name]) for name in names)
+    by_world = grouped(rows, lambda row: row.world)
+    return "\n".join(_of_world(about[name], part) for name, part in by_world.items())
 
 
 def _of_world(world: World, rows: Sequence[Coverage]) -> str:
@@ -175,8 +163,8 @@ def _of_world(world: World, rows: Sequence[Coverage]) -> str:
             text += f" At n = {n:,} every log was refused."
     lines = []
     for kind in sorted({row.kind for row in rows}, key=_rank):
-        own = {row.n: row for row in rows if row.kind == kind}
-        cells = [(f"{own[n].share:.1%}", f"{own[n].width:.3g}") if n in own else ("–", "–")
+        by_n = {row.n: row for row in rows if row.kind == kind}
+        cells = [(f"{by_n[n].share:.1%}", f"{by_n[n].width:.3g}") if n in by_n else ("–", "–")
                  for n in sizes]  # fmt: skip
         lines.append([kind, *itertools.chain(*cells)])
     heads = [title for n in sizes for title in (f"n = {n:,}: covered", "width")]
@@ -186,9 +174,3 @@ def _of_world(world: World, rows: Sequence[Coverage]) -> str:
 def _rank(kind: str) -> tuple[int, str]:
     order = (HEADLINE, "default", "normal", "bootstrap", "empirical likelihood")
     return next((k for k, start in enumerate(order) if kind.startswith(start)), len(order)), kind
-
-
-def save_rows(rows: Sequence[Coverage], folder: Path) -> Path:
-    """Write the tables and the numbers."""
-    body = {"level": LEVEL, "rows": rows}
-    return save(folder, {"results.json": body, "table.md": to_markdown(rows)})[1]

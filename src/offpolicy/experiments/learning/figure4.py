@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from offpolicy._core.types import Floats
+from offpolicy.experiments import claims
+from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition
-from offpolicy.experiments.learning.table2 import Learned, errors_of, named
+from offpolicy.experiments.learning.table2 import SCHEMA, Learned, errors_of, learn
 from offpolicy.experiments.pictures import finish, grid_of_axes, line, over_amounts, plain
+from offpolicy.experiments.saving import Report
+from offpolicy.experiments.tables import named
 
 DATA = "pendigits"
 PANELS: dict[str, tuple[str, Sequence[float]]] = {
@@ -22,6 +27,14 @@ PANELS: dict[str, tuple[str, Sequence[float]]] = {
     "share that trains the logger": ("logger_share", (0.01, 0.05, 0.1, 0.2, 0.5)),
 }
 """What is varied, and its values."""
+
+
+def run(cells: Cells, runs: int) -> Report:
+    """By the paper's recipe."""
+    learned = learn(conditions(runs), "paper", cells)
+    text = claims.to_markdown(judged(learned))
+    files = {"results.json": {"schema": SCHEMA, "runs": learned}, "table.md": text}
+    return Report(text, files, {"figure4.png": partial(draw, learned)}, "figure4")
 
 
 def conditions(runs: int) -> list[Condition]:
@@ -33,22 +46,22 @@ def conditions(runs: int) -> list[Condition]:
     return list(dict.fromkeys(wanted))
 
 
-def curves(found: Sequence[Learned], panel: str) -> dict[str, Floats]:
+def curves(learned: Sequence[Learned], panel: str) -> dict[str, Floats]:
     """The mean error of each objective, at each value of what the panel varies."""
     field, values = PANELS[panel]
     default = asdict(Condition(DATA, 0))
     del default["run"]
     return {
         name: np.array(
-            [errors_of(found, name, **default | {field: value}).mean() for value in values]
+            [errors_of(learned, name, **default | {field: value}).mean() for value in values]
         )
         for name in ESTIMATORS
     }
 
 
-def claims(found: Sequence[Learned]) -> list[Verdict]:
+def judged(learned: Sequence[Learned]) -> list[Verdict]:
     """What the paper says of it."""
-    sizes, models, loggers = (curves(found, panel) for panel in PANELS)
+    sizes, models, loggers = (curves(learned, panel) for panel in PANELS)
 
     def falls(curve: Floats) -> float:
         return float(curve[-1] / curve[0])
@@ -56,12 +69,11 @@ def claims(found: Sequence[Learned]) -> list[Verdict]:
     def flat(curve: Floats) -> float:
         return float(curve.max() / curve.min())
 
-    def ahead(one: str) -> dict[str, float]:
-        return {
-            name: float(sizes[one][0]) / float(sizes[name][0]) for name in ("IPS", "CIPS", "DR")
-        }
+    def ahead(name: str) -> dict[str, float]:
+        first = float(sizes[name][0])
+        return {other: first / float(sizes[other][0]) for other in ("IPS", "CIPS", "DR")}
 
-    judged: list[tuple[str, dict[str, float], float]] = [
+    ratios: list[tuple[str, dict[str, float], float]] = [
         ("the error falls with n for all objectives (last / first)",
          {name: falls(curve) for name, curve in sizes.items()}, 1.0),
         ("CAB is ahead of IPS, cIPS and DR at the smallest n (ratio)", ahead("CAB"), 1.0),
@@ -72,13 +84,13 @@ def claims(found: Sequence[Learned]) -> list[Verdict]:
          {name: falls(models[name]) for name in ("DM", "DR", "SB", "CAB", "CAB-DR")}, 1.0),
         ("DM is flat in the logger's quality (largest / least)", {"DM": flat(loggers["DM"])}, 1.2),
     ]  # fmt: skip
-    return [Verdict(text, max(of.values()) < limit, named(of)) for text, of, limit in judged]
+    return [Verdict(text, max(of.values()) < limit, named(of)) for text, of, limit in ratios]
 
 
-def draw(found: Sequence[Learned], path: Path) -> None:
+def draw(learned: Sequence[Learned], path: Path) -> None:
     figure, [axes] = grid_of_axes(1, 3, (12.0, 4.0), sharey=True)
     for ax, (panel, (_, values)) in zip(axes, PANELS.items(), strict=True):
-        for name, curve in curves(found, panel).items():
+        for name, curve in curves(learned, panel).items():
             line(ax, name, curve, values, marker="o", markersize=4)
         over_amounts(ax, values, (f"{value:,}" for value in values), panel)
         plain(ax, lines="both")

@@ -76,17 +76,17 @@ def set_up(condition: Condition) -> Setup:
     def trained(rows: Ints, C: float = 1.0) -> Callable[[Ints], Floats]:
         predict = classifier(Examples(X, y), rows, READING, C)
 
-        def probabilities(at: Ints) -> Floats:
-            found = predict(at)
-            return np.asarray(found / found.sum(axis=1, keepdims=True))
+        def probabilities(others: Ints) -> Floats:
+            table = predict(others)
+            return np.asarray(table / table.sum(axis=1, keepdims=True))
 
         return probabilities
 
     logger = trained(train[:first])
 
     def logged(rows: Ints) -> tuple[BanditLog, Ints]:
-        log, at = simulate_bandit(X[rows], y[rows], logger(rows), n=condition.n, rng=rng)
-        return log, rows[at]
+        log, drawn = simulate_bandit(X[rows], y[rows], logger(rows), n=condition.n, rng=rng)
+        return log, rows[drawn]
 
     log, rows = logged(train)
     validating, _ = logged(validation)
@@ -105,8 +105,8 @@ def set_up(condition: Condition) -> Setup:
 
 
 def _likelihood(probabilities: Floats, y: Ints) -> float:
-    own = probabilities[np.arange(len(y)), y]
-    return float(np.log(np.maximum(own, 1e-12)).mean())
+    of_label = probabilities[np.arange(len(y)), y]
+    return float(np.log(np.maximum(of_label, 1e-12)).mean())
 
 
 # -- recipes -------------------------------------------------------------------------------------
@@ -141,15 +141,17 @@ def ours(setup: Setup) -> dict[str, float]:
     return errors
 
 
-def _joined(one: BanditLog, other: BanditLog) -> BanditLog:
-    assert one.logging is not None
-    assert other.logging is not None
-    assert one.context is not None
-    assert other.context is not None
-    K = len(one.actions or ())
+RECIPES: dict[str, Callable[..., dict[str, float]]] = {"paper": as_in_the_paper, "ours": ours}
+
+
+def _joined(*logs: BanditLog) -> BanditLog:
+    def column(name: str) -> Any:
+        return np.concatenate([getattr(log, name) for log in logs])
+
+    logging = column("logging").reshape(-1, len(logs[0].actions or ()))
     return BanditLog.from_arrays(
-        action=np.concatenate([one.chosen, other.chosen]),
-        reward=np.concatenate([one.reward, other.reward]),
-        logging=np.concatenate([one.logging, other.logging]).reshape(-1, K),
-        context=np.concatenate([one.context, other.context]),
+        action=column("chosen"),
+        reward=column("reward"),
+        logging=logging,
+        context=column("context"),
     )

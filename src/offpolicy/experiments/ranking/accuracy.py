@@ -7,10 +7,9 @@ truth is known (*held out*), and from each log by itself (*from the log*).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,8 @@ from offpolicy.errors import SupportError
 from offpolicy.estimators import parse
 from offpolicy.experiments.accuracy import Accuracy
 from offpolicy.experiments.ranking.rank_sums import GRID, rank_sums, weight_table
-from offpolicy.experiments.ranking.setup import Prepared, prepare_set
+from offpolicy.experiments.ranking.setup import Prepared, prepare_set, rows_of_log
+from offpolicy.experiments.tables import grouped
 from offpolicy.ranking.data import RankingLog, as_metric, ranks
 from offpolicy.ranking.evaluation import Thinkable, choose, evaluate, recalibrated, value_of
 
@@ -34,7 +34,6 @@ AGAIN = ", recalibrated"
 """Of an estimator around the model that is recalibrated on the log's clicks."""
 HEADLINE = f"CAB{AGAIN}"
 COVERED = "average rank"
-_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -64,21 +63,13 @@ class Measured:
     covered: dict[str, float]
     """How often intervals of the average rank, at 95%, held the truth."""
 
-    def to_json(self) -> dict[str, Any]:
-        return vars(self) | {"curves": {name: one.to_json() for name, one in self.curves.items()}}
-
 
 def run_one(case: Case, repeats: int, chosen: int) -> Measured:
     """From the files of the data set."""
-    prepared = _prepared(case.data, case.relevant, case.logger, case.split)
+    prepared = prepare_set(case.data, case.relevant, case.logger, case.split)
     seed = [case.split, round(1000 * case.sweeps), round(1000 * case.logger), case.relevant,
             *map(ord, case.data)]  # fmt: skip
     return measured(prepared, case, repeats, chosen, seed)
-
-
-@lru_cache(maxsize=2)
-def _prepared(data: str, relevant: int, logger: float, split: int) -> Prepared:
-    return prepare_set(data, relevant, logger, split)
 
 
 def measured(
@@ -88,75 +79,67 @@ def measured(
     top = int(np.diff(prepared.test.offsets).max())
     tables = {name: weight_table(name, top) for name in ESTIMATORS}
     truth = {metric: prepared.truth(metric) for metric in METRICS}
-    errors: dict[str, dict[str, list[Floats]]] = {m: {} for m in METRICS}
-    picked: dict[str, dict[str, list[tuple[float, float]]]] = {m: {} for m in METRICS}
-    covered: dict[str, list[bool]] = {}
+    errors: dict[str, dict[str, list[Floats]]] = {m: defaultdict(list) for m in METRICS}
+    chosen_errors: dict[str, dict[str, list[float]]] = {m: defaultdict(list) for m in METRICS}
+    parameters: dict[str, dict[str, list[float]]] = {m: defaultdict(list) for m in METRICS}
+    covered: dict[str, list[bool]] = defaultdict(list)
     for k in range(repeats):
-        log, rows = prepared.draw_rows(case.sweeps, np.random.default_rng([*seed, k]))
+        log, scores = prepared.draw(case.sweeps, np.random.default_rng([*seed, k]))
         if not log.click.any():
             raise SupportError(f"{case}: a log without a single click. Ask for more sweeps.")
-        scores, linear = prepared.ranker[rows], prepared.linear[rows]
         target = ranks(scores, log.offsets)
         assert log.prediction is not None
-        for model, names, tag in (
-            (log.prediction, ESTIMATORS, ""),
-            (linear, ("DM", *BLENDS), LINEAR),
-        ):
+        linear = prepared.linear[rows_of_log(prepared.test, log)]
+        models = ((log.prediction, ESTIMATORS, ""), (linear, ("DM", *BLENDS), LINEAR))
+        for model, names, tag in models:
             sums = rank_sums(log, target, model, top)
             for name in names:
                 for metric, value in sums.values(tables[name]).items():
-                    errors[metric].setdefault(name + tag, []).append(value / truth[metric] - 1.0)
+                    errors[metric][name + tag].append(value / truth[metric] - 1.0)
         if k >= chosen:
             continue
-        for model, tag in ((log.prediction, ""), (linear, LINEAR)):
-            own = log.replace(prediction=model)
-            delta = recalibrated(own, target)
+        for metric in METRICS:
+            for name in ("DM", "IPS"):
+                chosen_errors[metric][name].append(float(errors[metric][name][-1][0]))
+        for model, _, tag in models:
+            with_model = log.replace(prediction=model)
+            delta = recalibrated(with_model, target)
             for metric in METRICS:
-                for name, (parameter, estimate) in _choices(own, target, delta, metric).items():
-                    error = estimate / truth[metric] - 1.0
-                    picked[metric].setdefault(name + tag, []).append((parameter, error))
-        result = evaluate(log, scores, ["IPS"], COVERED, level=_LEVEL)
+                for name, choice in _choices(with_model, target, delta, metric).items():
+                    parameters[metric][name + tag].append(choice[0])
+                    chosen_errors[metric][name + tag].append(choice[1] / truth[metric] - 1.0)
+        result = evaluate(log, scores, ["IPS"], COVERED)
         for name, row in (("IPS", result["IPS"]), (HEADLINE, result.headline)):
-            covered.setdefault(name, []).append(truth[COVERED] in row.interval)
+            covered[name].append(truth[COVERED] in row.interval)
     return Measured(
         case,
         truth,
-        {metric: _accuracy(errors[metric]) for metric in METRICS},
+        {metric: _accuracy(by_name) for metric, by_name in errors.items()},
+        {m: {name: held_out(np.array(e)) for name, e in by.items()} for m, by in errors.items()},
         {
-            metric: {name: held_out(np.array(rows)) for name, rows in by.items()}
-            for metric, by in errors.items()
+            m: {name: float(np.mean(np.square(e))) for name, e in by.items()}
+            for m, by in chosen_errors.items()
         },
-        {
-            metric: {name: float(np.mean(np.square(by[name][:chosen]))) for name in ("DM", "IPS")}
-            | {
-                name: float(np.mean([e**2 for _, e in rows]))
-                for name, rows in picked[metric].items()
-            }
-            for metric, by in errors.items()
-        },
-        {
-            metric: {name: [x for x, _ in rows] for name, rows in by.items()}
-            for metric, by in picked.items()
-        },
+        parameters,
         {name: float(np.mean(hits)) for name, hits in covered.items()},
     )
 
 
 def _choices(
-    log: RankingLog, target: Ints, delta: Floats, name_of_metric: str
+    log: RankingLog, target: Ints, delta: Floats, metric_name: str
 ) -> dict[str, tuple[float, float]]:
     """The parameter that each estimator's is chosen to be, and its value there."""
-    metric = as_metric(name_of_metric)
+    metric = as_metric(metric_name)
     lam = metric.weight(target)
     base = value_of(log, metric, lam, delta)
     thinkable = Thinkable.of(log, base, delta)
-    asked = [(name, name, log.prediction) for name in TUNED]
-    asked += [(name + AGAIN, name, delta) for name in BLENDS]
-    found = {}
-    for key, name, model in asked:
+    around = [(name, name, log.prediction) for name in TUNED]
+    around += [(name + AGAIN, name, delta) for name in BLENDS]
+    chosen = {}
+    for key, name, model in around:
         choice = choose(log, parse(name), metric, lam, model, delta, thinkable)
-        found[key] = (choice.chosen, float(choice.value[choice.grid == choice.chosen][0]))
-    return found
+        chosen[key] = (choice.chosen, float(choice.value[choice.grid == choice.chosen][0]))
+    return chosen
 
 
 def _accuracy(errors: dict[str, list[Floats]]) -> Accuracy:
@@ -173,8 +156,8 @@ def held_out(errors: Floats) -> float:
     squares = errors**2
     squares = np.where(np.isnan(squares), np.inf, squares)
     total = 0.0
-    for one, other in ((squares[::2], squares[1::2]), (squares[1::2], squares[::2])):
-        total += float(other[:, int(one.mean(axis=0).argmin())].sum())
+    for half, other in ((squares[::2], squares[1::2]), (squares[1::2], squares[::2])):
+        total += float(other[:, int(half.mean(axis=0).argmin())].sum())
     return total / len(squares)
 
 
@@ -185,21 +168,20 @@ def where(data: str, logger: float) -> str:
     return f"{data}, logger of {logger:.0%}"
 
 
-def grouped(found: Sequence[Measured]) -> dict[tuple[str, float], dict[float, list[Measured]]]:
+def by_case(cases: Sequence[Measured]) -> dict[tuple[str, float], dict[float, list[Measured]]]:
     """By data set and logger, then by sweeps: the splits."""
-    groups: dict[tuple[str, float], dict[float, list[Measured]]] = {}
-    for one in found:
-        key = (one.case.data, one.case.logger)
-        groups.setdefault(key, {}).setdefault(one.case.sweeps, []).append(one)
-    return groups
+    groups = grouped(cases, lambda measured: (measured.case.data, measured.case.logger))
+    return {
+        key: grouped(group, lambda measured: measured.case.sweeps) for key, group in groups.items()
+    }
 
 
-def averaged(parts: Sequence[Measured], metric: str) -> Accuracy:
+def averaged(splits: Sequence[Measured], metric: str) -> Accuracy:
     """Over splits: the root of the mean squared bias, and the mean variance."""
-    curves = [part.curves[metric] for part in parts]
+    curves = [split.curves[metric] for split in splits]
     return Accuracy(
-        {name: np.sqrt(np.mean([one.bias[name] ** 2 for one in curves], axis=0))
+        {name: np.sqrt(np.mean([split.bias[name] ** 2 for split in curves], axis=0))
          for name in ESTIMATORS},
-        {name: np.mean([one.variance[name] for one in curves], axis=0) for name in ESTIMATORS},
+        {name: np.mean([split.variance[name] for split in curves], axis=0) for name in ESTIMATORS},
         GRID.M,
     )  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import Any
 
+from offpolicy.datasets import ranking_files
 from offpolicy.experiments import claims
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import Verdict
@@ -19,11 +21,10 @@ from offpolicy.experiments.ranking import (
     table2,
     tuning,
 )
-from offpolicy.experiments.ranking.accuracy import METRICS, Case, Measured, grouped
+from offpolicy.experiments.ranking.accuracy import METRICS, Case, Measured, by_case
 from offpolicy.experiments.ranking.learning import Condition, Ranked, by_set
-from offpolicy.experiments.ranking.rank_sums import GRID
-from offpolicy.experiments.ranking.setup import known_as, stamps, thresholds
-from offpolicy.experiments.saving import save
+from offpolicy.experiments.ranking.setup import known_as, thresholds
+from offpolicy.experiments.saving import Report
 
 
 @dataclass(frozen=True)
@@ -37,48 +38,33 @@ class Settings:
     splits: int = 8
     repeats: int = 100
     """Logs of each split."""
-    chosen: int = 5
+    chosen_repeats: int = 5
     """Logs of each split from which M and τ are chosen too."""
     runs: int = 5
     seed: int = 0
 
-    def quick(self) -> Settings:
-        """A look at it, in a few minutes."""
-        return replace(
-            self,
-            loggers=self.loggers[:1],
-            splits=min(self.splits, 3),
-            repeats=min(self.repeats, 10),
-            chosen=min(self.chosen, 2),
-            runs=min(self.runs, 2),
-        )
 
-
-def run(settings: Settings, cells: Cells) -> Experiments:
+def run(cells: Cells, **options: Any) -> Report:
     """All of it; the sets are evaluated by the first reading of what is relevant."""
+    settings = Settings(**options)
     entries = [known_as(name) for name in settings.sets]
-    conditions = [
-        (Condition(entry.name, relevant, run, sweeps),)
-        for entry in entries
-        for relevant in thresholds(entry)
-        for run in range(settings.seed, settings.seed + settings.runs)
-        for sweeps in sorted({*settings.sweeps, learning.TABLE})
-    ]
-    cases = [
-        (
-            Case(entry.name, thresholds(entry)[0], logger, sweeps, split),
-            settings.repeats,
-            settings.chosen,
-        )
-        for entry in entries
-        for logger in settings.loggers
-        for split in range(settings.seed, settings.seed + settings.splits)
-        for sweeps in settings.sweeps
-    ]
-    made_from = stamps(entry.name for entry in entries)
-    ranked = cells.all("learning", learning.run_one, conditions, made_from)
-    measured = cells.all("evaluation", accuracy.run_one, cases, made_from)
-    return Experiments(settings, measured, ranked)
+    runs = range(settings.seed, settings.seed + settings.runs)
+    splits = range(settings.seed, settings.seed + settings.splits)
+    learned, evaluated = [], []
+    for entry in entries:
+        readings = thresholds(entry)
+        sweeps = sorted({*settings.sweeps, learning.TABLE})
+        every = itertools.product(readings, runs, sweeps)
+        learned += [(Condition(entry.name, *choice),) for choice in every]
+        evaluated += [
+            (Case(entry.name, readings[0], logger, size, split), settings.repeats,
+             settings.chosen_repeats)
+            for logger, split, size in itertools.product(settings.loggers, splits, settings.sweeps)
+        ]  # fmt: skip
+    files = {entry.name: ranking_files(entry) for entry in entries}
+    ranked = cells.all("learning", learning.run_one, learned, files)
+    measured = cells.all("evaluation", accuracy.run_one, evaluated, files)
+    return Experiments(settings, measured, ranked).report()
 
 
 @dataclass(frozen=True)
@@ -92,15 +78,14 @@ class Experiments:
     def claims(self) -> dict[str, list[Verdict]]:
         """By what they are about."""
         learned = []
-        for place, own in by_set(self.ranked).items():
-            learned += [*table2.claims(own, place), *figure4.claims(own, place)]
-            learned.append(table2.stability(own, place))
-        found = {
+        for place, runs in by_set(self.ranked).items():
+            learned += [*figure4.claims(runs, place), *table2.claims(runs, place)]
+        judged = {
             "Figures 1 and 2": figure2.claims(self.measured, METRICS[0]),
             "Choosing M and τ": tuning.claims(self.measured, METRICS[0]),
             "Learning": learned,
         }
-        return {title: judged for title, judged in found.items() if judged}
+        return {title: verdicts for title, verdicts in judged.items() if verdicts}
 
     def to_markdown(self) -> str:
         """Every table, and the claims."""
@@ -124,53 +109,48 @@ class Experiments:
 
     def _evaluation(self) -> list[str]:
         logs = f"{self.settings.splits} splits with {self.settings.repeats} logs each"
+        ways = {"held_out": "on the other half of the logs"}
+        if self.settings.chosen_repeats:
+            ways["chosen"] = f"from the log ({self.settings.chosen_repeats} logs of each split)"
         parts = ["# Evaluation: root mean squared error in per cent of the truth"]
         for metric in METRICS:
             parts += [
                 f"## {metric.capitalize()}, the best value in hindsight, for all {logs}",
                 tuning.hindsight(self.measured, metric),
-                f"## {metric.capitalize()}, M and τ chosen on the other half of the logs",
-                tuning.errors(self.measured, metric, "held_out"),
-                "MSE relative to CAB's, geometric means over splits and sweeps (×÷ one standard "
-                "error):",
-                tuning.ratios(self.measured, metric, "held_out"),
-                "Around a logistic regression on the same judged documents, relative to CAB "
-                "around it:",
-                tuning.models(self.measured, metric, "held_out"),
             ]
-            if self.settings.chosen:
+            for kind, how in ways.items():
                 parts += [
-                    f"## {metric.capitalize()}, M and τ chosen from the log "
-                    f"({self.settings.chosen} logs of each split)",
-                    tuning.errors(self.measured, metric, "chosen"),
-                    "MSE relative to CAB's, as above:",
-                    tuning.ratios(self.measured, metric, "chosen"),
-                    "Around the logistic regression, recalibrated, relative to CAB around it:",
-                    tuning.models(self.measured, metric, "chosen"),
+                    f"## {metric.capitalize()}, M and τ chosen {how}",
+                    tuning.errors(self.measured, metric, kind),
+                    "MSE relative to CAB's, geometric means over splits and sweeps (×÷ one "
+                    "standard error):",
+                    tuning.ratios(self.measured, metric, kind),
+                    "Around a logistic regression on the same judged documents (recalibrated, if "
+                    "chosen from the log), relative to CAB around it:",
+                    tuning.models(self.measured, metric, kind),
                 ]
-        if self.settings.chosen:
+        if self.settings.chosen_repeats:
             parts += [
                 "## How often 95% intervals of the average rank held the truth",
                 tuning.coverage(self.measured),
             ]
         return parts
 
-    def save(self, folder: Path) -> list[Path]:
-        """Write everything; pictures only if matplotlib is there."""
+    def report(self) -> Report:
+        text = self.to_markdown()
         body = {
-            "schema": "offpolicy.ranking-experiments/1",
+            "schema": "offpolicy.ranking-experiments/2",
             "settings": self.settings,
-            "grid": GRID.to_json(),
-            "evaluation": [one.to_json() for one in self.measured],
+            "evaluation": self.measured,
             "learning": self.ranked,
             "claims": self.claims(),
         }
         pictures = {
             f"figure1_{data}_{100 * logger:g}.png": partial(figure1.draw, by_sweeps)
-            for (data, logger), by_sweeps in grouped(self.measured).items()
+            for (data, logger), by_sweeps in by_case(self.measured).items()
         }
         if self.measured:
             pictures["figure2.png"] = partial(figure2.draw, self.measured)
         if self.ranked:
             pictures["figure4.png"] = partial(figure4.draw, self.ranked)
-        return save(folder, {"results.json": body, "table.md": self.to_markdown()}, pictures)
+        return Report(text, {"results.json": body, "table.md": text}, pictures)

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.evaluation import experiment as other
 from offpolicy.experiments.pictures import finish, panels
-from offpolicy.experiments.ranking.accuracy import (
-    ESTIMATORS,
-    METRICS,
-    Measured,
-    averaged,
-    grouped,
-    where,
-)
+from offpolicy.experiments.ranking import accuracy
+from offpolicy.experiments.ranking.accuracy import METRICS, Measured, averaged, by_case, where
 from offpolicy.experiments.ranking.figure1 import AXES, text_of
+from offpolicy.experiments.tables import short
 
 CLAIMS = tuple(
     claim
@@ -29,35 +22,34 @@ FROM = 1.0
 """M from here on: below, a click counts for less than itself."""
 
 
-def claims(found: Sequence[Measured], metric: str = METRICS[0]) -> list[Verdict]:
+def claims(cases: Sequence[Measured], metric: str = METRICS[0]) -> list[Verdict]:
     """Of Figures 1 and 2, on curves that are averaged over the splits; and in how many splits. If
     not about every size, they are about the smallest, which the paper's Figure 2 shows."""
     judged = []
-    for (data, logger), by_sweeps in grouped(found).items():
+    for (data, logger), by_sweeps in by_case(cases).items():
         fewest = min(by_sweeps)
         mean = {sweeps: averaged(parts, metric) for sweeps, parts in by_sweeps.items()}
         splits = [
-            {sweeps: one.curves[metric] for sweeps, one in zip(by_sweeps, split, strict=True)}
+            {sweeps: case.curves[metric] for sweeps, case in zip(by_sweeps, split, strict=True)}
             for split in zip(*by_sweeps.values(), strict=True)
         ]
         for claim in CLAIMS:
             value = claim.measured(mean, fewest, FROM)
             hits = sum(claim.holds(claim.measured(split, fewest, FROM)) for split in splits)
-            text = "∞" if np.isinf(value) else f"{value:.2g}" if value < 100.0 else f"{value:.0f}"
-            measured = f"{text} (up to {claim.limit:g}); in {hits} of {len(splits)}"
+            measured = f"{short(value)} (up to {claim.limit:g}); in {hits} of {len(splits)}"
             judged.append(Verdict(claim.text, claim.holds(value), measured, where(data, logger)))
     return judged
 
 
-def draw(found: Sequence[Measured], path: Path) -> None:
+def draw(cases: Sequence[Measured], path: Path) -> None:
     """At the fewest sweeps, a panel for each set and logger."""
-    groups = grouped(found)
+    groups = by_case(cases)
     figure, axes = panels(len(groups))
     for ax, ((data, logger), by_sweeps) in zip(axes, groups.items(), strict=False):
         fewest = min(by_sweeps)
         mean = averaged(by_sweeps[fewest], METRICS[0])
-        AXES.compare(ax, mean, ESTIMATORS)
-        low = min(map(mean.best, ESTIMATORS))
+        AXES.compare(ax, mean, accuracy.ESTIMATORS)
+        low = min(map(mean.best, accuracy.ESTIMATORS))
         high = max(float(mean.mse(name).max()) for name in ("DM", "IPS", "CAB"))
         title = f"{where(data, logger)}, {text_of(fewest)}"
         AXES.frame(ax, title, (low * 0.7, high * 1.6))

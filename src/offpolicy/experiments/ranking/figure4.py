@@ -11,31 +11,27 @@ from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.pictures import finish, line, over_amounts, panels, plain
 from offpolicy.experiments.ranking.learning import ESTIMATORS, Ranked, by_set, by_sweeps
 from offpolicy.experiments.ranking.table2 import behind, mean_rank
-from offpolicy.experiments.tables import best_marked, markdown, shown
+from offpolicy.experiments.tables import best_marked, grouped, markdown, named, shown
 
 
-def to_markdown(found: Sequence[Ranked]) -> str:
-    """As numbers."""
-    groups: dict[str, list[Ranked]] = {}
-    for one in found:
-        key = f"{one.condition.where}, {one.condition.sweeps:g}"
-        groups.setdefault(key, []).append(one)
+def to_markdown(runs: Sequence[Ranked]) -> str:
+    groups = grouped(runs, lambda run: f"{run.condition.where}, {run.condition.sweeps:g}")
     rows = [
-        [place, *best_marked([mean_rank(own, name) for name in ESTIMATORS], ".2f")]
-        for place, own in groups.items()
+        [place, *best_marked([mean_rank(group, name) for name in ESTIMATORS], ".2f")]
+        for place, group in groups.items()
     ]
     return markdown(["set, sweeps", *map(shown, ESTIMATORS)], rows)
 
 
-def claims(own: Sequence[Ranked], place: str) -> list[Verdict]:
+def claims(runs: Sequence[Ranked], place: str) -> list[Verdict]:
     """What the paper says of it, from the runs on one data set."""
-    sizes = by_sweeps(own)
+    sizes = by_sweeps(runs)
     if len(sizes) < 2:
         return []
     fewest, most = min(sizes), max(sizes)
     falls = {n: mean_rank(sizes[most], n) - mean_rank(sizes[fewest], n) for n in ESTIMATORS}
     first = {name: behind(sizes[fewest], "CAB", name)[0] for name in ("IPS", "CIPS")}
-    switch = {f"{size:g}": behind(runs, "CAB", "SWITCH")[0] for size, runs in sizes.items()}
+    switch = {f"{size:g}": behind(at_size, "CAB", "SWITCH")[0] for size, at_size in sizes.items()}
     judged = {
         f"the rank falls with data for all estimators (at {most:g} less at {fewest:g} sweeps)":
             falls,
@@ -43,30 +39,25 @@ def claims(own: Sequence[Ranked], place: str) -> list[Verdict]:
         "CAB is ahead of SWITCH at all sizes (ranks, its less SWITCH's, by sweeps)": switch,
     }  # fmt: skip
     return [
-        Verdict(
-            text,
-            all(value < 0.0 for value in values.values()),
-            ", ".join(f"{name} {value:+.2f}" for name, value in values.items()),
-            place,
-        )
+        Verdict(text, max(values.values()) < 0.0, named(values, "+.2f"), place)
         for text, values in judged.items()
     ]
 
 
-def draw(found: Sequence[Ranked], path: Path) -> None:
+def draw(runs: Sequence[Ranked], path: Path) -> None:
     """A panel for each set and reading."""
-    groups = by_set(found)
+    groups = by_set(runs)
     figure, axes = panels(len(groups))
-    for ax, (place, own) in zip(axes, groups.items(), strict=False):
-        sizes = by_sweeps(own)
+    for ax, (place, group) in zip(axes, groups.items(), strict=False):
+        sizes = by_sweeps(group)
         amounts = list(sizes)
         for name in ESTIMATORS:
-            means = [mean_rank(runs, name) for runs in sizes.values()]
+            means = [mean_rank(size, name) for size in sizes.values()]
             line(ax, name, means, amounts, marker="o", markersize=4)
-        skyline = [mean_rank(runs, "full") for runs in sizes.values()]
+        skyline = [mean_rank(size, "full") for size in sizes.values()]
         ax.plot(amounts, skyline, ":", color="#000000", lw=1.4, label="all judgements")
         over_amounts(ax, amounts, (f"{size:g}" for size in amounts), "sweeps")
         ax.set_ylabel("average rank of relevant results")
-        logger = float(np.mean([one.logger for one in own]))
+        logger = float(np.mean([run.logger for run in group]))
         plain(ax, f"{place} (the logger: {logger:.1f})")
     finish(figure, axes[0], path, "outside lower center", ncols=4)

@@ -18,14 +18,8 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.estimators import parse
 from offpolicy.experiments.accuracy import members_at
-from offpolicy.experiments.ranking.setup import (
-    Parts,
-    Trained,
-    divided,
-    joined,
-    rows_of_log,
-    trained,
-)
+from offpolicy.experiments.ranking.setup import Trained, divided, joined, rows_of_log, trained
+from offpolicy.experiments.tables import grouped
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data import RankingLog, ranks, simulate_clicks, weights_at
 from offpolicy.ranking.learning import PropensitySVMRank
@@ -70,27 +64,26 @@ class Counts(NamedTuple):
 
     def weights(self, member: str, prediction: Floats) -> Floats:
         """Σ over impressions of w^α·δ̂ + w^β·click/p."""
-        at = weights_at(parse(member), self.p)
-        return at.imputed * prediction * self.shown + at.observed * self.clicks
+        imputed, observed = weights_at(parse(member), self.p)
+        return imputed * prediction * self.shown + observed * self.clicks
 
-    def clipped_rank(self, scores: Floats, quantile: float = QUANTILE) -> float:
+    def clipped_rank(self, scores: Floats) -> float:
         """The average rank by cIPS, the weights of clicks clipped at their quantile."""
         clicked = self.clicks > 0.0
         inverse = 1.0 / self.p[clicked]
-        M = float(np.quantile(np.repeat(inverse, self.clicks[clicked].astype(int)), quantile))
+        M = float(np.quantile(np.repeat(inverse, self.clicks[clicked].astype(int)), QUANTILE))
         weight = np.minimum(inverse, M) * self.clicks[clicked]
         return float(weight @ ranks(scores, self.queries.offsets)[clicked] / weight.sum())
 
 
 def counted(queries: Queries, log: RankingLog) -> Counts:
     """The impressions of a log, which is of these queries, added up."""
-    rows = rows_of_log(queries, log)
-    count = len(queries.relevance)
+    assert log.propensity is not None
+    rows, count = rows_of_log(queries, log), len(queries.relevance)
+    p = np.ones(count)
+    p[rows] = log.propensity
     shown = np.bincount(rows, minlength=count).astype(np.float64)
     clicks = np.bincount(rows, log.click, count).astype(np.float64)
-    p = np.ones(count)
-    assert log.propensity is not None
-    p[rows] = log.propensity
     return Counts(queries, p, shown, clicks)
 
 
@@ -106,10 +99,6 @@ class Setup(NamedTuple):
     logger: float
     """The average rank of relevant results by the logger, on the test queries."""
 
-    def rank(self, scores: Floats) -> float:
-        """The average rank of the relevant results of the test queries."""
-        return average_rank(self.test, scores)
-
 
 def average_rank(queries: Queries, scores: Floats) -> float:
     """Of the relevant documents."""
@@ -118,7 +107,9 @@ def average_rank(queries: Queries, scores: Floats) -> float:
 
 def set_up(condition: Condition) -> Setup:
     """Split, train logger and model of relevance, and simulate clicks."""
-    parts, made = _made(condition.data, condition.relevant, condition.run, condition.logger)
+    validation, test, made = _made(
+        condition.data, condition.relevant, condition.run, condition.logger
+    )
     rng = np.random.default_rng([condition.run, condition.relevant, *map(ord, condition.data)])
 
     def logged(queries: Queries, sweeps: float) -> Counts:
@@ -127,22 +118,23 @@ def set_up(condition: Condition) -> Setup:
             queries, simulate_clicks(queries, scores, sweeps=sweeps, features=False, rng=rng)
         )
 
-    validation = logged(parts.validation, VALIDATED)
+    validated = logged(validation, VALIDATED)
     return Setup(
         logged(made.rest, condition.sweeps),
-        validation,
+        validated,
         made.model.predict(made.rest.X),
         made.judged,
-        parts.test,
-        average_rank(parts.test, made.logger(parts.test.X)),
+        test,
+        average_rank(test, made.logger(test.X)),
     )
 
 
 @lru_cache(maxsize=1)
-def _made(data: str, relevant: int, run: int, logger: float) -> tuple[Parts, Trained]:
-    """What does not depend on the amount of clicks."""
-    parts = divided(data, relevant, run)
-    return parts, trained(parts.train, logger, run)
+def _made(data: str, relevant: int, run: int, logger: float) -> tuple[Queries, Queries, Trained]:
+    """What does not depend on the amount of clicks: queries that validate and test, and what is
+    made of those that train."""
+    train, validation, test = divided(data, relevant, run)
+    return validation, test, trained(train, logger, run)
 
 
 # -- what is learned -----------------------------------------------------------------------------
@@ -171,11 +163,11 @@ class Ranked:
 
     def chosen(self, estimator: str) -> Tried:
         """The least clipped rank of the validation clicks."""
-        return min(self.tried[estimator], key=lambda one: one.validation)
+        return min(self.tried[estimator], key=lambda ranker: ranker.validation)
 
     def best(self, estimator: str) -> Tried:
         """The best on the test queries, in hindsight."""
-        return min(self.tried[estimator], key=lambda one: one.test)
+        return min(self.tried[estimator], key=lambda ranker: ranker.test)
 
     def rank(self, name: str) -> float:
         """The test rank of an estimator, as it was chosen, of the logger, or of ours."""
@@ -189,9 +181,11 @@ def learn(setup: Setup) -> tuple[dict[str, list[Tried]], dict[str, float]]:
     train = setup.train
     tried = {
         estimator: [
-            one
+            ranker
             for member in members_at(estimator, CLIPS, BLENDS)
-            for one in _path(setup, train.queries, member, train.weights(member, setup.prediction))
+            for ranker in _path(
+                setup, train.queries, member, train.weights(member, setup.prediction)
+            )
         ]
         for estimator in ESTIMATORS
     }
@@ -201,15 +195,14 @@ def learn(setup: Setup) -> tuple[dict[str, list[Tried]], dict[str, float]]:
     both = joined(train.queries, setup.judged)
     # A judged query is worth an impression of a query like those that were shown.
     often = float(train.shown.sum() / len(train.shown))
-    found = {
+    rankers = {
         OURS[0]: ours.fit_weights(train.queries.X, train.queries.offsets, weights),
         OURS[1]: PropensitySVMRank().fit_weights(
             both.X, both.offsets, np.concatenate([weights, often * setup.judged.relevance])
         ),
     }
-    return tried, {
-        name: setup.rank(ranker.decision_function(setup.test.X)) for name, ranker in found.items()
-    }
+    scores = {name: ranker.decision_function(setup.test.X) for name, ranker in rankers.items()}
+    return tried, {name: average_rank(setup.test, of_test) for name, of_test in scores.items()}
 
 
 def _path(setup: Setup, queries: Queries, member: str, weights: Floats) -> list[Tried]:
@@ -218,17 +211,16 @@ def _path(setup: Setup, queries: Queries, member: str, weights: Floats) -> list[
     pairs = float(np.add.reduceat(weights, queries.offsets[:-1]) @ (sizes - 1.0)) / len(sizes)
     Cs = [strength * PropensitySVMRank.loss / pairs for strength in STRENGTHS]
     path = PropensitySVMRank().path_weights(queries.X, queries.offsets, weights, Cs)
-    found = []
+    tried = []
     for strength, ranker in zip(STRENGTHS, path, strict=True):
         scores = ranker.decision_function(setup.validation.queries.X)
-        seen = (
-            average_rank(setup.validation.queries, scores)
-            if member == "full"
-            else setup.validation.clipped_rank(scores)
-        )
-        test = setup.rank(ranker.decision_function(setup.test.X))
-        found.append(Tried(member, strength, seen, test))
-    return found
+        if member == "full":
+            validated = average_rank(setup.validation.queries, scores)
+        else:
+            validated = setup.validation.clipped_rank(scores)
+        test = average_rank(setup.test, ranker.decision_function(setup.test.X))
+        tried.append(Tried(member, strength, validated, test))
+    return tried
 
 
 # -- runs ------------------------------------------------------------------------------------------
@@ -239,14 +231,11 @@ def run_one(condition: Condition) -> Ranked:
     return Ranked(condition, setup.logger, *learn(setup))
 
 
-def by_set(found: Sequence[Ranked]) -> dict[str, list[Ranked]]:
+def by_set(runs: Sequence[Ranked]) -> dict[str, list[Ranked]]:
     """The runs on each data set, by each reading of what is relevant."""
-    groups: dict[str, list[Ranked]] = {}
-    for one in found:
-        groups.setdefault(one.condition.where, []).append(one)
-    return groups
+    return grouped(runs, lambda run: run.condition.where)
 
 
-def by_sweeps(found: Sequence[Ranked]) -> dict[float, list[Ranked]]:
-    sizes = sorted({one.condition.sweeps for one in found})
-    return {size: [one for one in found if one.condition.sweeps == size] for size in sizes}
+def by_sweeps(runs: Sequence[Ranked]) -> dict[float, list[Ranked]]:
+    ordered = sorted(runs, key=lambda run: run.condition.sweeps)
+    return grouped(ordered, lambda run: run.condition.sweeps)

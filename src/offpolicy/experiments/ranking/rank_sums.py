@@ -22,9 +22,7 @@ def weight_table(estimator: str, top: int) -> FamilyWeights:
     """Its weights at each value of its parameter, at the ranks 1 … top: (values, top)."""
     p = 1.0 / np.arange(1.0, top + 1.0)
     each = [weights_at(member, p) for member in GRID.members(estimator)]
-    return FamilyWeights(
-        np.stack([one.imputed for one in each]), np.stack([one.observed for one in each])
-    )
+    return FamilyWeights(np.stack([w.imputed for w in each]), np.stack([w.observed for w in each]))
 
 
 class RankSums(NamedTuple):

@@ -9,10 +9,9 @@ share of the training queries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,15 +23,7 @@ from offpolicy.datasets import catalogue, find, ranking, ranking_files
 from offpolicy.datasets.catalogue import Ranking
 from offpolicy.errors import DatasetError, ParameterError
 from offpolicy.logs.formats.letor import Queries
-from offpolicy.ranking.data import (
-    ClickModel,
-    Metric,
-    RankingLog,
-    RelevanceModel,
-    as_metric,
-    ranks,
-    simulate_clicks,
-)
+from offpolicy.ranking.data import RankingLog, RelevanceModel, as_metric, ranks, simulate_clicks
 from offpolicy.ranking.learning import PropensitySVMRank
 
 TRAIN, VALIDATION = 0.6, 0.2
@@ -67,27 +58,11 @@ def thresholds(entry: Ranking) -> tuple[int, ...]:
     return (1, 2) if entry.grades <= 3 else (3,)
 
 
-def stamps(names: Iterable[str]) -> dict[str, str]:
-    """Size and time of each set's files: by these one sees whether results are of the same data."""
-    return {name: " ".join(map(_stamp, ranking_files(known_as(name)))) for name in names}
-
-
-def _stamp(path: Path) -> str:
-    return f"{path.stat().st_size}/{path.stat().st_mtime_ns}"
-
-
-@lru_cache(maxsize=2)
-def load(name: str, relevant: int) -> Queries:
-    """All queries of a set, with 1 for grades from ``relevant`` on and 0 below."""
-    return _binary(ranking(name), relevant)
-
-
 @lru_cache(maxsize=3)
-def _official(name: str, split: str, relevant: int) -> Queries:
-    return _binary(ranking(name, split), relevant)
-
-
-def _binary(queries: Queries, relevant: int) -> Queries:
+def load(name: str, relevant: int, split: str | None = None) -> Queries:
+    """The queries of a set or of its official split, with 1 for grades from ``relevant`` on and 0
+    below."""
+    queries = ranking(name, split)
     return queries._replace(relevance=(queries.relevance >= relevant).astype(np.float64))
 
 
@@ -103,7 +78,7 @@ def divided(name: str, relevant: int, seed: int) -> Parts:
     """The official parts of a set that has one split; of any other, 60, 20 and 20 per cent."""
     entry = catalogue.RANKING[name]
     if entry.layouts[0] == "splits":
-        return Parts(*(_official(name, split, relevant) for split in ("train", "vali", "test")))
+        return Parts(*(load(name, relevant, split) for split in ("train", "vali", "test")))
     return shuffled(load(name, relevant), seed)
 
 
@@ -119,22 +94,20 @@ def shuffled(queries: Queries, seed: int) -> Parts:
     )
 
 
-def joined(one: Queries, other: Queries) -> Queries:
-    """The queries of both."""
-    return Queries(
-        np.concatenate([one.X, other.X]),
-        np.concatenate([one.relevance, other.relevance]),
-        np.concatenate([one.offsets, one.offsets[-1] + other.offsets[1:]]),
-        np.concatenate([one.qid, other.qid]),
-        0,
+def joined(*parts: Queries) -> Queries:
+    """The queries of all of them."""
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    X, relevance, qid = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("X", "relevance", "qid")
     )
+    return Queries(X, relevance, offsets_of(lengths), qid, 0)
 
 
 def subset(queries: Queries, which: Ints) -> Queries:
     """Some of the queries, in this order."""
     rows = candidates_of(queries.offsets, which)
-    lengths = np.diff(queries.offsets)[which]
-    offsets = offsets_of(lengths)
+    offsets = offsets_of(np.diff(queries.offsets)[which])
     return Queries(queries.X[rows], queries.relevance[rows], offsets, queries.qid[which], 0)
 
 
@@ -162,6 +135,11 @@ class Trained(NamedTuple):
 
 def trained(train: Queries, logger_share: float, seed: int) -> Trained:
     """The model of relevance from a tenth of the queries, the logger from its share of them."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    logistic = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
     order = np.random.default_rng([seed, 1]).permutation(len(train.qid))
     judged = max(round(JUDGED * len(order)), 2)
     small = subset(train, order[:judged])
@@ -169,27 +147,14 @@ def trained(train: Queries, logger_share: float, seed: int) -> Trained:
         RelevanceModel(classifier, seed=seed).fit(
             small.X, small.relevance >= 1.0, decision_of_candidate(small.offsets)
         )
-        for classifier in (None, _logistic())
+        for classifier in (None, logistic)
     )
-    logger = _logger(train, order, logger_share)
-    return Trained(small, subset(train, order[judged:]), model, linear, logger)
-
-
-def _logistic() -> Any:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
-
-
-def _logger(train: Queries, order: Ints, share: float) -> Callable[[NDArray[Any]], Floats]:
-    """From the first queries that say anything: a tenth of few queries may hold nothing relevant
-    at all."""
+    # From the first queries that say anything: a tenth of few may hold nothing relevant at all.
     total = np.add.reduceat(train.relevance, train.offsets[:-1])
     useful = (total > 0.0) & (total < np.diff(train.offsets))
-    count = max(round(share * len(order)), 2)
-    return svm_rank(subset(train, order[useful[order]][:count]))
+    count = max(round(logger_share * len(order)), 2)
+    logger = svm_rank(subset(train, order[useful[order]][:count]))
+    return Trained(small, subset(train, order[judged:]), model, linear, logger)
 
 
 def svm_rank(queries: Queries) -> Callable[[NDArray[Any]], Floats]:
@@ -215,27 +180,18 @@ class Prepared:
     linear: Floats
     """δ̂ by a logistic regression."""
 
-    def truth(self, metric: str | Metric) -> float:
+    def truth(self, metric: str) -> float:
         """The ranker's value on the test queries."""
-        asked = as_metric(metric)
+        parsed = as_metric(metric)
         relevant = self.test.relevance >= 1.0
-        total = float(asked.weight(ranks(self.ranker, self.test.offsets))[relevant].sum())
-        return total / (float(relevant.sum()) if asked.is_ratio else len(self.test.qid))
+        total = float(parsed.weight(ranks(self.ranker, self.test.offsets))[relevant].sum())
+        return total / (float(relevant.sum()) if parsed.is_ratio else len(self.test.qid))
 
-    def draw(
-        self, sweeps: float, rng: np.random.Generator | int, model: ClickModel | None = None
-    ) -> tuple[RankingLog, Floats]:
+    def draw(self, sweeps: float, rng: np.random.Generator | int) -> tuple[RankingLog, Floats]:
         """A log of clicks, with predictions, and the ranker's scores of its documents."""
-        log, rows = self.draw_rows(sweeps, rng, model)
-        return log, self.ranker[rows]
-
-    def draw_rows(
-        self, sweeps: float, rng: np.random.Generator | int, model: ClickModel | None = None
-    ) -> tuple[RankingLog, Ints]:
-        """A log of clicks, with predictions, and which documents of the test queries it is of."""
-        log = simulate_clicks(self.test, self.logger, model, sweeps=sweeps, features=False, rng=rng)
+        log = simulate_clicks(self.test, self.logger, sweeps=sweeps, features=False, rng=rng)
         rows = rows_of_log(self.test, log)
-        return log.replace(prediction=self.prediction[rows]), rows
+        return log.replace(prediction=self.prediction[rows]), self.ranker[rows]
 
 
 def prepare(queries: Queries, logger_share: float, seed: int) -> Prepared:
@@ -261,6 +217,7 @@ def prepare_parts(train: Queries, test: Queries, logger_share: float, seed: int)
     )
 
 
+@lru_cache(maxsize=2)
 def prepare_set(name: str, relevant: int, logger_share: float, seed: int) -> Prepared:
     """The evaluation experiment on a set: its official test queries, if it has a split."""
     if catalogue.RANKING[name].layouts[0] == "splits":

@@ -8,17 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy.experiments.claims import Verdict
-from offpolicy.experiments.ranking.accuracy import (
-    AGAIN,
-    BLENDS,
-    ESTIMATORS,
-    HEADLINE,
-    LINEAR,
-    Measured,
-    averaged,
-    grouped,
-    where,
-)
+from offpolicy.experiments.ranking import accuracy
+from offpolicy.experiments.ranking.accuracy import AGAIN, BLENDS, ESTIMATORS, HEADLINE, LINEAR
 from offpolicy.experiments.ranking.rank_sums import GRID
 from offpolicy.experiments.tables import best_marked, markdown, shown
 
@@ -41,12 +32,12 @@ class Ratio(NamedTuple):
 
 
 def ratio(
-    by_sweeps: dict[float, list[Measured]], kind: str, metric: str, one: str, other: str
+    by_sweeps: dict[float, list[accuracy.Measured]], kind: str, metric: str, name: str, other: str
 ) -> Ratio:
-    """MSE of one over the other's, M and τ chosen by ``kind``: over the splits, of the geometric
-    means over sweeps."""
+    """MSE of an estimator over another's, M and τ chosen by ``kind``: over the splits, of the
+    geometric means over sweeps."""
     errors = [[getattr(part, kind)[metric] for part in parts] for parts in by_sweeps.values()]
-    logs = np.mean([[np.log(mse[one] / mse[other]) for mse in row] for row in errors], axis=0)
+    logs = np.mean([[np.log(mse[name] / mse[other]) for mse in row] for row in errors], axis=0)
     spread = float(logs.std(ddof=1)) / np.sqrt(len(logs)) if len(logs) > 1 else np.inf
     return Ratio(float(np.exp(logs.mean())), float(np.exp(spread)))
 
@@ -54,13 +45,14 @@ def ratio(
 # -- claims --------------------------------------------------------------------------------------
 
 
-def claims(found: Sequence[Measured], metric: str) -> list[Verdict]:
+def claims(cases: Sequence[accuracy.Measured], metric: str) -> list[Verdict]:
     """That CAB's error is well below those of DM, IPS and cIPS, and no more than 5% above those of
     SB and SWITCH: M and τ being chosen in each way. And that of the default is the least."""
     judged = []
     for kind, how in WAYS.items():
-        for (data, logger), by_sweeps in grouped(found).items():
-            if not all(getattr(one, kind)[metric] for parts in by_sweeps.values() for one in parts):
+        for (data, logger), by_sweeps in accuracy.by_case(cases).items():
+            splits = [split for parts in by_sweeps.values() for split in parts]
+            if not all(getattr(split, kind)[metric] for split in splits):
                 continue
             for others, limit, text in (
                 (("DM", "IPS", "CIPS"), WELL_BELOW, "CAB's MSE is well below that of DM, IPS and "
@@ -69,93 +61,93 @@ def claims(found: Sequence[Measured], metric: str) -> list[Verdict]:
                  "CAB's MSE is at most 5% above that of SB and SWITCH (theirs / its, .95 or more)"),
             ):  # fmt: skip
                 ratios = {name: ratio(by_sweeps, kind, metric, name, "CAB") for name in others}
-                holds = all(one.mean >= limit for one in ratios.values())
+                holds = all(ratio.mean >= limit for ratio in ratios.values())
                 judged.append(_verdict(f"{text}, chosen {how}", holds, ratios, data, logger))
-    for (data, logger), by_sweeps in grouped(found).items():
+    for (data, logger), by_sweeps in accuracy.by_case(cases).items():
         names = [*BLENDS, *(name for name in AROUND if name != HEADLINE)]
         ratios = {name: ratio(by_sweeps, "chosen", metric, name, HEADLINE) for name in names}
         text = (
             "CAB around the recalibrated model, the default, is clearly ahead of SB, SWITCH and "
             "CAB (theirs / its, each two standard errors above 1), chosen from the log"
         )
-        holds = all(one.mean > one.spread**2 for one in ratios.values())
+        holds = all(ratio.mean > ratio.spread**2 for ratio in ratios.values())
         judged.append(_verdict(text, holds, ratios, data, logger))
     return judged
 
 
 def _verdict(text: str, holds: bool, ratios: dict[str, Ratio], data: str, logger: float) -> Verdict:
-    measured = ", ".join(f"{shown(name)} {one}" for name, one in ratios.items())
-    return Verdict(text, holds, measured, where(data, logger))
+    measured = ", ".join(f"{shown(name)} {ratio}" for name, ratio in ratios.items())
+    return Verdict(text, holds, measured, accuracy.where(data, logger))
 
 
 # -- tables --------------------------------------------------------------------------------------
 
 
-def _by_size(found: Sequence[Measured]) -> Iterator[tuple[str, list[Measured]]]:
-    for (data, logger), by_sweeps in grouped(found).items():
+def _by_size(cases: Sequence[accuracy.Measured]) -> Iterator[tuple[str, list[accuracy.Measured]]]:
+    for (data, logger), by_sweeps in accuracy.by_case(cases).items():
         for sweeps, parts in by_sweeps.items():
             yield f"{data}, {logger:.0%}, {sweeps:g}", parts
 
 
-def hindsight(found: Sequence[Measured], metric: str) -> str:
+def hindsight(cases: Sequence[accuracy.Measured], metric: str) -> str:
     """With the one value that is best over all logs of all splits, and what it is for CAB."""
     rows = []
-    for place, parts in _by_size(found):
-        mean = averaged(parts, metric)
+    for place, parts in _by_size(cases):
+        mean = accuracy.averaged(parts, metric)
         errors = [100.0 * float(np.sqrt(np.nanmin(mean.mse(name)))) for name in ESTIMATORS]
         M = GRID.M[int(np.nanargmin(mean.mse("CAB")))]
         rows.append([place, *best_marked(errors), f"{M:.3g}"])
     return markdown(["set, logger, sweeps", *map(shown, ESTIMATORS), "best M of CAB"], rows)
 
 
-def errors(found: Sequence[Measured], metric: str, kind: str) -> str:
+def errors(cases: Sequence[accuracy.Measured], metric: str, kind: str) -> str:
     """Root mean squared errors in per cent, parameters chosen in one of the `WAYS`."""
     names = ESTIMATORS if kind == "held_out" else (*ESTIMATORS, *AROUND)
     rows = []
-    for place, parts in _by_size(found):
-        mse = [np.mean([getattr(one, kind)[metric][name] for one in parts]) for name in names]
-        rows.append([place, *best_marked([100.0 * float(np.sqrt(one)) for one in mse])])
+    for place, parts in _by_size(cases):
+        mse = [np.mean([getattr(split, kind)[metric][name] for split in parts]) for name in names]
+        rows.append([place, *best_marked([100.0 * float(np.sqrt(mean)) for mean in mse])])
     return markdown(["set, logger, sweeps", *map(shown, names)], rows)
 
 
-def ratios(found: Sequence[Measured], metric: str, kind: str) -> str:
+def ratios(cases: Sequence[accuracy.Measured], metric: str, kind: str) -> str:
     """Mean squared errors relative to CAB's: geometric means over splits and sweeps."""
     names = [name for name in ESTIMATORS if name != "CAB"]
     if kind == "chosen":
         names += AROUND
-    return _ratio_table(found, metric, kind, {shown(one): (one, "CAB") for one in names})
+    return _ratio_table(cases, metric, kind, {shown(name): (name, "CAB") for name in names})
 
 
-def models(found: Sequence[Measured], metric: str, kind: str) -> str:
+def models(cases: Sequence[accuracy.Measured], metric: str, kind: str) -> str:
     """The same around a logistic regression: relative to CAB around it, and CAB around both."""
     around = f"CAB{LINEAR}"
     if kind == "held_out":
         pairs = {"CAB, around trees": ("CAB", around), "DM, around it": (f"DM{LINEAR}", around)}
         same = LINEAR
     else:
-        own, same = f"CAB{LINEAR}", f"{AGAIN}{LINEAR}"
+        plain, same = around, f"{AGAIN}{LINEAR}"
         around = f"CAB{same}"
-        pairs = {"CAB, around trees, recalibrated": (HEADLINE, around), "CAB": (own, around)}
+        pairs = {"CAB, around trees, recalibrated": (HEADLINE, around), "CAB": (plain, around)}
     pairs |= {name: (f"{name}{same}", around) for name in ("SB", "SWITCH")}
-    return _ratio_table(found, metric, kind, pairs | {"cIPS": ("CIPS", around)})
+    return _ratio_table(cases, metric, kind, pairs | {"cIPS": ("CIPS", around)})
 
 
 def _ratio_table(
-    found: Sequence[Measured], metric: str, kind: str, pairs: dict[str, tuple[str, str]]
+    cases: Sequence[accuracy.Measured], metric: str, kind: str, pairs: dict[str, tuple[str, str]]
 ) -> str:
     rows = [
         [f"{data}, {logger:.0%}"]
         + [str(ratio(by_sweeps, kind, metric, *pair)) for pair in pairs.values()]
-        for (data, logger), by_sweeps in grouped(found).items()
+        for (data, logger), by_sweeps in accuracy.by_case(cases).items()
     ]
     return markdown(["set, logger", *pairs], rows)
 
 
-def coverage(found: Sequence[Measured]) -> str:
+def coverage(cases: Sequence[accuracy.Measured]) -> str:
     """How often 95% intervals of the average rank held the truth."""
     names = ("IPS", HEADLINE)
     rows = [
-        [place, *(f"{np.mean([one.covered[name] for one in parts]):.0%}" for name in names)]
-        for place, parts in _by_size(found)
+        [place, *(f"{np.mean([split.covered[name] for split in parts]):.0%}" for name in names)]
+        for place, parts in _by_size(cases)
     ]
     return markdown(["set, logger, sweeps", *names], rows)

@@ -17,7 +17,6 @@ import numpy as np
 from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy._core.validation import where
 from offpolicy.errors import LogError, Place
-from offpolicy.intervals import Interval, normal_quantile
 from offpolicy.logs import BanditLog, LogScan, RewardSummary
 
 ITEMS = {"all": 80, "men": 34, "women": 46}
@@ -50,23 +49,42 @@ def _refuse(wrong: Bools, log: BanditLog, column: str, values: Floats | Ints, wh
 
 
 @dataclass(frozen=True, eq=False)
+class ByPosition:
+    """Numbers for every candidate: a policy's probabilities, or the reward model's click rates."""
+
+    table: Floats
+    """(folds, positions, items)."""
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        return self.table[log.fold(FOLDS), position_of(log)].reshape(-1)
+
+    predict = probabilities
+
+
+@dataclass(frozen=True, eq=False)
 class Completed:
     """Makes the candidates known: all items of the campaign.
 
     ``uniform``: every item had the same probability, which must be the one logged. With
-    ``logging`` (folds, positions, items) the probabilities are these, each row's from the other
-    folds. Otherwise the log keeps its propensities, of the items shown.
+    ``logging`` the probabilities are these. Otherwise the log keeps its propensities, of the items
+    shown.
     """
 
     items: int
     uniform: bool = False
-    logging: Floats | None = None
+    logging: ByPosition | None = None
 
     def __call__(self, log: BanditLog) -> BanditLog:
         n, item = len(log), np.asarray(log.named_column("action")).astype(np.int64)
         outside = (item < 0) | (item >= self.items)
         _refuse(outside, log, "item_id", item, f"this campaign has items 0 to {self.items - 1}")
-        logging = self._logging(log)
+        logging = None if self.logging is None else self.logging.probabilities(log)
+        if self.uniform:
+            assert log.propensity is not None
+            other = np.abs(log.propensity * self.items - 1.0) > 1e-6
+            why = f"in the random policy's log it must be 1/{self.items}"
+            _refuse(other, log, "propensity_score", log.propensity, why)
+            logging = np.full(n * self.items, 1.0 / self.items)
         return log.replace(
             offsets=np.arange(n + 1, dtype=np.int64) * self.items,
             chosen=item,
@@ -77,17 +95,6 @@ class Completed:
             logging=logging,
             propensity=log.propensity if logging is None else None,
         )
-
-    def _logging(self, log: BanditLog) -> Floats | None:
-        if self.logging is not None:
-            return self.logging[log.fold(FOLDS), position_of(log)].reshape(-1)
-        if not self.uniform:
-            return None
-        assert log.propensity is not None
-        other = np.abs(log.propensity * self.items - 1.0) > 1e-6
-        why = f"in the random policy's log it must be 1/{self.items}"
-        _refuse(other, log, "propensity_score", log.propensity, why)
-        return np.full(len(log) * self.items, 1.0 / self.items)
 
 
 class CompletedScan(LogScan):
@@ -111,11 +118,11 @@ class CompletedScan(LogScan):
         return self.complete(self.log.read(ranges, [*extra, "position"]))
 
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
-        def made(make: Callable[[], BanditLog]) -> BanditLog:
-            return self.complete(make())
+        for make in self.log.walk([*extra, "position"], skip):
+            yield functools.partial(self._made, make)
 
-        pieces = self.log.walk([*extra, "position"], skip)
-        return (functools.partial(made, make) for make in pieces)
+    def _made(self, make: Callable[[], BanditLog]) -> BanditLog:
+        return self.complete(make())
 
     def fingerprint(self) -> str:
         return self.log.fingerprint()
@@ -134,21 +141,15 @@ class Survey(NamedTuple):
     shown: Floats
     clicked: Floats
 
-    @property
-    def n(self) -> int:
-        return int(self.shown.sum())
+    def facts(self) -> dict[str, float]:
+        """Rows, clicks, and their rate, with Wilson's interval at 95%: honest for rare events too,
+        and never below 0."""
+        from scipy.stats import binomtest
 
-    @property
-    def clicks(self) -> int:
-        return int(self.clicked.sum())
-
-    @property
-    def rate(self) -> float:
-        return self.clicks / self.n
-
-    @property
-    def interval(self) -> Interval:
-        return wilson(self.clicks, self.n)
+        n, clicks = int(self.shown.sum()), int(self.clicked.sum())
+        ends = binomtest(clicks, n).proportion_ci(0.95, "wilson")
+        return {"rows": n, "clicks": clicks, "rate": clicks / n, "low": float(ends.low),
+                "high": float(ends.high)}  # fmt: skip
 
 
 def survey(log: BanditLog | LogScan, items: int) -> Survey:
@@ -157,9 +158,9 @@ def survey(log: BanditLog | LogScan, items: int) -> Survey:
     shown, clicked = np.zeros(shape), np.zeros(shape)
     pieces = [log] if isinstance(log, BanditLog) else (make() for make in log.walk(["position"]))
     for piece in pieces:
-        at = (piece.fold(FOLDS), position_of(piece), Completed(items)(piece).chosen)
-        np.add.at(shown, at, 1.0)
-        np.add.at(clicked, at, piece.reward)
+        places = (piece.fold(FOLDS), position_of(piece), Completed(items)(piece).chosen)
+        np.add.at(shown, places, 1.0)
+        np.add.at(clicked, places, piece.reward)
     return Survey(shown, clicked)
 
 
@@ -186,34 +187,6 @@ def click_rates(shown: Floats, clicked: Floats) -> Floats:
     return np.asarray((clicked + _SHRINK_RATE * item) / (shown + _SHRINK_RATE))
 
 
-@dataclass(frozen=True, eq=False)
-class Rates:
-    """The reward model: (folds, positions, items), each row's from the other folds."""
-
-    table: Floats
-
-    @classmethod
-    def of(cls, found: Survey) -> Rates:
-        return cls(click_rates(others(found.shown), others(found.clicked)))
-
-    def predict(self, log: BanditLog) -> Floats:
-        return self.table[log.fold(FOLDS), position_of(log)].reshape(-1)
-
-
-@dataclass(frozen=True, eq=False)
-class ByPosition:
-    """A policy that depends on the position only: (positions, items)."""
-
-    table: Floats
-
-    def probabilities(self, log: BanditLog) -> Floats:
-        return self.table[position_of(log)].reshape(-1)
-
-
-def wilson(count: int, n: int, level: float = 0.95) -> Interval:
-    """Wilson's interval of a rate: honest for rare events too, and never below 0."""
-    z = normal_quantile(level)
-    rate, extra = count / n, z * z / n
-    centre = (rate + extra / 2.0) / (1.0 + extra)
-    half = z * np.sqrt(rate * (1.0 - rate) / n + extra / (4.0 * n)) / (1.0 + extra)
-    return Interval(float(max(centre - half, 0.0)), float(min(centre + half, 1.0)))
+def reward_model(log: Survey) -> ByPosition:
+    """Click rates, each row's from the other folds."""
+    return ByPosition(click_rates(others(log.shown), others(log.clicked)))

@@ -9,6 +9,7 @@ propensities are exactly those of what ran; an action that was chosen cannot hav
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -50,74 +51,56 @@ class Contexts(NamedTuple):
     reward: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Labelled:
+class World(NamedTuple):
+    """Where contexts come from, and both samplers before the first step. A sampler sees the first
+    features only, as many as it is wide."""
+
+    logger: Posterior
+    target: Posterior
+    draw: Callable[[int, np.random.Generator], Contexts]
+    everyone: Contexts | None = None
+    """All contexts, if they can be listed."""
+
+
+def labelled(name: str) -> World:
     """The examples of a data set, drawn with replacement; the right label earns 1.
 
     Features are whitened principal components, at most 40; the logger sees the first half.
     """
+    X, y = load(name)[:2]
+    components = whitened(X)[:, :40]
+    width, K = components.shape[1], int(y.max()) + 1
+    everyone = Contexts(np.column_stack([np.ones(len(y)), components]), np.eye(K)[y])
 
-    X: Floats
-    label: Ints
-    logger: Posterior
-    target: Posterior
+    def draw(n: int, rng: np.random.Generator) -> Contexts:
+        rows = rng.integers(0, len(y), n)
+        return Contexts(everyone.X[rows], everyone.reward[rows])
 
-    @classmethod
-    def of(cls, name: str) -> Labelled:
-        X, y = load(name)[:2]
-        components = whitened(X)[:, :40]
-        all_ = components.shape[1]
-        seen, K = max(all_ // 2, 1), int(y.max()) + 1
-        return cls(
-            np.column_stack([np.ones(len(y)), components]),
-            y,
-            Posterior.prior(K, 1 + seen, variance=1.0, noise=0.1, scale=1.0),
-            Posterior.prior(K, 1 + all_, variance=1.0, noise=0.1, scale=1.0),
-        )
-
-    def draw(self, n: int, rng: np.random.Generator) -> Contexts:
-        return self._at(rng.integers(0, len(self.label), n))
-
-    def everyone(self) -> Contexts:
-        """All contexts there are."""
-        return self._at(np.arange(len(self.label)))
-
-    def _at(self, rows: Ints) -> Contexts:
-        return Contexts(self.X[rows], np.eye(len(self.logger.shift))[self.label[rows]])
+    logger, target = (
+        Posterior.prior(K, 1 + seen, variance=1.0, noise=0.1, scale=1.0)
+        for seen in (max(width // 2, 1), width)
+    )
+    return World(logger, target, draw, everyone)
 
 
-@dataclass(frozen=True, eq=False)
-class Clicks:
+def clicks(rng: np.random.Generator, actions: int = 20, width: int = 8) -> World:
     """Normal contexts; a click with probability sigmoid(wₐᵀx + bₐ), unlike either sampler's model.
 
     The logger sees six of eight features.
     """
+    w = 1.5 * rng.standard_normal((actions, width)) / np.sqrt(width)
+    b = rng.normal(-1.0, 0.5, actions)
 
-    w: Floats
-    b: Floats
-    logger: Posterior
-    target: Posterior
-
-    @classmethod
-    def random(cls, rng: np.random.Generator, actions: int = 20, width: int = 8) -> Clicks:
-        return cls(
-            1.5 * rng.standard_normal((actions, width)) / np.sqrt(width),
-            rng.normal(-1.0, 0.5, actions),
-            Posterior.prior(actions, width - 1, variance=1.0, noise=0.15, scale=0.7),
-            Posterior.prior(actions, width + 1, variance=1.0, noise=0.15, scale=0.7),
-        )
-
-    def draw(self, n: int, rng: np.random.Generator) -> Contexts:
-        x = rng.standard_normal((n, self.w.shape[1]))
-        reward = 1.0 / (1.0 + np.exp(-(x @ self.w.T + self.b)))
+    def draw(n: int, rng: np.random.Generator) -> Contexts:
+        x = rng.standard_normal((n, width))
+        reward = 1.0 / (1.0 + np.exp(-(x @ w.T + b)))
         return Contexts(np.column_stack([np.ones(n), x]), reward)
 
-    def everyone(self) -> None:
-        """They cannot be listed."""
-
-
-World = Labelled | Clicks
-"""Where contexts come from. A sampler sees the first features only, as many as it is wide."""
+    logger, target = (
+        Posterior.prior(actions, seen, variance=1.0, noise=0.15, scale=0.7)
+        for seen in (width - 1, width + 1)
+    )
+    return World(logger, target, draw)
 
 
 def whitened(X: Floats) -> Floats:
@@ -127,11 +110,6 @@ def whitened(X: Floats) -> Floats:
     kept = size > 1e-9 * size[-1]
     components = centred @ (axes[:, kept] / np.sqrt(size[kept]))
     return np.asarray(components[:, ::-1])
-
-
-def world_of(problem: str, rng: np.random.Generator) -> World:
-    """The world of a problem: a data set of that name, or one drawn at random."""
-    return Clicks.random(rng) if problem == SYNTHETIC else Labelled.of(problem)
 
 
 class Paired(NamedTuple):
@@ -153,7 +131,7 @@ def run_pair(setup: Setup) -> Paired:
     """Let both samplers run."""
     streams = np.random.SeedSequence((setup.seed, *map(ord, setup.problem))).spawn(4)
     in_world, in_log, in_target, in_truth = map(np.random.default_rng, streams)
-    world = world_of(setup.problem, in_world)
+    world = clicks(in_world) if setup.problem == SYNTHETIC else labelled(setup.problem)
     logger, target = world.logger, world.target
     parts, values = [], []
     for start in range(0, setup.steps, setup.batch):
@@ -169,9 +147,9 @@ def run_pair(setup: Setup) -> Paired:
         logger = logger.updated(seen, action, reward)
 
         x = world.draw(n, in_target)
-        own = seen_by(target, x)
-        action = target.draw(own, 1, in_target)[:, 0].astype(np.int64)
-        target = target.updated(own, action, _rewards(x, action, in_target))
+        all_ = seen_by(target, x)
+        action = target.draw(all_, 1, in_target)[:, 0].astype(np.int64)
+        target = target.updated(all_, action, _rewards(x, action, in_target))
     action, reward, logging, policy, prediction, seen = map(
         np.concatenate, zip(*parts, strict=True)
     )
@@ -196,13 +174,12 @@ def value_of(sampler: Posterior, world: World, rng: np.random.Generator) -> tupl
 
     Rewards are taken in expectation; four draws for every context there is, or for 2,000 new ones.
     """
-    everyone = world.everyone()
-    x = world.draw(2000, rng) if everyone is None else everyone
+    x = world.everyone or world.draw(2000, rng)
     taken = sampler.draw(seen_by(sampler, x), 4, rng)
     earned = np.take_along_axis(x.reward, taken.astype(np.int64), axis=1)
     of_each = earned.mean(axis=1)
     m = len(of_each)
-    if everyone is None:
+    if world.everyone is None:
         return float(of_each.mean()), float(of_each.var(ddof=1) / m)
     return float(of_each.mean()), float((earned.var(axis=1, ddof=1) / 4).sum() / m**2)
 
@@ -215,17 +192,20 @@ def _rewards(x: Contexts, action: Ints, rng: np.random.Generator) -> Floats:
 # -- estimates ---------------------------------------------------------------------------------
 
 
-def estimates(log: BanditLog, policy: Floats, prediction: Floats) -> dict[str, Any]:
-    """Every estimator at every M (or τ), and those whose M is chosen from the log."""
+def estimates(
+    log: BanditLog, policy: Floats, prediction: Floats, raised: float = 0.0
+) -> dict[str, Any]:
+    """Every estimator at every M (or τ), and those whose M is chosen from the log; ``raised`` by
+    what the rewards are less than gains."""
     grid = np.concatenate([[0.0], GRID.M, [np.inf]])
-    curves = {
+    ends = {
         name: sweep(log, policy, prediction=prediction, estimator=name, grid=grid).values
         for name in CURVES
     }
-    dm, dr, ips = curves["CAB-DR"][0], curves["CAB-DR"][-1], curves["CIPS"][-1]
-    found = {name: curve[1:-1].tolist() for name, curve in curves.items()}
-    found |= {name: [float(one)] for name, one in (("DM", dm), ("IPS", ips), ("DR", dr))}
-    found["SB"] = ((1.0 - GRID.tau) * dm + GRID.tau * ips).tolist()
+    dm, dr, ips = ends["CAB-DR"][0], ends["CAB-DR"][-1], ends["CIPS"][-1]
+    curves = {name: curve[1:-1] for name, curve in ends.items()}
+    curves |= {name: np.array([value]) for name, value in (("DM", dm), ("IPS", ips), ("DR", dr))}
+    curves["SB"] = (1.0 - GRID.tau) * dm + GRID.tau * ips
     low = float(log.reward.min() // 1)
     result = evaluate(
         log, policy, prediction=prediction, estimators=["CAB", "CAB-DR"],
@@ -234,9 +214,9 @@ def estimates(log: BanditLog, policy: Floats, prediction: Floats) -> dict[str, A
     (headline,) = result.headlines
     chosen = {"headline": headline.value} | {n: result[n].value for n in ("CAB", "CAB-DR")}
     return {
-        "curves": found,
-        "chosen": chosen,
-        "interval": list(headline.interval),
+        "curves": {name: (curve + raised).tolist() for name, curve in curves.items()},
+        "chosen": {name: value + raised for name, value in chosen.items()},
+        "interval": [end + raised for end in headline.interval],
         "refused": headline.refusal is not None,
     }
 
@@ -252,7 +232,7 @@ def run_cell(setup: Setup) -> dict[str, Any]:
     by_reading = (
         estimates(log, pair.policy, pair.prediction),
         estimates(log, pair.policy, pair.final),
-        raised(estimates(losses, pair.policy, pair.prediction - 1.0), 1.0),
+        estimates(losses, pair.policy, pair.prediction - 1.0, raised=1.0),
     )
     return {
         "truth": pair.truth,
@@ -262,14 +242,4 @@ def run_cell(setup: Setup) -> dict[str, Any]:
         "supported_last": float(supported[-setup.batch :].mean()),
         "unsupported_policy": float((pair.policy * ~supported).sum(axis=1).mean()),
         "estimates": dict(zip(READINGS, by_reading, strict=True)),
-    }
-
-
-def raised(found: dict[str, Any], by: float) -> dict[str, Any]:
-    """Estimates of losses as estimates of gains."""
-    return {
-        "curves": {name: [one + by for one in curve] for name, curve in found["curves"].items()},
-        "chosen": {name: one + by for name, one in found["chosen"].items()},
-        "interval": [one + by for one in found["interval"]],
-        "refused": found["refused"],
     }

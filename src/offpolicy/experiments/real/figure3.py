@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from offpolicy._core.types import Floats
-from offpolicy.datasets import load, stamps
-from offpolicy.errors import ParameterError
-from offpolicy.experiments import claims, saving
+from offpolicy.datasets import files_of, load
+from offpolicy.errors import DatasetError
+from offpolicy.experiments import claims
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.pictures import DEFAULT_STYLE, STYLES, finish, grid_of_axes, plain
 from offpolicy.experiments.real import open_bandit
 from offpolicy.experiments.real.converged import GRID, READINGS, SYNTHETIC, Setup, run_cell
-from offpolicy.experiments.tables import markdown, shown, to_csv
+from offpolicy.experiments.saving import Report
+from offpolicy.experiments.tables import grouped, markdown, shown, to_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,23 +64,31 @@ class Panel:
         """At every value of the parameter."""
         return np.asarray(np.sqrt(np.mean(self.errors[method] ** 2, axis=0)))
 
-    def rmse_stderr(self, method: str) -> Floats:
-        squares = self.errors[method] ** 2
-        with np.errstate(invalid="ignore"):
-            return np.asarray(
-                squares.std(axis=0, ddof=1) / np.sqrt(len(squares)) / (2.0 * self.rmse(method))
-            )
-
-    def mae(self, method: str) -> Floats:
-        return np.asarray(np.abs(self.errors[method]).mean(axis=0))
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The errors of every method at every value of its parameter."""
+        for method, errors in self.errors.items():
+            name = "" if errors.shape[1] == 1 else "tau" if method == "SB" else "M"
+            values = {"": np.array([""]), "tau": GRID.tau, "M": GRID.M}[name]
+            rmse = self.rmse(method)
+            spread = (errors**2).std(axis=0, ddof=1) / np.sqrt(len(errors))
+            with np.errstate(invalid="ignore"):
+                stderr = spread / (2.0 * rmse)
+            columns = {
+                "value": values,
+                "rmse": rmse,
+                "rmse_stderr": stderr,
+                "mae": np.abs(errors).mean(axis=0),
+                "bias": errors.mean(axis=0),
+                "one_run": errors[0],
+            }
+            head = {"problem": self.problem, "reading": self.reading, "method": method,
+                    "parameter": name}  # fmt: skip
+            for cells in zip(*(column.tolist() for column in columns.values()), strict=True):
+                yield head | dict(zip(columns, cells, strict=True))
 
     def best(self, method: str) -> int:
         """The place on the grid of the least error, in hindsight."""
         return int(self.rmse(method).argmin())
-
-    def least(self, methods: Sequence[str]) -> str:
-        """Which of these has the least error, each at its best M."""
-        return min(methods, key=lambda method: float(self.rmse(method).min()))
 
     def ratio(self, method: str, other: str) -> Ratio:
         """Of the errors, each at its best M in hindsight."""
@@ -91,46 +100,44 @@ class Panel:
         return Ratio(value, value * float(np.sqrt((n - 1) * without.var())))
 
 
-def panels(problem: str, cells: Sequence[dict[str, Any]]) -> list[Panel]:
+def panels(problem: str, runs: Sequence[dict[str, Any]]) -> list[Panel]:
     """The errors by every reading, from what `run_cell` found in every repeat."""
-    truth = np.array([cell["truth"] for cell in cells])
+    truth = np.array([run["truth"] for run in runs])
     made = []
     for reading in READINGS:
-        found = [cell["estimates"][reading] for cell in cells]
-        values = {name: [one["curves"][name] for one in found] for name in METHODS}
+        estimates = [run["estimates"][reading] for run in runs]
+        values = {name: [part["curves"][name] for part in estimates] for name in METHODS}
         for name, title in CHOSEN.items():
-            values[title] = [[one["chosen"][name]] for one in found]
+            values[title] = [[part["chosen"][name]] for part in estimates]
         errors = {name: np.array(listed) - truth[:, None] for name, listed in values.items()}
-        low, high = np.array([one["interval"] for one in found]).T
-        refused = sum(one["refused"] for one in found)
+        low, high = np.array([part["interval"] for part in estimates]).T
+        refused = sum(part["refused"] for part in estimates)
         covered = float(((low <= truth) & (truth <= high)).mean())
         made.append(Panel(problem, reading, errors, covered, refused))
     return made
 
 
-def check_problems(names: Sequence[str]) -> list[str]:
-    """The problems, each of which can be read: better to fail now than after an hour."""
-    problems = [name.strip() for name in names]
-    for k, name in enumerate(problems):
-        if name in problems[:k]:
-            raise ParameterError(f'The data set "{name}" is given twice.')
-        if name != SYNTHETIC:
-            load(name)
-    return problems
-
-
 def run(
-    problems: Sequence[str], cells: Cells, *, repeats: int, seed: int, steps: int
-) -> Iterator[tuple[Setup, dict[str, Any]]]:
-    """Each pair of runs with what was found."""
-    setups = [
-        Setup(problem, seed * 1_000_000 + repeat, steps)
-        for problem in problems
-        for repeat in range(repeats)
-    ]
-    made_from = stamps(name for name in problems if name != SYNTHETIC)
-    done = cells.each(run_cell, [(setup,) for setup in setups], made_from)
-    yield from zip(setups, done, strict=True)
+    cells: Cells, sets: Sequence[str], repeats: int, steps: int, seed: int, obd: str | None
+) -> Report:
+    """Every pair of runs, and the Open Bandit logs: of the full release in the folder ``obd``, or
+    of its small sample, if that is at hand."""
+    files = files_of(name for name in sets if name != SYNTHETIC)
+    for name in files:
+        load(name)  # better to fail now than after an hour
+    logs, missing = [], ""
+    try:
+        logs = open_bandit.run(None if obd is None else Path(obd), cells)
+    except DatasetError as problem:
+        if obd is not None:
+            raise
+        missing = f"No Open Bandit logs: {problem}\n"
+    seeds = range(seed * 1_000_000, seed * 1_000_000 + repeats)
+    setups = [(Setup(problem, k, steps),) for problem in sets for k in seeds]
+    pairs = zip(setups, cells.all("pairs of runs", run_cell, setups, files), strict=True)
+    by_problem = grouped(pairs, lambda pair: pair[0][0].problem)
+    runs = {problem: [cell for _, cell in part] for problem, part in by_problem.items()}
+    return Figure3(steps, runs, logs, missing).report()
 
 
 # -- claims ------------------------------------------------------------------------------------
@@ -152,7 +159,7 @@ def _beats(panel: Panel, method: str, others: Sequence[str], range_: str, share:
     best_other = np.min(np.stack([np.broadcast_to(panel.rmse(o), GRID.M.shape) for o in others]), 0)
     ratio = panel.rmse(method) / best_other
     wins = float((ratio < 1.0).mean())
-    rival = panel.least(others)
+    rival = min(others, key=lambda other: float(panel.rmse(other).min()))
     at_best = panel.ratio(method, rival)
     return Verdict(
         f"{method} is more accurate than {', '.join(others)} for {range_}",
@@ -171,56 +178,27 @@ def _poor(panel: Panel, method: str) -> Verdict:
         measured = f"{middle:.2f} in the median over τ, {at_best} at its best τ"
     else:
         measured = str(at_best)
-    return Verdict(
-        f"{method} performs poorly",
-        middle >= POOR,
-        f"error relative to that of CAB at its best M: {measured}",
-        panel.where,
-    )
+    measured = f"error relative to that of CAB at its best M: {measured}"
+    return Verdict(f"{method} performs poorly", middle >= POOR, measured, panel.where)
 
 
 # -- tables ------------------------------------------------------------------------------------
-
-FACTS = ("supported", "supported_last", "unsupported_policy", "logged", "truth", "truth_stderr")
-"""Of every pair of runs; means over the pairs are reported."""
-
-
-def parameters(method: str) -> tuple[str, Floats]:
-    """The parameter's name and its values; none for those without one."""
-    if method == "SB":
-        return "tau", GRID.tau
-    if method in ("CIPS", "SWITCH", "CAB", "CAB-DR"):
-        return "M", GRID.M
-    return "", np.array([np.nan])
-
-
-def row_at(panel: Panel, method: str, at: int) -> dict[str, float]:
-    """The errors of a method at one value of its parameter."""
-    return {
-        "rmse": float(panel.rmse(method)[at]),
-        "rmse_stderr": float(panel.rmse_stderr(method)[at]),
-        "mae": float(panel.mae(method)[at]),
-        "bias": float(panel.errors[method][:, at].mean()),
-        "one_run": float(panel.errors[method][0, at]),
-    }
 
 
 def errors_markdown(panel: Panel) -> str:
     """The errors of every method, at its best M in hindsight and in the median over M."""
     rows = []
-    for method in panel.errors:
-        name, values = parameters(method)
-        at = panel.best(method)
-        found = row_at(panel, method, at)
+    for method, at_values in grouped(panel.rows(), lambda row: row["method"]).items():
+        best = min(at_values, key=lambda row: row["rmse"])
         rows.append(
             [
                 method,
-                f"{name} = {values[at]:.3g}" if name else "",
-                *(f"{found[key]:.4f}" for key in ("rmse", "rmse_stderr", "mae")),
-                f"{found['bias']:+.4f}",
-                f"{abs(found['one_run']):.4f}",
-                f"{np.median(panel.rmse(method)):.4f}",
-                f"{found['rmse'] / panel.rmse('CAB').min():.2f}",
+                f"{best['parameter']} = {best['value']:.3g}" if best["parameter"] else "",
+                *(f"{best[key]:.4f}" for key in ("rmse", "rmse_stderr", "mae")),
+                f"{best['bias']:+.4f}",
+                f"{abs(best['one_run']):.4f}",
+                f"{np.median([row['rmse'] for row in at_values]):.4f}",
+                f"{best['rmse'] / panel.rmse('CAB').min():.2f}",
             ]
         )
     head = ["method", "best at", "RMSE", "±", "mean abs. error", "mean error", "one run",
@@ -236,26 +214,30 @@ class Figure3:
     """What was found on every problem, and on the Open Bandit logs."""
 
     steps: int
-    cells: dict[str, list[dict[str, Any]]]
+    runs: dict[str, list[dict[str, Any]]]
     logs: list[dict[str, Any]]
+    missing: str
+    """Why there are no logs."""
 
     @cached_property
-    def panels(self) -> dict[str, list[Panel]]:
-        return {problem: panels(problem, cells) for problem, cells in self.cells.items()}
+    def panels(self) -> list[Panel]:
+        return [panel for problem, runs in self.runs.items() for panel in panels(problem, runs)]
 
     @cached_property
     def claims(self) -> list[Verdict]:
-        return [one for own in self.panels.values() for panel in own for one in claims_of(panel)]
+        return [verdict for panel in self.panels for verdict in claims_of(panel)]
 
     def facts(self, problem: str) -> dict[str, float]:
-        cells = self.cells[problem]
-        return {name: float(np.mean([cell[name] for cell in cells])) for name in FACTS}
+        """Means over the pairs of runs."""
+        runs = self.runs[problem]
+        names = [name for name in runs[0] if name != "estimates"]
+        return {name: float(np.mean([run[name] for run in runs])) for name in names}
 
     def about(self, problem: str) -> str:
         """The runs on a problem, in words."""
         facts = self.facts(problem)
         return (
-            f"{problem}: {len(self.cells[problem])} pairs of runs of {self.steps:,} steps. On "
+            f"{problem}: {len(self.runs[problem])} pairs of runs of {self.steps:,} steps. On "
             f"average the logger gave {facts['supported']:.1%} of the actions a probability above "
             f"0 ({facts['supported_last']:.1%} at the end), and {facts['unsupported_policy']:.1%} "
             f"of the target's probability lay on the others. The logger earned "
@@ -266,10 +248,9 @@ class Figure3:
     def to_markdown(self) -> str:
         """All tables but the claims'."""
         parts = []
-        for problem, own in self.panels.items():
-            parts += [self.about(problem) + "\n", *map(errors_markdown, own)]
-        if self.logs:
-            parts.append(open_bandit.to_markdown(self.logs))
+        for problem, by_reading in grouped(self.panels, lambda panel: panel.problem).items():
+            parts += [self.about(problem) + "\n", *map(errors_markdown, by_reading)]
+        parts.append(self.missing or open_bandit.to_markdown(self.logs))
         return "\n".join(parts)
 
     def claims_markdown(self) -> str:
@@ -282,53 +263,38 @@ class Figure3:
             f"SB has the τ beside it.\n\n{claims.to_markdown(self.claims)}"
         )
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """The errors of every method at every value of its parameter."""
-        for panel in (panel for own in self.panels.values() for panel in own):
-            for method in panel.errors:
-                name, values = parameters(method)
-                for k, value in enumerate(values.tolist()):
-                    yield {
-                        "problem": panel.problem,
-                        "reading": panel.reading,
-                        "method": method,
-                        "parameter": name,
-                        "value": value if name else "",
-                        **row_at(panel, method, k),
-                    }
-
-    def save(self, folder: Path) -> list[Path]:
-        """Write numbers, tables and, if matplotlib is there, the picture."""
+    def report(self) -> Report:
         body = {
             "steps": self.steps,
             "problems": {
-                problem: {"runs": cells, "mean": self.facts(problem)}
-                for problem, cells in self.cells.items()
+                problem: {"runs": runs, "mean": self.facts(problem)}
+                for problem, runs in self.runs.items()
             },
             "M": GRID.M,
             "claims": self.claims,
-            "open_bandit": [one | {"verdict": open_bandit.verdict(one)} for one in self.logs],
+            "open_bandit": [log | {"verdict": open_bandit.verdict(log)} for log in self.logs],
         }
-        texts = {
+        tables, judged = self.to_markdown(), self.claims_markdown()
+        files = {
             "results.json": body,
-            "table.csv": to_csv(self.rows()),
-            "table.md": self.to_markdown(),
-            "claims.md": self.claims_markdown(),
+            "table.csv": to_csv(row for panel in self.panels for row in panel.rows()),
+            "table.md": tables,
+            "claims.md": judged,
         }
-        return saving.save(folder, texts, {"figure3.png": partial(draw, self)})
+        pictures = {"figure3.png": partial(draw, self.panels)}
+        return Report(f"{tables}\n{judged}", files, pictures)
 
 
 # -- picture -----------------------------------------------------------------------------------
 
-DEFAULT = CHOSEN["headline"]
 
-
-def draw(found: Figure3, path: Path) -> None:
+def draw(panels: Sequence[Panel], path: Path) -> None:
     """Error over M, a panel for each problem and reading of the model."""
-    columns = len(found.panels)
+    by_problem = grouped(panels, lambda panel: panel.problem)
+    columns = len(by_problem)
     figure, axes = grid_of_axes(2, columns, (3.2 * columns + 1.5, 5.0), sharex=True)
-    for column, (problem, own) in enumerate(found.panels.items()):
-        for row, panel in enumerate(own[:2]):
+    for column, (problem, by_reading) in enumerate(by_problem.items()):
+        for row, panel in enumerate(by_reading[:2]):
             _draw(axes[row][column], panel)
         axes[0][column].set_title(problem, loc="left")
     for ax in axes[-1]:
@@ -339,10 +305,11 @@ def draw(found: Figure3, path: Path) -> None:
 
 
 def _draw(ax: Axes, panel: Panel) -> None:
-    styles = STYLES | {DEFAULT: DEFAULT_STYLE}
+    default = CHOSEN["headline"]
+    styles = STYLES | {default: DEFAULT_STYLE}
     for method, (colour, style, width) in styles.items():
         rmse = np.broadcast_to(panel.rmse(method), GRID.M.shape)
-        name = "our default" if method == DEFAULT else shown(method)
+        name = "our default" if method == default else shown(method)
         ax.plot(GRID.M, rmse, style, color=colour, linewidth=width, label=name)
     ax.set_xscale("log")
     ax.set_yscale("log")

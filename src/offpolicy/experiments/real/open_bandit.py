@@ -9,7 +9,7 @@ against. Where the Thompson policy's probabilities of all items are needed (as t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,8 @@ from offpolicy.datasets import open_bandit_file
 from offpolicy.estimators import parse
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.real.campaigns import (
-    ITEMS,
-    ByPosition,
-    Completed,
-    Rates,
-    Survey,
-    completed,
-    frequencies,
-    others,
-    survey,
-)
+from offpolicy.experiments.real import campaigns
+from offpolicy.experiments.real.campaigns import ITEMS, ByPosition, Completed, Survey, completed
 from offpolicy.experiments.tables import markdown
 from offpolicy.intervals import normal_quantile
 from offpolicy.logs import BanditLog, LogScan
@@ -45,28 +36,29 @@ BY_ALL = ("SWITCH", "CAB")
 # -- estimates ---------------------------------------------------------------------------------
 
 
-def run_cell(campaign: str, random: str, bts: str, stamp: str) -> list[dict[str, Any]]:
-    """Both directions of a campaign, as JSON can hold them; ``stamp`` changes with the files."""
+def run_cell(campaign: str, random: str, bts: str) -> list[dict[str, Any]]:
+    """Both directions of a campaign, as JSON can hold them."""
     items = ITEMS[campaign]
-    logs = {"random": read_log(random), "bts": read_log(bts)}
-    found = {name: survey(log, items) for name, log in logs.items()}
-    target = ByPosition(frequencies(found["bts"].shown.sum(axis=0)))
-    by_random, by_bts = Rates.of(found["random"]), Rates.of(found["bts"])
-    estimate = frequencies(others(found["bts"].shown))
-    known = completed(logs["random"], Completed(items, uniform=True))
-    logged = completed(logs["bts"], Completed(items))
-    estimated = completed(logs["bts"], Completed(items, logging=estimate))
-    of_bts = _estimates(known, target, by_random, [*BY_CHOSEN, *BY_ALL], "known")
-    of_uniform = _estimates(logged, Uniform(), by_bts, BY_CHOSEN, "logged")
-    of_uniform += _estimates(estimated, Uniform(), by_bts, BY_ALL, "estimated")[1:]
+    by_random, by_bts = read_log(random), read_log(bts)
+    in_random, in_bts = campaigns.survey(by_random, items), campaigns.survey(by_bts, items)
+    shown = in_bts.shown
+    target = ByPosition(np.broadcast_to(campaigns.frequencies(shown.sum(axis=0)), shown.shape))
+    pi0 = ByPosition(campaigns.frequencies(campaigns.others(shown)))
+    known = completed(by_random, Completed(items, uniform=True))
+    logged = completed(by_bts, Completed(items))
+    estimated = completed(by_bts, Completed(items, logging=pi0))
+    of_random, model = map(campaigns.reward_model, (in_random, in_bts))
+    of_bts = _estimates(known, target, of_random, [*BY_CHOSEN, *BY_ALL], "known")
+    of_uniform = _estimates(logged, Uniform(), model, BY_CHOSEN, "logged")
+    of_uniform += _estimates(estimated, Uniform(), model, BY_ALL, "estimated")[1:]
     return [
-        _direction(campaign, "uniform → Thompson", found["random"], found["bts"], of_bts),
-        _direction(campaign, "Thompson → uniform", found["bts"], found["random"], of_uniform),
+        _direction(campaign, "uniform → Thompson", in_random, in_bts, of_bts),
+        _direction(campaign, "Thompson → uniform", in_bts, in_random, of_uniform),
     ]
 
 
 def _estimates(
-    log: BanditLog | LogScan, policy: Any, model: Rates, names: Sequence[str], propensities: str
+    log: BanditLog | LogScan, policy: Any, model: ByPosition, names: Sequence[str], pi0: str
 ) -> list[dict[str, Any]]:
     """The default first."""
     result = evaluate(
@@ -79,7 +71,7 @@ def _estimates(
         {
             "method": name,
             "estimator": row.estimator,
-            "propensities": propensities,
+            "propensities": pi0,
             "value": row.value,
             "stderr": row.stderr,
             "low": row.interval.low,
@@ -93,35 +85,27 @@ def _estimates(
 def _direction(
     campaign: str, direction: str, log: Survey, target: Survey, rows: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    low, high = target.interval
     return {
         "campaign": campaign,
         "direction": direction,
-        "rows": log.n,
-        "clicks": log.clicks,
-        "logged_rate": log.rate,
-        "target_rows": target.n,
-        "target_clicks": target.clicks,
-        "target_rate": target.rate,
-        "target_low": low,
-        "target_high": high,
+        **log.facts(),
+        **{f"target_{name}": value for name, value in target.facts().items()},
         "estimates": rows,
     }
 
 
-def run(folder: Path | None, cells: Cells) -> Iterator[list[dict[str, Any]]]:
+def run(folder: Path | None, cells: Cells) -> list[dict[str, Any]]:
     """Both directions of every campaign.
 
     ``folder`` is that of the full release; without it, the small sample is looked for.
     """
-    wanted = []
-    for campaign in ITEMS:
-        files = [
-            open_bandit_file(behaviour, campaign, folder=folder) for behaviour in ("random", "bts")
-        ]
-        stamp = " ".join(f"{f.stat().st_size} {f.stat().st_mtime_ns}" for f in files)
-        wanted.append((campaign, *map(str, files), stamp))
-    return cells.each(run_cell, wanted)
+    files = {
+        campaign: [open_bandit_file(name, campaign, folder=folder) for name in ("random", "bts")]
+        for campaign in ITEMS
+    }
+    work = [(campaign, *map(str, paths)) for campaign, paths in files.items()]
+    both = cells.all("Open Bandit logs", run_cell, work, files)
+    return [direction for pair in both for direction in pair]
 
 
 # -- what it tells -----------------------------------------------------------------------------
@@ -134,29 +118,29 @@ def settled_pairs(values: Sequence[float], low: float, high: float) -> tuple[int
     return sum(not low <= (a + b) / 2.0 <= high for a, b in pairs), len(pairs)
 
 
-def is_off(row: dict[str, Any], found: dict[str, Any]) -> bool:
+def is_off(row: dict[str, Any], direction: dict[str, Any]) -> bool:
     """Whether an estimate is further from the rate than the noise of both would have it."""
-    apart = row["value"] - found["target_rate"]
-    own = normal_quantile(0.95) * row["stderr"]
+    apart = row["value"] - direction["target_rate"]
+    half = normal_quantile(0.95) * row["stderr"]
     side = "target_high" if apart > 0.0 else "target_low"
-    return bool(abs(apart) > np.hypot(own, found[side] - found["target_rate"]))
+    return bool(abs(apart) > np.hypot(half, direction[side] - direction["target_rate"]))
 
 
-def verdict(found: dict[str, Any]) -> str:
+def verdict(direction: dict[str, Any]) -> str:
     """Whether this log can rank the estimators: widths against differences."""
-    rate, low, high = found["target_rate"], found["target_low"], found["target_high"]
-    rows = found["estimates"]
+    rate, low, high = direction["target_rate"], direction["target_low"], direction["target_high"]
+    rows = direction["estimates"]
     values = [row["value"] for row in rows]
     apart = np.median([abs(a - b) for a, b in itertools.combinations(values, 2)])
     settled, pairs = settled_pairs(values, low, high)
     widths = [normal_quantile(0.95) * row["stderr"] / rate for row in rows]
-    off = [row["method"] for row in rows if is_off(row, found)]
+    off = [row["method"] for row in rows if is_off(row, direction)]
     text = (
-        f"{found['campaign']}, {found['direction']}: the rate to be found is known to "
-        f"±{(high - low) / 2.0 / rate:.0%} ({found['target_clicks']:,} clicks) and the estimates "
-        f"to ±{np.median(widths):.0%} in the median; two of them are {apart / rate:.0%} of the "
-        f"rate apart in the median. Which of two is nearer, their own noise left aside, is settled "
-        f"for {settled} of {pairs} pairs, and "
+        f"{direction['campaign']}, {direction['direction']}: the rate to be found is known to "
+        f"±{(high - low) / 2.0 / rate:.0%} ({direction['target_clicks']:,} clicks) and the "
+        f"estimates to ±{np.median(widths):.0%} in the median; two of them are {apart / rate:.0%} "
+        f"of the rate apart in the median. Which of two is nearer, their own noise left aside, is "
+        f"settled for {settled} of {pairs} pairs, and "
     )
     if not off:
         return text + "none is off by more than the noise: this log cannot rank the estimators."
@@ -174,11 +158,11 @@ HOW = (
 )
 
 
-def to_markdown(found: Sequence[dict[str, Any]]) -> str:
+def to_markdown(directions: Sequence[dict[str, Any]]) -> str:
     """A table for each direction, and whether it can rank the estimators."""
     head = ["estimator", "π₀", "estimate", "standard error", "95% interval", "error"]
     parts = [HOW]
-    for one in found:
+    for direction in directions:
         rows = [
             [
                 row["method"] if row["method"] == row["estimator"] else _shown(row),
@@ -186,18 +170,16 @@ def to_markdown(found: Sequence[dict[str, Any]]) -> str:
                 f"{row['value']:.3%}",
                 f"{row['stderr']:.3%}",
                 f"[{row['low']:.3%}, {row['high']:.3%}]",
-                f"{row['value'] - one['target_rate']:+.3%}",
+                f"{row['value'] - direction['target_rate']:+.3%}",
             ]
-            for row in one["estimates"]
+            for row in direction["estimates"]
         ]
-        parts += [
-            f"{one['campaign']}, {one['direction']}: {one['rows']:,} rows, {one['clicks']:,} "
-            f"clicks ({one['logged_rate']:.3%}). The target's own log: {one['target_rows']:,} "
-            f"rows, {one['target_clicks']:,} clicks, {one['target_rate']:.3%} "
-            f"[{one['target_low']:.3%}, {one['target_high']:.3%}].",
-            markdown(head, rows),
-            verdict(one),
-        ]
+        about = (
+            "{campaign}, {direction}: {rows:,} rows, {clicks:,} clicks ({rate:.3%}). The "
+            "target's own log: {target_rows:,} rows, {target_clicks:,} clicks, {target_rate:.3%} "
+            "[{target_low:.3%}, {target_high:.3%}]."
+        )
+        parts += [about.format(**direction), markdown(head, rows), verdict(direction)]
     return "\n\n".join(parts) + "\n"
 
 

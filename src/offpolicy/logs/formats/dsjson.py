@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import LogError, ParameterError, PropensityError
+from offpolicy._core.validation import glimpse, need
+from offpolicy.errors import LogError, PropensityError
+from offpolicy.logs._bad_rows import check_choice
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._validation import LARGEST_REWARD, SMALLEST_PROPENSITY
@@ -52,18 +55,8 @@ class Skipped(Counter[str]):
         return f"{self.total():,} {lines} left out" + (f" ({reasons})" if reasons else "")
 
 
-class Decision(NamedTuple):
-    """One row: the fields are the columns of a batch."""
-
-    action: int
-    reward: float
-    propensity: float
-    logging: list[float]
-    candidates: list[int]
-    row_weight: float
-    time: str | None
-    event: str
-    slot: int
+_Decision = dict[str, Any]
+"""One row, by the columns of `schema`."""
 
 
 def read(
@@ -117,22 +110,25 @@ def batches(
     and counted. So are malformed ones if ``on_bad_row`` is "drop"; with "error" the first raises.
     A batch ends after the event that makes it ``batch_rows`` long.
     """
-    if on_bad_row not in ("error", "drop"):
-        raise ParameterError(f'on_bad_row is {on_bad_row!r}; it must be "error" or "drop".')
-    if batch_rows < 1:
-        raise ParameterError(f"batch_rows is {batch_rows}; it must be at least 1.")
-    found = _batches(existing(path), counts, on_bad_row == "drop", batch_rows)
-    return (batch for batch, _ in found)
+    parts = numbered_batches(path, counts, on_bad_row=on_bad_row, batch_rows=batch_rows)
+    return (batch for batch, _ in parts)
 
 
 def numbered_batches(
-    path: str | Path, counts: Skipped, *, batch_rows: int = 16_384, prefix: str = ""
+    path: str | Path,
+    counts: Skipped,
+    *,
+    on_bad_row: str = "error",
+    batch_rows: int = 16_384,
+    prefix: str = "",
 ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
     """`batches`, each with the line that every decision is from.
 
     ``prefix`` is put before the names of events that have none of their own.
     """
-    return _batches(existing(path), counts, False, batch_rows, prefix)
+    check_choice(on_bad_row)
+    need(batch_rows >= 1, "batch_rows", batch_rows, "at least 1")
+    return _batches(existing(path), counts, on_bad_row == "drop", batch_rows, prefix)
 
 
 def schema() -> pa.Schema:
@@ -168,42 +164,36 @@ def sniff(first_lines: Iterable[str]) -> bool:
 
 
 def _batches(
-    path: Path, counts: Skipped, drop: bool, batch_rows: int, prefix: str = ""
+    path: Path, counts: Skipped, drop: bool, batch_rows: int, prefix: str
 ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-    rows: list[Decision] = []
+    import pyarrow as pa
+
+    rows: list[_Decision] = []
     lines: list[int] = []
     for number, line in numbered(path):
         try:
-            found = _read_line(line, f"{prefix}line {number}")
+            decisions = _read_line(line, f"{prefix}line {number}")
         except LogError as problem:
             if not drop:
                 raise type(problem)(
-                    f"{path}, line {number}: {problem} Correct it, or leave such lines out with "
-                    f'on_bad_row="drop".'
+                    f'{problem} Correct it, or leave such lines out with on_bad_row="drop".',
+                    problem.place._replace(file=str(path), row=number, unit="line"),
                 ) from None
-            found = BAD
-        if isinstance(found, str):
-            counts[found] += 1
+            decisions = BAD
+        if isinstance(decisions, str):
+            counts[decisions] += 1
             continue
-        rows += found
-        lines += [number] * len(found)
+        rows += decisions
+        lines += [number] * len(decisions)
         if len(rows) >= batch_rows:
-            yield _batch(rows), lines
+            yield pa.RecordBatch.from_pylist(rows, schema()), lines
             rows, lines = [], []
     if rows:
-        yield _batch(rows), lines
+        yield pa.RecordBatch.from_pylist(rows, schema()), lines
 
 
-def _batch(rows: list[Decision]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, schema().types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema())
-
-
-def _read_line(line: bytes, name: str) -> list[Decision] | str:
-    """The decisions of a line, or why it holds none. Errors do not say where: the caller does."""
+def _read_line(line: bytes, name: str) -> list[_Decision] | str:
+    """The decisions of a line, or why it holds none. Errors know the field, and not the line."""
     if not line.strip():
         return BLANK
     record = _object(line)
@@ -211,36 +201,34 @@ def _read_line(line: bytes, name: str) -> list[Decision] | str:
         return NOT_LEARNT
     if "EventId" in record and record.keys().isdisjoint(_OF_A_DECISION):
         return DANGLING
-    pdrop = _number(record, "pdrop") if record.get("pdrop") is not None else 0.0
+    pdrop = 0.0 if record.get("pdrop") is None else _number(record["pdrop"], "pdrop")
     if not 0.0 <= pdrop < 1.0:
-        raise LogError(f"pdrop is {pdrop}; it must be from 0 to less than 1.", column="pdrop")
+        raise LogError(f"{pdrop}; it must be from 0 to less than 1.", column="pdrop")
     time, event = record.get("Timestamp"), record.get("EventId")
     known = {
         "row_weight": 1.0 / (1.0 - pdrop),
         "time": None if time is None else str(time),
         "event": name if event is None else str(event),
     }
-    if "_outcomes" in record:
-        return _slots(record, known)
-    return [_single(record, known)]
+    choices = _slots(record) if "_outcomes" in record else [_single(record)]
+    return [choice | known | {"slot": slot} for slot, choice in enumerate(choices)]
 
 
-def _single(record: dict[str, Any], known: dict[str, Any]) -> Decision:
+def _single(record: dict[str, Any]) -> _Decision:
     """A line with one choice among all candidates."""
-    listed, p = _ids(record, "a"), _probabilities(record, "p")
+    listed, p = _list(record, "a", whole=True), _probabilities(record, "p")
     features = _features(record)
     K = len(p) if features is None else len(features)
     first = 0 if 0 in listed else 1
     if len(p) != len(listed) or sorted(listed) != list(range(first, first + K)):
         raise LogError(
-            f"a and p must list each of the {K} candidates once; a is {_glimpse(listed)} and p "
-            f"has {len(p)} entries."
+            f"it and p must list each of the {K} candidates once; it is {glimpse(listed)} and p "
+            f"has {len(p)} entries.",
+            column="a",
         )
-    logging = [0.0] * K
-    for name, probability in zip(listed, p, strict=True):
-        logging[name - first] = probability
-    action = _labelled(record, logging)
-    return _decision(record, action, logging, list(range(K)), known, slot=0)
+    by_id = dict(sorted(zip(listed, p, strict=True)))
+    logging = list(by_id.values())
+    return _decision(record, _labelled(record, logging), logging, list(range(K)))
 
 
 def _labelled(record: dict[str, Any], logging: list[float]) -> int:
@@ -248,84 +236,79 @@ def _labelled(record: dict[str, Any], logging: list[float]) -> int:
 
     Should they disagree, ``_label_probability`` decides.
     """
-    stated = _number(record, "_label_probability")
-    given = {name: record[name] for name in ("_labelIndex", "_label_Action") if name in record}
-    if not given:
-        raise LogError("there is neither _labelIndex nor _label_Action: what was chosen?")
-    places = set()
-    for name, value in given.items():
-        place = _integer(value, name) - (name == "_label_Action")
-        if 0 <= place < len(logging):
-            places.add(place)
+    stated = _number(record.get("_label_probability"), "_label_probability")
+    labels = {name: record[name] for name in ("_labelIndex", "_label_Action") if name in record}
+    if not labels:
+        raise LogError(
+            "there is neither _labelIndex nor _label_Action: what was chosen?", column="_labelIndex"
+        )
+    places: set[int] = {
+        _number(value, name, whole=True) - (name == "_label_Action")
+        for name, value in labels.items()
+    } & set(range(len(logging)))
     matching = [k for k in places if math.isclose(logging[k], stated, rel_tol=ROUNDING)]
     if len(matching) == 1:
         return matching[0]
-    what = " and ".join(f"{name} {value}" for name, value in given.items())
-    found = " or ".join(f"{logging[k]:.9g}" for k in sorted(places)) or "nothing"
+    what = " and ".join(f"{name} {value}" for name, value in labels.items())
+    listed = " or ".join(f"{logging[k]:.9g}" for k in sorted(places)) or "nothing"
     raise PropensityError(
-        f"_label_probability is {stated:.9g}, but p has {found} for the chosen action ({what}).",
+        f"{stated:.9g}, but p has {listed} for the chosen action ({what}).",
         column="_label_probability",
     )
 
 
-def _slots(record: dict[str, Any], known: dict[str, Any]) -> list[Decision]:
+def _slots(record: dict[str, Any]) -> list[_Decision]:
     """A line with a choice for each slot, the chosen action first in ``_a``, ids from 0 on."""
     outcomes = record["_outcomes"]
     if not isinstance(outcomes, list) or not outcomes:
-        raise LogError(
-            f"_outcomes must list the slots; found {_glimpse(outcomes)}.", column="_outcomes"
-        )
+        raise LogError(f"it must list the slots; found {glimpse(outcomes)}.", column="_outcomes")
     features = _features(record)
     decisions = []
     for slot, outcome in enumerate(outcomes):
         if not isinstance(outcome, dict) or "_label_cost" not in outcome:
             raise LogError(
                 f"slot {slot} has no _label_cost of its own. A reward for all slots together "
-                f"(slates) is not the reward of one decision, and cannot be read."
+                f"(slates) is not the reward of one decision, and cannot be read.",
+                column="_outcomes",
             )
         try:
-            ids, p = _ids(outcome, "_a"), _probabilities(outcome, "_p")
+            ids, p = _list(outcome, "_a", whole=True), _probabilities(outcome, "_p")
             K = max(ids) + 1 if features is None else len(features)
             if len(p) != len(ids) or len(set(ids)) != len(ids) or not 0 <= min(ids) <= max(ids) < K:
                 raise LogError(
-                    f"_a and _p must list candidates 0 to {K - 1}, none twice; _a is "
-                    f"{_glimpse(ids)} and _p has {len(p)} entries."
+                    f"it and _p must list candidates 0 to {K - 1}, none twice; it is "
+                    f"{glimpse(ids)} and _p has {len(p)} entries.",
+                    column="_a",
                 )
             by_id = dict(sorted(zip(ids, p, strict=True)))
-            decisions.append(
-                _decision(outcome, ids[0], list(by_id.values()), list(by_id), known, slot)
-            )
+            decisions.append(_decision(outcome, ids[0], list(by_id.values()), list(by_id)))
         except LogError as problem:
-            raise type(problem)(f"slot {slot}: {problem}") from None
+            problem.place = problem.place._replace(part=f"slot {slot}")
+            raise
     return decisions
 
 
 def _decision(
-    labelled: dict[str, Any],
-    action: int,
-    logging: list[float],
-    candidates: list[int],
-    known: dict[str, Any],
-    slot: int,
-) -> Decision:
-    cost = _number(labelled, "_label_cost")
+    labelled: dict[str, Any], action: int, logging: list[float], candidates: list[int]
+) -> _Decision:
+    cost = _number(labelled.get("_label_cost"), "_label_cost")
     if abs(cost) > LARGEST_REWARD:
         raise LogError(
-            f"_label_cost is {cost}: beyond ±{LARGEST_REWARD:g}, squares overflow.",
-            column="_label_cost",
+            f"{cost}: beyond ±{LARGEST_REWARD:g}, squares overflow.", column="_label_cost"
         )
     propensity = logging[candidates.index(action)]
     if propensity < SMALLEST_PROPENSITY:
-        raise PropensityError(f"the chosen action, {action}, has probability {propensity}.")
-    return Decision(
-        action=action,
-        reward=0.0 - cost,  # and not −cost, which may be −0.0
-        propensity=propensity,
-        logging=logging,
-        candidates=candidates,
-        slot=slot,
-        **known,
-    )
+        raise PropensityError(
+            f"the chosen action, {action}, has probability {propensity}.",
+            column="p" if "p" in labelled else "_p",
+        )
+    return {
+        "action": action,
+        "reward": 0.0 - cost,  # and not −cost, which may be −0.0
+        "propensity": propensity,
+        "logging": logging,
+        "candidates": candidates,
+    }
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -334,7 +317,7 @@ def _object(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as problem:
         raise LogError(f"not JSON ({problem}).") from None
     if not isinstance(record, dict):
-        raise LogError(f"{_glimpse(record)} is not a JSON object.")
+        raise LogError(f"{glimpse(record)} is not a JSON object.")
     return record
 
 
@@ -345,54 +328,28 @@ def _features(record: dict[str, Any]) -> list[Any] | None:
     return multi if isinstance(multi, list) else None
 
 
-def _ids(record: dict[str, Any], name: str) -> list[int]:
-    return [_integer(value, f"every entry of {name}") for value in _list(record, name)]
-
-
 def _probabilities(record: dict[str, Any], name: str) -> list[float]:
     """Probabilities, divided by their sum, which is 1 but for rounding."""
-    values = [_as_number(value, f"every entry of {name}") for value in _list(record, name)]
+    values = _list(record, name)
     if min(values) < 0.0:
-        raise PropensityError(
-            f"{name} holds {min(values)}; probabilities are not negative.", column=name
-        )
+        raise PropensityError(f"{min(values)}; probabilities are not negative.", column=name)
     total = math.fsum(values)
     if abs(total - 1.0) > ROUNDING:
-        raise PropensityError(f"{name} sums to {total:.9g}, not 1.")
+        raise PropensityError(f"the sum is {total:.9g}, not 1.", column=name)
     return [value / total for value in values]
 
 
-def _list(record: dict[str, Any], name: str) -> list[Any]:
-    value = record.get(name)
-    if not isinstance(value, list) or not value:
-        found = f"; found {_glimpse(value)}" if name in record else ", but is not there"
-        raise LogError(f"{name} must list one value for every candidate{found}.", column=name)
-    return value
+def _list(record: dict[str, Any], name: str, *, whole: bool = False) -> list[Any]:
+    values = record.get(name)
+    if not isinstance(values, list) or not values:
+        shown = glimpse(values) if name in record else "nothing"
+        raise LogError(f"it must list one value for every candidate; found {shown}.", column=name)
+    return [_number(value, name, whole=whole) for value in values]
 
 
-def _number(record: dict[str, Any], name: str) -> float:
-    if name not in record:
-        raise LogError(f"there is no {name}.")
-    return _as_number(record[name], name)
-
-
-def _as_number(value: Any, name: str) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if math.isfinite(number):
-            return number
-    raise LogError(f"{name} must be a finite number; found {_glimpse(value)}.", column=name)
-
-
-def _integer(value: Any, name: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
+def _number(value: Any, name: str, *, whole: bool = False) -> Any:
+    kinds = (int,) if whole else (int, float)
+    if type(value) in kinds and abs(value) <= sys.float_info.max:
         return value
-    raise LogError(f"{name} must be a whole number; found {_glimpse(value)}.", column=name)
-
-
-def _glimpse(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    what = "a whole number" if whole else "a finite number"
+    raise LogError(f"{glimpse(value)} is not {what}.", column=name)

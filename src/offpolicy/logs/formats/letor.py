@@ -6,6 +6,7 @@ at. The documents of a query need not stand together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, ParameterError, Place
+from offpolicy._core.validation import need
+from offpolicy.errors import LogError, Place
 from offpolicy.logs.formats._lines import cut_off, existing
 
 BLOCK = 32 * 2**20
@@ -22,6 +24,7 @@ BLOCK = 32 * 2**20
 LARGEST_FEATURE = 100_000
 """The features are held densely, so a number far beyond any real one is taken for a mistake."""
 _LATE = 2 * LARGEST_FEATURE
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 class Queries(NamedTuple):
@@ -51,15 +54,14 @@ def read(
     float64 or float32.
     """
     kind = np.dtype(dtype)
-    if kind not in (np.float64, np.float32):
-        raise ParameterError(f"dtype is {kind}; it must be float64 or float32.", column="dtype")
-    if features is not None and not 1 <= features <= LARGEST_FEATURE:
-        raise ParameterError(f"features is {features}; it must be 1 to {LARGEST_FEATURE:,}.")
+    need(kind in (np.float64, np.float32), "dtype", kind, "float64 or float32")
+    fine = features is None or 1 <= features <= LARGEST_FEATURE
+    need(fine, "features", features, f"1 to {LARGEST_FEATURE:,}")
     files = [existing(p) for p in ([paths] if isinstance(paths, (str, Path)) else paths)]
     parts = [part for file in files for part in _parts(file, features, kind)]
     names = ", ".join(map(str, files))
     if not sum(len(relevance) for _, relevance, _ in parts):
-        raise LogError(f"{names}: there is not one document.")
+        raise LogError("there is not one document.", names)
     relevance = np.concatenate([relevance for _, relevance, _ in parts])
     qid = np.concatenate([qid for _, _, qid in parts])
     X = _together([X for X, _, _ in parts], kind)
@@ -102,9 +104,8 @@ def _parts(
     """Features, relevance and query of the documents, block by block."""
     line = 1
     for text in _blocks(path):
-        found = _block(path, text, line, features, kind)
+        yield _block(path, text if text.endswith(b"\n") else text + b"\n", line, features, kind)
         line += text.count(b"\n")
-        yield found
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
@@ -132,63 +133,70 @@ def _block(
 ) -> tuple[NDArray[Any], Floats, Ints]:
     from offpolicy.logs.formats import _letor_kernels as scanning
 
-    code = np.frombuffer(text, np.uint8)
-    d = features or max(1, scanning.largest_feature(code))
-    if d > LARGEST_FEATURE:
-        raise _too_large(path, text, line)
-    rows = text.count(b"\n") + 1
+    def refused(byte: int, sentence: str) -> LogError:
+        return LogError(
+            sentence, Place(str(path), row=line + text.count(b"\n", 0, byte), unit="line")
+        )
+
+    d = features
+    if d is None:
+        widths = [_last_feature(words) for words in text.split(b"\n")]
+        d = max(1, *widths)
+        if d > LARGEST_FEATURE:
+            place = Place(str(path), row=line + widths.index(d), unit="line")
+            raise LogError(f"feature {d}, but at most {LARGEST_FEATURE:,} are read.", place)
+    rows = text.count(b"\n")
     X = np.zeros((rows, d), kind)
     relevance, qid = np.empty(rows), np.empty(rows, np.int64)
-    late = np.empty((_LATE, 5), np.int64)
-    state = np.zeros(8, np.int64)
-    state[scanning.LINE] = line
-    while True:
-        scanning.scan(code, X, relevance, qid, late, state)
-        for row, feature, start, stop, at in late[: state[scanning.LATE]].tolist():
-            value = float(text[start:stop])
+    late = np.empty((_LATE, 4), np.int64)
+    code = np.frombuffer(text, np.uint8)
+    n = start = 0
+    while start < len(text):
+        start, n, count, wrong = scanning.scan(code, start, n, X, relevance, qid, late)
+        for row, feature, begin, end in late[:count].tolist():
+            value = float(text[begin:end])
             if not np.isfinite(value):
-                what = f"{text[start:stop].decode()} is too large."
-                raise LogError(what, Place(str(path), row=at, unit="line"))
+                raise refused(begin, f"{text[begin:end].decode()} is too large.")
             if feature < 0:
                 relevance[row] = value
             else:
                 X[row, feature] = value
-        if state[scanning.PROBLEM] != scanning.FULL:
-            break
-    if state[scanning.PROBLEM] != scanning.FINE:
-        place = Place(str(path), row=int(state[scanning.LINE]), unit="line")
-        raise LogError(_what_is_wrong(text, state, d), place)
-    n = int(state[scanning.ROW])
+        if wrong:
+            stop = text.index(b"\n", start)
+            raise refused(start, _what_is_wrong(text[start:stop].decode(errors="replace"), d))
     return X[:n], relevance[:n], qid[:n]
 
 
-def _too_large(path: Path, text: bytes, line: int) -> LogError:
-    """The first feature number that is beyond any real one."""
-    for at, one in enumerate(text.split(b"\n"), start=line):
-        for word in one.partition(b"#")[0].split():
-            number = word.partition(b":")[0]
-            if number.isdigit() and b":" in word and int(number) > LARGEST_FEATURE:
-                return LogError(
-                    f"feature {int(number)}, but at most {LARGEST_FEATURE:,} are read.",
-                    Place(str(path), row=at, unit="line"),
-                )
-    raise AssertionError("a number this large was seen")
+def _last_feature(line: bytes) -> int:
+    """The largest of a line, if they are in order; 0 if there is none."""
+    words = line.partition(b"#")[0].rpartition(b":")[0].rsplit(None, 1)
+    return int(words[-1][:18]) if words and words[-1].isdigit() else 0
 
 
-def _what_is_wrong(text: bytes, state: Ints, d: int) -> str:
-    from offpolicy.logs.formats import _letor_kernels as scanning
-
-    word = text[state[scanning.FROM] : state[scanning.TO]].decode(errors="replace")
-    shown = f'"{word[:60]}"' if word else "the end of the line"
-    number, last = word.partition(":")[0], state[scanning.LAST]
-    sentences = {
-        scanning.RELEVANCE: f"{shown} is not a number; a line begins with the relevance.",
-        scanning.NO_QID: f"after the relevance there must be qid:NUMBER, not {shown}.",
-        scanning.QID: f"{shown} does not name a query by a whole number of at most 18 digits.",
-        scanning.PAIR: f"{shown} is not a feature and its value, such as 3:0.25.",
-        scanning.NUMBER: f"{shown}: the value is not a number. Correct it or leave the line out.",
-        scanning.OUTSIDE: f"feature {number}, but they are numbered from 1 to {d}.",
-        scanning.ORDER: f"feature {number} after feature {last}; they must be in order.",
-        scanning.TWICE: f"feature {number} is given twice.",
-    }
-    return sentences[int(state[scanning.PROBLEM])]
+def _what_is_wrong(line: str, d: int) -> str:
+    """In a line that the compiled loop does not take."""
+    words = re.split("[ \t\r]+", line.partition("#")[0].strip(" \t\r"))
+    relevance, query, pairs = words[0], "".join(words[1:2]), words[2:]
+    if not _NUMBER.fullmatch(relevance):
+        return f'"{relevance[:60]}" is not a number; a line begins with the relevance.'
+    if not query.startswith("qid:"):
+        shown = f'"{query[:60]}"' if query else "the end of the line"
+        return f"after the relevance there must be qid:NUMBER, not {shown}."
+    if not re.fullmatch("qid:-?[0-9]{1,18}", query):
+        return f'"{query[:60]}" does not name a query by a whole number of at most 18 digits.'
+    last = 0
+    for pair in pairs:
+        number, _, value = pair.partition(":")
+        if not re.fullmatch("[0-9]+:.*", pair):
+            return f'"{pair[:60]}" is not a feature and its value, such as 3:0.25.'
+        feature = int(number[:18])
+        if 0 < feature == last:
+            return f"feature {number[:60]} is given twice."
+        if 0 < feature < last:
+            return f"feature {number[:60]} after feature {last}; they must be in order."
+        if not 1 <= feature <= d:
+            return f"feature {number[:60]}, but they are numbered from 1 to {d}."
+        if not _NUMBER.fullmatch(value):
+            return f'"{pair[:60]}": the value is not a number. Correct it or leave the line out.'
+        last = feature
+    raise AssertionError(f"nothing is wrong with {line!r}")

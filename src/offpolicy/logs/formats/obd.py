@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy._core.validation import where
-from offpolicy.errors import LogError, ParameterError
+from offpolicy._core.validation import need, refuse
+from offpolicy.errors import LogError, Place
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs.formats._lines import existing, numbered
@@ -36,6 +36,10 @@ ROLES = {
     "propensity_score": "propensity",
 }
 """What the file's columns are called here."""
+_KINDS = {
+    "timestamp": datetime, "item_id": int, "position": int, "click": float,
+    "propensity_score": float,
+}  # fmt: skip
 
 
 def read(path: str | Path, *, items: int | None = None) -> BanditLog:
@@ -59,14 +63,12 @@ def read(path: str | Path, *, items: int | None = None) -> BanditLog:
         return log
     uniform = facts.uniform(K)
     action = table.column("action").to_numpy()
-    outside = (action < 0) | (action >= K)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise LogError(
-            f"{action[row]}, but with items={K} they are 0 to "
-            f"{K - 1}. Give the number of all items of the campaign.",
-            where(str(path), "item_id", row),
-        )
+    refuse(
+        (action < 0) | (action >= K),
+        f"{{value}}, but with items={K} they are 0 to {K - 1}. Give the number of all items of the "
+        f"campaign.",
+        "item_id", str(path), value=action,
+    )  # fmt: skip
     return log.replace(
         offsets=np.arange(len(log) + 1, dtype=np.int64) * K,
         chosen=action,
@@ -90,10 +92,10 @@ class Facts:
         import pyarrow.compute as pc
 
         self.items |= set(pc.unique(rows.column("action")).to_pylist())
-        found = pc.min_max(rows.column("propensity")).as_py()
-        if found["min"] is not None:
-            self.least = min(self.least, found["min"])
-            self.largest = max(self.largest, found["max"])
+        ends = pc.min_max(rows.column("propensity")).as_py()
+        if ends["min"] is not None:
+            self.least = min(self.least, ends["min"])
+            self.largest = max(self.largest, ends["max"])
 
     def uniform(self, K: int) -> bool:
         """Whether every propensity is 1/K."""
@@ -112,8 +114,7 @@ def columns_of(names: Iterable[str]) -> Columns:
 
 def batches(path: str | Path, *, batch_rows: int = 65_536) -> Iterator[pa.RecordBatch]:
     """The rows of the file, at most ``batch_rows`` at a time, in our columns."""
-    if batch_rows < 1:
-        raise ParameterError(f"batch_rows is {batch_rows}; it must be at least 1.")
+    need(batch_rows >= 1, "batch_rows", batch_rows, "at least 1")
     file = existing(path)
     header = _header(file)
     missing = [name for name in ROLES if name not in header]
@@ -122,6 +123,7 @@ def batches(path: str | Path, *, batch_rows: int = 65_536) -> Iterator[pa.Record
             f'there is no column "{missing[0]}", as there is in the Open Bandit Dataset. '
             f"The columns are {', '.join(header[:12])}{', …' if len(header) > 12 else ''}.",
             path,
+            column=missing[0],
         )
     return _batches(file, header, batch_rows)
 
@@ -135,13 +137,9 @@ def _batches(path: Path, header: list[str], batch_rows: int) -> Iterator[pa.Reco
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    kinds = {
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        "item_id": pa.int64(),
-        "position": pa.int64(),
-        "click": pa.float64(),
-        "propensity_score": pa.float64(),
-    } | {name: pa.string() for name in header if name.startswith("user_feature_")}
+    types = {datetime: pa.timestamp("us", tz="UTC"), int: pa.int64(), float: pa.float64()}
+    kinds = {name: types[kind] for name, kind in _KINDS.items()}
+    kinds |= {name: pa.string() for name in header if name.startswith("user_feature_")}
     options = arrow_csv.ConvertOptions(column_types=kinds, include_columns=list(kinds))
     names = [ROLES.get(name, name) for name in kinds]
     try:
@@ -150,36 +148,28 @@ def _batches(path: Path, header: list[str], batch_rows: int) -> Iterator[pa.Reco
                 for start in range(0, len(batch), batch_rows):
                     yield batch.slice(start, batch_rows).rename_columns(names)
     except (pa.ArrowException, OSError) as problem:
-        raise LogError(
-            _what_is_wrong(path, header) or f"{path}: not readable ({problem})."
-        ) from None
+        wrong = _first_bad_row(path, header)
+        raise (wrong or LogError(f"not readable ({problem}).", path)) from None
 
 
-def _what_is_wrong(path: Path, header: list[str]) -> str | None:
+def _first_bad_row(path: Path, header: list[str]) -> LogError | None:
     """The first row that cannot be converted; Arrow does not tell which one it is."""
-    kinds: dict[str, Callable[[str], object]] = {
-        "timestamp": datetime.fromisoformat,
-        "item_id": int,
-        "position": int,
-        "click": float,
-        "propensity_score": float,
-    }
     for number, line in numbered(path):
         values, row = _names(line.decode(errors="replace")), number - 2
         if row < 0 or not values:
             continue
         if len(values) != len(header):
-            return f"{path}, row {row}: {len(values)} fields, but the header has {len(header)}."
-        for name, kind in kinds.items():
+            sentence = f"{len(values)} fields, but the header has {len(header)}."
+            return LogError(sentence, Place(str(path), row=row))
+        for name, kind in _KINDS.items():
             text = values[header.index(name)]
-            if not text:
-                continue
             try:
-                kind(text)
+                if text:
+                    datetime.fromisoformat(text) if kind is datetime else kind(text)
             except ValueError:
                 what = "time" if name == "timestamp" else "number"
-                place = where(str(path), name, row)
-                return f'{place}: "{text[:60]}" is not a {what}. Correct it or leave the row out.'
+                sentence = f'"{text[:60]}" is not a {what}. Correct it or leave the row out.'
+                return LogError(sentence, Place(str(path), name, row))
     return None
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats
-from offpolicy.errors import LogError, OffpolicyError, Place, PolicyError, did_you_mean
+from offpolicy.errors import LogError, OffpolicyError, PolicyError, did_you_mean
 from offpolicy.logs._bandit_log import BanditLog
 
 
@@ -42,11 +42,8 @@ def from_bandit_feedback(
     features = feedback.get("action_context") if action_features else None
     if features is not None:
         per_action = check.as_floats(features, "action_context")
-        if per_action.ndim != 2 or len(per_action) != K:
-            raise LogError(
-                f"action_context has shape {per_action.shape}; it must be ({K}, d).",
-                column="action_context",
-            )
+        fine = per_action.ndim == 2 and len(per_action) == K
+        check.need_shape(fine, "action_context", per_action, f"({K}, d)")
         features = np.broadcast_to(per_action, (n, *per_action.shape))
     return BanditLog.from_arrays(
         action=check.as_integers(_value(feedback, "action"), "action"),
@@ -67,10 +64,7 @@ def from_action_dist(action_dist: ArrayLike, position: ArrayLike | None = None) 
 def to_action_dist(probabilities: ArrayLike, len_list: int = 1) -> Floats:
     """(n, K) probabilities as obp's (n, K, L) policy, the same at every position."""
     array = check.as_floats(probabilities, "probabilities", PolicyError)
-    if array.ndim != 2:
-        raise PolicyError(
-            f"probabilities has shape {array.shape}; it must be (n, K).", column="probabilities"
-        )
+    check.need_shape(array.ndim == 2, "probabilities", array, "(n, K)", PolicyError)
     return np.repeat(array[:, :, None], len_list, axis=2)
 
 
@@ -78,10 +72,7 @@ def _at_position(
     values: Any, position: Any, name: str, error: type[OffpolicyError]
 ) -> NDArray[Any]:
     array = np.asarray(values)
-    if array.ndim != 3:
-        raise error(
-            f"{name} has shape {array.shape}; it must be (n, K, L), as in obp.", column=name
-        )
+    check.need_shape(array.ndim == 3, name, array, "(n, K, L), as in obp", error)
     n, _, L = array.shape
     if L == 1:
         return array[:, :, 0]
@@ -92,11 +83,8 @@ def _at_position(
         )
     place = check.as_integers(position, "position")
     check.check_length(place, n, "position", "rounds", error)
-    outside = (place < 0) | (place >= L)
-    if outside.any():
-        row = int(np.argmax(outside))
-        sentence = f"{place[row]}, but {name} has the positions 0 to {L - 1}."
-        raise error(sentence, Place(column="position", row=row))
+    sentence = f"{{value}}, but {name} has the positions 0 to {L - 1}."
+    check.refuse((place < 0) | (place >= L), sentence, "position", "", error, value=place)
     return array[np.arange(n), :, place]
 
 
@@ -106,13 +94,13 @@ def _value(feedback: Mapping[str, Any], key: str) -> Any:
         raise LogError(
             f'bandit_feedback has no "{key}".{did_you_mean(key, feedback)} It must have n_rounds, '
             f"n_actions, action, reward, and pi_b or pscore.",
-            column="bandit_feedback",
+            column=key,
         )
     return value
 
 
 def _count(feedback: Mapping[str, Any], key: str) -> int:
     value = _value(feedback, key)
-    if not isinstance(value, (int, np.integer)) or value < 1:
-        raise LogError(f'"{key}" is {value!r}; it must be a whole number above 0.')
+    fine = isinstance(value, (int, np.integer)) and int(value) >= 1
+    check.need(fine, key, repr(value), "a whole number above 0", LogError)
     return int(value)

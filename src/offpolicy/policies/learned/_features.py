@@ -13,8 +13,7 @@ import numpy as np
 
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Singles
-from offpolicy._core.validation import check_finite
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, ParameterError, Place
 
 KINDS = ("linear", "kernel", "raw")
 _FLOOR = 0.6
@@ -48,14 +47,17 @@ class FeatureMap:
     ) -> FeatureMap:
         """Scales from the rows of X; centres drawn among its different rows."""
         if kind not in KINDS:
-            raise ParameterError(f'features is "{kind}"; it can be {", ".join(KINDS)}.')
+            raise ParameterError(
+                f'features is "{kind}"; it can be {", ".join(KINDS)}.', column="features"
+            )
         with np.errstate(over="ignore", invalid="ignore"):
             shift, deviation = X.mean(axis=0), X.std(axis=0)
         if not np.isfinite(deviation).all() or not np.isfinite(shift).all():
             column = int(np.argmax(~np.isfinite(deviation) | ~np.isfinite(shift)))
             raise LogError(
-                f"context, column {column}: its numbers are so large that they have no mean or "
-                f"deviation. Rescale it."
+                f"column {column}: its numbers are so large that they have no mean or deviation. "
+                f"Rescale it.",
+                Place(column="context"),
             )
         moving = deviation[deviation > 0.0]
         floor = _FLOOR * float(np.median(moving)) if len(moving) else 1.0
@@ -67,7 +69,8 @@ class FeatureMap:
         if centres < 1 or not gamma > 0.0:
             raise ParameterError(
                 f"centres is {centres} and gamma {gamma:g}; there must be at least one centre, "
-                f"and gamma above 0."
+                f"and gamma above 0.",
+                column="centres" if centres < 1 else "gamma",
             )
         different = np.unique((X - plain.shift) / plain.scale, axis=0)
         chosen = different[np.sort(rng.permutation(len(different))[:centres])]
@@ -118,14 +121,14 @@ def _kernel(x: Floats, z: Floats, gamma: float) -> Floats:
 
 def numeric(values: Any, column: str) -> Floats:
     """Numbers, all of them finite, in columns."""
-    given = np.asarray(values)
-    if given.dtype.kind in "USO" and given.size and isinstance(given.flat[0], str):
+    cells = np.asarray(values)
+    if cells.dtype.kind in "USO" and cells.size and isinstance(cells.flat[0], str):
         raise LogError(
-            f"{column} holds text ({str(given.flat[0])!r}), and is to be numbers: turn categories "
+            f"{column} holds text ({str(cells.flat[0])!r}), and is to be numbers: turn categories "
             f"into columns of 0 and 1.",
             column=column,
         )
     array = check.as_floats(values, column)
     array = array.reshape(len(array), -1)
-    check_finite(array, column)
+    check.check_finite(array, column)
     return array

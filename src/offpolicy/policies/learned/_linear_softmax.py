@@ -33,7 +33,8 @@ class LinearSoftmax:
         """Where every action is a candidate: (n, K)."""
         if self.map is None or self.weights is None or self.candidate_weights is not None:
             raise PolicyError(
-                "This policy looks at features of the candidates; ask for probabilities(log)."
+                "This policy looks at features of the candidates; ask for probabilities(log).",
+                column="candidate_features",
             )
         context = self._contexts(X)
         dense = Dense(self.map(context), len(self.weights))
@@ -51,11 +52,14 @@ class LinearSoftmax:
         if self.candidate_map is not None:
             assert self.candidate_weights is not None
             if log.candidate_features is None:
-                raise PolicyError("The learned policy needs a log with candidate_features.")
+                raise PolicyError(
+                    "The learned policy needs a log with candidate_features.",
+                    column="candidate_features",
+                )
             flat = log.candidate_features.reshape(int(log.offsets[-1]), -1)
-            own = numeric(flat, "candidate_features")
-            _need_width(own.shape[1], self.candidate_map.inputs, "candidate_features")
-            features = self.candidate_map(own)[:, :-1]
+            numbers = numeric(flat, "candidate_features")
+            _need_width(numbers.shape[1], self.candidate_map.inputs, "candidate_features")
+            features = self.candidate_map(numbers)[:, :-1]
             parts.append(self.candidate_weights)
         scores = Ragged(
             log.offsets, phi=phi, code=code, actions=len(self.actions or ()), features=features
@@ -67,13 +71,15 @@ class LinearSoftmax:
         if log.context is None:
             raise PolicyError(
                 f"The learned policy needs a log with context{wanted}: name its columns in "
-                f"Columns(context=…), or on the command line with --context."
+                f"Columns(context=…), or on the command line with --context.",
+                column="context",
             )
-        found = context_columns(log)
-        if self.columns is not None and found is not None and found != self.columns:
+        columns = context_columns(log)
+        if self.columns is not None and columns is not None and columns != self.columns:
             raise PolicyError(
-                f"The context is {_listed(found)}, but the policy was learned with "
-                f"{_listed(self.columns)}. Name the same columns, in the same order."
+                f"The context is {_listed(columns)}, but the policy was learned with "
+                f"{_listed(self.columns)}. Name the same columns, in the same order.",
+                column="context",
             )
         return log.context
 
@@ -93,15 +99,16 @@ class LinearSoftmax:
         if unknown:
             raise PolicyError(
                 f"The learned policy does not know action {unknown[0]!r}: it was not in the log "
-                f"that it was learned from. Its actions are {list(self.actions)[:10]}."
+                f"that it was learned from. Its actions are {list(self.actions)[:10]}.",
+                column="actions",
             )
         return log.codes_among(self.actions)
 
 
-def _need_width(found: int, expected: int, column: str) -> None:
-    if found != expected:
+def _need_width(width: int, expected: int, column: str) -> None:
+    if width != expected:
         raise PolicyError(
-            f"{column} has {found} columns, but the policy was learned with {expected}.",
+            f"{column} has {width} columns, but the policy was learned with {expected}.",
             column=column,
         )
 

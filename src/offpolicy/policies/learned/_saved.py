@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from offpolicy._core.documents import damage_named
+import numpy as np
+
+from offpolicy._core.documents import built, damage_named
 from offpolicy._core.saved import read_body, read_both, write_both
 from offpolicy._core.types import Floats
 from offpolicy.errors import PolicyError
@@ -17,8 +19,6 @@ from offpolicy.policies.learned._linear_softmax import LinearSoftmax
 
 SCHEMA = "offpolicy.policy/1"
 WHAT = "policy"
-_MAPS = {"context": "map", "candidate": "candidate_map"}
-_WEIGHTS = {"context": "weights", "candidate": "candidate_weights"}
 
 
 def save_policy(
@@ -32,9 +32,7 @@ def save_policy(
     body = {
         "actions": None if policy.actions is None else [_plain(name) for name in policy.actions],
         "context_columns": policy.columns,
-        "gamma": {
-            part: one.gamma for part, one in _maps(policy).items() if one.centres is not None
-        },
+        "gamma": {part: map_.gamma for part, map_, _ in _parts(policy) if map_.root is not None},
         "learned": dict(learned or {}),
     }
     write_both(path, body, _arrays(policy), SCHEMA, WHAT)
@@ -55,18 +53,22 @@ def how_learned(path: str | Path) -> dict[str, Any]:
 # -- writing -----------------------------------------------------------------------------------
 
 
-def _maps(policy: LinearSoftmax) -> dict[str, FeatureMap]:
-    found = {part: getattr(policy, name) for part, name in _MAPS.items()}
-    return {part: one for part, one in found.items() if one is not None}
+def _parts(policy: LinearSoftmax) -> Iterator[tuple[str, FeatureMap, Floats | None]]:
+    for part, map_, weights in (
+        ("context", policy.map, policy.weights),
+        ("candidate", policy.candidate_map, policy.candidate_weights),
+    ):
+        if map_ is not None:
+            yield part, map_, weights
 
 
 def _arrays(policy: LinearSoftmax) -> dict[str, Floats]:
-    found: dict[str, Floats] = {}
-    for part, one in _maps(policy).items():
-        own = {"shift": one.shift, "scale": one.scale, "centres": one.centres, "root": one.root}
-        own["weights"] = getattr(policy, _WEIGHTS[part])
-        found |= {f"{part} {name}": array for name, array in own.items() if array is not None}
-    return found
+    return {
+        f"{part} {name}": array
+        for part, map_, weights in _parts(policy)
+        for name, array in (vars(map_) | {"weights": weights}).items()
+        if isinstance(array, np.ndarray)
+    }
 
 
 def _plain(name: Hashable) -> Hashable:
@@ -77,7 +79,8 @@ def _plain(name: Hashable) -> Hashable:
         return name
     raise PolicyError(
         f"Action {name!r} cannot be kept: a policy's file holds names that are text, whole or "
-        f"finite numbers, True, False or None."
+        f"finite numbers, True, False or None.",
+        column="actions",
     )
 
 
@@ -85,18 +88,12 @@ def _plain(name: Hashable) -> Hashable:
 
 
 def _built(body: dict[str, Any], arrays: dict[str, Floats]) -> LinearSoftmax:
-    actions = body["actions"]
+    actions = built(tuple[Any, ...] | None, body["actions"])
     if actions is not None:
-        if not isinstance(actions, list):
-            raise TypeError("actions is not a list")
-        actions = as_action_names(_plain(name) for name in actions)
-    columns = body["context_columns"]
-    if columns is not None:
-        if not (isinstance(columns, list) and all(isinstance(one, str) for one in columns)):
-            raise TypeError("context_columns is not a list of names")
-        columns = tuple(columns)
-    maps = {part: _map(part, arrays, body["gamma"]) for part in _MAPS}
-    weights = {part: arrays.pop(f"{part} weights", None) for part in _MAPS}
+        actions = as_action_names(map(_plain, actions))
+    columns = built(tuple[str, ...] | None, body["context_columns"])
+    maps = {part: _map(part, arrays, body["gamma"]) for part in ("context", "candidate")}
+    weights = {part: arrays.pop(f"{part} weights", None) for part in maps}
     if arrays:
         raise ValueError(f"nothing is known of {min(arrays)!r}")
     if maps["context"] is None and maps["candidate"] is None:
@@ -106,8 +103,7 @@ def _built(body: dict[str, Any], arrays: dict[str, Floats]) -> LinearSoftmax:
         "candidate": (maps["candidate"].width - 1,) if maps["candidate"] else None,
     }
     for part, shape in expected.items():
-        own = weights[part]
-        if (None if own is None else own.shape) != shape:
+        if getattr(weights[part], "shape", None) != shape:
             raise ValueError(f"{part} weights do not have the shape {shape}")
     if columns is not None and (maps["context"] is None or len(columns) != maps["context"].inputs):
         raise ValueError("context_columns are not as many as the context has")

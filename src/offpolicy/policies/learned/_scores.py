@@ -76,25 +76,25 @@ class Ragged:
     ) -> None:
         self.offsets, self.decision = offsets, decision_of_candidate(offsets)
         self.phi, self.code, self.actions, self.features = phi, code, actions, features
-        self.own = 0 if phi is None else actions * phi.shape[1]
+        self.split = 0 if phi is None else actions * phi.shape[1]
 
     @property
     def size(self) -> int:
-        return self.own + (0 if self.features is None else self.features.shape[1])
+        return self.split + (0 if self.features is None else self.features.shape[1])
 
     def probabilities(self, w: Floats) -> Floats:
         """Flat, as in the log."""
         scores = np.zeros(len(self.decision))
         if self.phi is not None:
             assert self.code is not None
-            table = w[: self.own].reshape(self.actions, -1)
+            table = w[: self.split].reshape(self.actions, -1)
             for start in range(0, len(scores), _AT_ONCE):
                 part = slice(start, start + _AT_ONCE)
                 scores[part] = np.einsum(
                     "nd,nd->n", table[self.code[part]], self.phi[self.decision[part]]
                 )
         if self.features is not None:
-            scores += self.features @ w[self.own :]
+            scores += self.features @ w[self.split :]
         lengths = np.diff(self.offsets)
         scores -= np.repeat(np.maximum.reduceat(scores, self.offsets[:-1]), lengths)
         np.exp(scores, out=scores)
@@ -110,7 +110,7 @@ class Ragged:
 
             shape = (self.actions, len(self.phi))
             spread = csr_matrix((per_pi, (self.code, self.decision)), shape=shape)
-            gradient[: self.own] = np.asarray(spread @ self.phi).reshape(-1)
+            gradient[: self.split] = np.asarray(spread @ self.phi).reshape(-1)
         if self.features is not None:
-            gradient[self.own :] = per_pi @ self.features
+            gradient[self.split :] = per_pi @ self.features
         return gradient

@@ -39,9 +39,9 @@ def plain(text: str, longest: int = LONGEST_TEXT) -> str:
     return shown if len(cut) == len(text) else f"{shown}… ({len(text):,} characters)"
 
 
-def _numbered(found: re.Match[str]) -> str:
-    times = len(found[0])
-    return f"⟨U+{ord(found[1]):04X}{f' × {times}' if times > 1 else ''}⟩"
+def _numbered(match: re.Match[str]) -> str:
+    times = len(match[0])
+    return f"⟨U+{ord(match[1]):04X}{f' × {times}' if times > 1 else ''}⟩"
 
 
 def escaped(text: str, longest: int = LONGEST_TEXT) -> Markup:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 
 def decimals(width: float) -> int:
@@ -71,9 +70,3 @@ def count(value: float) -> str:
 def counted(number: int, what: str, many: str | None = None) -> str:
     """1 click, 2 clicks."""
     return f"{number:,} {what if number == 1 else many or what + 's'}"
-
-
-def listed(words: Iterable[str]) -> str:
-    """a, b and c."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

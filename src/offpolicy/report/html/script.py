@@ -6,21 +6,21 @@ SCRIPT = """
 "use strict";
 (function () {
   document.querySelectorAll("[data-curve]").forEach(function (box) {
-    var data = JSON.parse(box.querySelector("script").textContent);
+    var told = JSON.parse(box.querySelector("script").textContent);
     var bar = box.querySelector(".slider"), input = bar.querySelector("input");
     var output = bar.querySelector("output");
     function show(moved) {
       var k = Number(input.value);
-      output.textContent = data.text[k];
-      input.setAttribute("aria-valuetext", data.text[k]);
+      output.textContent = told[k];
+      input.setAttribute("aria-valuetext", told[k]);
       box.querySelectorAll(".cursor").forEach(function (line) {
-        line.setAttribute("transform", "translate(" + data[line.dataset.width][k] + " 0)");
+        line.setAttribute("transform", "translate(" + line.dataset.stops.split(",")[k] + " 0)");
         line.classList.toggle("idle", !moved);
       });
     }
     input.addEventListener("input", function () { show(true); });
     box.querySelectorAll(".wide svg, .narrow svg").forEach(function (svg) {
-      var stops = data[svg.querySelector(".cursor").dataset.width];
+      var stops = svg.querySelector(".cursor").dataset.stops.split(",");
       svg.addEventListener("pointermove", function (event) {
         var frame = svg.getBoundingClientRect();
         var x = (event.clientX - frame.left) * svg.viewBox.baseVal.width / frame.width;

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, plain
 from offpolicy.report.html.style import FRAGMENT
 from offpolicy.report.sections.answer import answer, warnings
 from offpolicy.report.sections.curve import curves
-from offpolicy.report.sections.diagnostics import (
-    model_section,
-    over_log_section,
-    support_section,
-    weights_section,
-)
+from offpolicy.report.sections.diagnostics import diagnostics
 from offpolicy.report.sections.estimates import differences, estimators, notebook_forest
 from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import WIDE, bare_table
 
 if TYPE_CHECKING:
-    from offpolicy.results import Comparison, Result
+    from offpolicy.results import ResultTable
 
 
 def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
@@ -32,10 +27,7 @@ def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
         warnings(data),
         estimators(data),
         curves(data),
-        weights_section(data),
-        support_section(data),
-        model_section(data),
-        over_log_section(data),
+        *diagnostics(data),
         differences(data),
         *further,
         reproduction(data.provenance, verb),
@@ -46,14 +38,14 @@ def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
 # -- notebooks ---------------------------------------------------------------------------------
 
 
-def fragment(found: Result | Comparison, head: list[str], *body: list[str]) -> str:
+def fragment(results: ResultTable[Any], head: list[str], *body: list[str]) -> str:
     """For notebooks: the sentences, the forest plot, and a table."""
-    lines = [joined(line, element("br")) for line in found.sentence().splitlines()]
+    lines = [joined(line, element("br")) for line in results.sentence().splitlines()]
     return element(
         "div",
         element("style", Markup(FRAGMENT)),
         element("p", joined(*lines)),
-        notebook_forest(found, WIDE),
+        notebook_forest(results, WIDE),
         bare_table(head, body),
         class_="offpolicy",
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from offpolicy.learning import LearnedPolicy
 from offpolicy.ranking.data import parse_metric
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain, section
@@ -14,69 +16,68 @@ from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.pages.evaluation import page
 from offpolicy.report.pages.rankers import Rankers, ranking_page
 from offpolicy.report.sections.answer import answers, kicker
+from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.sections.reproduction import reproduction
-from offpolicy.report.svg.drawing import Drawn, Mark, facts, figure, table
+from offpolicy.report.svg.drawing import Mark, facts, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
-from offpolicy.report.svg.scales import around, linear, marked
+from offpolicy.report.svg.scales import around
 
 if TYPE_CHECKING:
-    from offpolicy.learning import LearnedPolicy, Trial
+    from offpolicy.learning import Trial
     from offpolicy.ranking.learning import LearnedRanker
-    from offpolicy.report.sections.page_data import PageData
 
 _MOST_ROWS = 100
 
 
 def learned_page(
-    found: LearnedPolicy, data: PageData | None, provenance: Provenance | None, twin: str
+    learned: LearnedPolicy | LearnedRanker, provenance: Provenance | None, twin: str
 ) -> str:
-    """The page of the evaluation with what it took to learn the policy; that alone, if nothing was
-    held out."""
-    if data is not None:
-        return page(data, _search(found), verb="learn")
-    seen = f"{found.decisions:,} decisions"
-    opening = _not_evaluated(found.name, "policy", seen, "decision", "decisions")
-    sections: list[Child] = [opening, _search(found), reproduction(provenance, "learn")]
-    return framed(f"{plain(found.name, 60)}: learned policy", sections, twin)
-
-
-def _not_evaluated(learned: str, what: str, seen: str, one: str, others: str) -> Markup:
-    """In the place of the answer: nothing (no decision, no query) was held out."""
+    """The page of the evaluation with what it took to learn the policy or the ranker; that alone,
+    if nothing was held out."""
+    if isinstance(learned, LearnedPolicy):
+        how, verb, what = _search(learned), "learn", "policy"
+        seen, held, others = f"{learned.decisions:,} decisions", "decision", "decisions"
+        if learned.result is not None:
+            return page(PageData(learned.result, None, None, provenance, twin), how, verb=verb)
+    else:
+        how, verb, what = _fitted(learned), "rank learn", "ranker"
+        seen, held, others = f"{learned.impressions:,} impressions", "query", "queries"
+        if learned.result is not None:
+            rankers = Rankers((learned.result,), provenance, twin, held_out=True)
+            return ranking_page(rankers, how, verb=verb)
     lead = element(
         "p",
-        f"No {one} was held out, and what a {what} was learned from is no place to find out what "
+        f"No {held} was held out, and what a {what} was learned from is no place to find out what "
         f"it is worth. Evaluate it on other {others}.",
         class_="lead",
     )
-    sentence = joined(name(learned), ": learned, not yet evaluated.")
-    return answers(kicker(f"A learned {what} · {seen}", None), [(sentence, [lead])])
+    sentence = joined(name(learned.name), ": learned, not yet evaluated.")
+    opening = answers(kicker(f"A learned {what} · {seen}", None), [(sentence, [lead])])
+    sections: list[Child] = [opening, how, reproduction(provenance, verb)]
+    return framed(f"{plain(learned.name, 60)}: learned {what}", sections, twin)
 
 
-def _search(found: LearnedPolicy) -> Markup:
+def _search(learned: LearnedPolicy) -> Markup:
     text = (
         "The search looks for the policy of which the objective says the most, on the decisions "
         "that it is learned from. What the objective says there flatters"
     )
-    if found.evaluated is not None:
+    if learned.evaluated is not None:
         text += ": the answer is what decisions say that were held out"
-    parts: list[Child] = [element("p", f"{text}.")]
-    if any(found.course):
-        parts.append(_course(found.course))
-    else:
-        parts.append(element("p", "Its steps were not kept with this result.", class_="soft"))
+    course = element("p", "Its steps were not kept with this result.", class_="soft")
+    if any(learned.course):
+        course = _course(learned.course)
     lines = [
-        ("objective", str(found.parameters["estimator"])),
-        ("learned from", f"{found.decisions:,} decisions"),
-        ("it says there", f"{short(found.report.value)}, less penalties"),
-        ("steps", f"{found.report.steps:,}, {found.begun}"),
-        ("ended", found.ended),
+        ("objective", str(learned.parameters["estimator"])),
+        ("learned from", f"{learned.decisions:,} decisions"),
+        ("it says there", f"{short(learned.report.value)}, less penalties"),
+        ("steps", f"{learned.report.steps:,}, {learned.begun}"),
+        ("ended", learned.ended),
     ]
-    if found.evaluated is not None and found.evaluated != found.decisions:
-        lines.append(
-            ("evaluated", f"the policy learned from {found.evaluated:,} decisions, not this one")
-        )
-    parts.append(facts(lines))
-    return section("search", "How it was learned", *parts)
+    if learned.evaluated is not None and learned.evaluated != learned.decisions:
+        seen = f"{learned.evaluated:,} decisions"
+        lines.append(("evaluated", f"the policy learned from {seen}, not this one"))
+    return section("search", "How it was learned", element("p", f"{text}."), course, facts(lines))
 
 
 def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
@@ -96,22 +97,19 @@ def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
     limits = around(ordered[len(ordered) // 20 :])
     places = decimals((limits[1] - limits[0]) / 10.0) + 1
     every = max(1, -(-len(x) // _MOST_ROWS))
-    rows: list[list[Child]] = [
+    rows = [
         [count(step), rounded(value, places)]
-        for step, value in list(zip(x, values, strict=True))[::every]
+        for step, value in zip(x[::every], values[::every], strict=True)
     ]
     alt = (
         f"Line chart: the objective over {count(x[-1])} steps of the search, from "
         f"{short(values[0])} to {short(values[-1])}."
     )
 
-    def draw(width: float) -> Drawn:
-        return line_chart(
-            x, lines, width, alt=alt,
-            x_axis=lambda start, stop: linear(min(0.0, x[0]), max(x[-1], 1.0), start, stop),
-            y_limits=limits, x_label="step", y_label="the objective, less penalties",
-        )  # fmt: skip
-
+    draw = partial(
+        line_chart, x, lines, alt=alt, x_limits=(min(0.0, x[0]), max(x[-1], 1.0)), y_limits=limits,
+        x_label="step", y_label="the objective, less penalties",
+    )  # fmt: skip
     said = []
     if len(lines) > 1:
         said.append(
@@ -120,64 +118,46 @@ def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
         )
     if any(value < limits[0] for value in values):
         said.append("Some steps lie below the picture; the table has them.")
-    caption = " ".join(said) or None
-    return figure(draw, caption, table(["step", "objective"], rows, "The search in numbers"))
+    return figure(draw, " ".join(said), table(["step", "objective"], rows, "The search in numbers"))
 
 
-# -- rankers -----------------------------------------------------------------------------------
-
-
-def learned_ranker_page(
-    found: LearnedRanker, rankers: Rankers | None, provenance: Provenance | None, twin: str
-) -> str:
-    """The page of the evaluation with what it took to learn the ranker; that alone, if nothing was
-    held out."""
-    if rankers is not None:
-        return ranking_page(rankers, _fitted(found), verb="rank learn")
-    seen = f"{found.impressions:,} impressions"
-    opening = _not_evaluated(found.name, "ranker", seen, "query", "queries")
-    sections: list[Child] = [opening, _fitted(found), reproduction(provenance, "rank learn")]
-    return framed(f"{plain(found.name, 60)}: learned ranker", sections, twin)
-
-
-def _fitted(found: LearnedRanker) -> Markup:
-    report = found.report
+def _fitted(learned: LearnedRanker) -> Markup:
+    report = learned.report
     gap = f"at most {percent(report.gap)} of the objective"
     ended = "converged" if report.converged else "not converged: more steps may help, --max-iter"
     lines = [
-        ("minimised", str(found.parameters["estimator"])),
+        ("minimised", str(learned.parameters["estimator"])),
         ("C", short(report.C)),
-        ("learned from", f"{found.impressions:,} impressions, {found.features:,} features"),
+        ("learned from", f"{learned.impressions:,} impressions, {learned.features:,} features"),
         ("steps", f"{report.steps:,}, {ended}"),
         ("certified gap", f"{gap} above the least there can be"),
     ]
-    if found.modelled:
+    if learned.modelled:
         lines.append(("model of relevance", "learned from the same clicks, cross-fitted"))
-    if found.evaluated is not None and found.evaluated != found.impressions:
-        lines.append(
-            ("evaluated", f"the ranker learned from {found.evaluated:,} impressions, not this one")
-        )
+    if learned.evaluated is not None and learned.evaluated != learned.impressions:
+        seen = f"{learned.evaluated:,} impressions"
+        lines.append(("evaluated", f"the ranker learned from {seen}, not this one"))
     parts: list[Child] = [facts(lines)]
-    if found.trials:
+    if learned.trials:
         parts += [
             element("h3", "What was tried"),
             element(
                 "p",
-                f"{found.metric[:1].upper()}{found.metric[1:]} on queries that a ranker was fitted "
-                f"without, by the rule {found.rule}; the best was taken.",
+                f"{learned.metric[:1].upper()}{learned.metric[1:]} on queries that a ranker was "
+                f"fitted without, by the rule {learned.rule}; the best was taken.",
             ),
-            _tried(found),
+            _tried(learned),
         ]
     return section("search", "How it was learned", *parts)
 
 
-def _tried(found: LearnedRanker) -> Markup:
+def _tried(learned: LearnedRanker) -> Markup:
     """Scores over estimators, or over the other parameters if there is one estimator only."""
 
     def kind_of(tried: Trial) -> str:
-        return str(tried.params.get("estimator", found.parameters["estimator"]))
+        return str(tried.params.get("estimator", learned.parameters["estimator"]))
 
-    head = ["estimator", "other parameters", found.metric, "steps"]
+    head = ["estimator", "other parameters", learned.metric, "steps"]
     rows: list[list[Child]] = [
         [
             name(kind_of(tried)),
@@ -185,10 +165,10 @@ def _tried(found: LearnedRanker) -> Markup:
             rounded(tried.score, 5) if math.isfinite(tried.score) else "–",
             count(float(tried.steps)),
         ]
-        for tried in found.trials[:_MOST_ROWS]
+        for tried in learned.trials[:_MOST_ROWS]
     ]
     behind = table(head, rows, "All that was tried, in numbers")
-    finite = [tried for tried in found.trials if math.isfinite(tried.score)]
+    finite = [tried for tried in learned.trials if math.isfinite(tried.score)]
     if len(finite) < 2:
         return behind
     kinds = list(map(kind_of, finite))
@@ -196,7 +176,7 @@ def _tried(found: LearnedRanker) -> Markup:
     groups: dict[str, list[float]] = {}
     for kind, tried in zip(kinds, finite, strict=True):
         groups.setdefault(kind if several else _others(tried), []).append(tried.score)
-    pick = max if parse_metric(found.metric).higher_is_better else min
+    pick = max if parse_metric(learned.metric).higher_is_better else min
     best = [pick(scores) for scores in groups.values()]
     x = [float(k) for k in range(len(best))]
     others = [
@@ -208,25 +188,20 @@ def _tried(found: LearnedRanker) -> Markup:
     every = [tried.score for tried in finite]
     parameter = kinds[0].partition("(")[2].partition("=")[0] or "estimator"
     alt = (
-        f"Line chart: {found.metric} of {len(finite)} rankers that were tried, between "
+        f"Line chart: {learned.metric} of {len(finite)} rankers that were tried, between "
         f"{short(min(every))} and {short(max(every))}."
     )
-    ticks = list(zip(x, map(_parameter, groups), strict=True))
-
-    def draw(width: float) -> Drawn:
-        return line_chart(
-            x,
-            [
-                Line([y for _, y in others], "ring", dots=True, x=[place for place, _ in others]),
-                Line(best, "line"),
-                Line(best, "points", dots=True),
-            ],
-            width, alt=alt, y_limits=around(every, 0.1), y_label=found.metric,
-            x_axis=lambda start, stop: marked(0.0, x[-1], ticks, start, stop, margin=14.0),
-            x_label=parameter if several else "what was tried",
-            marks=[Mark(x[best.index(pick(best))], "best")],
-        )  # fmt: skip
-
+    lines = [
+        Line([y for _, y in others], "ring", dots=True, x=[place for place, _ in others]),
+        Line(best, "line"),
+        Line(best, "points", dots=True),
+    ]
+    draw = partial(
+        line_chart, x, lines, alt=alt, y_limits=around(every, 0.1), y_label=learned.metric,
+        x_limits=(0.0, x[-1]), x_ticks=list(zip(x, map(_parameter, groups), strict=True)),
+        x_label=parameter if several else "what was tried", margin=14.0,
+        marks=[Mark(x[best.index(pick(best))], "best")],
+    )  # fmt: skip
     caption = "The best for each; rings are the same with other values of the other parameters."
     return figure(draw, caption if others else None, behind)
 

@@ -11,9 +11,8 @@ from offpolicy.report.html.numbers import count, places_for, rounded, short
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.sections.answer import answers, kicker, large_number, warnings_section
 from offpolicy.report.sections.reproduction import reproduction
-from offpolicy.report.svg.drawing import Drawn, figure, table
+from offpolicy.report.svg.drawing import figure, table
 from offpolicy.report.svg.lines import Line, line_chart
-from offpolicy.report.svg.scales import Scale, marked
 
 if TYPE_CHECKING:
     from offpolicy.ranking.propensities import Propensities
@@ -92,31 +91,23 @@ def _drawn(curve: Propensities) -> Markup:
     told = "; ".join(f"rank {k + 1}: {short(p[k])}" for k in known[:20])
     alt = f"Line chart: examination of each rank relative to the first. {told}."
 
-    def scale(start: float, stop: float) -> Scale:
-        step = max(1, -(-top // (20 if stop - start > 400.0 else 10)))
-        ticks = [(float(k), str(k)) for k in range(1, top + 1, step)]
-        return marked(1.0, float(top), ticks, start, stop, margin=12.0)
+    at_known = [x[k] for k in known]
+    rest = [k for k in range(top) if math.isfinite(rates[k])]
 
-    def draw(width: float) -> Drawn:
-        at_known = [x[k] for k in known]
-        rest = [k for k in range(top) if math.isfinite(rates[k])]
+    def draw(width: float) -> Markup:
         wide = width > 500.0  # on a phone labels would lie on the lines; the caption says it all
+        lines = [
+            Line([high[k] for k in known], "noise", low=[low[k] for k in known], x=at_known),
+            Line([1.0 / v for v in x], "second", "1/rank" if wide else ""),
+            Line(p, "line", "examination" if wide else ""),
+            Line([p[k] for k in known], "points", dots=True, x=at_known),
+            Line([rates[k] for k in rest], "ring", "click-through" if wide else "", dots=True,
+                 x=[x[k] for k in rest]),
+        ]  # fmt: skip
+        ticks = [(rank, f"{rank:.0f}") for rank in x[:: max(1, -(-top // (20 if wide else 10)))]]
         return line_chart(
-            x,
-            [
-                Line([high[k] for k in known], "noise", low=[low[k] for k in known], x=at_known),
-                Line([1.0 / v for v in x], "second", "1/rank" if wide else ""),
-                Line(p, "line", "examination" if wide else ""),
-                Line([p[k] for k in known], "points", dots=True, x=at_known),
-                Line([rates[k] for k in rest], "ring", "click-through" if wide else "", dots=True,
-                     x=[x[k] for k in rest]),
-            ],
-            width,
-            alt=alt,
-            x_axis=scale,
-            y_limits=(0.0, 1.06 * tallest),
-            x_label="rank",
-            y_label="relative to rank 1",
+            x, lines, width, alt=alt, x_limits=(1.0, float(top)), x_ticks=ticks, x_label="rank",
+            y_limits=(0.0, 1.06 * tallest), y_label="relative to rank 1", margin=12.0,
         )  # fmt: skip
 
     caption = (

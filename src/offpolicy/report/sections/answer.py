@@ -26,11 +26,8 @@ _SIGNS = {"problem": "▲ Problem", "warning": "● Warning", "note": "Note"}
 
 def answer(data: PageData) -> Markup:
     """(1) A sentence for every policy, the first one large."""
-    result = data.result
-    rows: list[Headline | Estimate] = list(data.headlines)
-    if not rows and result is not None:
-        rows = [result.estimates[0]]
-    top = f"Off-policy evaluation · {counted(data.logged.n, 'logged decision')}"
+    rows = data.main.headlines or data.rows[:1]
+    top = f"Off-policy evaluation · {counted(data.main.logged.n, 'logged decision')}"
     return answers(
         kicker(top, data.provenance),
         [(_sentence(row, data), _explained(row, data)) for row in rows],
@@ -66,7 +63,7 @@ def _refusal(row: Headline | Estimate) -> str | None:
 
 def _sentence(row: Headline | Estimate, data: PageData) -> Markup:
     places = places_for(*row.interval)
-    gap = row.value - data.logged.value
+    gap = row.value - data.main.logged.value
     side = "above" if gap >= 0.0 else "below"
     if _refusal(row) is not None:
         return joined("This log cannot tell how ", name(row.policy), " would have done.")
@@ -79,7 +76,7 @@ def _sentence(row: Headline | Estimate, data: PageData) -> Markup:
 
 def _explained(row: Headline | Estimate, data: PageData) -> list[Child]:
     low, high = row.interval
-    places, logged = places_for(low, high), data.logged
+    places, logged = places_for(low, high), data.main.logged
     told = with_interval(row.value, row.interval)
     refusal = _refusal(row)
     ran = f"What ran earned {rounded(logged.value, max(places, 3))} a decision"
@@ -142,22 +139,22 @@ def warnings_section(findings: Iterable[Finding], *after: Child) -> Markup:
     return section("warnings", "Before you use it", *boxes, *after)
 
 
-def _warning(one: Finding) -> Markup:
+def _warning(finding: Finding) -> Markup:
     """A finding in its box."""
     return element(
         "div",
-        element("p", _SIGNS[one.severity], class_="tag"),
-        element("p", one.sentence),
-        element("p", element("strong", "What to do: "), one.advice),
-        class_=f"warning {one.severity}",
-        data_code=one.code,
+        element("p", _SIGNS[finding.severity], class_="tag"),
+        element("p", finding.sentence),
+        element("p", element("strong", "What to do: "), finding.advice),
+        class_=f"warning {finding.severity}",
+        data_code=finding.code,
     )
 
 
 def _nothing(data: PageData) -> str:
     if not data.summaries:
         return "This result was kept without what warnings are made from."
-    n = count(float(data.logged.n))
+    n = count(float(data.main.logged.n))
     return (
         f"No warnings. Over {n} decisions, support, effective sample size, large weights, the "
         f"frequencies of the actions and the mean reward over the log show nothing unusual."

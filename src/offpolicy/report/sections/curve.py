@@ -6,6 +6,7 @@ import json
 import math
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from offpolicy.intervals import normal_quantile
@@ -13,9 +14,9 @@ from offpolicy.report.html.markup import Child, Markup, data_block, element, nam
 from offpolicy.report.html.numbers import percent, places_for, rounded, short, span
 from offpolicy.report.sections.estimates import left_out
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
-from offpolicy.report.svg.drawing import NARROW, WIDE, Drawn, Mark, both_widths, table
+from offpolicy.report.svg.drawing import Mark, both_widths, table
 from offpolicy.report.svg.lines import Line, line_chart
-from offpolicy.report.svg.scales import Scale, around, marked, with_room_for
+from offpolicy.report.svg.scales import around, decades, with_room_for
 
 if TYPE_CHECKING:
     from offpolicy.results import Headline, Summary
@@ -47,7 +48,7 @@ def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
     return Swept(
         row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value,
         data.level,
-        ran=data.logged.value,
+        ran=data.main.logged.value,
         largest=math.inf if weights is None else weights.largest,
         imputed=None if summary is None else summary.imputed,
     )  # fmt: skip
@@ -56,13 +57,13 @@ def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
 def curves(data: PageData) -> Markup:
     """(4) What the answer would be at every M, and why this one was taken."""
     summaries = {summary.policy: summary for summary in data.summaries}
-    several = len(data.headlines) > 1
+    several = len(data.main.headlines) > 1
     drawn = [
         curve_over_M(
             _swept(row, summaries.get(row.policy), data),
             element("h3", name(row.policy)) if several else None,
         )
-        for row in data.headlines[:MOST_POLICIES]
+        for row in data.main.headlines[:MOST_POLICIES]
     ]
     lead = (
         "A decision that the policy takes M times as often as the logger counts M times, and no "
@@ -72,7 +73,7 @@ def curves(data: PageData) -> Markup:
     )
     if not drawn:
         lead = "Without propensities there are no weights, and no curve."
-    return curves_section(lead, *drawn, left_out(len(data.headlines) - MOST_POLICIES))
+    return curves_section(lead, *drawn, left_out(len(data.main.headlines) - MOST_POLICIES))
 
 
 def curves_section(lead: str, *parts: Child) -> Markup:
@@ -90,14 +91,9 @@ def _x_axis(row: Swept, stops: list[int]) -> tuple[list[float], list[tuple[float
     """The grid is even on a logarithmic axis, so that its points can be counted; 0 stands left of
     it and ∞ right of it."""
     x = [float(k) for k in range(len(stops))]
-    ticks = [(0.0, "0"), (x[-1], "∞")]
-    a, b = row.grid[stops[1]], row.grid[stops[2]] if len(stops) > 3 else row.grid[2]
-    step = math.log10(b / a)
-    for power in range(-1, 7):
-        at = 1.0 + (power - math.log10(a)) / step
-        if 0.9 < at < x[-1] - 1.5:
-            ticks.append((at, short(10.0**power)))
-    return x, ticks
+    second = row.grid[stops[2]] if len(stops) > 3 else row.grid[2]
+    inner = [tick for tick in decades(row.grid[stops[1]], second) if 0.9 < tick[0] < x[-1] - 1.5]
+    return x, [(0.0, "0"), (x[-1], "∞"), *inner]
 
 
 def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
@@ -123,54 +119,30 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
         f"clipping {short(values[-1])}."
     )
 
-    def scale(start: float, stop: float) -> Scale:
-        return marked(0.0, x[-1], ticks, start, stop)
-
-    def draw(width: float) -> Drawn:
-        return line_chart(
-            x,
-            [
-                _band(values, error, "bias"),
-                _band(values, noise, "noise"),
-                Line(values, "line", "estimate"),
-            ],
-            width,
-            alt=alt,
-            x_axis=scale,
-            y_limits=limits,
-            x_label="M, the largest weight",
-            y_label=row.measure,
-            marks=[Mark(x[chosen], f"chosen: M = {short(row.M)}")],
-            levels=[] if row.ran is None else [Mark(ran, f"what ran: {short(ran)}")],
-            cursor=True,
-        )  # fmt: skip
-
-    def draw_mass(width: float) -> Drawn:
-        assert imputed is not None
-        return line_chart(
-            x,
-            [Line(imputed, "second")],
-            width,
-            alt=f"Line chart: the share left to the model, {percent(imputed[0])} at M = 0 and "
-            f"{percent(imputed[-1])} without clipping.",
-            x_axis=scale,
-            y_limits=(0.0, 1.0),
-            x_label="M, the largest weight",
-            y_label="share of the policy's probability left to the model",
-            height=170.0,
-            marks=[Mark(x[chosen], "")],
-            percent=True,
-            cursor=True,
-            y_ticks=2,
-        )
-
-    wide, narrow = draw(WIDE), draw(NARROW)
+    draw = partial(
+        line_chart, x, x_limits=(0.0, x[-1]), x_ticks=ticks, x_label="M, the largest weight",
+        cursor=True,
+    )  # fmt: skip
+    curve = partial(
+        draw,
+        [
+            _band(values, error, "bias"),
+            _band(values, noise, "noise"),
+            Line(values, "line", "estimate"),
+        ],
+        alt=alt, y_limits=limits, y_label=row.measure,
+        marks=[Mark(x[chosen], f"chosen: M = {short(row.M)}")],
+        levels=[] if row.ran is None else [Mark(ran, f"what ran: {short(ran)}")],
+    )  # fmt: skip
+    mass = None if imputed is None else partial(
+        draw,
+        [Line(imputed, "second")],
+        alt=f"Line chart: the share left to the model, {percent(imputed[0])} at M = 0 and "
+        f"{percent(imputed[-1])} without clipping.",
+        y_limits=(0.0, 1.0), y_label="share of the policy's probability left to the model",
+        height=170.0, marks=[Mark(x[chosen], "")], percent=True, y_ticks=2,
+    )  # fmt: skip
     number = f"M-{zlib.crc32((row.name + key).encode('utf-8', 'replace'))}"  # the same in every run
-    data = {
-        "wide": [round(v, 1) for v in wide.stops],
-        "narrow": [round(v, 1) for v in narrow.stops],
-        "text": told,
-    }
     slider = element(
         "div",
         element("label", "Read off any M", for_=number),
@@ -192,15 +164,15 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
     return element(
         "figure",
         title,
-        both_widths(wide, narrow),
-        None if imputed is None else both_widths(draw_mass(WIDE), draw_mass(NARROW)),
+        both_widths(curve),
+        None if mass is None else both_widths(mass),
         element(
             "figcaption",
             f"Dark band: the {percent(row.level)} interval for noise alone. Light band: with "
             f"the estimated bias as well. M = {short(row.M)} has the least of both together.",
         ),
         slider,
-        data_block(json.dumps(data, ensure_ascii=False)),
+        data_block(json.dumps(told, ensure_ascii=False)),
         table(head, body, "The curve in numbers"),
         data_curve="M",
     )

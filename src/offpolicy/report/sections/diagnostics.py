@@ -5,71 +5,54 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from offpolicy.report.html.markup import Child, Markup, element, name, plain, section
 from offpolicy.report.html.numbers import count, counted, percent, places_for, rounded, short
 from offpolicy.report.sections.estimates import left_out
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.charts import Bar, Column, bars, histogram
-from offpolicy.report.svg.drawing import Drawn, Mark, figure, table
+from offpolicy.report.svg.drawing import Mark, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
-from offpolicy.report.svg.scales import Scale, around, linear, with_room_for
-from offpolicy.results import Action, Calibration, OverLog, Summary, Support, Weights
+from offpolicy.report.svg.scales import around, decades, with_room_for
+from offpolicy.results import Action, OverLog, Summary, Support
 
 _TAIL = 0.01
 
 
-def _section(
-    data: PageData, id_: str, title: str, lead: str, draw: Callable[[Summary], Markup]
-) -> Markup:
-    """One figure for each policy."""
-    parts: list[Child] = [element("p", lead)]
+def diagnostics(data: PageData) -> list[Markup]:
+    """Sections (5) to (8), with one figure for each policy."""
     several = len(data.policies) > 1
-    for summary in data.summaries:
-        if several:
-            parts.append(element("h3", name(summary.policy)))
-        parts.append(draw(summary))
-    parts.append(left_out(len(data.policies) - MOST_POLICIES))
-    return section(id_, title, *parts)
+    more = left_out(len(data.policies) - MOST_POLICIES)
+    sections = []
+    for id_, (title, lead, draw) in _SECTIONS.items():
+        parts: list[Child] = [element("p", lead)]
+        for summary in data.summaries:
+            if several:
+                parts.append(element("h3", name(summary.policy)))
+            parts.append(draw(summary, data))
+        sections.append(section(id_, title, *parts, more))
+    return sections
 
 
 # -- weights -----------------------------------------------------------------------------------
 
 
-def weights_section(data: PageData) -> Markup:
-    """(5) The distribution of the weights, on a logarithmic axis, and its tail's share."""
-    lead = (
-        "A weight is how many times as likely the policy is as the logger to take the logged "
-        "action. When a few rows hold much of the weight, the answer is what happened in those."
-    )
-
-    def draw(summary: Summary) -> Markup:
-        if summary.weights is None:
-            return element("p", "Without propensities there are no weights.")
-        return _weights(summary.weights)
-
-    return _section(data, "weights", "How the weights are spread", lead, draw)
-
-
-def _weights(weights: Weights) -> Markup:
+def _weights(summary: Summary, _: PageData) -> Markup:
+    """The distribution of the weights, on a logarithmic axis, and its tail's share."""
+    weights = summary.weights
+    if weights is None:
+        return element("p", "Without propensities there are no weights.")
     start, rows, share = weights.tail(_TAIL)
     used = [k for k in range(len(weights.rows)) if weights.rows[k] > 0.0 or weights.weight[k] > 0.0]
     last = max(used, default=0) + 1
     has_tail = rows > 0.0 and 0.0 < share < 1.0
+    edges = [0.0, *weights.edges, math.inf]
     columns = [
-        Column(
-            weights.rows[k],
-            weights.weight[k],
-            has_tail and k > 0 and weights.edges[k - 1] >= start * 0.999,
-        )
+        Column(weights.rows[k], weights.weight[k], has_tail and edges[k] >= start * 0.999)
         for k in range(last)
     ]
-    step = math.log10(weights.edges[1] / weights.edges[0])
-    ticks = [
-        (1.0 + (power - math.log10(weights.edges[0])) / step, short(10.0**power))
-        for power in range(-1, 7)
-    ]
-    ticks = [(at, said) for at, said in ticks if at <= len(columns) + 1e-9]
+    ticks = [tick for tick in decades(*weights.edges[:2]) if tick[0] <= len(columns) + 1e-9]
     summed = (
         f"Rows with weights of {short(start)} or more are {percent(rows)} of the log and hold "
         f"{percent(share)} of all weight."
@@ -78,13 +61,11 @@ def _weights(weights: Weights) -> Markup:
     )
     alt = f"Histogram of the weights; the largest is {short(weights.largest)}. {summed}"
 
-    def draw(width: float) -> Drawn:
-        return histogram(
-            columns, ticks, width, alt=alt, axis="weight (logarithmic; below 0.1 in the first)",
-            y_label="share of rows (filled) and of all weight (outline)",
-            tail_label=f"from {short(start)}: {percent(share)} of all weight" if has_tail else "",
-        )  # fmt: skip
-
+    draw = partial(
+        histogram, columns, ticks, alt=alt, axis="weight (logarithmic; below 0.1 in the first)",
+        y_label="share of rows (filled) and of all weight (outline)",
+        tail_label=f"from {short(start)}: {percent(share)} of all weight" if has_tail else "",
+    )  # fmt: skip
     lost = (
         f" {percent(weights.unsupported)} of the policy's probability is where the logger never "
         f"goes, and has no weight at all."
@@ -96,15 +77,12 @@ def _weights(weights: Weights) -> Markup:
         f"{short(weights.mean)} (1 if the propensities are right and nothing is without support); "
         f"together they are worth {count(weights.effective)} rows of equal weight.{lost}"
     )
-    edges = [0.0, *weights.edges, math.inf]
-    body: list[list[Child]] = [
-        [
-            f"{short(edges[k])} to {short(edges[k + 1])}", percent(weights.rows[k]),
-            percent(weights.weight[k]), percent(weights.mass[k]),
-        ]
-        for k in range(len(weights.rows))
+    shares = list(zip(weights.rows, weights.weight, weights.mass, strict=True))
+    body = [
+        [f"{short(edges[k])} to {short(edges[k + 1])}", *map(percent, shares[k])]
+        for k in range(len(shares))
         if weights.rows[k] > 0.0 or weights.mass[k] > 0.0
-    ]  # fmt: skip
+    ]
     head = ["weight", "of the rows", "of all weight", "of the policy's probability"]
     return figure(draw, caption, table(head, body, "The weights in numbers"))
 
@@ -112,23 +90,9 @@ def _weights(weights: Weights) -> Markup:
 # -- actions -----------------------------------------------------------------------------------
 
 
-def support_section(data: PageData) -> Markup:
-    """(6) What the policy wants and what the logger did, action by action."""
-    lead = (
-        "Thick bars: how often the policy would take the action. Thin bars: how often the logger "
-        "did, by its probabilities. A long thick bar over a short thin one is where the log has "
-        "little to say."
-    )
-    return _section(
-        data,
-        "support",
-        "Which actions the log supports",
-        lead,
-        lambda summary: _support(summary.support),
-    )
-
-
-def _support(support: Support) -> Markup:
+def _support(summary: Summary, _: PageData) -> Markup:
+    """What the policy wants and what the logger did, action by action."""
+    support = summary.support
     rows = [*support.actions, *([] if support.other is None else [support.other])]
     labels = [_label(row, support) for row in rows]
     shown = [
@@ -140,9 +104,7 @@ def _support(support: Support) -> Markup:
         f"{plain(bar.label, 40)} {bar.said}" for bar in shown
     )
 
-    def draw(width: float) -> Drawn:
-        return bars(shown, width, alt=alt, axis="policy (thick) / logger (thin)")
-
+    draw = partial(bars, shown, alt=alt, axis="policy (thick) / logger (thin)")
     told = []
     if any(row.unsupported > 1e-6 for row in rows):
         told.append("▲ marks actions that the policy takes where the logger never does.")
@@ -164,7 +126,7 @@ def _support(support: Support) -> Markup:
         for label, row in zip(labels, rows, strict=True)
     ]  # fmt: skip
     head = ["action", "policy", "logger", "chosen", "mean reward", "without support"]
-    return figure(draw, " ".join(told) or None, table(head, body, "The actions in numbers"))
+    return figure(draw, " ".join(told), table(head, body, "The actions in numbers"))
 
 
 def _label(row: Action, support: Support) -> str:
@@ -176,33 +138,18 @@ def _label(row: Action, support: Support) -> str:
 # -- the reward model --------------------------------------------------------------------------
 
 
-def model_section(data: PageData) -> Markup:
-    """(7) Predictions against rewards."""
-    lead = (
-        "Each dot is a class of logged decisions with like predictions. On the dotted line the "
-        "model is right on average; bars are two standard errors. Rings are the same predictions "
-        "after recalibration on the log, which is what the answer uses."
-    )
-
-    def draw(summary: Summary) -> Markup:
-        if summary.calibration is None:
-            return element(
-                "p",
-                "No reward model was given, and there was nothing to train one from: the answer "
-                "rests on the weights and on a plain regression on the policy's probabilities.",
-            )
-        return _calibration(summary.calibration)
-
-    return _section(data, "model", "The reward model against the rewards", lead, draw)
-
-
-def _calibration(calibration: Calibration) -> Markup:
+def _calibration(summary: Summary, _: PageData) -> Markup:
+    """Predictions against rewards."""
+    calibration = summary.calibration
+    if calibration is None:
+        return element(
+            "p",
+            "No reward model was given, and there was nothing to train one from: the answer rests "
+            "on the weights and on a plain regression on the policy's probabilities.",
+        )
     reach = [2.0 * e for e in calibration.stderr]
     ends = [*calibration.predicted, *calibration.observed, *calibration.recalibrated]
     low, high = around([*ends, *(o + e for o, e in zip(calibration.observed, reach, strict=True))])
-
-    def scale(start: float, stop: float) -> Scale:
-        return linear(low, high, start, stop, about=5 if stop - start > 400.0 else 4)
 
     who = "The model was trained on the log itself, cross-fitted. " if calibration.trained else ""
     after = percent(calibration.fit_recalibrated)
@@ -217,26 +164,24 @@ def _calibration(calibration: Calibration) -> Markup:
         )
     alt = f"Calibration plot in {len(calibration.rows)} classes. {fit}"
 
-    def draw(width: float) -> Drawn:
-        return line_chart(
-            calibration.predicted,
-            [
-                Line((low, high), "ideal", x=(low, high)),
-                Line(calibration.recalibrated, "ring", dots=True),
-                Line(calibration.observed, "points", dots=True, whisker=reach),
-            ],
-            width, alt=alt, x_axis=scale, y_limits=(low, high), x_label="predicted reward",
-            y_label="mean reward observed", height=320.0,
-        )  # fmt: skip
-
+    lines = [
+        Line((low, high), "ideal", x=(low, high)),
+        Line(calibration.recalibrated, "ring", dots=True),
+        Line(calibration.observed, "points", dots=True, whisker=reach),
+    ]
+    draw = partial(
+        line_chart, calibration.predicted, lines, alt=alt, x_limits=(low, high),
+        y_limits=(low, high), x_label="predicted reward", y_label="mean reward observed",
+        height=320.0,
+    )  # fmt: skip
     places = places_for(low, high) + 1
-    body: list[list[Child]] = [
-        [rounded(p, places), rounded(o, places), rounded(e, places), rounded(r, places), percent(n)]
-        for p, o, e, r, n in zip(
-            calibration.predicted, calibration.observed, calibration.stderr,
-            calibration.recalibrated, calibration.rows, strict=True,
-        )
-    ]  # fmt: skip
+    columns = (
+        calibration.predicted, calibration.observed, calibration.stderr, calibration.recalibrated,
+    )  # fmt: skip
+    body = [
+        [*(rounded(x, places) for x in numbers), percent(share)]
+        for share, *numbers in zip(calibration.rows, *columns, strict=True)
+    ]
     head = ["predicted", "observed", "stderr", "recalibrated", "of the rows"]
     return figure(draw, fit, table(head, body, "The calibration in numbers"))
 
@@ -244,24 +189,12 @@ def _calibration(calibration: Calibration) -> Markup:
 # -- over the log ------------------------------------------------------------------------------
 
 
-def over_log_section(data: PageData) -> Markup:
-    """(8) The value by the order of the log, with a confidence sequence."""
-    lead = (
-        "Had one looked on the way: the estimate from all rows up to each point, with a confidence "
-        "sequence, intervals that hold at every look at once. Rings are tenths of the log by "
-        "themselves. If they wander, the answer is an average over times that differ."
-    )
-
-    def draw(summary: Summary) -> Markup:
-        if summary.over_log is None:
-            why = "Without propensities" if summary.weights is None else "With numbers this large"
-            return element("p", f"{why} there is nothing to follow over the log.")
-        return _over_log(summary.over_log, data)
-
-    return _section(data, "order", "Over the log", lead, draw)
-
-
-def _over_log(course: OverLog, data: PageData) -> Markup:
+def _over_log(summary: Summary, data: PageData) -> Markup:
+    """The value by the order of the log, with a confidence sequence."""
+    course = summary.over_log
+    if course is None:
+        why = "Without propensities" if summary.weights is None else "With numbers this large"
+        return element("p", f"{why} there is nothing to follow over the log.")
     parts, n = len(course.rows), course.rows[-1]
     tenths = _tenths(course)
     middle = [place for place, _, _ in tenths]
@@ -271,31 +204,24 @@ def _over_log(course: OverLog, data: PageData) -> Markup:
     for end in (min(ran), max(ran)):
         limits = with_room_for(limits, end)
 
-    def scale(start: float, stop: float) -> Scale:
-        return linear(0.0, n, start, stop, about=5 if stop - start > 400.0 else 3)
-
     alt = (
         f"Line chart: the estimate over {count(n)} rows in {parts} stretches. It ends at "
         f"{short(course.so_far[-1])}, with a confidence sequence from {short(course.low[-1])} to "
         f"{short(course.high[-1])}."
     )
 
-    def draw(width: float) -> Drawn:
-        return line_chart(
-            list(course.rows),
-            [
-                Line(course.high, "noise", low=course.low),
-                Line(ran, "ran", "what ran", x=middle),
-                Line(values, "ring", dots=True, x=middle),
-                Line(course.so_far, "line", "policy so far"),
-            ],
-            width, alt=alt, x_axis=scale, y_limits=limits, x_label="decisions, in the log's order",
-            y_label="mean reward",
-            levels=[]
-            if limits[0] <= data.logged.value <= limits[1]
-            else [Mark(data.logged.value, f"what ran: {short(data.logged.value)}")],
-        )  # fmt: skip
-
+    lines = [
+        Line(course.high, "noise", low=course.low),
+        Line(ran, "ran", "what ran", x=middle),
+        Line(values, "ring", dots=True, x=middle),
+        Line(course.so_far, "line", "policy so far"),
+    ]
+    logged = Mark(data.main.logged.value, f"what ran: {short(data.main.logged.value)}")
+    levels = [] if limits[0] <= logged.value <= limits[1] else [logged]
+    draw = partial(
+        line_chart, course.rows, lines, alt=alt, x_limits=(0.0, n), y_limits=limits,
+        x_label="decisions, in the log's order", y_label="mean reward", levels=levels,
+    )  # fmt: skip
     order = ""
     if course.since is not None and course.until is not None:
         order = (
@@ -346,3 +272,35 @@ def _when(time: float, course: OverLog) -> str:
         return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):
         return f"{time:.15g}"
+
+
+_SECTIONS: dict[str, tuple[str, str, Callable[[Summary, PageData], Markup]]] = {
+    "weights": (
+        "How the weights are spread",
+        "A weight is how many times as likely the policy is as the logger to take the logged "
+        "action. When a few rows hold much of the weight, the answer is what happened in those.",
+        _weights,
+    ),
+    "support": (
+        "Which actions the log supports",
+        "Thick bars: how often the policy would take the action. Thin bars: how often the logger "
+        "did, by its probabilities. A long thick bar over a short thin one is where the log has "
+        "little to say.",
+        _support,
+    ),
+    "model": (
+        "The reward model against the rewards",
+        "Each dot is a class of logged decisions with like predictions. On the dotted line the "
+        "model is right on average; bars are two standard errors. Rings are the same predictions "
+        "after recalibration on the log, which is what the answer uses.",
+        _calibration,
+    ),
+    "order": (
+        "Over the log",
+        "Had one looked on the way: the estimate from all rows up to each point, with a confidence "
+        "sequence, intervals that hold at every look at once. Rings are tenths of the log by "
+        "themselves. If they wander, the answer is an average over times that differ.",
+        _over_log,
+    ),
+}
+"""Title, what to know, and the figure of each, by the section's id."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from offpolicy.report.html.markup import Child, Markup, element, name, plain, section
 from offpolicy.report.html.numbers import count, percent, places_for, rounded, short, with_interval
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.charts import Row, forest
-from offpolicy.report.svg.drawing import Drawn, Mark, figure, table
+from offpolicy.report.svg.drawing import Draw, Mark, figure, table
 from offpolicy.report.svg.scales import around, with_room_for
-from offpolicy.results import Result, shown_estimator
+from offpolicy.results import Comparison, Result, shown_estimator
 
 if TYPE_CHECKING:
-    from offpolicy.ranking.evaluation import RankingEstimate
-    from offpolicy.results import Comparison, Difference, Estimate, Headline, Logged
+    from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
+    from offpolicy.results import Difference, Estimate, Headline, Logged, ResultTable
 
     AnyEstimate: TypeAlias = Estimate | Headline | Difference | RankingEstimate
 
@@ -28,15 +29,16 @@ def estimators(data: PageData) -> Markup:
     result = data.result
     parts: list[Child] = []
     if result is None:
-        parts.append(_forest_of(list(data.headlines), data, by_policy=True))
+        parts.append(_forest_of(list(data.main.headlines), data, by_policy=True))
         title = "The policies side by side"
     else:
         title = "Estimators side by side"
-        for policy in result.policies[:MOST_POLICIES]:
-            if len(result.policies) > 1:
+        for policy in data.policies[:MOST_POLICIES]:
+            if len(data.policies) > 1:
                 parts.append(element("h3", name(policy)))
-            parts.append(_forest_of(_rows_of(result, policy), data, by_policy=False))
-        parts.append(left_out(len(result.policies) - MOST_POLICIES))
+            rows = [row for row in data.rows if row.policy == policy]
+            parts.append(_forest_of(rows, data, by_policy=False))
+        parts.append(left_out(len(data.policies) - MOST_POLICIES))
     said = (
         "The first line is the answer; the others are the same question put to other estimators. "
         if result is not None and result.headlines
@@ -82,13 +84,13 @@ def forest_chart(
     mark: Mark | None = None,
     *,
     inside: tuple[float, ...] = (),
-) -> Callable[[float], Drawn]:
+) -> Draw:
     """What draws a forest plot, with the values ``inside``, and the mark if there is room."""
     ends = [end for row in rows for end in (row.value, row.low, row.high)]
     limits = around([*inside, *ends], _ROOM)
     if mark is not None:
         limits = with_room_for(limits, mark.value)
-    return lambda width: forest(rows, width, alt=alt, axis=axis, mark=mark, limits=limits)
+    return partial(forest, rows, alt=alt, axis=axis, mark=mark, limits=limits)
 
 
 def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy: bool) -> Markup:
@@ -105,7 +107,7 @@ def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy
             "–" if largest is None else short(largest),
         ]
         body.append([name(line.label), *numbers, *rest])
-    return figure(_with_logged(lines, data.logged), None, table(head, body, "The numbers"))
+    return figure(_with_logged(lines, data.main.logged), None, table(head, body, "The numbers"))
 
 
 def _lines(rows: Sequence[Estimate | Headline], *, by_policy: bool) -> list[Row]:
@@ -120,25 +122,25 @@ def _lines(rows: Sequence[Estimate | Headline], *, by_policy: bool) -> list[Row]
     return lines
 
 
-def _with_logged(lines: Sequence[Row], logged: Logged) -> Callable[[float], Drawn]:
+def _with_logged(lines: Sequence[Row], logged: Logged) -> Draw:
     ran = short(logged.value)
     alt = f"Forest plot. {described(lines)}. What ran: {ran}."
     return forest_chart(lines, alt, "mean reward", Mark(logged.value, f"what ran: {ran}"))
 
 
-def _rows_of(result: Result, policy: str) -> list[Estimate | Headline]:
-    """The answer and all estimates."""
-    rows: list[Estimate | Headline] = [*result.headlines, *result.estimates]
-    return [row for row in rows if row.policy == policy]
-
-
-def notebook_forest(found: Result | Comparison, width: float) -> Markup:
-    """The same for a notebook: of the first policy, or of all that were compared."""
-    if isinstance(found, Result):
-        lines = _lines(_rows_of(found, found.policies[0]), by_policy=False)
+def notebook_forest(results: ResultTable[Any], width: float) -> Markup:
+    """The same for a notebook: of the first policy, of all that were compared, or of a ranker."""
+    if isinstance(results, Result):
+        rows: list[Estimate | Headline] = [*results.headlines, *results.estimates]
+        lines = _lines([row for row in rows if row.policy == rows[0].policy], by_policy=False)
+    elif isinstance(results, Comparison):
+        lines = _lines(results.headlines, by_policy=True)
     else:
-        lines = _lines(found.headlines, by_policy=True)
-    return _with_logged(lines, found.logged)(width).svg
+        ranked = cast("RankingResult", results)
+        lines = [forest_row("The answer", ranked.headline, strong=True)]
+        lines += [forest_row(shown_estimator(row.estimator), row, strong=False) for row in ranked]
+        return forest_chart(lines, f"Forest plot. {described(lines)}.", ranked.metric)(width)
+    return _with_logged(lines, results.logged)(width)
 
 
 # -- differences -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from offpolicy.report.html.provenance import Provenance
 from offpolicy.results import ORDER, Finding, Summary
 
 if TYPE_CHECKING:
-    from offpolicy.results import Comparison, Headline, Logged, Result
+    from offpolicy.results import Comparison, Estimate, Headline, Result
 
 MOST_POLICIES = 6
 """Policies that are drawn; a page of more would be too long to read."""
@@ -26,43 +26,32 @@ class PageData(NamedTuple):
     twin: str
 
     @property
-    def _either(self) -> Result | Comparison:
-        found = self.result if self.result is not None else self.comparison
-        assert found is not None
-        return found
-
-    @property
-    def logged(self) -> Logged:
-        return self._either.logged
-
-    @property
-    def headlines(self) -> tuple[Headline, ...]:
-        return self._either.headlines
+    def main(self) -> Result | Comparison:
+        """What both have is taken from the result."""
+        results = self.result if self.result is not None else self.comparison
+        assert results is not None
+        return results
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
         """Of the policies that are drawn."""
-        return self._either.summaries[:MOST_POLICIES]
+        return self.main.summaries[:MOST_POLICIES]
 
     @property
-    def trained(self) -> int | None:
-        return None if self.result is None else self.result.trained
+    def rows(self) -> list[Headline | Estimate]:
+        """The answers about all policies, and then all estimates."""
+        return [*self.main.headlines, *(() if self.result is None else self.result.estimates)]
 
     @property
-    def policies(self) -> tuple[str, ...]:
-        if self.result is not None:
-            return self.result.policies
-        return tuple(row.policy for row in self.headlines)
+    def policies(self) -> list[str]:
+        return list(dict.fromkeys(row.policy for row in self.rows))
 
     @property
     def level(self) -> float:
-        if self.result is not None:
-            return self.result.estimates[0].level
-        assert self.comparison is not None
-        return self.comparison.level
+        return self.rows[0].level
 
     @property
     def findings(self) -> list[Finding]:
         """The worst first: what `check` found, or else what the scan came across."""
-        found = self._either.findings if self.checked is None else self.checked
-        return sorted(found, key=lambda one: ORDER.index(one.severity))
+        findings = self.main.findings if self.checked is None else self.checked
+        return sorted(findings, key=lambda finding: ORDER.index(finding.severity))

@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 from offpolicy.report.html.markup import Child, Markup, element
 from offpolicy.report.svg.drawing import (
-    Drawn,
     Mark,
     fitted,
     label,
     path,
     rule,
     svg,
+    upright,
     x_axis_of,
     y_axis_of,
 )
-from offpolicy.report.svg.scales import linear, marked
+from offpolicy.report.svg.scales import linear
 
 
 class Row(NamedTuple):
@@ -48,7 +48,7 @@ def forest(
     axis: str,
     mark: Mark | None = None,
     limits: tuple[float, float],
-) -> Drawn:
+) -> Markup:
     """Values under each other with their intervals, and a bound on the bias as a thin line."""
     narrow = width < 500.0
     left, right = (8.0, width - 8.0) if narrow else (170.0, width - 172.0)
@@ -67,44 +67,33 @@ def forest(
     elif mark is not None and mark.value > high:
         parts.append(label(right, top - 11.0, f"{mark.label} ▸", "t s", "end"))
     elif mark is not None:
-        at = x.at(mark.value)
-        anchor = "start" if at < left + 70.0 else "end" if at > right - 70.0 else "middle"
+        place = x.at(mark.value)
+        anchor = "start" if place < left + 70.0 else "end" if place > right - 70.0 else "middle"
         parts += [
-            rule(at, top - 6.0, at, bottom, "mark"),
-            label(at, top - 11.0, mark.label, "t s", anchor),
+            rule(place, top - 6.0, place, bottom, "mark"),
+            label(place, top - 11.0, mark.label, "t s", anchor),
         ]
     for k, row in enumerate(rows):
         y = top + step * k + (30.0 if narrow else 16.0)
         kind = " strong" if row.strong else " dim" if row.dim else ""
-        if narrow:
-            parts += [
-                label(left, y - 12.0, fitted(row.label, width - 170.0), f"t{kind} halo"),
-                label(right, y - 12.0, row.said, f"t n{kind} halo", "end"),
-            ]
-        else:
-            parts += [
-                label(0.0, y + 4.5, fitted(row.label, left - 14.0), f"t{kind}"),
-                label(width, y + 4.5, row.said, f"t n{kind}", "end"),
-            ]
+        start, end, base = (left, right, y - 12.0) if narrow else (0.0, width, y + 4.5)
+        room, halo = (width - 170.0, " halo") if narrow else (left - 14.0, "")
+        parts += [
+            label(start, base, fitted(row.label, room), f"t{kind}{halo}"),
+            label(end, base, row.said, f"t n{kind}{halo}", "end"),
+        ]
         if row.bound is not None and row.bound > 0.0:
             ends = row.value - row.bound, row.value + row.bound
             parts.append(rule(inside(ends[0]), y, inside(ends[1]), y, "bound"))
-            for end, at, way in ((ends[0] < low, left, -1.0), (ends[1] > high, right, 1.0)):
-                if end:
-                    tip = [(at - 5.0 * way, y - 3.5), (at, y), (at - 5.0 * way, y + 3.5)]
+            for beyond, edge, way in ((ends[0] < low, left, -1.0), (ends[1] > high, right, 1.0)):
+                if beyond:
+                    tip = [(edge - 5.0 * way, y - 3.5), (edge, y), (edge - 5.0 * way, y + 3.5)]
                     parts.append(path(tip, "bound tip"))
         parts.append(rule(inside(row.low), y, inside(row.high), y, f"range{kind}"))
         if low <= row.value <= high:
-            parts.append(
-                element(
-                    "circle",
-                    cx=x.at(row.value),
-                    cy=y,
-                    r=5.0 if row.strong else 4.0,
-                    class_=f"dot{kind}",
-                )
-            )
-    return Drawn(svg(width, bottom + 44.0, alt, *parts))
+            radius = 5.0 if row.strong else 4.0
+            parts.append(element("circle", cx=x.at(row.value), cy=y, r=radius, class_=f"dot{kind}"))
+    return svg(width, bottom + 44.0, alt, *parts)
 
 
 # -- bars --------------------------------------------------------------------------------------
@@ -120,7 +109,7 @@ class Bar(NamedTuple):
     flagged: bool = False
 
 
-def bars(rows: Sequence[Bar], width: float, *, alt: str, axis: str) -> Drawn:
+def bars(rows: Sequence[Bar], width: float, *, alt: str, axis: str) -> Markup:
     """Pairs of horizontal bars, the second one thin; on a phone, what they say stands above."""
     narrow = width < 500.0
     left, right = (8.0, width - 8.0) if narrow else (170.0, width - 172.0)
@@ -131,17 +120,16 @@ def bars(rows: Sequence[Bar], width: float, *, alt: str, axis: str) -> Drawn:
     parts: list[Child] = [x_axis_of(x, bottom, axis, grid_top=top)]
     for k, row in enumerate(rows):
         y = top + step * k + (22.0 if narrow else 6.0)
-        at, base = (left, y - 6.0) if narrow else (0.0, y + 11.0)
-        end = right if narrow else width
+        start, end, base = (left, right, y - 6.0) if narrow else (0.0, width, y + 11.0)
         room = (width - 130.0 if narrow else left - 14.0) - (16.0 if row.flagged else 0.0)
         flag = "▲ " if row.flagged else ""
         parts += [
-            label(at, base, flag + fitted(row.label, room), "t halo"),
+            label(start, base, flag + fitted(row.label, room), "t halo"),
             label(end, base, row.said, "t n halo", "end"),
             _bar(left, y, x.at(row.share) - left, 8.0, "bar"),
             _bar(left, y + 9.0, x.at(row.other) - left, 4.0, "bar other"),
         ]
-    return Drawn(svg(width, bottom + 44.0, alt, *parts))
+    return svg(width, bottom + 44.0, alt, *parts)
 
 
 def _bar(x: float, y: float, width: float, height: float, class_: str) -> Markup:
@@ -166,13 +154,13 @@ def histogram(
     y_label: str,
     tail_label: str = "",
     height: float = 260.0,
-) -> Drawn:
+) -> Markup:
     """Neighbouring columns: one share filled, another as an outline. ``ticks`` count columns."""
     narrow = width < 500.0
     left, right, top, bottom = 46.0, width - 10.0, 44.0, height - 44.0
     most = max((max(column.share, column.other) for column in columns), default=1.0) or 1.0
     up = linear(0.0, most * 1.05, bottom, top, about=4, percent=True)
-    across = marked(0.0, float(len(columns)), ticks, left, right)
+    across = linear(0.0, float(len(columns)), left, right, ticks=ticks)
     gap = 1.0 if narrow else 1.5
     parts: list[Child] = [
         y_axis_of(up._replace(stop=26.0), left, right, y_label),
@@ -181,35 +169,16 @@ def histogram(
     outline: list[tuple[float, float]] = [(left, bottom)]
     for k, column in enumerate(columns):
         a, b = across.at(float(k)), across.at(float(k + 1))
-        height_of = bottom - up.at(column.share)
-        kind = "bar tail" if column.tail else "bar"
         if column.share > 0.0:
-            parts.append(
-                element(
-                    "rect",
-                    x=a + gap / 2,
-                    y=bottom - height_of,
-                    width=b - a - gap,
-                    height=height_of,
-                    class_=kind,
-                )
-            )
+            y, kind = up.at(column.share), "bar tail" if column.tail else "bar"
+            parts.append(_bar(a + gap / 2, y, b - a - gap, bottom - y, kind))
         outline += [(a, up.at(column.other)), (b, up.at(column.other))]
     parts.append(path([*outline, (right, bottom)], "outline"))
     first = next((k for k, column in enumerate(columns) if column.tail), None)
     if first is not None and tail_label:
-        at = across.at(float(first))
-        parts.append(rule(at, top - 4.0, at, bottom, "mark"))
-        parts.append(
-            label(
-                at + 5.0 if at < (left + right) / 2 else at - 5.0,
-                top + 4.0,
-                tail_label,
-                "t s",
-                "start" if at < (left + right) / 2 else "end",
-            )
-        )
-    return Drawn(svg(width, height, alt, *parts))
+        edge = across.at(float(first))
+        parts.append(upright(edge, (top, bottom), (left, right), tail_label))
+    return svg(width, height, alt, *parts)
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -16,11 +16,8 @@ WIDE, NARROW = 720.0, 336.0
 """Pixels: a chart is drawn for both, and shown at that size."""
 
 
-class Drawn(NamedTuple):
-    """An SVG, and where its x axis puts the points that a slider goes through."""
-
-    svg: Markup
-    stops: tuple[float, ...] = ()
+Draw = Callable[[float], Markup]
+"""What makes an SVG for a width."""
 
 
 class Mark(NamedTuple):
@@ -30,21 +27,16 @@ class Mark(NamedTuple):
     label: str
 
 
-def figure(draw: Callable[[float], Drawn], caption: Child, *behind: Child) -> Markup:
+def figure(draw: Draw, caption: Child, *behind: Child) -> Markup:
     """A chart for both widths, its caption, and what is behind it: the table."""
-    return element(
-        "figure",
-        both_widths(draw(WIDE), draw(NARROW)),
-        None if caption is None else element("figcaption", caption),
-        *behind,
-    )
+    below = element("figcaption", caption) if caption else None
+    return element("figure", both_widths(draw), below, *behind)
 
 
-def both_widths(wide: Drawn, narrow: Drawn) -> Markup:
+def both_widths(draw: Draw) -> Markup:
     """A chart for screens and one for phones, of which one is shown."""
-    return joined(
-        element("div", wide.svg, class_="wide"), element("div", narrow.svg, class_="narrow")
-    )
+    wide = element("div", draw(WIDE), class_="wide")
+    return joined(wide, element("div", draw(NARROW), class_="narrow"))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Child]], what: str) -> Markup:
@@ -93,6 +85,23 @@ def rule(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
+def upright(
+    x: float,
+    ends: tuple[float, float],
+    sides: tuple[float, float],
+    said: str,
+    *,
+    chosen: bool = False,
+) -> Markup:
+    """A rule from top to bottom, and beside it, where there is more room, what it is."""
+    top, bottom = ends
+    anchor, nudge = ("end", -5.0) if x > sum(sides) / 2.0 else ("start", 5.0)
+    return joined(
+        rule(x, top - 4.0, x, bottom, "chosen" if chosen else "mark"),
+        label(x + nudge, top + 4.0, said, "t s strong" if chosen else "t s", anchor),
+    )
+
+
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
     """A line through the points; it breaks where one is not finite."""
     said, pen = [], "M"
@@ -116,14 +125,14 @@ def x_axis_of(x: Scale, y: float, title: str, *, grid_top: float | None = None) 
     parts: list[Child] = [rule(x.start, y, x.stop, y, "axis")]
     taken: list[tuple[float, float]] = []
     for value, said in x.ticks:
-        at, half = x.at(value), 3.6 * len(said) + 4.0
+        place, half = x.at(value), 3.6 * len(said) + 4.0
         if grid_top is not None:
-            parts.append(rule(at, grid_top, at, y, "grid"))
-        parts.append(rule(at, y, at, y + 4.0, "axis"))
+            parts.append(rule(place, grid_top, place, y, "grid"))
+        parts.append(rule(place, y, place, y + 4.0, "axis"))
         # The first ticks are the more important ones: what would overlap them stays unwritten.
-        if all(at + half < low or at - half > high for low, high in taken):
-            taken.append((at - half, at + half))
-            parts.append(label(at, y + 18.0, said, "t s", "middle"))
+        if all(place + half < low or place - half > high for low, high in taken):
+            taken.append((place - half, place + half))
+            parts.append(label(place, y + 18.0, said, "t s", "middle"))
     parts.append(label(x.stop, y + 36.0, title, "t s", "end"))
     return element("g", *parts)
 
@@ -131,10 +140,10 @@ def x_axis_of(x: Scale, y: float, title: str, *, grid_top: float | None = None) 
 def y_axis_of(y: Scale, left: float, right: float, title: str) -> Markup:
     parts: list[Child] = []
     for value, said in y.ticks:
-        at = y.at(value)
+        place = y.at(value)
         parts += [
-            rule(left, at, right, at, "grid"),
-            label(left - 6.0, at + 4.0, said, "t s", "end"),
+            rule(left, place, right, place, "grid"),
+            label(left - 6.0, place + 4.0, said, "t s", "end"),
         ]
     parts.append(label(0.0, y.stop - 12.0, title, "t s"))
     return element("g", *parts)

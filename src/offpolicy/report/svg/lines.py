@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from offpolicy.report.html.markup import Child, element
-from offpolicy.report.svg.drawing import Drawn, Mark, label, path, rule, svg, x_axis_of, y_axis_of
+from offpolicy.report.html.markup import Child, Markup, element, number
+from offpolicy.report.svg.drawing import Mark, label, path, rule, svg, upright, x_axis_of, y_axis_of
 from offpolicy.report.svg.scales import Scale, linear
 
 
@@ -30,7 +30,8 @@ def line_chart(
     width: float,
     *,
     alt: str,
-    x_axis: Callable[[float, float], Scale],
+    x_limits: tuple[float, float],
+    x_ticks: Sequence[tuple[float, str]] | None = None,
     y_limits: tuple[float, float],
     x_label: str,
     y_label: str,
@@ -40,12 +41,18 @@ def line_chart(
     percent: bool = False,
     cursor: bool = False,
     y_ticks: int = 5,
-) -> Drawn:
-    """Lines, areas and dots over one x; ``marks`` stand at an x and ``levels`` lie at a y."""
+    margin: float = 0.0,
+) -> Markup:
+    """Lines, areas and dots over one x; ``marks`` stand at an x and ``levels`` lie at a y.
+
+    The x axis has ``x_ticks``, if they are given, and a margin at both ends.
+    """
     narrow = width < 500.0
     left, right = 46.0, width - (10.0 if narrow else 128.0)
     top, bottom = 42.0 if marks else 28.0, height - 44.0
-    across = x_axis(left, right)
+    about = 4 if narrow else 5
+    across = linear(*x_limits, left + margin, right - margin, about=about, ticks=x_ticks)
+    across = across._replace(start=left, stop=right)
     up = linear(*y_limits, bottom, top, about=y_ticks, percent=percent)
     low, high = y_limits
 
@@ -61,8 +68,8 @@ def line_chart(
             parts.append(rule(left, y, right, y, "mark"))
             labels.append((y, level.label, "t s"))
         else:
-            at, sign = (bottom, "▾") if level.value < low else (top, "▴")
-            labels.append((at, f"{sign} {level.label}", "t s"))
+            edge, sign = (bottom, "▾") if level.value < low else (top, "▴")
+            labels.append((edge, f"{sign} {level.label}", "t s"))
     for line in lines:
         places = [across.at(value) for value in (x if line.x is None else line.x)]
         parts += _drawn(line, places, up, y_limits, radius=3.0 if narrow else 3.5)
@@ -71,24 +78,13 @@ def line_chart(
             labels.append((inside[-1], line.label, f"t s {line.class_.split()[-1]}-text"))
     for mark in marks:
         place = across.at(mark.value)
-        anchor = "end" if place > (left + right) / 2.0 else "start"
-        nudge = -5.0 if anchor == "end" else 5.0
-        parts += [
-            rule(place, top - 4.0, place, bottom, "chosen"),
-            label(place + nudge, top + 4.0, mark.label, "t s strong", anchor),
-        ]
+        parts.append(upright(place, (top, bottom), (left, right), mark.label, chosen=True))
     if cursor:
-        parts.append(
-            element(
-                "g",
-                rule(0.0, top, 0.0, bottom, "cursor-line"),
-                class_="cursor idle",
-                data_width="narrow" if narrow else "wide",
-            )
-        )
+        stops = Markup(",".join(number(across.at(value)) for value in x))
+        movable = rule(0.0, top, 0.0, bottom, "cursor-line")
+        parts.append(element("g", movable, class_="cursor idle", data_stops=stops))
     parts += _end_labels(labels, right, bottom, top, narrow=narrow)
-    stops = tuple(across.at(value) for value in x)
-    return Drawn(svg(width, height, alt, *parts), stops)
+    return svg(width, height, alt, *parts)
 
 
 def _drawn(
@@ -110,11 +106,11 @@ def _drawn(
     points = [(x, at(y)) for x, y in zip(places, line.y, strict=True)]
     if not line.dots:
         return [path(points, line.class_)]
-    found: list[Child] = []
+    whiskers: list[Child] = []
     if line.whisker is not None:
         for x, y, reach in zip(places, line.y, line.whisker, strict=True):
-            found.append(rule(x, cut(y - reach), x, cut(y + reach), "whisker"))
-    return found + [
+            whiskers.append(rule(x, cut(y - reach), x, cut(y + reach), "whisker"))
+    return whiskers + [
         element("circle", cx=x, cy=y, r=radius, class_=line.class_)
         for x, y in points
         if math.isfinite(y)
@@ -130,16 +126,16 @@ def _end_labels(
     narrow: bool,
 ) -> list[Child]:
     """Beside the ends of the lines, moved apart; on a phone, inside and above them."""
-    found = sorted((one for one in labels if math.isfinite(one[0])), key=lambda one: one[0])
+    shown = sorted((text for text in labels if math.isfinite(text[0])), key=lambda text: text[0])
     places: list[float] = []
-    for y, _, _ in found:
+    for y, _, _ in shown:
         places.append(max(y, places[-1] + 15.0 if places else top, top))
     limit = bottom
     for k in reversed(range(len(places))):
         places[k] = min(places[k], limit)
         limit = places[k] - 15.0
     placed: list[Child] = []
-    for y, (_, said, class_) in zip(places, found, strict=True):
+    for y, (_, said, class_) in zip(places, shown, strict=True):
         if narrow:
             placed.append(label(right - 2.0, y - 6.0, said, f"{class_} halo", "end"))
         else:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from offpolicy.report.html.numbers import short
+
 
 class Scale(NamedTuple):
     """``at`` says where a number is; ``ticks`` are some of them, and what is written there."""
@@ -17,34 +19,37 @@ class Scale(NamedTuple):
 
 
 def linear(
-    low: float, high: float, start: float, stop: float, *, about: int = 5, percent: bool = False
+    low: float,
+    high: float,
+    start: float,
+    stop: float,
+    *,
+    about: int = 5,
+    percent: bool = False,
+    ticks: Sequence[tuple[float, str]] | None = None,
 ) -> Scale:
-    """Equal steps are equally long."""
+    """Equal steps are equally long; with these ticks, or about so many."""
     if not high > low:
         low, high = low - 0.5, high + 0.5
 
     def at(value: float) -> float:
         return start + (stop - start) * (value - low) / (high - low)
 
-    step = _step((high - low) / about)
-    first = math.ceil(low / step - 1e-9)
-    values = [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
-    places = max(0, -math.floor(math.log10(step * (100.0 if percent else 1.0)) + 1e-9))
-    ticks = tuple((value, _label(value, places, percent)) for value in values)
-    return Scale(at, ticks, start, stop)
+    if ticks is None:
+        step = _step((high - low) / about)
+        first = math.ceil(low / step - 1e-9)
+        values = [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+        places = max(0, -math.floor(math.log10(step * (100.0 if percent else 1.0)) + 1e-9))
+        ticks = [(value, _label(value, places, percent)) for value in values]
+    return Scale(at, tuple(ticks), start, stop)
 
 
-def marked(
-    low: float,
-    high: float,
-    ticks: Sequence[tuple[float, str]],
-    start: float,
-    stop: float,
-    margin: float = 0.0,
-) -> Scale:
-    """Equal steps are equally long, with these ticks, and the margin free at both ends."""
-    scale = linear(low, high, start + margin, stop - margin)
-    return scale._replace(ticks=tuple(ticks), start=start, stop=stop)
+def decades(first: float, second: float) -> list[tuple[float, str]]:
+    """Powers of ten on an axis of even logarithmic steps, on which 1 is ``first``, 2 ``second``."""
+    step = math.log10(second / first)
+    return [
+        (1.0 + (power - math.log10(first)) / step, short(10.0**power)) for power in range(-1, 7)
+    ]
 
 
 def _label(value: float, places: int, percent: bool) -> str:

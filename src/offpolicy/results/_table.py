@@ -1,0 +1,110 @@
+"""What results have in common: rows as text, as a frame, as pictures and on a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+
+from offpolicy._core.documents import Document
+from offpolicy._core.tables import aligned, frame_of
+from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
+from offpolicy.estimators import Estimator, parse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+Row = TypeVar("Row")
+
+
+class _Named(Protocol):
+    @property
+    def estimator(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_Named)
+
+_WORDS = ("policy", "estimator", "first", "second", "verdict")
+"""Columns of text that stand to the left; numbers stand to the right."""
+
+
+class ResultTable(Document, Generic[Row]):
+    """A document of rows, each a dataclass with a value and an interval."""
+
+    __slots__ = ()
+    rows: ClassVar[str] = "estimates"
+    """The field that holds them."""
+    row: ClassVar[type]
+    """Their class."""
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(getattr(self, self.rows))
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.rows))
+
+    def __str__(self) -> str:
+        return f"{self.sentence()}\n\n{self.to_text()}"
+
+    def sentence(self) -> str:
+        """The answer in words."""
+        raise NotImplementedError
+
+    def _cells(self) -> list[list[str]]:
+        """The table as text, under its head."""
+        raise NotImplementedError
+
+    def to_text(self) -> str:
+        """An aligned table."""
+        cells = self._cells()
+        return aligned(cells, left=[k for k, head in enumerate(cells[0]) if head in _WORDS])
+
+    def to_frame(self) -> pa.Table:
+        """One row each, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
+        return frame_of(self.row, getattr(self, self.rows))
+
+    def _repr_html_(self) -> str:
+        from offpolicy.report.pages.evaluation import fragment
+
+        return fragment(self, *self._cells())
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """As a page: one HTML file that needs nothing else, with the warnings, the charts and the
+        tables behind them. Written to ``path`` whole or not at all."""
+        from offpolicy.report.document import Results
+
+        return Results((self,)).to_html(path)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the values with their intervals (needs matplotlib: ``pip install
+        offpolicy[plot]``)."""
+        from offpolicy.report.matplotlib import plot_table
+
+        return plot_table(self, ax)
+
+    def _check_read(self) -> None:
+        """A result is about something."""
+        if not len(self):
+            raise ValueError(f"it holds no {self.rows}")
+
+
+def named(rows: Sequence[Named], wanted: str | Estimator) -> Named:
+    """The one estimate by this name."""
+    name = str(wanted)
+    with suppress(EstimatorError):  # the label of an ICE
+        name = str(parse(name))  # cab(10) is CAB(M=10)
+    hits = [row for row in rows if row.estimator == name]
+    hits = hits or [row for row in rows if row.estimator.partition("(")[0] == name]
+    names = list(dict.fromkeys(row.estimator for row in hits or rows))
+    policies = list(dict.fromkeys(getattr(row, "policy", "") for row in hits))
+    if not hits:
+        problem = f"was not among the estimators.{did_you_mean(name, names)} There are"
+        raise ParameterError(f'"{name}" {problem} {", ".join(names)}.', column="estimator")
+    if len(policies) > 1:
+        problem = f'There are {len(policies)} policies: ask for result["{policies[0]}", "{name}"].'
+        raise ParameterError(problem, column="policy")
+    if len(hits) > 1:
+        raise ParameterError(f'"{name}" could be {" or ".join(names)}.', column="estimator")
+    return hits[0]
