@@ -17,7 +17,7 @@ import pytest
 
 from offpolicy.cli import main
 from offpolicy.logs.files import _read as reading
-from offpolicy.logs.files._parquet import _errors_as_ours
+from offpolicy.logs.files._sql import errors_as_ours
 from tests.support.cases import make_case
 from tests.support.files import table_of
 
@@ -274,7 +274,7 @@ action,reward,logging,new
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('[0.5, 0.5]","', '[0.5, 0.5],"', 'log.csv, logging, row 1: "[0.5, 0.5],[0.9" is not a'),
+        ('[0.5, 0.5]","', '[0.5, 0.5],"', "log.csv, line 3: not a readable CSV file"),
         ('"[0.5, 0.5]"', "[0.5, 0.5]", "log.csv, line 3: not a readable CSV file"),
         ('"[0.5, 0.5]"', '"[0.5, 0.5"', 'log.csv, logging, row 1: "[0.5, 0.5" is not a list'),
         ('"[0.9, 0.1]"', '"[0.9, 0.1, 0]"', "log.csv, new, row 1: the list has 3 entries, but"),
@@ -380,7 +380,7 @@ def test_debug_shows_where_any_error_comes_from(shop, capsys):
 def test_an_interrupt_is_130(shop, monkeypatch, capsys, how):
     def interrupted(*_: object, **__: object) -> None:
         if how == "DuckDB":
-            with _errors_as_ours("log"):
+            with errors_as_ours("log"):
                 raise RuntimeError("Query interrupted")
         try:
             signal.raise_signal(signal.SIGINT)

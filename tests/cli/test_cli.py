@@ -19,7 +19,6 @@ from click.testing import CliRunner
 
 import offpolicy as op
 from offpolicy.cli import cli, main
-from offpolicy.logs.files._small import read_log
 from tests.support.commands import fails
 
 TEN_ROWS = """\
@@ -95,7 +94,7 @@ def test_evaluate_ten_rows_answers_in_the_first_line(folder):
 
 def test_evaluate_prints_what_the_library_prints(folder):
     (folder / "many.csv").write_text(MANY_ROWS)
-    log = read_log("many.csv", op.Columns())
+    log = op.read_log("many.csv")
     result = op.evaluate(log, {"new": "new"})
     assert run("evaluate", "many.csv", "--policy", "new") == f"{result}\n"
 

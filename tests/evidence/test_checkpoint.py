@@ -156,7 +156,7 @@ def test_rows_that_are_dropped_stay_dropped(files, tmp_path):
 
 
 def test_a_copy_of_text_goes_on_as_well(tmp_path, monkeypatch):
-    limit(monkeypatch, "offpolicy.logs.files._small.LARGEST", 1_000)
+    limit(monkeypatch, "offpolicy.logs.files._text.LARGEST", 1_000)
     rng = np.random.default_rng(0)
     lines = ["action,reward,logging,new"]
     for reward in rng.integers(0, 2, ROWS):

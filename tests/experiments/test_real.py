@@ -36,7 +36,7 @@ from offpolicy.experiments.real.converged import (
 )
 from offpolicy.experiments.real.figure3 import Panel, claims_of, errors_markdown
 from offpolicy.experiments.real.thompson import Posterior
-from offpolicy.logs.files import _small as memory
+from offpolicy.logs.files import _text
 from offpolicy.logs.formats import obd
 from tests.support.refusals import refuses
 
@@ -421,7 +421,7 @@ def test_large_files_are_streamed_to_the_same_numbers(tmp_path, monkeypatch):
     write_release(tmp_path)
     files = [str(open_bandit_file(name, "men", folder=tmp_path)) for name in ("random", "bts")]
     small = open_bandit.run_cell("men", *files)
-    monkeypatch.setattr(memory, "LARGEST", 1)
+    monkeypatch.setattr(_text, "LARGEST", 1)
     assert isinstance(op.read_log(files[0]), op.LogScan)
     for one, other in zip(small, open_bandit.run_cell("men", *files), strict=True):
         for a, b in zip(one.pop("estimates"), other.pop("estimates"), strict=True):

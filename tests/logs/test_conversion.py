@@ -20,11 +20,12 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import csv
 
 import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.errors import LogError, ParameterError, Place
-from offpolicy.logs.files import _small as memory
+from offpolicy.logs.files import _json
 from offpolicy.logs.files import _text as text
 from offpolicy.logs.files._convert import ConvertedScan
 from tests.support.cases import make_case
@@ -38,9 +39,10 @@ from tests.support.refusals import refuses
 def small(block: int = 4_000) -> Iterator[None]:
     """Every file is too large to be held, and is read in many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        limit(patch, "offpolicy.logs.files._small.LARGEST", 0)
+        limit(patch, "offpolicy.logs.files._text.LARGEST", 0)
         limit(patch, "offpolicy.logs.files._read.READ_WHOLE", 0)
-        limit(patch, "offpolicy.logs.files._text.BLOCK_BYTES", block)
+        limit(patch, "offpolicy.logs.files._json.BLOCK_BYTES", block)
+        limit(patch, "offpolicy.logs.files._csv.BATCH", block // 40 + 1)
         limit(patch, "offpolicy.logs.files._convert.GROUP_ROWS", 97)
         yield
 
@@ -118,7 +120,7 @@ def test_several_files_and_a_condition(tmp_path, table):
     as_jsonl(table.slice(200), tmp_path / "b.jsonl")
     held, scan = both(f"{tmp_path}/*.jsonl", where="shop = 'c'")
     same(op.evaluate(held, "new", prediction="q"), op.evaluate(scan, "new", prediction="q"))
-    with small(), pytest.raises(LogError, match="no_such"):
+    with small(), refuses(LogError, file="a.csv", match="no_such"):
         op.read_log(tmp_path / "a.csv", where="no_such = 1")
 
 
@@ -200,13 +202,26 @@ def quoted(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"' if set(cell) & set(',"\n') else cell
 
 
+def as_arrow_reads(path: Path) -> pa.Table:
+    """By Arrow's own reader of CSV, in our types: its times of day are text."""
+    options = csv.ParseOptions(newlines_in_values=True)
+    schema = csv.read_csv(path, parse_options=options).schema
+    clocks = {field.name: pa.string() for field in schema if pa.types.is_time(field.type)}
+    convert = csv.ConvertOptions(column_types=clocks)
+    table = csv.read_csv(path, parse_options=options, convert_options=convert)
+    for k, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            kind = pa.timestamp("us", field.type.tz and "Etc/UTC")
+            table = table.set_column(k, field.name, table.column(k).cast(kind))
+    return table
+
+
 @settings(max_examples=150, deadline=None)
 @given(columns_of_text(), st.integers(40, 200))
 def test_a_column_of_csv_has_the_type_of_all_its_values(cells, block):
     lines = [f"{k},{quoted(cell)}" for k, cell in enumerate(cells)]
     with small(block), temporary("log.csv", "k,cell\n" + "\n".join(lines) + "\n") as path:
-        streamed = streamed_table(path)
-        assert streamed.equals(memory.read_table(path))
+        assert streamed_table(path).equals(as_arrow_reads(path))
 
 
 _JSON = {
@@ -235,13 +250,14 @@ def test_json_lines_have_the_types_of_all_values(data, block):
     lines = [json.dumps({"k": k} | ({} if v is None else {"v": v})) for k, v in enumerate(values)]
     with temporary("log.jsonl", "\n".join(lines)) as path:
         try:
-            whole = memory.read_table(path)
+            whole = text.read_table(path)
         except LogError:
             whole = None
         with small(block):
             if whole is None:
-                with pytest.raises(LogError, match=r"log.jsonl, line \d+: not readable as JSON"):
+                with refuses(LogError, file="log.jsonl") as caught:
                     streamed_table(path)
+                assert caught.value.place.unit == "line"
             else:
                 assert streamed_table(path).equals(whole)
 
@@ -259,19 +275,18 @@ def test_lists_in_csv_have_the_type_of_all_their_values(data, block):
     for kind in data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=2)):
         lists += data.draw(st.lists(st.lists(kind, max_size=3), min_size=1, max_size=9))
     rows = [f"{k},{quoted(json.dumps(values))}" for k, values in enumerate(lists)]
-    with temporary("log.csv", "k,v\n" + "\n".join(rows) + "\n") as path:
-        try:
-            whole = memory.read_table(path)
-        except LogError:
-            whole = None
-        with small(block):
-            if whole is None:
-                with pytest.raises(
-                    LogError, match=r"v, row \d+: the lists must hold values of one"
-                ):
-                    streamed_table(path)
-            else:
-                assert streamed_table(path).equals(whole)
+    texts = [{isinstance(value, str) for value in values} for values in lists]
+    mixed = [k for k in range(len(lists)) if len(set().union(*texts[: k + 1])) > 1]
+    kinds = frozenset(type(value) for values in lists for value in values)
+    expected = {frozenset([int]): pa.int64(), frozenset([str]): pa.string()}
+    with small(block), temporary("log.csv", "k,v\n" + "\n".join(rows) + "\n") as path:
+        if mixed:
+            with refuses(LogError, "v", mixed[0]):
+                streamed_table(path)
+        else:
+            column = streamed_table(path)["v"]
+            assert column.to_pylist() == lists
+            assert column.type.value_type == expected.get(kinds, pa.float64()) or not kinds
 
 
 @contextlib.contextmanager
@@ -285,12 +300,7 @@ def temporary(name: str, content: str) -> Iterator[Path]:
 
 
 def streamed_table(path: Path) -> pa.Table:
-    reader = text.reader_of(path)
-    while True:
-        try:
-            return pa.concat_tables(list(reader.tables()))
-        except text.Wider:
-            continue
+    return pa.concat_tables(text.text_tables(path))
 
 
 @pytest.mark.parametrize("last", ["0.5", "true", "text", '"[1]"', ""])
@@ -308,30 +318,22 @@ def test_a_reward_that_turns_out_to_be_wider(tmp_path, last):
             same(expected, op.evaluate(op.read_log(path), op.Uniform()))
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
-def test_many_columns_that_widen_late_take_few_passes(tmp_path, monkeypatch, name):
+def test_many_columns_that_widen_late_take_two_passes(tmp_path, monkeypatch):
     rows = [[k % 2] * 12 + [[k]] * 3 for k in range(400)]
     for k in range(12):
         rows[350 + k][k] = 0.5
     for k in range(3):
         rows[370 + k][12 + k] = [0.5]
     names = [f"c{k}" for k in range(15)]
-    path = written(pa.Table.from_pylist([]), tmp_path / name)
-    if name == "log.csv":
-        lines = [",".join(quoted(json.dumps(cell)) for cell in row) for row in rows]
-        path.write_text("\n".join([",".join(names), *lines]))
-    else:
-        path.write_text("\n".join(json.dumps(dict(zip(names, r, strict=True))) for r in rows))
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(json.dumps(dict(zip(names, r, strict=True))) for r in rows))
     passes = []
-    parse = text.list_array if name == "log.csv" else text._parse
-    changed = "list_array" if name == "log.csv" else "_parse"
-    monkeypatch.setattr(text, changed, lambda *given: passes.append(1) or parse(*given))
+    parse = _json._parse
+    monkeypatch.setattr(_json, "_parse", lambda *given: passes.append(1) or parse(*given))
     with small(2_000):
         found = streamed_table(path)
-    monkeypatch.undo()
-    assert found.equals(memory.read_table(path))
-    pieces = -(-path.stat().st_size // 2_000)
-    assert len(passes) <= 4 * pieces * (3 if name == "log.csv" else 2)
+    assert found.equals(text.read_table(path))
+    assert len(passes) <= 2 * (path.stat().st_size // 2_000 + 2)
 
 
 def test_odd_names_and_empty_objects(tmp_path):
@@ -438,7 +440,7 @@ def test_a_decision_that_comes_back_is_refused(tmp_path, monkeypatch, group):
     as_csv(singles, tmp_path / "log.csv")
     with small(200):
         limit(monkeypatch, "offpolicy.logs.files._convert.GROUP_ROWS", group)
-        with pytest.raises(LogError, match=r"log.csv, id, row 40: decision 3 comes back after"):
+        with refuses(LogError, "id", 40, file="log.csv"):
             op.read_log(tmp_path / "log.csv", LONG)
     held = op.read_log(as_csv(table.take([1, 0, *range(2, len(table))]), tmp_path / "b.csv"), LONG)
     assert len(held) == 300
@@ -446,31 +448,26 @@ def test_a_decision_that_comes_back_is_refused(tmp_path, monkeypatch, group):
 
 def test_what_is_wrong_in_the_long_format_is_named_by_row(tmp_path):
     table = long_table()
-    for name, row, value, message in [
-        ("picked", 700, 2, r"picked, row 700: 2 is neither 0 nor 1"),
-        ("id", 650, None, r"id, row 650: the decision's id is missing"),
-        ("reward", None, 1e200, r"reward, row {}: 1e\+200"),
-    ]:
+    chosen = next(k for k in range(600, 700) if table["picked"][k].as_py())
+    begins = min(k for k in range(len(table)) if table["id"][k] == table["id"][chosen])
+    for name, row, value, told in [
+        ("picked", 700, 2, 700), ("id", 650, None, 650), ("reward", chosen, 1e200, begins)
+    ]:  # fmt: skip
         values = table[name].to_pylist()
-        expected = message
-        if row is None:
-            row = next(k for k in range(600, 700) if table["picked"][k].as_py())
-            begins = min(k for k in range(len(table)) if table["id"][k] == table["id"][row])
-            expected = message.format(begins)
         values[row] = value
         position = table.column_names.index(name)
         path = tmp_path / "log.jsonl"
         as_jsonl(table.set_column(position, name, pa.array(values)), path)
-        with small(), pytest.raises(LogError, match=rf"log.jsonl, {expected}"):
+        with small(), refuses(LogError, name, told, file="log.jsonl"):
             op.evaluate(op.read_log(path, LONG), "new")
-    with small(), pytest.raises(LogError, match=r'there is no column "ID".* Did you mean "id"'):
+    with small(), refuses(LogError, "ID", match='Did you mean "id"'):
         op.read_log(written(table, tmp_path / "a.csv"), op.Columns(decision="ID", chosen="picked"))
 
 
 def test_one_decision_without_end(tmp_path, monkeypatch):
     path = as_csv(long_table(), tmp_path / "log.csv")
     limit(monkeypatch, "offpolicy.logs.files._convert.LONGEST", 2)
-    with small(), pytest.raises(LogError, match='"id" what tells decisions apart'):
+    with small(), refuses(LogError, file="log.csv", match='"id" what tells'):
         op.read_log(path, LONG)
 
 
@@ -530,7 +527,7 @@ def test_dsjson_in_several_files_and_with_a_condition(tmp_path):
     assert len(scan) == 26
     with refuses(LogError, "reward", 4, file="0.dsjson"):
         op.evaluate(scan, op.Uniform(), reward_range=(0, 0.5))
-    with pytest.raises(ParameterError, match="columns of its own"):
+    with refuses(ParameterError, "columns"):
         op.read_log(paths, op.Columns(reward="click"))
 
 
@@ -544,7 +541,7 @@ def test_a_line_of_dsjson_is_named(tmp_path):
     assert scan._label(0).origin(1) == Place(str(path), row=6, unit="line")
     scan.close()
     path.write_text(path.read_text() + "\njunk")
-    with small(), pytest.raises(LogError, match=r"log.dsjson, line \d+: not JSON"):
+    with small(), refuses(LogError, "", len(path.read_text().split("\n")), file="log.dsjson"):
         op.read_log(path)
     path.write_text(json.dumps(DANGLING) + "\n")
     with small(), pytest.raises(LogError, match=r"not one decision .* \(1 dangling reward\)"):
@@ -582,45 +579,59 @@ GOOD = "action,reward,logging\n" + '0,1,"[0.5, 0.5]"\n' * 40
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "column", "row"),
     [
-        ("log.csv", GOOD + '"0,1,"[0.5, 0.5]"\n' + GOOD[22:], r"csv, line 42: not a readable"),
-        ("log.csv", GOOD + '0,1,"[0.5, 0.5]\n', r"csv, line 42: .* quote is opened here"),
-        ("log.csv", 'a,x\n0,1\n0,"text\n0,1\n0,1\n', r"csv, line 3: .* quote is opened here"),
-        ("log.csv", 'a,x\n0,1\n0,"text\n0,"1"\n0,1\n', r"csv, line 3: not a readable CSV file"),
-        ("log.csv", GOOD + "0,1\n", r"log.csv, line 42: .* 2 fields, but the header has 3"),
-        ("log.csv", GOOD + "0,1,2,3\n", r"log.csv, line 42: .* 4 fields, but the header has 3"),
-        ("log.csv", GOOD + "0,1,0.5\n", r'log.csv, logging, row 40: "0.5" is not a list'),
-        ("log.csv", GOOD + '0,1,"[""x""]"\n', r"log.csv, logging, row 40: the lists must hold"),
-        ("log.csv", GOOD.encode() + b'\xe4,1,"[0.5, 0.5]"\n', r"log.csv, action, line 42: "),
-        ("log.csv", "a,a\n1,2\n", 'two columns named "a"'),
-        ("log.csv", "", r"log.csv: not a readable CSV file .* The file is empty"),
-        ("log.csv", GOOD[:22], "log is empty"),
-        ("log.jsonl", '{"a": 1}\n' * 40 + "junk\n" + '{"a": 1}\n' * 40, r"log.jsonl, line 41:"),
-        ("log.jsonl", '{"a": 1}\n' * 40 + '{"a": "x"}\n', r'line 41: .*column "a" changed from'),
-        ("log.jsonl", '{"a": 1}\n' * 39 + '{"a": "x"}\n' * 60, r'line 40: .*column "a" '),
-        ("log.jsonl", '{"a": 12}\n' * 60 + '{"a": "x"}\n' * 60, r"line 61: .*text after a number"),
-        ("log.jsonl", '{"a": 1}\n\n[1]\n', r"log.jsonl, line 3: not readable"),
-        ("log.jsonl", '{"a": 1}\n{"a": ', r"log.jsonl, line 2: not readable"),
-        ("log.jsonl", "", r"log.jsonl: there is not one object"),
-        ("log.jsonl", "\n\n", r"log.jsonl: there is not one object"),
-        ("log.csv.gz", gzip.compress(GOOD.encode() * 99)[:-30], r"log.csv.gz: .* to its end"),
-        ("log.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 9999)[:-15], r"log.jsonl.gz: .* to its end"),
-        ("log.csv.gz", b"not gzip", r"log.csv.gz: "),
-        ("log.xlsx", "x", "is not a kind of file"),
+        ("log.csv", GOOD + '"0,1,"[0.5, 0.5]"\n' + GOOD[22:], "", 42),
+        ("log.csv", GOOD + '0,1,"[0.5, 0.5]\n', "", 42),
+        ("log.csv", 'a,x\n0,1\n0,"text\n0,1\n0,1\n', "", 3),
+        ("log.csv", 'a,x\n0,1\n0,"text\n0,"1"\n0,1\n', "", 3),
+        ("log.csv", 'a,x\n0,"1\n2"\n\n0,1,2\n', "", 5),
+        ("log.csv", GOOD + "0,1\n", "", 42),
+        ("log.csv", GOOD + "0,1,2,3\n", "", 42),
+        ("log.csv", GOOD + "0,1,0.5\n", "logging", 40),
+        ("log.csv", GOOD + '0,1,"[""x""]"\n', "logging", 40),
+        ("log.csv", GOOD + '0,1,"[0.5 0.5]"\n', "logging", 40),
+        ("log.csv", GOOD.encode() + b'\xe4,1,"[0.5, 0.5]"\n', "action", 42),
+        ("log.csv", "a,a\n1,2\n", "", None),
+        ("log.csv", "a,b\r\n1,2\n3,4\r\n", "", None),
+        ("log.csv", "", "", None),
+        ("log.csv", GOOD[:22], "", None),
+        ("log.jsonl", '{"a": 1}\n' * 40 + "junk\n" + '{"a": 1}\n' * 40, "", 41),
+        ("log.jsonl", '{"a": 1}\n' * 40 + '{"a": "x"}\n', "", 41),
+        ("log.jsonl", '{"a": 1}\n' * 39 + '{"a": "x"}\n' * 60, "", 40),
+        ("log.jsonl", '{"a": 12}\n' * 60 + '{"a": "x"}\n' * 60, "", 61),
+        ("log.jsonl", '{"a": 1}\n\n[1]\n', "", 3),
+        ("log.jsonl", '{"a": 1}\n{"a": ', "", 2),
+        ("log.jsonl", "", "", None),
+        ("log.jsonl", "\n\n", "", None),
+        ("log.csv.gz", gzip.compress(GOOD.encode() * 99)[:-30], "", None),
+        ("log.csv.gz", gzip.compress(GOOD.encode())[:-8] + bytes(8), "", None),
+        ("log.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 9999)[:-15], "", None),
+        ("log.csv.gz", b"not gzip", "", None),
+        ("log.xlsx", "x", "", None),
     ],
 )  # fmt: skip
-def test_broken_files(tmp_path, name, content, message):
+def test_broken_files(tmp_path, name, content, column, row):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with small(300), pytest.raises(LogError, match=message) as found:
+    with small(300), refuses(LogError, column, row, file=name) as caught:
         op.read_log(path)
-    assert str(found.value).count("\n") == 0
+    assert str(caught.value).count("\n") == 0
+    assert caught.value.row == row
     with small(300):
         shown = CliRunner().invoke(cli, ["check", str(path)])
     assert isinstance(shown.exception, LogError)
-    with pytest.raises(LogError):
+    with refuses(LogError, file=name):
         op.read_log(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_names_and_lines_may_be_odd(tmp_path, end):
+    lines = ["", "", '"a ""b""",A,a', "1,x,NA", "", '2,"y,z",']
+    (tmp_path / "log.csv").write_text(end.join(lines), encoding="utf-8-sig", newline="")
+    assert text.read_table(tmp_path / "log.csv").to_pylist() == [
+        {'a "b"': 1, "A": "x", "a": None}, {'a "b"': 2, "A": "y,z", "a": None}
+    ]  # fmt: skip
 
 
 def test_many_candidates_are_no_missing_quote(tmp_path):
@@ -634,10 +645,10 @@ def test_many_candidates_are_no_missing_quote(tmp_path):
 def test_files_that_do_not_fit_together(tmp_path, table):
     as_csv(table, tmp_path / "a.csv")
     as_csv(table.drop(["q"]), tmp_path / "b.csv")
-    with small(), pytest.raises(LogError, match=r'b.csv: column "q" is not in this file and'):
+    with small(), refuses(LogError, "q", file="b.csv"):
         op.read_log(f"{tmp_path}/*.csv")
     as_csv(table.set_column(1, "reward", pa.array(["x"] * 600)), tmp_path / "b.csv")
-    with small(), pytest.raises(LogError, match=r"a.csv and others do not fit together"):
+    with small(), refuses(LogError, file="a.csv"):
         op.read_log(f"{tmp_path}/*.csv")
 
 
@@ -684,7 +695,7 @@ def test_the_copy_goes_at_exit_and_is_where_tmpdir_says(tmp_path, table):
     place.mkdir()
     code = (
         "import offpolicy as op, sys\n"
-        "from offpolicy.logs.files import _small; _small.LARGEST = 0\n"
+        "from offpolicy.logs.files import _text; _text.LARGEST = 0\n"
         "log = op.read_log(sys.argv[1]); print(log.files[0])\n"
     )
     shown = subprocess.run(
@@ -703,7 +714,7 @@ def test_a_full_disk(tmp_path, table):
     path = as_csv(table, tmp_path / "log.csv")
     code = (
         "import resource, sys, offpolicy.cli\n"
-        "from offpolicy.logs.files import _small; _small.LARGEST = 0\n"
+        "from offpolicy.logs.files import _text; _text.LARGEST = 0\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "sys.argv[1:] = ['check', sys.argv[1]]; offpolicy.cli.main()\n"
     )
@@ -733,7 +744,7 @@ def test_no_place_for_the_copy(tmp_path, table, monkeypatch):
 def test_compressed_files_count_as_they_are_unpacked(tmp_path, monkeypatch):
     for name in ("a.csv", "a.csv.gz"):
         (tmp_path / name).write_bytes(b"x" * 100)
-    limit(monkeypatch, "offpolicy.logs.files._small.LARGEST", 300)
-    assert not memory.is_large([tmp_path / "a.csv"])
-    assert memory.is_large([tmp_path / "a.csv.gz"])
-    assert memory.is_large([tmp_path / "a.csv"] * 4)
+    limit(monkeypatch, "offpolicy.logs.files._text.LARGEST", 300)
+    assert not text.is_large([tmp_path / "a.csv"])
+    assert text.is_large([tmp_path / "a.csv.gz"])
+    assert text.is_large([tmp_path / "a.csv"] * 4)

@@ -14,6 +14,7 @@ from offpolicy.logs.files._read import files_of
 from tests.support.cases import make_case
 from tests.support.files import as_csv, as_jsonl, same, table_of, write
 from tests.support.limits import limit
+from tests.support.refusals import refuses
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_every_kind_of_file_gives_the_same(tmp_path, table, name):
 
 def test_a_dataframe_is_a_log_too(table):
     assert len(op.read_log(table)) == 400
-    with pytest.raises(ParameterError, match="filter a dataframe before"):
+    with refuses(ParameterError, "where"):
         op.read_log(table, where="reward > 0")
 
 
@@ -112,52 +113,48 @@ def test_files_of_globs_and_folders(tmp_path):
         "c.txt", "a.csv",
     ]  # fmt: skip
     (tmp_path / "empty").mkdir()
-    for source, message in [
-        (tmp_path / "nope.csv", r"nope.csv: there is no such file"),
-        (f"{tmp_path}/*.parquet", r"no file matches this"),
-        (tmp_path / "empty", r"the folder is empty"),
-    ]:
-        with pytest.raises(LogError, match=message):
-            files_of([source])
-    with pytest.raises(LogError, match="There is no file to read"):
+    for name in ("nope.csv", "*.parquet", "empty"):
+        with refuses(LogError, file=name):
+            files_of([f"{tmp_path}/{name}"])
+    with refuses(LogError, file=""):
         files_of([])
 
 
 def test_parquet_and_others_do_not_mix(tmp_path, table):
     (path,) = write(tmp_path, table)
-    with pytest.raises(LogError, match="Some files are Parquet and some are not"):
+    with refuses(LogError, file="", match="Some files are Parquet"):
         op.read_log([path, as_csv(table, tmp_path / "log.csv")])
 
 
 def test_files_with_other_columns(tmp_path, table):
     as_csv(table, tmp_path / "a.csv")
     as_csv(table.drop(["q"]), tmp_path / "b.csv")
-    with pytest.raises(LogError, match=r'b.csv: column "q" is not in this file and'):
+    with refuses(LogError, "q", file="b.csv"):
         op.read_log(f"{tmp_path}/*.csv")
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text", "row"),
     [
-        ("log.csv", 'action,reward\n"0,1\n0,1\n', "not a readable CSV file"),
-        ("log.jsonl", '{"action": 0, "reward": 1}\njunk\n', "not readable as JSON lines"),
-        ("log.jsonl", "", "log.jsonl"),
-        ("log.csv", "", "not a readable CSV file"),
-        ("log.xlsx", "x", 'is not a kind of file this version reads'),
-        ("log.csv.gz", "not gzip", "log.csv.gz"),
+        ("log.csv", 'action,reward\n"0,1\n0,1\n', 2),
+        ("log.jsonl", '{"action": 0, "reward": 1}\njunk\n', 2),
+        ("log.jsonl", "", None),
+        ("log.csv", "", None),
+        ("log.xlsx", "x", None),
+        ("log.csv.gz", "not gzip", None),
     ],
-)  # fmt: skip
-def test_files_that_cannot_be_read(tmp_path, name, text, message):
+)
+def test_files_that_cannot_be_read(tmp_path, name, text, row):
     (tmp_path / name).write_text(text)
-    with pytest.raises(LogError, match=message):
+    with refuses(LogError, "", row, file=name):
         op.read_log(tmp_path / name)
 
 
 def test_a_condition_that_is_not_one(tmp_path, table):
     path = as_csv(table, tmp_path / "log.csv")
-    with pytest.raises(LogError, match="where: "):
+    with refuses(LogError, "where", file="log.csv"):
         op.read_log(path, where="no_such_column > 1")
-    with pytest.raises(LogError, match="where: "):
+    with refuses(LogError, "where", file="log.csv"):
         op.read_log(path, where="1); DROP TABLE log; --")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from offpolicy.logs.files._read import files_of, read_log
-from offpolicy.logs.files._small import read_table
-from offpolicy.logs.files._text import kind_of
+from offpolicy.logs.files._text import kind_of, read_table
 
 __all__ = ["files_of", "kind_of", "read_log", "read_table"]

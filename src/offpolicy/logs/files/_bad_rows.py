@@ -22,8 +22,8 @@ from offpolicy.errors import Place
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import Dropped, Kept, keep, refuse_many, runs
 from offpolicy.logs._bandit_log import BanditLog
-from offpolicy.logs._scan import BLOCK, ColumnCheck, RewardSummary
-from offpolicy.logs.files._parquet import ParquetScan
+from offpolicy.logs._scan import ColumnCheck, RewardSummary
+from offpolicy.logs.files._parquet import ParquetScan, in_blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,21 +69,21 @@ class WellFormed(ParquetScan):
         bad: list[list[Ints]] = [[] for _ in self.files]
         reasons: Counter[str] = Counter()
         summaries, clusters = [], set[Hashable]()
-        for k, found in _sifted(scan, policies, prediction, check):
-            bad[k].append(found.bad)
-            reasons += self.columns.by_role(found.reasons)
+        for k, sifted in _sifted(scan, policies, prediction, check):
+            bad[k].append(sifted.bad)
+            reasons += self.columns.by_role(sifted.reasons)
             refuse_many(reasons, 1, self.source)
-            if found.rewards is not None:
-                summaries.append(found.rewards)
+            if sifted.rewards is not None:
+                summaries.append(sifted.rewards)
             if len(clusters) <= labels.GROUPS:
-                clusters.update(found.clusters)
+                clusters.update(sifted.clusters)
         self._bad = [np.concatenate([np.empty(0, np.int64), *parts]) for parts in bad]
         self.dropped = Dropped(len(scan), dict(reasons))
         refuse_many(reasons, len(self), self.source)
         self.rewards = RewardSummary(
-            min(one.low for one in summaries),
-            max(one.high for one in summaries),
-            all(one.binary for one in summaries),
+            min(summary.low for summary in summaries),
+            max(summary.high for summary in summaries),
+            all(summary.binary for summary in summaries),
         )
         self._clusters = self._known(clusters)
 
@@ -108,34 +108,18 @@ class WellFormed(ParquetScan):
         low, high = np.searchsorted(self._bad[k], [start, stop])
         return np.delete(np.arange(start, stop), self._bad[k][low:high] - start)
 
-    def _range(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
-        begun = before = 0
-        for k, rows in enumerate(self._counts):
-            low, high = max(start - begun, 0), min(stop - begun, rows)
-            if low < high:
-                first, last = before + self._before(k, low), before + self._before(k, high - 1)
-                for table, _, row in super()._range(first, last + 1, selected):
-                    kept = self._kept(k, row, row + len(table))
-                    yield table.take(kept - row), k, low
-                    low += len(kept)
-            begun, before = begun + rows, before + self._all[k]
+    def _blocks(
+        self, k: int, selected: str, row: int = 0, stop: int | None = None
+    ) -> Iterator[pa.Table]:
+        first = self._before(k, row) if row else 0
+        last = None if stop is None else self._before(k, stop - 1) + 1
 
-    def _blocks(self, file: str, selected: str, row: int = 0) -> Iterator[pa.Table]:
-        import pyarrow as pa
+        def well_formed(row: int) -> Iterator[pa.Table]:
+            for table in super(WellFormed, self)._blocks(k, selected, row, last):
+                yield table.take(self._kept(k, row, row + len(table)) - row)
+                row += len(table)
 
-        k = self.files.index(file)
-        row = self._before(k, row) if row else 0
-        held: pa.Table | None = None
-        for table in super()._blocks(file, selected, row):
-            kept = self._kept(k, row, row + len(table))
-            row += len(table)
-            part = table if len(kept) == len(table) else table.take(kept - row + len(table))
-            held = part if held is None else pa.concat_tables([held, part])
-            if len(held) >= BLOCK:
-                yield held.slice(0, BLOCK)
-                held = held.slice(BLOCK)
-        if held is not None and len(held):
-            yield held
+        return in_blocks(well_formed(first))
 
     def _label(self, file: int) -> str:
         return self._scan._label(file)
@@ -145,7 +129,8 @@ class WellFormed(ParquetScan):
 
     def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
         first, last = self._before(k, row), self._before(k, row + len(table) - 1)
-        return [(at, row, self._label(k)) for at, row in runs(self._kept(k, first, last + 1))]
+        kept = runs(self._kept(k, first, last + 1))
+        return [(begin, row, self._label(k)) for begin, row in kept]
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         for make in self.walk(()):
@@ -177,12 +162,12 @@ def _sifted(
 
     def makers() -> Iterator[Callable[[], tuple[int, _Sifted]]]:
         position = 0
-        for k, file in enumerate(scan.files):
+        for k in range(len(scan.files)):
             row = 0
-            for table in scan._blocks(file, selected):
+            for table in scan._blocks(k, selected):
                 yield functools.partial(sift, k, table, row)
                 row, position = row + len(table), position + len(table)
                 if scan.progress is not None:
                     scan.progress(position, len(scan))
 
-    return each_block(lambda found: found, makers())
+    return each_block(lambda sifted: sifted, makers())

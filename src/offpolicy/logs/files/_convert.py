@@ -1,7 +1,7 @@
 """Large files of other kinds, written anew as temporary Parquet and then scanned.
 
-Text is read once, piece by piece (`logs.files._text`), and so are the long format and the
-formats of others. The copy is in a folder of its own, which goes when the log does.
+Text is read piece by piece (`logs.files._text`), and so are the long format and the formats
+of others. The copy is in a folder of its own, which goes when the log does.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,15 @@ from offpolicy._core.validation import Copy, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._columns import Columns, missing_column
 from offpolicy.logs._long_format import widened
-from offpolicy.logs.files import _small as held
-from offpolicy.logs.files import _text as text
-from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan, _quoted, _scan
+from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan
+from offpolicy.logs.files._sql import connect, first_line, parquet, quoted
+from offpolicy.logs.files._text import (
+    check_same_columns,
+    do_not_fit,
+    is_parquet,
+    known_kind,
+    text_tables,
+)
 from offpolicy.logs.formats import dsjson, obd
 
 if TYPE_CHECKING:
@@ -43,17 +49,16 @@ LONGEST = 2**24
 class ConvertedScan(ParquetScan):
     """A log in temporary Parquet files, made from files of another kind. See `read_log`."""
 
-    def __init__(self, copy: _Made, asked: _Asked) -> None:
+    def __init__(self, copy: _Made, asked: _Asked, on_bad_row: str) -> None:
         self._asked, self._unit = asked, copy.unit
         self._folder = weakref.finalize(self, _remove, asked.folder, os.getpid())
         super().__init__(
             copy.files,
             copy.columns,
             where=copy.where,
-            memory=asked.memory,
-            threads=asked.threads,
-            names=[str(file) for file in asked.files],
-            on_bad_row=asked.on_bad_row,
+            names=asked.names,
+            on_bad_row=on_bad_row,
+            **asked.limits,
         )
 
     def close(self) -> None:
@@ -68,22 +73,21 @@ class ConvertedScan(ParquetScan):
     def _label(self, file: int) -> str:
         if self._unit is None:
             return super()._label(file)
-        return Copy.of(self.source, functools.partial(self._origin, file))
+        return Copy.of(
+            self.source,
+            lambda row: self._origin(file, f"{self._condition} LIMIT 1 OFFSET {row}"),
+        )
 
     def _place(self, file: int, row: int) -> Place:
         if self._unit is None:
             return super()._place(file, row)
-        return self._origin(file, row, f"WHERE file_row_number = {row}", 0)
+        return self._origin(file, f"WHERE file_row_number = {row}")
 
-    def _origin(
-        self, file: int, row: int, condition: str | None = None, skip: int | None = None
-    ) -> Place:
-        """That a row is from."""
+    def _origin(self, file: int, which: str) -> Place:
+        """That a row of a copy is from."""
         ((source, place),) = self._rows(
-            f"SELECT {_quoted(FILE)}, {_quoted(PLACE)} FROM "
-            f"{_scan([self.files[file]], numbered=True)} "
-            f"{self._condition if condition is None else condition} "
-            f"LIMIT 1 OFFSET {row if skip is None else skip}"
+            f"SELECT {quoted(FILE)}, {quoted(PLACE)} FROM "
+            f"{parquet([self.files[file]], numbered=True)} {which}"
         )
         return Place(self.names[source], row=int(place), unit=str(self._unit))
 
@@ -95,10 +99,13 @@ class _Asked:
     files: Sequence[Path]
     columns: Columns
     where: str | None
-    memory: str | None
-    threads: int | None
-    on_bad_row: str
+    limits: dict[str, Any]
+    """Of memory and threads; see `connect`."""
     folder: Path
+
+    @property
+    def names(self) -> list[str]:
+        return [str(file) for file in self.files]
 
 
 @dataclass
@@ -116,11 +123,10 @@ def convert(
     files: Sequence[Path],
     columns: Columns,
     *,
-    where: str | None = None,
-    memory: str | None = None,
-    threads: int | None = None,
-    on_bad_row: str = "error",
     foreign: ModuleType | None = None,
+    where: str | None = None,
+    on_bad_row: str = "error",
+    **limits: Any,
 ) -> ConvertedScan:
     """The log in files that are not, or not as they should be, Parquet with a row per decision.
 
@@ -130,9 +136,9 @@ def convert(
         folder = Path(tempfile.mkdtemp(prefix="offpolicy-"))
     except OSError as problem:
         raise LogError(f"There is no place for temporary files: {problem}. Set TMPDIR.") from None
-    asked = _Asked(files, columns, where, memory, threads, on_bad_row, folder)
+    asked = _Asked(files, columns, where, limits, folder)
     try:
-        return ConvertedScan(_made(asked, foreign), asked)
+        return ConvertedScan(_made(asked, foreign), asked, on_bad_row)
     except BaseException:
         _remove(folder, os.getpid())
         raise
@@ -143,8 +149,7 @@ def _made(asked: _Asked, foreign: ModuleType | None) -> _Made:
         return _from_dsjson(asked)
     if foreign is obd:
         return _from_obd(asked)
-    parquet = asked.files[0].suffix.lower() in (".parquet", ".pq")
-    files = list(asked.files) if parquet else _from_text(asked)
+    files = list(asked.files) if is_parquet(asked.files[0]) else _from_text(asked)
     if asked.columns.decision:
         return _from_long(asked, files)
     return _Made(files, asked.columns, asked.where)
@@ -158,66 +163,70 @@ def _remove(folder: Path, owner: int) -> None:
 # -- writing ---------------------------------------------------------------------------------
 
 
-@dataclass
-class _Sink:
-    """A Parquet file that is written group by group, and gets its name when it is complete."""
+class _Written(NamedTuple):
+    """A Parquet file, and what it was made of."""
 
     path: Path
-    rows: int = 0
-    schema: pa.Schema | None = None
-    _held: list[pa.Table] = field(default_factory=list)
-    _writer: Any = None
-
-    def add(self, table: pa.Table) -> None:
-        self.schema = table.schema
-        self._held.append(_storable(table))
-        self.rows += len(table)
-        if (
-            sum(map(len, self._held)) >= GROUP_ROWS
-            or sum(part.nbytes for part in self._held) >= GROUP_BYTES
-        ):
-            self._flush()
-
-    def finish(self) -> None:
-        self._flush()
-        with _on_disk(self.path):
-            self._writer.close()
-            os.replace(self._part, self.path)
-
-    def abandon(self) -> None:
-        """Leave nothing behind."""
-        if self._writer is not None:
-            with contextlib.suppress(Exception):
-                self._writer.close()
-        self._part.unlink(missing_ok=True)
-
-    @property
-    def _part(self) -> Path:
-        return self.path.with_suffix(".part")
-
-    def _flush(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        if not self._held:
-            return
-        whole, self._held = pa.concat_tables(self._held), []
-        with _on_disk(self.path):
-            if self._writer is None:
-                self._writer = pq.ParquetWriter(self._part, whole.schema)
-            self._writer.write_table(whole, row_group_size=max(len(whole), 1))
+    schema: pa.Schema
+    rows: int
 
 
-def _write(tables: Iterable[pa.Table], path: Path) -> _Sink:
-    """All tables, at least one, as one Parquet file."""
-    sink = _Sink(path)
+def _write(tables: Iterable[pa.Table], path: Path) -> _Written:
+    """All tables, at least one, as one Parquet file, which gets its name when it is complete."""
+    import pyarrow.parquet as pq
+
+    part = path.with_suffix(".part")
+    writer: Any = None
+    rows = 0
     try:
-        for table in tables:
-            sink.add(table)
-        sink.finish()
+        for group in _groups(tables):
+            storable = _storable(group)
+            with _on_disk(path):
+                if writer is None:
+                    writer = pq.ParquetWriter(part, storable.schema)
+                writer.write_table(storable, row_group_size=max(len(storable), 1))
+            rows += len(group)
+        with _on_disk(path):
+            writer.close()
+            os.replace(part, path)
     finally:
-        sink.abandon()
-    return sink
+        with contextlib.suppress(Exception):
+            writer.close()
+        part.unlink(missing_ok=True)
+    return _Written(path, group.schema, rows)
+
+
+def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Tables put together to what is written at once."""
+    import pyarrow as pa
+
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(map(len, held)) >= GROUP_ROWS or sum(t.nbytes for t in held) >= GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _copies(asked: _Asked, tables_of: Callable[[int, Path], Iterable[pa.Table]]) -> list[_Written]:
+    """One Parquet file for every file."""
+    return [
+        _write(tables_of(k, file), asked.folder / f"{k}.parquet")
+        for k, file in enumerate(asked.files)
+    ]
+
+
+def _rewritten(copy: Path, change: Callable[[Any], Iterable[pa.Table]]) -> Path:
+    """A copy written anew, with the tables that ``change`` makes of its `ParquetFile`."""
+    import pyarrow.parquet as pq
+
+    wide = copy.with_suffix(".wide.parquet")
+    with pq.ParquetFile(copy) as narrow:
+        _write(change(narrow), wide)
+    copy.unlink()
+    return wide
 
 
 @contextlib.contextmanager
@@ -230,7 +239,7 @@ def _on_disk(path: Path) -> Iterator[None]:
     except (OSError, pa.ArrowException) as problem:
         raise LogError(
             f"The temporary copy of the log cannot be written to {path.parent} "
-            f"({text.first_line(problem)}). It takes up to half as much room as the log's text, "
+            f"({first_line(problem)}). It takes up to half as much room as the log's text, "
             f"unpacked: set TMPDIR to a folder on a larger disk."
         ) from None
 
@@ -261,36 +270,21 @@ def _is_hollow(kind: pa.DataType) -> bool:
 def _from_text(asked: _Asked) -> list[Path]:
     """One Parquet file for every file, all with the same columns."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    made, schemas = [], []
     for file in asked.files:
-        held.known_kind(file)
-    for k, file in enumerate(asked.files):
-        made.append(asked.folder / f"{k}.parquet")
-        schemas.append(_text_file(file, made[-1]))
-    held.check_same_columns(asked.files, schemas)
+        known_kind(file)
+    copies = _copies(asked, lambda _, file: text_tables(file, **asked.limits))
+    check_same_columns(asked.files, [copy.schema for copy in copies])
     try:
-        common = pa.unify_schemas(schemas, promote_options="permissive")
-        for k, schema in enumerate(schemas):
-            if not schema.equals(common):
-                wide = asked.folder / f"{k}-wide.parquet"
-                with pq.ParquetFile(made[k]) as narrow:
-                    _write(_cast(narrow, common), wide)
-                made[k].unlink()
-                made[k] = wide
+        common = pa.unify_schemas([copy.schema for copy in copies], promote_options="permissive")
+        return [
+            copy.path
+            if copy.schema.equals(common)
+            else _rewritten(copy.path, functools.partial(_cast, schema=common))
+            for copy in copies
+        ]
     except pa.ArrowException as problem:
-        raise held.do_not_fit(asked.files, problem) from None
-    return made
-
-
-def _text_file(path: Path, target: Path) -> pa.Schema:
-    reader = text.reader_of(path)
-    while True:
-        try:
-            return _write(reader.tables(), target).schema
-        except text.Wider:
-            continue
+        raise do_not_fit(asked.files, problem) from None
 
 
 def _cast(narrow: Any, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -306,49 +300,47 @@ def _cast(narrow: Any, schema: pa.Schema) -> Iterator[pa.Table]:
 
 def _from_long(asked: _Asked, files: list[Path]) -> _Made:
     """One row per decision, from files whose rows are of one decision and candidate each."""
-    names = [str(file) for file in asked.files]
-    narrow = ParquetScan(
-        files, where=asked.where, memory=asked.memory, threads=asked.threads, names=names
-    )
+    narrow = ParquetScan(files, where=asked.where, names=asked.names, **asked.limits)
     decision = str(asked.columns.decision)
     if decision not in narrow._names:
         raise missing_column(narrow._names, decision, "decision", narrow.source)
     path = asked.folder / "decisions.parquet"
-    roles: list[Columns] = []
-    _write(_wide(narrow, asked.columns, roles), path)
+    roles = asked.columns
+
+    def wide() -> Iterator[pa.Table]:
+        nonlocal roles
+        for table in _whole_decisions(narrow, decision):
+            decisions, roles = _one_part(table, asked.columns, asked.names)
+            yield decisions
+
+    _write(wide(), path)
     for file in files:
         if file.parent == asked.folder:
             file.unlink()
-    _refuse_returning(path, decision, names, asked)
-    return _Made([path], roles[0], None, unit="row")
+    _refuse_returning(path, decision, asked)
+    return _Made([path], roles, None, unit="row")
 
 
-def _wide(narrow: ParquetScan, columns: Columns, roles: list[Columns]) -> Iterator[pa.Table]:
-    """One row per decision; the roles in it are told to ``roles``."""
+def _whole_decisions(narrow: ParquetScan, decision: str) -> Iterator[pa.Table]:
+    """All rows that meet the condition; those of a decision that follow each other are in one
+    table."""
     import pyarrow as pa
 
-    rest: pa.Table | None = None
+    rest: list[pa.Table] = []
     for table in _long_tables(narrow):
-        whole = table if rest is None else pa.concat_tables([rest, table])
-        ids = whole.column(columns.decision)
-        if ids.null_count:
-            _one_part(whole, columns, narrow.names)
+        whole = pa.concat_tables([*rest, table])
+        ids = whole.column(decision)
         cut = _last_begins(ids)
         if len(whole) - cut > LONGEST:
             raise LogError(
                 f"decision {ids[cut].as_py()!r} has more than {LONGEST:,} rows. "
-                f'Is "{columns.decision}" what tells decisions apart?',
+                f'Is "{decision}" what tells decisions apart?',
                 narrow.source,
             )
         if cut:
-            wide, found = _one_part(whole.slice(0, cut), columns, narrow.names)
-            roles.append(found)
-            yield wide
-        rest = whole.slice(cut).combine_chunks()
-    assert rest is not None
-    wide, found = _one_part(rest, columns, narrow.names)
-    roles.append(found)
-    yield wide
+            yield whole.slice(0, cut)
+        rest = [whole.slice(cut).combine_chunks()]
+    yield from rest
 
 
 def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
@@ -358,8 +350,8 @@ def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
 
     for k, file in enumerate(narrow.files):
         query = (
-            f"SELECT * EXCLUDE (file_row_number), {k} AS {_quoted(FILE)}, "
-            f"file_row_number AS {_quoted(PLACE)} FROM {_scan([file], numbered=True)}"
+            f"SELECT * EXCLUDE (file_row_number), {k} AS {quoted(FILE)}, "
+            f"file_row_number AS {quoted(PLACE)} FROM {parquet([file], numbered=True)}"
             f"{narrow._condition}"
         )
         try:
@@ -367,7 +359,7 @@ def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
                 if len(batch):
                     yield pa.Table.from_batches([batch])
         except (duckdb.Error, pa.ArrowException) as problem:
-            raise LogError(f"{text.first_line(problem)}.", narrow.names[k]) from None
+            raise LogError(f"{first_line(problem)}.", narrow.names[k]) from None
 
 
 def _last_begins(ids: pa.ChunkedArray) -> int:
@@ -406,37 +398,27 @@ def _returning(decision: str | None, name: Any, place: Place) -> LogError:
     )
 
 
-def _refuse_returning(path: Path, decision: str, names: Sequence[str], asked: _Asked) -> None:
+def _refuse_returning(path: Path, decision: str, asked: _Asked) -> None:
     """Raise if a decision is there twice: its rows were not together."""
     import duckdb
 
-    settings: dict[str, Any] = {"temp_directory": str(asked.folder / "spilled")}
-    if asked.memory is not None:
-        settings["memory_limit"] = asked.memory
-    if asked.threads is not None:
-        settings["threads"] = asked.threads
-    scan, column = _scan([str(path)], numbered=True), _quoted(decision)
+    scan, column = parquet([str(path)], numbered=True), quoted(decision)
+    spilled = str(asked.folder / "spilled")
     try:
-        with duckdb.connect(":memory:", config=settings) as connection:
+        with connect(temp_directory=spilled, **asked.limits) as connection:
             twice = connection.execute(
-                f"SELECT {column}, min(file_row_number) AS first FROM {scan} GROUP BY {column} "
-                f"HAVING count(*) > 1 ORDER BY first LIMIT 1"
-            ).fetchone()
-            if twice is None:
-                return
-            found = connection.execute(
-                f"SELECT {_quoted(FILE)}, {_quoted(PLACE)} FROM {scan} WHERE "
-                f"file_row_number > {twice[1]} AND {column} IS NOT DISTINCT FROM (SELECT {column} "
-                f"FROM {scan} WHERE file_row_number = {twice[1]}) ORDER BY file_row_number LIMIT 1"
+                f"SELECT {column}, {quoted(FILE)}, {quoted(PLACE)} FROM {scan} WHERE "
+                f"file_row_number = (SELECT max(file_row_number) AS back FROM {scan} "
+                f"GROUP BY {column} HAVING count(*) > 1 ORDER BY back LIMIT 1)"
             ).fetchone()
     except duckdb.Error as problem:
         raise LogError(
-            f"whether every decision's rows are together cannot be told "
-            f"({text.first_line(problem)}).",
-            names[0],
+            f"whether every decision's rows are together cannot be told ({first_line(problem)}).",
+            asked.names[0],
         ) from None
-    assert found is not None
-    raise _returning(decision, twice[0], Place(names[found[0]], row=found[1]))
+    if twice is not None:
+        name, file, row = twice
+        raise _returning(decision, name, Place(asked.names[file], row=row))
 
 
 # -- formats of others -----------------------------------------------------------------------
@@ -444,13 +426,10 @@ def _refuse_returning(path: Path, decision: str, names: Sequence[str], asked: _A
 
 def _from_dsjson(asked: _Asked) -> _Made:
     counts, facts = dsjson.Skipped(), dsjson.Facts()
-    made, rows = [], 0
-    for k, file in enumerate(asked.files):
-        made.append(asked.folder / f"{k}.parquet")
-        rows += _write(_dsjson_tables(k, file, counts, facts), made[-1]).rows
-    if not rows:
+    copies = _copies(asked, lambda k, file: _dsjson_tables(k, file, counts, facts))
+    if not any(copy.rows for copy in copies):
         raise LogError(f"there is not one decision in this file; {counts}.", asked.files[0])
-    return _Made(made, facts.columns(), asked.where, unit="line")
+    return _Made([copy.path for copy in copies], facts.columns(), asked.where, unit="line")
 
 
 def _dsjson_tables(
@@ -468,27 +447,15 @@ def _dsjson_tables(
 
 def _from_obd(asked: _Asked) -> _Made:
     """With candidates and logging, if they can be told from the items and propensities."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    facts, made, schemas, rows = obd.Facts(), [], [], 0
-    for k, file in enumerate(asked.files):
-        made.append(asked.folder / f"{k}.parquet")
-        sink = _write(_obd_tables(file, facts), made[-1])
-        rows += sink.rows
-        schemas.append(sink.schema)
-    if not rows:
+    facts = obd.Facts()
+    copies = _copies(asked, lambda _, file: _obd_tables(file, facts))
+    if not any(copy.rows for copy in copies):
         raise LogError("there is not one row below the header.", asked.files[0])
-    held.check_same_columns(asked.files, schemas)
+    check_same_columns(asked.files, [copy.schema for copy in copies])
+    made = [copy.path for copy in copies]
     if (K := facts.candidates()) is not None:
-        for k, file in enumerate(made):
-            wide = asked.folder / f"{k}-wide.parquet"
-            with pq.ParquetFile(file) as narrow:
-                _write(_with_candidates(narrow, K), wide)
-            file.unlink()
-            made[k] = wide
-    assert isinstance(schemas[0], pa.Schema)
-    return _Made(made, obd.columns_of(schemas[0].names), asked.where)
+        made = [_rewritten(path, functools.partial(_with_candidates, K=K)) for path in made]
+    return _Made(made, obd.columns_of(copies[0].schema.names), asked.where)
 
 
 def _obd_tables(file: Path, facts: obd.Facts) -> Iterator[pa.Table]:

@@ -6,27 +6,27 @@ order of the rows, so that they are the same bytes whatever the threads and the 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
+import itertools
 import math
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Ints
 from offpolicy._core.validation import EMPTY, RowsOfFiles
-from offpolicy.errors import LogError, ParameterError, Place
+from offpolicy.errors import LogError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import check_choice
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan, RewardSummary
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
+from offpolicy.logs.files._sql import connect, errors_as_ours, listed, parquet, quoted, unreadable
 
 if TYPE_CHECKING:
     import duckdb
@@ -86,51 +86,35 @@ class ParquetScan(LogScan):
 
     @functools.cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        import duckdb
-
-        settings: dict[str, Any] = {
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "preserve_insertion_order": True,
-        }
-        if self._memory is not None:
-            settings["memory_limit"] = self._memory
-        if self._threads is not None:
-            settings["threads"] = self._threads
-        try:
-            connection = duckdb.connect(":memory:", config=settings)
-        except duckdb.Error as problem:
-            raise ParameterError(f"memory or threads: {_first_line(problem)}") from None
-        connection.execute("SET lock_configuration = true")
-        return connection
+        return connect(self._memory, self._threads)
 
     def _sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """A query, its errors as ours."""
-        with _errors_as_ours(self.source):
+        with errors_as_ours(self.source):
             return self._connection.cursor().sql(query)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        with _errors_as_ours(self.source):
+        with errors_as_ours(self.source):
             return self._sql(query).fetchall()
 
     def _table(self, query: str, source: str) -> pa.Table:
-        with _errors_as_ours(source):
+        with errors_as_ours(source):
             return self._sql(query).to_arrow_table()
 
     def _of_all(self, query: Callable[[str], str]) -> pa.Table:
         """A query about the scan of all files; if one of them cannot be read, it is named."""
         try:
-            return self._table(query(_scan(self.files)), self.source)
+            return self._table(query(parquet(self.files)), self.source)
         except LogError:
             for file in self.files if len(self.files) > 1 else ():
-                self._table(query(_scan([file])), file)
+                self._table(query(parquet([file])), file)
             raise
 
     @functools.cached_property
     def _names(self) -> list[str]:
         """All columns of the files."""
-        found = self._rows(f"DESCRIBE SELECT * FROM {_scan(self.files)}")
-        return [row[0] for row in found if row[0] not in (FILE, PLACE)]
+        columns = self._sql(f"SELECT * FROM {parquet(self.files)}").columns
+        return [name for name in columns if name not in (FILE, PLACE)]
 
     def _same_columns(self) -> None:
         """Raise unless all files have the columns of the first, of the same types."""
@@ -143,12 +127,12 @@ class ParquetScan(LogScan):
                 schema = pq.read_schema(file)
             except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
                 raise unreadable(problem, file) from None
-            own = {field.name: str(field.type) for field in schema}
-            first = first or own
-            for name in dict.fromkeys([*first, *own]):
-                if first.get(name) != own.get(name):
+            types = {field.name: str(field.type) for field in schema}
+            first = first or types
+            for name in dict.fromkeys([*first, *types]):
+                if first.get(name) != types.get(name):
                     raise LogError(
-                        f"it holds {own.get(name, 'nothing')}, but in {self.files[0]} it holds "
+                        f"it holds {types.get(name, 'nothing')}, but in {self.files[0]} it holds "
                         f"{first.get(name, 'nothing')}. Files of one log must have the same "
                         f"columns.",
                         Place(file, name),
@@ -176,27 +160,19 @@ class ParquetScan(LogScan):
         """All rows, chunk by chunk."""
         if self.where is None:
             counts = self._rows(
-                f"SELECT file_name, num_rows FROM parquet_file_metadata({_listed(self.files)})"
+                f"SELECT file_name, num_rows FROM parquet_file_metadata({listed(self.files)})"
             )
             rows = {str(file): int(count) for file, count in counts}
             return [Chunk(k, 0, rows[file], rows[file]) for k, file in enumerate(self.files)]
-        found = []
-        for k, file in enumerate(self.files):
-            counts = self._rows(
-                f"SELECT file_row_number // {CHUNK} AS chunk, count(*) FROM "
-                f"{_scan([file], numbered=True)} WHERE ({self.where}) GROUP BY chunk ORDER BY chunk"
+        return [
+            Chunk(k, chunk * CHUNK, (chunk + 1) * CHUNK, rows)
+            for k, file in enumerate(self.files)
+            for chunk, rows in self._rows(
+                f"SELECT file_row_number // {CHUNK} AS chunk, count(*) "
+                f"FROM {parquet([file], numbered=True)}{self._condition} "
+                f"GROUP BY chunk ORDER BY chunk"
             )
-            found += [
-                Chunk(k, int(at) * CHUNK, (int(at) + 1) * CHUNK, int(rows)) for at, rows in counts
-            ]
-        return found
-
-    @functools.cached_property
-    def _starts(self) -> Ints:
-        """Position in the log of the first row of every chunk, and the number of rows."""
-        return np.concatenate([[0], np.cumsum([chunk.rows for chunk in self._chunks])]).astype(
-            np.int64
-        )
+        ]
 
     @functools.cached_property
     def _counts(self) -> list[int]:
@@ -214,7 +190,7 @@ class ParquetScan(LogScan):
 
     @functools.cached_property
     def rewards(self) -> RewardSummary:
-        reward = f"CAST({_quoted(self._roles.reward)} AS DOUBLE)"
+        reward = f"CAST({quoted(self._roles.reward)} AS DOUBLE)"
         summary = self._of_all(
             lambda scan: (
                 f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
@@ -227,14 +203,13 @@ class ParquetScan(LogScan):
         return RewardSummary(float(low), float(high), bool(binary))
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        reward = _quoted(self._roles.reward)
+        reward = quoted(self._roles.reward)
         for k, file in enumerate(self.files):
-            found = self._rows(
-                f"SELECT file_row_number, {reward} FROM {_scan([file], numbered=True)} WHERE "
+            outside = self._rows(
+                f"SELECT file_row_number, {reward} FROM {parquet([file], numbered=True)} WHERE "
                 f"({self.where or 'true'}) AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
             )
-            if found:
-                row, value = found[0]
+            for row, value in outside:
                 return self._place(k, row)._replace(column="reward"), float(value)
         return Place(self.source, "reward"), math.nan
 
@@ -246,11 +221,11 @@ class ParquetScan(LogScan):
             return None
         some = self._of_all(
             lambda scan: (
-                f"SELECT DISTINCT {_quoted(name)} AS cluster FROM {scan}{self._condition} "
+                f"SELECT DISTINCT {quoted(name)} AS cluster FROM {scan}{self._condition} "
                 f"LIMIT {labels.GROUPS + 1}"
             )
         )
-        with _errors_as_ours(self.source):
+        with errors_as_ours(self.source):
             return few_clusters(some, self.source)
 
     @property
@@ -272,7 +247,7 @@ class ParquetScan(LogScan):
     # -- reading ---------------------------------------------------------------------------
 
     def _selected(self, extra: Sequence[str]) -> str:
-        return ", ".join(map(_quoted, self._roles.with_extra(extra)))
+        return ", ".join(map(quoted, self._roles.with_extra(extra)))
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
         import pyarrow as pa
@@ -280,53 +255,29 @@ class ParquetScan(LogScan):
         selected = self._selected(extra)
         tables: list[pa.Table] = []
         parts: list[tuple[int, int, str]] = []
-        places: list[Ints] = []
         have = 0
-        for (start, stop), own in zip(ranges, self._ranges(ranges, selected), strict=True):
-            for table, k, row in own:
-                parts += [
-                    (have + at, first, file) for at, first, file in self._parts(k, row, table)
-                ]
+        _ = self._counts, self._connection
+        # Several at a time: one range alone keeps few cores busy.
+        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
+            spans = pool.map(lambda span: list(self._range(span[0], span[1], selected)), ranges)
+            for table, k, row in itertools.chain.from_iterable(spans):
+                for begin, first, name in self._parts(k, row, table):
+                    parts.append((have + begin, first, name))
                 tables.append(table)
                 have += len(table)
-            places.append(np.arange(start, stop, dtype=np.int64))
         log = self._log(pa.concat_tables(tables), RowsOfFiles.of(parts))
-        return log.replace(whole_row=np.concatenate(places), trusted=True)
-
-    def _ranges(
-        self, ranges: Sequence[tuple[int, int]], selected: str
-    ) -> Iterator[list[tuple[pa.Table, int, int]]]:
-        """`_range` of every range, several at a time: one alone keeps few cores busy."""
-        _ = self._starts, self._connection
-
-        def read(span: tuple[int, int]) -> list[tuple[pa.Table, int, int]]:
-            return list(self._range(*span, selected))
-
-        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
-            yield from pool.map(read, ranges)
+        rows = np.concatenate([np.arange(start, stop) for start, stop in ranges])
+        return log.replace(whole_row=rows, trusted=True)
 
     def _range(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
         """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
-        first = int(np.searchsorted(self._starts, start, side="right")) - 1
-        for k in range(first, len(self._chunks)):
-            chunk, begun = self._chunks[k], int(self._starts[k])
-            if begun >= stop:
-                return
-            low, high = max(start - begun, 0), min(stop - begun, chunk.rows)
-            if low >= high:
-                continue
-            whole = self.where is None
-            a, b = (chunk.start + low, chunk.start + high) if whole else (chunk.start, chunk.stop)
-            file = self.files[chunk.file]
-            table = self._table(
-                f"SELECT {selected} FROM {_scan([file], numbered=True)} WHERE "
-                f"file_row_number >= {a} AND file_row_number < {b}"
-                f"{'' if whole else f' AND ({self.where})'}",
-                file,
-            )
-            of_file = next(j for j, other in enumerate(self._chunks) if other.file == chunk.file)
-            row = begun + low - int(self._starts[of_file])
-            yield (table if whole else table.slice(low, high - low)), chunk.file, row
+        begun = 0
+        for k, rows in enumerate(self._counts):
+            low, high = max(start - begun, 0), min(stop - begun, rows)
+            for table in self._blocks(k, selected, low, high) if low < high else ():
+                yield table, k, low
+                low += len(table)
+            begun += rows
 
     def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
         """Where rows of the k-th file, from ``row`` on, are, for messages; see `RowsOfFiles`."""
@@ -352,7 +303,7 @@ class ParquetScan(LogScan):
             position += row
             if row == rows:
                 continue
-            for table in self._blocks(self.files[k], selected, row):
+            for table in self._blocks(k, selected, row):
                 source = RowsOfFiles.of(self._parts(k, row, table))
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
@@ -365,30 +316,29 @@ class ParquetScan(LogScan):
                     self.files[k],
                 )
 
-    def _blocks(self, file: str, selected: str, row: int = 0) -> Iterator[pa.Table]:
-        """A file's blocks, from its ``row``-th row on that meets the condition."""
+    def _blocks(
+        self, k: int, selected: str, row: int = 0, stop: int | None = None
+    ) -> Iterator[pa.Table]:
+        """Blocks of the rows of the k-th file that meet the condition, from the ``row``-th on."""
         import pyarrow as pa
 
-        start, drop = self._start_of(self.files.index(file), row) if row else (0, 0)
-        query = f"SELECT {selected} FROM {_scan([file], numbered=start > 0)}{self._condition}"
-        if start > 0:
-            also = "WHERE" if self.where is None else "AND"
-            query += f" {also} file_row_number >= {start}"
-        held: list[pa.RecordBatch] = []
-        have = 0
-        with _errors_as_ours(file):
-            for batch in self._sql(query).to_arrow_reader(_BATCH):
-                rest = batch.slice(min(drop, len(batch)))
-                drop -= len(batch) - len(rest)
-                while have + len(rest) >= BLOCK:
-                    need = BLOCK - have
-                    yield pa.Table.from_batches([*held, rest.slice(0, need)])
-                    rest, held, have = rest.slice(need), [], 0
-                if len(rest):
-                    held.append(rest)
-                    have += len(rest)
-        if held:
-            yield pa.Table.from_batches(held)
+        first, skip = self._start_of(k, row) if row else (0, 0)
+        conditions = [] if self.where is None else [f"({self.where})"]
+        if first:
+            conditions.append(f"file_row_number >= {first}")
+        limit = f" OFFSET {skip}" if skip else ""
+        if stop is not None:
+            last, _ = self._start_of(k, stop - 1)
+            beyond = last + (1 if self.where is None else CHUNK)
+            conditions.append(f"file_row_number < {beyond}")
+            limit = f" LIMIT {stop - row}{limit}"
+        condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        numbered = first > 0 or stop is not None
+        scan = parquet([self.files[k]], numbered=numbered)
+        query = f"SELECT {selected} FROM {scan}{condition}{limit}"
+        with errors_as_ours(self.files[k]):
+            batches = self._sql(query).to_arrow_reader(_BATCH)
+            yield from in_blocks(pa.Table.from_batches([batch]) for batch in batches)
 
     def _log(self, table: pa.Table, source: RowsOfFiles, first_row: int = 0) -> BanditLog:
         return log_of(table, self.columns, source, first_row, self._clusters)
@@ -417,55 +367,25 @@ class ParquetScan(LogScan):
             from offpolicy.logs.files._bad_rows import WellFormed
 
             self._without[wanted] = WellFormed(self, policies, prediction, check)
-        found = self._without[wanted]
-        found.progress = self.progress
-        return found
+        scan = self._without[wanted]
+        scan.progress = self.progress
+        return scan
 
 
-def _scan(files: Sequence[str], *, numbered: bool = False) -> str:
-    return f"read_parquet({_listed(files)}{', file_row_number = true' if numbered else ''})"
-
-
-def _listed(files: Sequence[str]) -> str:
-    return "[" + ", ".join("'" + file.replace("'", "''") + "'" for file in files) + "]"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-@contextlib.contextmanager
-def _errors_as_ours(source: str) -> Iterator[None]:
-    """What DuckDB says of a query or of a file, as an error of the log."""
-    import duckdb
+def in_blocks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of these tables, `BLOCK` at a time."""
     import pyarrow as pa
 
-    about_queries = (
-        duckdb.BinderException, duckdb.CatalogException, duckdb.DataError,
-        duckdb.OutOfMemoryException, duckdb.ParserException, duckdb.SyntaxException,
-    )  # fmt: skip
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise KeyboardInterrupt from None
-    except about_queries as problem:
-        raise LogError(f"{_first_line(problem)}", source) from None
-    except (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-        raise unreadable(problem, source) from None
-    except RuntimeError as problem:
-        if str(problem) == "Query interrupted":
-            raise KeyboardInterrupt from None
-        raise
-
-
-def unreadable(problem: Exception, file: str) -> LogError:
-    """The error for a file that is not what it should be."""
-    return LogError(
-        f"not a readable Parquet file ({_first_line(problem)}). Was it written or copied "
-        f"only in part?",
-        file,
-    )
-
-
-def _first_line(problem: Exception) -> str:
-    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+    held: list[pa.Table] = []
+    have = 0
+    for table in tables:
+        rest = table
+        while have + len(rest) >= BLOCK:
+            need = BLOCK - have
+            yield pa.concat_tables([*held, rest.slice(0, need)])
+            rest, held, have = rest.slice(need), [], 0
+        if len(rest):
+            held.append(rest)
+            have += len(rest)
+    if held:
+        yield pa.concat_tables(held)

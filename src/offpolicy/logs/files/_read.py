@@ -14,7 +14,15 @@ from offpolicy.logs._bad_rows import Dropped, check_choice, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import LogScan
-from offpolicy.logs.files import _small as held
+from offpolicy.logs.files._sql import connect, first_line
+from offpolicy.logs.files._text import (
+    check_same_columns,
+    do_not_fit,
+    is_large,
+    is_parquet,
+    kind_of,
+    read_table,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
 READ_WHOLE = 32 * 2**20
 """Bytes of Parquet that are read into memory at once; more are scanned."""
 ENGINES = ("embedded", "spark")
-_PARQUET = (".parquet", ".pq")
 
 
 def read_log(
@@ -77,7 +84,9 @@ def read_log(
     """
     check_choice(on_bad_row)
     if engine not in ENGINES:
-        raise ParameterError(f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.')
+        raise ParameterError(
+            f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.', column="engine"
+        )
     if type(source).__module__.startswith("pyspark.") or engine == "spark":
         if on_bad_row == "drop" or verify:
             raise ParameterError("on_bad_row and verify are for files read by this process.")
@@ -86,13 +95,18 @@ def read_log(
         hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     ):
         if where is not None:
-            raise ParameterError("where is for files; filter a dataframe before it is read.")
+            raise ParameterError(
+                "where is for files; filter a dataframe before it is read.", column="where"
+            )
         return BanditLog.from_frame(source, columns, on_bad_row=on_bad_row)
     files = files_of([source] if isinstance(source, (str, Path)) else list(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
         raise LogError("Some files are Parquet and some are not; a log is of one kind.")
     columns = columns or Columns()
+    how: dict[str, Any] = {
+        "where": where, "memory": memory, "threads": threads, "on_bad_row": on_bad_row
+    }  # fmt: skip
     foreign = None
     if kinds == {"Parquet"}:
         large = sum(file.stat().st_size for file in files) > READ_WHOLE
@@ -100,32 +114,27 @@ def read_log(
         if large and not columns.decision:
             from offpolicy.logs.files._parquet import ParquetScan
 
-            return ParquetScan(
-                files, columns, where=where, memory=memory, threads=threads,
-                on_bad_row=on_bad_row, verify=verify,
-            )  # fmt: skip
+            return ParquetScan(files, columns, verify=verify, **how)
     else:
         foreign = _format_of(files[0])
         if foreign is not None and columns != Columns():
             raise ParameterError(
                 f"{files[0]} is in a format with columns of its own: leave out columns, or convert "
-                f"it first."
+                f"it first.",
+                column="columns",
             )
-        large = held.is_large(files)
+        large = is_large(files)
         large = large or (foreign is not None and (len(files) > 1 or where is not None))
     if large:
         from offpolicy.logs.files._convert import convert
 
-        return convert(
-            files, columns, where=where, memory=memory, threads=threads, on_bad_row=on_bad_row,
-            foreign=foreign,
-        )  # fmt: skip
+        return convert(files, columns, foreign=foreign, **how)
     if foreign is None:
         return _in_memory(files, columns, where, on_bad_row)
     if foreign.__name__.endswith("dsjson"):
         return _dsjson(files[0], on_bad_row)
-    found: BanditLog = foreign.read(files[0])
-    return found
+    log: BanditLog = foreign.read(files[0])
+    return log
 
 
 def _on_spark(
@@ -135,17 +144,13 @@ def _on_spark(
 
     if type(source).__module__.startswith("pyspark."):
         return SparkScan(source, columns, where=where)
-    given = [source] if isinstance(source, (str, Path)) else list(source)
-    return read_parquet([str(one) for one in given], columns, where=where, master=master)
-
-
-def is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in _PARQUET
+    paths = [source] if isinstance(source, (str, Path)) else list(source)
+    return read_parquet([str(path) for path in paths], columns, where=where, master=master)
 
 
 def files_of(sources: Iterable[str | Path]) -> list[Path]:
     """All files that are meant, in order: those of a glob and of a folder by name."""
-    found: list[Path] = []
+    files: list[Path] = []
     for source in sources:
         path = Path(source)
         if path.is_dir():
@@ -156,27 +161,25 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
             )
             if not inside:
                 raise LogError("the folder is empty.", path)
-            found += inside
+            files += inside
         elif path.exists() or not glob.has_magic(str(source)):
             if not path.exists():
                 raise LogError("there is no such file.", path)
-            found.append(path)
+            files.append(path)
         else:
             matching = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
             if not matching:
                 raise LogError("no file matches this.", source)
-            found += [file for file in matching if file.is_file()]
-    if not found:
+            files += [file for file in matching if file.is_file()]
+    if not files:
         raise LogError("There is no file to read.")
-    return found
+    return files
 
 
 def _in_memory(
     files: list[Path], columns: Columns, where: str | None, on_bad_row: str
 ) -> BanditLog:
-    if len(files) == 1 and where is None:
-        return held.read_log(files[0], columns, on_bad_row)
-    tables = [held.read_table(file, on_bad_row) for file in files]
+    tables = [read_table(file, on_bad_row) for file in files]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
     table = _filtered(_together(files, tables), where, source)
     return BanditLog.from_frame(table, columns, source, on_bad_row=on_bad_row)
@@ -184,19 +187,14 @@ def _in_memory(
 
 def _format_of(path: Path) -> Any:
     """The module of `offpolicy.formats` that reads this file; None if it is in our columns."""
-    from offpolicy.logs.formats import _lines as lines
-    from offpolicy.logs.formats import dsjson, obd
+    from offpolicy.logs.formats import dsjson, numbered, obd
 
-    name = path.name.lower()
-    if ".json" in name or ".dsjson" in name or ".ndjson" in name:
-        first = [
-            line.decode(errors="replace") for _, line in itertools.islice(lines.numbered(path), 5)
-        ]
+    kind = kind_of(path)
+    lines = itertools.islice(numbered(path), 5) if kind else ()
+    first = [line.decode(errors="replace") for _, line in lines]
+    if kind == "json":
         return dsjson if dsjson.sniff(first) else None
-    if ".csv" in name:
-        header = next((line for _, line in lines.numbered(path)), b"")
-        return obd if obd.sniff(header.decode(errors="replace")) else None
-    return None
+    return obd if kind == "csv" and obd.sniff("".join(first[:1])) else None
 
 
 def _dsjson(path: Path, on_bad_row: str) -> BanditLog:
@@ -214,11 +212,11 @@ def _dsjson(path: Path, on_bad_row: str) -> BanditLog:
 def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
     import pyarrow as pa
 
-    held.check_same_columns(files, [table.schema for table in tables])
+    check_same_columns(files, [table.schema for table in tables])
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as problem:
-        raise held.do_not_fit(files, problem) from None
+        raise do_not_fit(files, problem) from None
 
 
 def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
@@ -227,9 +225,8 @@ def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
     import duckdb
 
     try:
-        connection = duckdb.connect(":memory:", config={"enable_external_access": False})
-        connection.register("log", table)
-        kept = connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
+        with connect(enable_external_access=False) as connection:
+            connection.register("log", table)
+            return connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
     except duckdb.Error as problem:
-        raise LogError(str(problem).splitlines()[0], Place(source, "where")) from None
-    return kept
+        raise LogError(first_line(problem), Place(source, "where")) from None

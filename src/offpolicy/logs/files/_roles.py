@@ -37,18 +37,18 @@ class Roles:
         return name
 
     @cached_property
-    def own(self) -> list[str]:
+    def log_columns(self) -> list[str]:
         """The columns that the log itself is made of."""
-        found = [self.of(role) for role in ROLES]
+        played = filter(None, map(self.of, ROLES))
         context = self.columns.context_in(self.names, self.source)
-        return list(dict.fromkeys([*(name for name in found if name), *context]))
+        return list(dict.fromkeys([*played, *context]))
 
     def with_extra(self, extra: Sequence[str]) -> list[str]:
         """The log's own columns and these."""
         for name in extra:
             if name not in self.names:
                 raise missing_column(self.names, name, "", self.source)
-        return list(dict.fromkeys([*self.own, *extra]))
+        return list(dict.fromkeys([*self.log_columns, *extra]))
 
 
 def few_clusters(distinct: Any, source: str) -> tuple[Hashable, ...]:

@@ -33,6 +33,7 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import BLOCK, Distributed, RewardSummary, Sums
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
+from offpolicy.logs.files._sql import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,8 +63,8 @@ def session(master: str | None = None) -> SparkSession:
         ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("offpolicy")
-    found: SparkSession = (builder if master is None else builder.master(master)).getOrCreate()
-    return found
+    spark: SparkSession = (builder if master is None else builder.master(master)).getOrCreate()
+    return spark
 
 
 def read_parquet(
@@ -79,10 +80,10 @@ def read_parquet(
     spark = session(master)
     try:
         frames = [spark.read.parquet(source) for source in sources]
-        order = [file for frame in frames for file in sorted(_paths(frame), key=_parts)]
+        order = [file for frame in frames for file in _paths(frame)]
         frame = frames[0] if len(frames) == 1 else spark.read.parquet(*sources)
     except PySparkException as problem:
-        raise LogError(f"{_first_line(problem)}", ", ".join(sources)) from None
+        raise LogError(first_line(problem), ", ".join(sources)) from None
     name = order[0] if len(order) == 1 else f"{len(order)} files"
     return SparkScan(frame, columns, where=where, order=order, source=name)
 
@@ -107,10 +108,10 @@ class SparkScan(Distributed):
         try:
             self._frame = _numbered(frame if where is None else frame.where(where))
         except PySparkException as problem:
-            raise LogError(_first_line(problem), Place(self.source, "where")) from None
-        self._order = list(order) if order is not None else sorted(_paths(frame), key=_parts)
+            raise LogError(first_line(problem), Place(self.source, "where")) from None
+        self._order = list(order) if order is not None else _paths(frame)
         if not len(self):
-            raise LogError(EMPTY)
+            raise LogError(EMPTY, self.source)
 
     def __repr__(self) -> str:
         return f"SparkScan({self.source}: {len(self):,} decisions)"
@@ -126,10 +127,10 @@ class SparkScan(Distributed):
             (Piece(**row) for row in counted.to_pylist()),
             key=lambda piece: (place.get(_path(piece.file), -1), piece.file, piece.first),
         )
-        for one, other in itertools.pairwise(pieces):
-            if one.file == other.file and one.last >= other.first:
+        for piece, following in itertools.pairwise(pieces):
+            if piece.file == following.file and piece.last >= following.first:
                 raise LogError(
-                    f"rows {one.first} to {one.last} of {one.file} are spread over "
+                    f"rows {piece.first} to {piece.last} of {piece.file} are spread over "
                     f"several partitions. Write the files anew, with larger row groups.",
                     self.source,
                 )
@@ -195,12 +196,13 @@ class SparkScan(Distributed):
         table = self._whole_pieces(held, extra)
         positions = np.concatenate([np.arange(self._starts[k], self._starts[k + 1]) for k in held])
         wanted = np.concatenate([np.arange(start, stop) for start, stop in ranges])
-        parts = []
-        for begun, (start, stop) in zip(_begins(ranges), ranges, strict=True):
+        parts, begun = [], 0
+        for start, stop in ranges:
             for k in self._between(start, stop):
                 first = max(start, int(self._starts[k]))
                 file, row = self._places.label(self._pieces[k].file, first)
                 parts.append((begun + first - start, row, file))
+            begun += stop - start
         log = log_of(
             table.take(np.searchsorted(positions, wanted)),
             self.columns,
@@ -231,16 +233,16 @@ class SparkScan(Distributed):
         condition = f.lit(False)
         for span in spans:
             condition |= (f.col(_FILE) == span.file) & f.col(_ROW).between(span.first, span.last)
-        found = self._run(self._selected(extra).where(condition))
+        table = self._run(self._selected(extra).where(condition))
         order = {file: k for k, file in enumerate(dict.fromkeys(piece.file for piece in pieces))}
-        files = np.array([order.get(file, -1) for file in found.column(_FILE).to_pylist()])
-        rows = found.column(_ROW).to_numpy()
+        files = np.array([order.get(file, -1) for file in table.column(_FILE).to_pylist()])
+        rows = table.column(_ROW).to_numpy()
         sort = np.lexsort((rows, files))
         expected = np.cumsum([0, *(piece.rows for piece in pieces)])
         firsts = np.array([piece.first for piece in pieces])
-        if len(found) != expected[-1] or (rows[sort][expected[:-1]] != firsts).any():
+        if len(table) != expected[-1] or (rows[sort][expected[:-1]] != firsts).any():
             raise _unsteady(self.source)
-        return found.take(sort).drop_columns([_FILE, _ROW])
+        return table.take(sort).drop_columns([_FILE, _ROW])
 
     def _selected(self, extra: Sequence[str]) -> DataFrame:
         return self._frame.select(*map(_quoted, [*self._roles.with_extra(extra), _FILE, _ROW]))
@@ -252,15 +254,15 @@ class SparkScan(Distributed):
         extra: Sequence[str],
     ) -> Sums:
         task = _Task(function, add, self._places, self.columns, self._clusters, self.source)
-        found = self._run(self._selected(extra).mapInArrow(task, _PARTIAL)).to_pylist()
-        for row in found:
+        partials = self._run(self._selected(extra).mapInArrow(task, _PARTIAL)).to_pylist()
+        for row in partials:
             if row["error"] is not None:
                 raise _raised(row["error"], json.loads(row["text"]))
-        if sum(row["rows"] for row in found) != len(self):
+        if sum(row["rows"] for row in partials) != len(self):
             raise _unsteady(self.source)
-        found.sort(key=lambda row: row["start"])
-        partial: Iterator[Sums] = (decode(row["sums"]) for row in found)
-        return functools.reduce(add, partial)
+        partials.sort(key=lambda row: row["start"])
+        sums: Iterator[Sums] = (decode(row["sums"]) for row in partials)
+        return functools.reduce(add, sums)
 
     # -- running ---------------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ class SparkScan(Distributed):
         try:
             return frame.toArrow()
         except PySparkException as problem:
-            raise LogError(f"{_first_line(problem)}", self.source) from None
+            raise LogError(first_line(problem), self.source) from None
 
     def _rows(self, frame: DataFrame) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in self._run(frame).to_pylist()]
@@ -316,10 +318,10 @@ class _Task:
                 rows += len(table)
         except OffpolicyError as problem:
             told = json.dumps([str(problem), *problem.place])
-            yield _partial(error=type(problem).__name__, text=told)
+            yield _batch(_PARTIAL, [{"rows": 0, "error": type(problem).__name__, "text": told}])
             return
         if rows:
-            yield _partial(start=start, rows=rows, sums=encode(sums))
+            yield _batch(_PARTIAL, [{"start": start, "rows": rows, "sums": encode(sums)}])
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Table, str, int]]:
         """Tables of neighbouring rows, at most `BLOCK` of them, with their file and position."""
@@ -327,18 +329,18 @@ class _Task:
 
         held: list[pa.RecordBatch] = []
         have, begun, file = 0, 0, ""
-        for own, piece, offset in _pieces_of(batches):
-            at = self._position(piece, offset)
-            rest = own
+        for batch, piece, offset in _pieces_of(batches):
+            position, rest = self._position(piece, offset), batch
             while len(rest):
-                if have and (have == BLOCK or piece.file != file or begun + have != at):
+                if have and (have == BLOCK or piece.file != file or begun + have != position):
                     yield pa.Table.from_batches(held), file, begun
                     held, have = [], 0
                 if not have:
-                    file, begun = piece.file, at
+                    file, begun = piece.file, position
                 taken = rest.slice(0, BLOCK - have)
                 held.append(taken)
-                have, at, rest = have + len(taken), at + len(taken), rest.slice(len(taken))
+                have, position = have + len(taken), position + len(taken)
+                rest = rest.slice(len(taken))
         if have:
             yield pa.Table.from_batches(held), file, begun
 
@@ -403,23 +405,22 @@ def _pieces_of(
 
 def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The pieces of one partition."""
-    import pyarrow as pa
-
-    found: dict[tuple[str, int], Piece] = {}
-    for _, piece, _ in _pieces_of(batches):
-        found[piece.file, piece.first] = piece
-    if found:
-        rows = [piece._asdict() for piece in found.values()]
-        yield pa.RecordBatch.from_pylist(
-            rows,
-            schema=pa.schema(
-                [("file", pa.string()), ("first", pa.int64()), ("last", pa.int64()),
-                 ("rows", pa.int64())]
-            ),
-        )  # fmt: skip
+    pieces = {(piece.file, piece.first): piece for _, piece, _ in _pieces_of(batches)}
+    if pieces:
+        yield _batch(_PIECE, [piece._asdict() for piece in pieces.values()])
 
 
 _PIECE = "file string, first long, last long, rows long"
+_PARTIAL = "start long, rows long, sums binary, error string, text string"
+
+
+def _batch(columns: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Rows with columns as Spark declares them; what they do not say is missing."""
+    import pyarrow as pa
+
+    declared = (column.split() for column in columns.split(", "))
+    types = {name: pa.type_for_alias(kind.replace("long", "int64")) for name, kind in declared}
+    return pa.RecordBatch.from_pylist(rows, pa.schema(list(types.items())))
 
 
 def _raised(name: str, told: list[Any]) -> OffpolicyError:
@@ -429,47 +430,15 @@ def _raised(name: str, told: list[Any]) -> OffpolicyError:
     return error
 
 
-_PARTIAL = "start long, rows long, sums binary, error string, text string"
-
-
-def _partial(
-    *,
-    start: int = 0,
-    rows: int = 0,
-    sums: bytes = b"",
-    error: str | None = None,
-    text: str | None = None,
-) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pydict(
-        {
-            "start": pa.array([start], pa.int64()),
-            "rows": pa.array([rows], pa.int64()),
-            "sums": pa.array([sums], pa.binary()),
-            "error": pa.array([error], pa.string()),
-            "text": pa.array([text], pa.string()),
-        }
-    )
-
-
-def _begins(ranges: Sequence[tuple[int, int]]) -> list[int]:
-    """Where every range begins if they are put one after the other."""
-    return [0, *np.cumsum([stop - start for start, stop in ranges])[:-1].tolist()]
-
-
 def _paths(frame: DataFrame) -> list[str]:
-    return [_path(file) for file in frame.inputFiles()]
+    """The files of a frame, folder by folder."""
+    return sorted(map(_path, frame.inputFiles()), key=lambda path: path.split("/"))
 
 
 def _path(file: str) -> str:
     """A file on this machine without its scheme; others as they are."""
     parsed = urlparse(file)
     return unquote(parsed.path) if parsed.scheme == "file" else file
-
-
-def _parts(path: str) -> list[str]:
-    return path.split("/")
 
 
 def _quoted(name: str) -> str:
@@ -480,7 +449,3 @@ def _unsteady(source: str) -> LogError:
     return LogError(
         f"{source} gave other rows when it was read again. Write it to Parquet first, or cache it."
     )
-
-
-def _first_line(problem: Exception) -> str:
-    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__

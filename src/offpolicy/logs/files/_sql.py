@@ -1,0 +1,93 @@
+"""DuckDB in this process: connections, quoting, and its errors as ours."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from offpolicy.errors import LogError, ParameterError
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+def connect(
+    memory: str | None = None, threads: int | None = None, **settings: Any
+) -> duckdb.DuckDBPyConnection:
+    """A database of its own, which fetches nothing and cannot be set otherwise by a query."""
+    import duckdb
+
+    settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    limits = {"memory_limit": memory, "threads": threads}
+    settings |= {name: value for name, value in limits.items() if value is not None}
+    try:
+        connection = duckdb.connect(":memory:", config=settings)
+    except duckdb.Error as problem:
+        raise ParameterError(f"memory or threads: {first_line(problem)}") from None
+    connection.execute("SET enable_progress_bar = false; SET lock_configuration = true")
+    return connection
+
+
+def parquet(files: Sequence[str], *, numbered: bool = False) -> str:
+    """A table of all rows of these files; if ``numbered``, with their ``file_row_number``."""
+    return f"read_parquet({listed(files)}{', file_row_number = true' if numbered else ''})"
+
+
+def listed(values: Sequence[str]) -> str:
+    return "[" + ", ".join(map(literal, values)) + "]"
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextlib.contextmanager
+def interrupts_as_pythons() -> Iterator[None]:
+    """Control-C, however DuckDB says it."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except RuntimeError as problem:
+        if str(problem) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
+
+
+@contextlib.contextmanager
+def errors_as_ours(source: str) -> Iterator[None]:
+    """What DuckDB says of a query or of a file, as an error of the log."""
+    import duckdb
+    import pyarrow as pa
+
+    about_queries = (
+        duckdb.BinderException, duckdb.CatalogException, duckdb.DataError,
+        duckdb.OutOfMemoryException, duckdb.ParserException, duckdb.SyntaxException,
+    )  # fmt: skip
+    try:
+        with interrupts_as_pythons():
+            yield
+    except about_queries as problem:
+        raise LogError(first_line(problem), source) from None
+    except (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise unreadable(problem, source) from None
+
+
+def unreadable(problem: Exception, file: str) -> LogError:
+    """The error for a file that is not what it should be."""
+    return LogError(
+        f"not a readable Parquet file ({first_line(problem)}). Was it written or copied "
+        f"only in part?",
+        file,
+    )
+
+
+def first_line(problem: Exception) -> str:
+    return str(problem).splitlines()[0].rstrip(". ") if str(problem) else type(problem).__name__
