@@ -101,7 +101,7 @@ def reciprocal(c):
         (Mine(M=2.0), "does not say how"),
         (Named(M=2.0), "does not say how"),
     ],
-    ids=repr,
+    ids=["SWITCH", "SWITCH-DR", "ICE", "Mine", "Named"],
 )
 def test_what_has_no_known_slope_is_refused_with_the_reason(estimator, why):
     log, pi, delta_hat = ragged_case(0)

@@ -34,7 +34,7 @@ _STEPS = 100
 
 
 class ContextPairs(NamedTuple):
-    """Clicks above and below, per context and pair of ranks that has any."""
+    """Clicks above and below, per context and pair of ranks that has any, sorted by pair."""
 
     design: Floats
     """(segments, 1 + d): of every query, or of each of its contexts."""
@@ -74,17 +74,20 @@ def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> Conte
     first = np.unique(code, return_index=True)[1]
     kept = strata.within_top(log, top)
     packed = strata.packed(log, code, strata.document_codes(log), kept, top)
-    source = Strata.of(packed, overlap)
     j, k = np.triu_indices(top, 1)
-    parts = []
-    for segment, clicks, _ in source.blocks():
+    parts, total = [], np.zeros((2, top, top))
+    for segment, clicks, shown in Strata.of(packed, overlap).blocks():
+        total += clicks.sum(axis=0), shown.sum(axis=0)
         above, below = clicks[:, j, k], clicks[:, k, j]
         clicked = np.nonzero(above + below)
         i, pair = clicked
         parts.append((segment[i], j[pair], k[pair], above[clicked], below[clicked]))
     columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    by_pair = np.lexsort((columns[2], columns[1]))
+    columns = [column[by_pair] for column in columns]
     design = np.insert((context[first] - centre) / spread, 0, 1.0, axis=1)
-    return ContextPairs(design, log.cluster[first], top, source.counts(), centre, spread, *columns)
+    counts = PairCounts(*total)
+    return ContextPairs(design, log.cluster[first], top, counts, centre, spread, *columns)
 
 
 def value_and_derivatives(flat: Floats, data: ContextPairs, ridge: float) -> Derivatives:
@@ -147,13 +150,12 @@ def maximised(data: ContextPairs, ridge: float) -> ContextFit:
 _ROWS = ("segment", "first", "second", "above", "below")
 
 
-def _by_pair(data: ContextPairs) -> list[tuple[int, int, Ints]]:
-    """The rows of every pair of ranks that has any."""
-    pair = data.first * data.top + data.second
-    order = np.argsort(pair, kind="stable")
-    starts = np.flatnonzero(np.diff(pair[order], prepend=-1))
-    parts = np.split(order, starts[1:]) if len(order) else []
-    return [(int(data.first[rows[0]]), int(data.second[rows[0]]), rows) for rows in parts]
+def _by_pair(data: ContextPairs) -> list[tuple[int, int, slice]]:
+    """The rows of every pair of ranks that has any; these stand together."""
+    first, second = data.first, data.second
+    starts = np.flatnonzero(np.diff(first * data.top + second, prepend=-1))
+    ends = np.append(starts[1:], len(first))
+    return [(int(first[a]), int(second[a]), slice(a, b)) for a, b in zip(starts, ends, strict=True)]
 
 
 def _scores(theta: Floats, data: ContextPairs) -> tuple[Floats, int]:
