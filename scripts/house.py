@@ -170,8 +170,9 @@ def quiz(seed: int, count: int = 25) -> Iterator[tuple[str, str, Path]]:
                 functions.append((node, path))
     for node, path in random.Random(seed).sample(functions, count):
         parameters = ", ".join(argument.arg for argument in node.args.args)
+        made = [ast.unparse(line).partition("(")[0] for line in node.decorator_list]
         says = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
-        yield f"{node.name}({parameters})", says, path
+        yield " ".join([*(f"@{name}" for name in made), f"{node.name}({parameters})"]), says, path
 
 
 def main() -> None:
