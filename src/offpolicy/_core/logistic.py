@@ -8,6 +8,8 @@ from offpolicy._core.types import Floats
 
 _STEPS = 100
 _TOLERANCE = 1e-9
+_COMPILED_FROM = 1_000_000
+"""Numbers in ``X`` from which compiling pays."""
 
 
 def sigmoid(score: Floats) -> Floats:
@@ -42,16 +44,29 @@ def fit(
         likely += (1.0 - y) * np.log(np.maximum(1.0 - mean, 1e-300))
         return float(0.5 * (ridge * beta**2).sum() - (weight * likely).sum())
 
-    beta = np.zeros(len(X)) if start is None else start
-    now = loss(beta)
-    for _ in range(steps):
+    def derivatives(beta: Floats) -> tuple[Floats, Floats]:
+        """Minus the gradient, and the Hessian, of the loss without its prior."""
+        if plain and X.size >= _COMPILED_FROM:
+            from offpolicy._core.logistic_kernels import logistic_derivatives
+
+            gradient, hessian = np.zeros(len(X)), np.zeros((len(X), len(X)))
+            logistic_derivatives(beta, X, y, weight + np.zeros(len(y)), gradient, hessian)
+            return -gradient, hessian
         delta, mean = chance(beta)
         # Where all is seen the slope is 1; with δ = 1 besides, there is nothing to learn.
         slope = (1.0 - delta) / np.maximum(1.0 - mean, 1e-12)
-        gradient = (X * (weight * (y - mean) * slope)).sum(axis=1) - ridge * beta
         curvature = weight * mean * (1.0 - delta) * slope
-        hessian = np.einsum("ir,jr->ij", X * curvature, X, optimize=False) + np.diag(ridge)
-        step = np.linalg.solve(hessian, gradient)
+        # Plain sums, not BLAS: the same bits whatever the threads.
+        hessian = np.einsum("ir,jr->ij", X * curvature, X, optimize=False)
+        return (X * (weight * (y - mean) * slope)).sum(axis=1), hessian
+
+    plain = np.ndim(offset) == np.ndim(seen) == 0 and (offset, seen) == (0.0, 1.0)
+    X = np.ascontiguousarray(X)
+    beta = np.zeros(len(X)) if start is None else start
+    now = loss(beta)
+    for _ in range(steps):
+        gradient, hessian = derivatives(beta)
+        step = np.linalg.solve(hessian + np.diag(ridge), gradient - ridge * beta)
         before = now
         while (now := loss(beta + step)) > before and np.abs(step).max() > 1e-12:
             step = 0.5 * step

@@ -8,6 +8,7 @@ from numba import njit
 from offpolicy._core import fastmath as elementary
 from offpolicy._core.fastmath import float_bits
 from offpolicy._core.kernels import SUMS
+from offpolicy._core.logistic_kernels import TILE, squash
 
 LANES = 32
 """How many decisions the grid kernels carry side by side, so that their scans vectorise."""
@@ -111,7 +112,7 @@ def grid_values(
 
     A candidate is clipped for every M below its c = π/π₀: it is dropped into the bucket of its
     c, and a scan from the largest M down adds the buckets up. NumPy twin:
-    `curves._grid_numpy`.
+    `evaluation._sweep._grid_numpy`.
     """
     G, n = values.shape
     edges = np.append(grid, np.inf)
@@ -149,10 +150,6 @@ def grid_values(
         all_pi0[m] += all_pi0[m + 1]
 
 
-TILE = 512
-"""Candidates whose predictions are held at a time: of several decisions, or a part of one."""
-
-
 @njit(**SUMS)
 def _bent_policy(p, trace, bent):
     for k in range(len(p)):
@@ -168,16 +165,6 @@ def _bent_model(d, low, scale, share, bent):
         x = x if x < 1.0 else 1.0
         share[k] = x
         bent[k] = elementary.log((x + 0.01) / (1.01 - x))
-
-
-@njit(**SUMS)
-def _refit(score, low, span):
-    """Turns scores into rewards."""
-    for k in range(len(score)):
-        x = score[k]
-        x = x if x > -40.0 else -40.0
-        x = x if x < 40.0 else 40.0
-        score[k] = low + span / (1.0 + elementary.exp(-x))
 
 
 @njit(**SUMS)
@@ -244,7 +231,7 @@ def recalibrated_sums(
             if not fresh:
                 break
             i += 1
-        _refit(tilde[: last - first], low, high - low)
+        squash(tilde[: last - first], low, high - low)
         for j in range(begun, min(i + 1, n)):
             if offsets[j] >= last:
                 break
@@ -289,37 +276,3 @@ def _find_bands(pi, pi0, edges, table, bands):
         while edges[band] <= c < np.inf:
             band += 1
         bands[k] = len(edges) if pi0[k] == 0.0 else band
-
-
-@njit(**SUMS)
-def logistic_derivatives(beta, X, y, omega, gradient, hessian):
-    """Adds gradient and Hessian of the weighted cross-entropy of shares ``y`` on the rows of
-    ``X`` (columns, rows). NumPy twin: `calibration._derivatives`."""
-    columns, rows = X.shape
-    p, curvature = np.empty(TILE), np.empty(TILE)
-    for first in range(0, rows, TILE):
-        size = min(TILE, rows - first)
-        p[:] = 0.0
-        for a in range(columns):
-            column = X[a, first : first + size]
-            for k in range(size):
-                p[k] += beta[a] * column[k]
-        _refit(p[:size], 0.0, 1.0)
-        for k in range(size):
-            curvature[k] = omega[first + k] * p[k] * (1.0 - p[k])
-            p[k] = omega[first + k] * (p[k] - y[first + k])
-        for a in range(columns):
-            left = X[a, first : first + size]
-            total = 0.0
-            for k in range(size):
-                total += left[k] * p[k]
-            gradient[a] += total
-            for b in range(a + 1):
-                right = X[b, first : first + size]
-                total = 0.0
-                for k in range(size):
-                    total += left[k] * right[k] * curvature[k]
-                hessian[a, b] += total
-    for a in range(columns):
-        for b in range(a):
-            hessian[b, a] = hessian[a, b]

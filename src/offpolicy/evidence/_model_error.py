@@ -317,7 +317,7 @@ def band_of(c: Floats) -> Ints:
 
 @functools.cache
 def band_table() -> Ints:
-    """`kernels.bucket_table` of the edges."""
+    """`bucket_table` of the edges of the bands of the weight."""
 
     from offpolicy.evidence._candidate_kernels import bucket_table
 

@@ -110,7 +110,7 @@ def row_tallies(
     starts, part, c, modelled, residual, reward, row_weight, edges, table, by_part, by_band
 ):
     """Adds the rows of each stretch to ``by_part[part, part + 1, …]`` and ``by_band``: the first
-    row of the k-th of them is ``starts[k]``. NumPy twin: `tallies._row_sums`."""
+    row of the k-th of them is ``starts[k]``. NumPy twin: `_summary_sums._row_sums`."""
     weighted = len(row_weight) > 0
     for k in range(len(starts) - 1):
         own, bands = by_part[part + k], by_band[part + k]
@@ -137,7 +137,7 @@ def row_tallies(
 
 @njit(**SUMS)
 def model_tallies(given, recalibrated, reward, row_weight, cuts, sums):
-    """Adds to ``sums``, per class of the prediction. NumPy twin: `tallies._model_sums`."""
+    """Adds to ``sums``, per class of the prediction. NumPy twin: `_summary_sums._model_sums`."""
     weighted = len(row_weight) > 0
     for i in range(len(given)):
         low, high = 0, len(cuts)
@@ -163,7 +163,7 @@ def model_tallies(given, recalibrated, reward, row_weight, cuts, sums):
 def action_tallies(offsets, codes, pi, pi0, row_weight, sums):
     """Adds to ``sums``, per action, what is known of every candidate: Σωπ, Σωπ₀, Σωπ where π₀ = 0
     and Σω²π₀(1 − π₀); without ``codes``, positions are actions. NumPy twin:
-    `tallies._candidate_sums`."""
+    `_summary_sums._candidate_sums`."""
     weighted, named = len(row_weight) > 0, len(codes) > 0
     for i in range(len(offsets) - 1):
         omega = row_weight[i] if weighted else 1.0

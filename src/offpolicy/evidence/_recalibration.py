@@ -271,7 +271,7 @@ def _derivatives(beta: Floats, X: Floats, y: Floats, omega: Floats) -> tuple[Flo
     """Gradient and Hessian of the weighted cross-entropy."""
     if X.shape[1] > _MANY:
         gradient, hessian = np.zeros(len(X)), np.zeros((len(X), len(X)))
-        from offpolicy.evidence._candidate_kernels import logistic_derivatives
+        from offpolicy._core.logistic_kernels import logistic_derivatives
 
         logistic_derivatives(beta, X, y, omega, gradient, hessian)
         return gradient, hessian
