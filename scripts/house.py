@@ -169,7 +169,9 @@ def quiz(seed: int, count: int = 25) -> Iterator[tuple[str, str, Path]]:
             if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
                 functions.append((node, path))
     for node, path in random.Random(seed).sample(functions, count):
-        parameters = ", ".join(argument.arg for argument in node.args.args)
+        parameters = ", ".join(
+            argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)
+        )
         made = [ast.unparse(line).partition("(")[0] for line in node.decorator_list]
         says = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
         yield " ".join([*(f"@{name}" for name in made), f"{node.name}({parameters})"]), says, path
