@@ -593,6 +593,7 @@ GOOD = "action,reward,logging\n" + '0,1,"[0.5, 0.5]"\n' * 40
         ("log.csv", GOOD + '0,1,"[0.5 0.5]"\n', "logging", 40),
         ("log.csv", GOOD.encode() + b'\xe4,1,"[0.5, 0.5]"\n', "action", 42),
         ("log.csv", "a,a\n1,2\n", "", None),
+        ("log.csv", "a;x\n0,5;1\n", "", 2),
         ("log.csv", "a,b\r\n1,2\n3,4\r\n", "", None),
         ("log.csv", "", "", None),
         ("log.csv", GOOD[:22], "", None),

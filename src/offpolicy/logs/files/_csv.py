@@ -221,6 +221,8 @@ def _located(
         place = Place(str(path), row=line, unit="line")
         if len(cells) != len(names):
             hint = " (is a quote missing?)" if any("\n" in cell for cell in cells) else ""
+            if len(names) == 1 and ";" in names[0]:
+                hint = " (are fields separated by semicolons? They must be by commas)"
             what = f"{len(cells)} fields, but the header has {len(names)}{hint}"
             return _broken(what, place)
         for name, cell in zip(names, cells, strict=True):
