@@ -362,14 +362,11 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--datasets", "absent"], r"absent"),
-        (["--datasets", "synthetic", "--obd", "nowhere"], r"^nowhere does not hold random/all/all"),
-    ],
+    ("arguments", "file"),
+    [(["--datasets", "absent"], ""), (["--datasets", "synthetic", "--obd", "nowhere"], "nowhere")],
 )
-def test_missing_data_is_a_sentence(data, arguments, sentence):
-    with pytest.raises(DatasetError, match=sentence):
+def test_missing_data_is_a_sentence(data, arguments, file):
+    with refuses(DatasetError, file=file):
         CliRunner().invoke(
             cli,
             ["reproduce", "real", *arguments, "--out", str(data / "out")],

@@ -263,6 +263,7 @@ def _terms(block: Block, member: Estimator) -> tuple[Floats, Floats]:
     """Base and residual: a decision contributes base + f(c, M)·residual, plus, for a blend,
     Σ share(M)·δ̂."""
     if member.imputes is None or member.name in _BLENDS:
+        contributions(block, [])  # where a log is compiled, this is what checks π and δ̂
         return np.zeros(len(block.log)), block.log.reward
     (part,) = contributions(block, [member])
     return part.modelled, block.log.reward - block.delta_hat_chosen
