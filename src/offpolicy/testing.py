@@ -27,7 +27,7 @@ def random_problem(
     propensity_error: float = 0.0,
     unsupported: float = 0.0,
 ) -> Problem:
-    """A random finite problem with rewards about [0, 1].
+    """A random finite problem to test on, its answer known, with rewards about [0, 1].
 
     ``concentration`` is that of the Dirichlet draws of both policies (small: far apart);
     ``model_error`` the size of Δ; ``propensity_error`` that of log(π̂₀/π₀); ``unsupported`` the
@@ -53,7 +53,7 @@ def random_problem(
 def sample_log(
     problem: Problem, n: int, rng: np.random.Generator
 ) -> tuple[BanditLog, Floats, Floats]:
-    """n decisions logged under π₀, with π and δ̂ on them: (log, policy, prediction).
+    """For tests: n decisions of a problem under π₀, as (log, policy π, prediction δ̂).
 
     The log holds the *believed* propensities π̂₀ (normalised per context, if they were estimated);
     ``log.context`` is the context's number. Rewards are δ ± σ with probability ½ each.
@@ -115,7 +115,7 @@ def _by_theorem(estimator: Estimator, problem: Problem) -> float:
 
 
 def _enumerated(estimator: Estimator, problem: Problem) -> float:
-    """The estimator on a log that holds every (x, y) once, weighted by its probability."""
+    """For the law of Theorem 1: on a log of every (x, y), weighted by its probability."""
     x, y = np.nonzero(problem.pi0 * problem.p[:, None] > 0.0)
     log = BanditLog.from_arrays(
         action=y,

@@ -27,7 +27,7 @@ from offpolicy.experiments.ranking.accuracy import (
     measured,
 )
 from offpolicy.experiments.ranking.experiment import Experiments, Settings
-from offpolicy.experiments.ranking.learning import Condition, Ranked, Tried, counted
+from offpolicy.experiments.ranking.learning import Condition, Ranked, Tried, counts_of_log
 from offpolicy.experiments.ranking.rank_sums import GRID, rank_sums, weight_table
 from offpolicy.experiments.ranking.setup import (
     known_as,
@@ -191,7 +191,7 @@ def test_counts_are_sums_over_the_impressions():
     rows = np.concatenate(
         [np.arange(queries.offsets[place[q]], queries.offsets[place[q] + 1]) for q in log.query]
     )
-    found = counted(queries, log)
+    found = counts_of_log(queries, log)
     log = log.replace(prediction=prediction[rows])
     for member in ("IPS", "DM", "SB(tau=0.3)", "CIPS(M=2)", "SWITCH(M=3)", "CAB(M=3)"):
         each = np.bincount(rows, document_weights(log, member), len(prediction))

@@ -448,7 +448,7 @@ def test_frequencies_and_rates_are_of_the_other_folds():
     rng = np.random.default_rng(0)
     shown = rng.integers(0, 9, (5, 3, 4)).astype(float)
     clicked = np.minimum(shown, rng.integers(0, 3, (5, 3, 4)))
-    pi0 = campaigns.frequencies(campaigns.others(shown))
+    pi0 = campaigns.frequencies(campaigns.from_other_folds(shown))
     rates = campaigns.reward_model(campaigns.Survey(shown, clicked)).table
     assert pi0.sum(axis=2) == pytest.approx(np.ones((5, 3)))
     for f in range(5):
@@ -556,7 +556,8 @@ def test_frequencies_say_more_of_the_thompson_policy_than_its_published_prior():
         log = obd.read(open_bandit_file("bts", campaign), items=K)
         shown = campaigns.survey(log, K).shown
         position, fold = campaigns.position_of(log), log.fold(5)
-        frequency = campaigns.frequencies(campaigns.others(shown))[fold, position, log.chosen]
+        pi0 = campaigns.frequencies(campaigns.from_other_folds(shown))
+        frequency = pi0[fold, position, log.chosen]
         theta = rng.beta(prior[campaign, "alpha"], prior[campaign, "beta"], (20_000, K))
         top = np.argsort(-theta, axis=1)[:, :3].T
         table = np.stack([np.bincount(items, minlength=K) for items in top]) / 20_000

@@ -74,7 +74,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 
 def main() -> None:
-    """Run, and turn errors meant for the user into a line and an exit code."""
+    """Run the command line, and turn errors meant for the user into a line and an exit code."""
     import signal
 
     from offpolicy.errors import OffpolicyError, SupportError
@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def _interrupted() -> str:
-    """How to go on."""
+    """What the command line says after Ctrl-C: how to go on."""
     if any(word == "--resume" or word.startswith("--resume=") for word in sys.argv):
         return "Interrupted. The same command goes on from where it was kept."
     if len(sys.argv) > 1 and sys.argv[1] in ("evaluate", "compare", "sweep"):
@@ -123,7 +123,7 @@ def _interrupted() -> str:
 
 
 def _fail(message: str, code: int, asked: dict[str, bool]) -> NoReturn:
-    """One line, after the traceback if that was asked for."""
+    """End the command: one line to stderr, after the traceback if --debug asked for that."""
     if asked.get("debug"):
         import traceback
 

@@ -124,7 +124,7 @@ def _show(rows: list[dict[str, Any]], style: str) -> None:
 
 
 def _facts(known: Entry) -> dict[str, Any]:
-    """All that is known of it, and of what is here."""
+    """What `datasets info` prints of a data set, and of the files that are here."""
     from offpolicy.datasets import finding
     from offpolicy.datasets.catalogue import Labelled, OpenBandit
 
@@ -161,7 +161,7 @@ def _counts(name: str) -> dict[str, int]:
 
 
 def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """One line a fact, several where it holds several."""
+    """The facts of `datasets info` as printed: a line each, several where one holds several."""
     lines = []
     for key, value in facts.items():
         if key == "files":
@@ -180,7 +180,7 @@ def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _hash(path: Any) -> str:
-    """Of the file's content, unpacked."""
+    """For the output of `datasets fetch`: the hash of a file's content, unpacked."""
     import gzip
 
     from offpolicy.datasets import sha256

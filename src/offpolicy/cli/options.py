@@ -67,7 +67,7 @@ class Options:
 
 
 def columns_of(roles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """An option for each role: the column that plays it."""
+    """A command-line option for each role: the column that plays it."""
     return {role: option(text, "COLUMN") for role, text in roles.items()}
 
 
@@ -128,7 +128,7 @@ RESUME = option(
 
 
 def log_options(command: Command) -> Command:
-    """The log, and which of its columns plays which role."""
+    """Gives a command its LOG, and the options that say which column plays which role."""
     command = _FILES(_COLUMNS(command))
     return click.argument("log", nargs=-1, required=True, type=click.Path())(command)
 
@@ -143,13 +143,13 @@ def format_option(*formats: str) -> Options:
 
 
 def learned_option(what: str) -> Options:
-    """Where what was learned is written."""
+    """The option --out of a command that learns: where what was learned is written."""
     text = f"the {what} to write, ending in .json; its numbers are in a second file beside it"
     return Options(out=option(text, "FILE", FILE, flags="-o --out", required=True))
 
 
 def held_out(units: str) -> dict[str, dict[str, Any]]:
-    """What of the log it is kept from."""
+    """The options --holdout and --refit of a command that learns."""
     return {
         "holdout": option(
             f"of the {units}, to be learned without and evaluated on; 0: none",
@@ -160,7 +160,7 @@ def held_out(units: str) -> dict[str, dict[str, Any]]:
 
 
 def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogScan:
-    """The log, by the options of `log_options`; a role named twice is as on the command line."""
+    """The log of a command, by `log_options`; a role named twice is as on the command line."""
     from dataclasses import replace
 
     from offpolicy.logs import BanditLog, Columns
@@ -178,7 +178,7 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
 
 
 def policies_of(names: Sequence[str]) -> dict[str, Any]:
-    """Policies by name: columns, files of learned ones, or one that needs neither."""
+    """Policies as --policy names them: columns, files of learned ones, or one built in."""
     from offpolicy.policies import Uniform
 
     def load(file: Path) -> Any:
@@ -194,7 +194,7 @@ def policies_of(names: Sequence[str]) -> dict[str, Any]:
 
 
 def saved_file(name: str) -> Path | None:
-    """The file of something learned, if that is what is named."""
+    """The file of something learned, if that is what an option of the command names."""
     from pathlib import Path
 
     file = Path(name.removeprefix("file:"))
@@ -205,7 +205,7 @@ def saved_file(name: str) -> Path | None:
 def by_name(
     what: str, names: Sequence[str], known: Mapping[str, Any], load: Callable[[Path], Any]
 ) -> dict[str, Any]:
-    """Policies or rankers by the names to be shown: loaded from files, known, or left as named."""
+    """What --policy or --ranker names, by the names to be shown: loaded, known, or as named."""
     if len(set(names)) < len(names):
         raise click.UsageError(f"One --{what} is given twice.")
     shown: dict[str, Any] = {}
@@ -220,14 +220,14 @@ def by_name(
 
 
 def check_learned(what: str, out: str, options: Mapping[str, Any]) -> None:
-    """Refuse what could not be learned or written, before any work is done."""
+    """Refuse wrong options of a command that learns, before any work is done."""
     check_writable(out, ".json")
     if options["refit"] and not options["holdout"]:
         raise click.UsageError(f"--refit is for a {what} that was learned without the --holdout.")
 
 
 def check_writable(out: str, *suffixes: str) -> None:
-    """Refuse a name that could not be written, before any work is done."""
+    """Refuse an --out that could not be written, before the command does any work."""
     from pathlib import Path
 
     if Path(out).suffix.lower() not in suffixes:
@@ -237,7 +237,7 @@ def check_writable(out: str, *suffixes: str) -> None:
 
 
 def show(result: Any, style: str) -> None:
-    """Print a result, comparison or report as was asked; what was left out goes to stderr."""
+    """Print a command's result by its --format; what was left out goes to stderr."""
     tell_dropped(result)
     if style == "json":
         click.echo(result.to_json(), nl=False)
@@ -252,7 +252,7 @@ def show(result: Any, style: str) -> None:
 
 
 def show_frame(frame: Any, style: str) -> None:
-    """Print a curve; what is no number, such as a ratio by nothing, is None in JSON."""
+    """Print a curve by --format; what is no number, as a ratio by nothing, is None in JSON."""
     from offpolicy._core.documents import dumps
 
     columns = {name: frame.column(name).to_numpy() for name in frame.column_names}
@@ -260,14 +260,14 @@ def show_frame(frame: Any, style: str) -> None:
 
 
 def tell(findings: Iterable[Finding], code: str) -> None:
-    """The findings of a code, to stderr."""
+    """Print a command's findings of one code to stderr."""
     for finding in findings:
         if finding.code == code:
             click.echo(str(finding), err=True)
 
 
 def show_learned(learned: Any, out: str, how: str, style: str) -> None:
-    """Print what was learned and written as was asked, and how to evaluate it."""
+    """Print by --format what a command learned and wrote, and how to evaluate it."""
     import shlex
 
     click.echo(f"Wrote {out}.", err=True)
@@ -278,18 +278,18 @@ def show_learned(learned: Any, out: str, how: str, style: str) -> None:
 
 
 def tell_dropped(result: Any) -> None:
-    """How many rows of its log were left out, and why, to stderr."""
+    """Print to stderr how many rows of a command's log were left out, and why."""
     from offpolicy.evidence.findings import about_dropped
 
     tell(about_dropped(getattr(result, "dropped", None)), "dropped")
 
 
 def as_tsv(table: Any) -> str:
-    """An Arrow table as tab-separated text."""
+    """An Arrow table as a command prints it for --format tsv."""
     rows = [table.column_names] + [list(row.values()) for row in table.to_pylist()]
     return "\n".join("\t".join(_cell(cell) for cell in row) for row in rows)
 
 
 def _cell(value: Any) -> str:
-    """One field: tabs and line ends would break the table."""
+    """One field of --format tsv: tabs and line ends would break the table."""
     return "" if value is None else " ".join(str(value).split())

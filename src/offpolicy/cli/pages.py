@@ -125,7 +125,7 @@ def _versions() -> dict[str, str]:
 
 
 def _files(paths: Iterable[Path], rows: Mapping[str, int]) -> tuple[File, ...]:
-    """Those that are there, with their hashes."""
+    """For --report: those files of the command that are there, with their hashes."""
     from concurrent.futures import ThreadPoolExecutor
 
     from offpolicy.report.html.provenance import File

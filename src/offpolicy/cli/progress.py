@@ -30,14 +30,14 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
         elif now - self._shown >= 0.2:
             self._shown = now
-            sys.stderr.write(f"\r\x1b[K{line(done, total, now - self._start, self._verb)}")
+            sys.stderr.write(f"\r\x1b[K{progress_line(done, total, now - self._start, self._verb)}")
         else:
             return
         sys.stderr.flush()
 
 
-def line(done: int, total: int, seconds: float, verb: str = "read") -> str:
-    """'read 3,000,000 of 20,000,000 decisions (15%), 1,500,000 a second, 11 s left'."""
+def progress_line(done: int, total: int, seconds: float, verb: str = "read") -> str:
+    """On the terminal: 'read 3,000 of 20,000 decisions (15%), 1,500 a second, 11 s left'."""
     text = f"{verb} {done:,} of {total:,} decisions ({done / total:.0%})"
     rate = done / seconds if seconds > 0.0 else 0.0
     if rate > 0.0:
@@ -49,8 +49,8 @@ def line(done: int, total: int, seconds: float, verb: str = "read") -> str:
 
 @contextmanager
 def told_in_a_line(text: str) -> Iterator[Callable[[int, float], None] | None]:
-    """What is called with two numbers writes them into a line that replaces itself, and is gone in
-    the end; None if there is no terminal."""
+    """What is called with two numbers writes them into a line of the terminal that replaces itself,
+    and is gone in the end; None if there is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -66,7 +66,7 @@ def told_in_a_line(text: str) -> Iterator[Callable[[int, float], None] | None]:
 
 
 def counted(parts: Iterable[_T], total: int, what: str) -> Iterator[_T]:
-    """The parts of an experiment, with a bar on a terminal, or else a line for each."""
+    """Passes parts of long work through: a progress bar on the terminal, or a line for each."""
     if not total:
         return
     if not sys.stderr.isatty():

@@ -54,13 +54,13 @@ _SEED = _whole(0, least=0)
 
 
 def _options(name: str, jobs: int = 1, **settings: dict[str, Any]) -> Options:
-    """Those of the experiment, where it is kept, and by how many processes it is computed."""
+    """Options of a `reproduce` command: its experiment's, --out, and --jobs."""
     out = option(kind=opt.FOLDER, default=f"out/{name}")
     return Options(out=out, **settings, **({"jobs": _whole(jobs)} if jobs else {}))
 
 
 def _run(module: str, out: str, jobs: int = 1, **settings: Any) -> None:
-    """Run an experiment from where it was, print what it found, and write it."""
+    """What a `reproduce` command does: run its experiment from where it was, print, and write."""
     from offpolicy.experiments.cells import Cells
 
     experiment = import_module(f"offpolicy.experiments.{module}")

@@ -134,7 +134,7 @@ def _labelled(name: str, **options: Any) -> None:
 
 
 def _labelled_command(name: str, others: list[str]) -> click.Command:
-    """The command for one data set."""
+    """The command `simulate NAME` for one data set."""
     from offpolicy.errors import did_you_mean
 
     if name not in _data_sets():
@@ -157,7 +157,7 @@ def _labelled_population(
     name: str, seed: int, *, scale: str, tenth: str, model: str, noise: float, right: float,
     wrong: float,
 ) -> Population:  # fmt: skip
-    """The paper's set-up as a population: every example of the second half is a context."""
+    """What `simulate NAME` draws from: every example of the second half is a context."""
     from offpolicy.datasets import Population, TwoValued, check_rewards, expected_rewards
     from offpolicy.experiments.worlds import halves, labelled_world
 
@@ -178,7 +178,7 @@ def _labelled_population(
 
 
 def _data_sets() -> list[str]:
-    """The names that `_examples` knows, at hand or not."""
+    """What the command `simulate` takes as NAME: sets that `_examples` knows, at hand or not."""
     from offpolicy.datasets import catalogue, roots
 
     files = [path.name for root in roots() for path in root.glob("uci/*.csv.gz")]

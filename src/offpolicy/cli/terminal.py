@@ -12,7 +12,7 @@ _COLOURS = {"problem": "red", "warning": "yellow"}
 
 
 def rendered(result: Any) -> str:
-    """What is printed elsewhere, and more than that: the curve over M, and warnings."""
+    """A result for the terminal: with colours, the curve over M in a line, and warnings."""
     if not hasattr(result, "headlines"):
         return _checked(result) if hasattr(result, "worst") else str(result)
     head, _, rest = str(result).partition("\n\n")
@@ -31,7 +31,7 @@ def rendered(result: Any) -> str:
 
 
 def _checked(report: Any) -> str:
-    """Findings, each headed by its severity."""
+    """What `check` prints on a terminal: findings, each headed by its severity in colour."""
     parts = []
     colours = [None, *(_COLOURS.get(finding.severity) for finding in report)]
     for part, colour in zip(str(report).split("\n\n"), colours, strict=True):
@@ -41,7 +41,7 @@ def _checked(report: Any) -> str:
 
 
 def _curve(row: Any) -> str:
-    """'  new over M: 0 ▁▂▃▅▆▇█ ∞, 0.46 to 0.53; at M = 3.1 ┃'."""
+    """For the terminal: '  new over M: 0 ▁▂▃▅▆▇█ ∞, from 0.46 to 0.53, at M = 3.1 taken'."""
     from offpolicy.report.html.numbers import short
     from offpolicy.report.svg.charts import sparkline
 

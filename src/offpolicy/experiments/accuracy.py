@@ -41,7 +41,7 @@ class Grid:
 
 
 def members_at(estimator: str, Ms: Sequence[float], taus: Sequence[float]) -> list[str]:
-    """The estimator at some values of its parameter, by name."""
+    """The estimator at the values of its parameter that an experiment tries, by name."""
     name = parse(estimator).parameter_name
     if name is None:
         return [estimator]

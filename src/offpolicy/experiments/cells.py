@@ -68,7 +68,7 @@ class Cells:
 
 
 def _refuse_others(folder: Path, now: dict[str, str]) -> None:
-    """Raise if what is kept there was made from something else."""
+    """Raise if the cells of an experiment that are kept there were made from something else."""
     path = folder / "made_from.txt"
     before = json.loads(path.read_text()) if path.is_file() else {}
     for name, stamp in now.items():
@@ -94,7 +94,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _end_with(parent: int) -> None:
-    """Let this process end when its parent does: if that is killed, nobody else tells it."""
+    """Let a process that computes cells end with its parent: if that is killed, nobody tells it."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -105,8 +105,8 @@ def _end_with(parent: int) -> None:
 
 
 def _run(function: Callable[..., Any], cell: tuple[Any, ...], path: Path) -> None:
-    """With one thread for matrices: more would add up in another order on another machine, and
-    processes side by side would wait for one another."""
+    """A cell of an experiment, with one thread for matrices: more would add up in another order on
+    another machine, and processes side by side would wait for one another."""
     import scipy.linalg  # noqa: F401  what is not loaded yet cannot be limited
     from threadpoolctl import threadpool_limits
 

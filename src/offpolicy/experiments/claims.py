@@ -23,7 +23,7 @@ class Verdict:
 
 
 def to_markdown(verdicts: Sequence[Verdict]) -> str:
-    """A row each; where they are about is a column only if any says so."""
+    """The paper's claims, a row each; where they are about is a column only if any says so."""
     placed = any(verdict.where for verdict in verdicts)
     rows = []
     for verdict in verdicts:

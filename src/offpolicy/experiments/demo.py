@@ -67,7 +67,7 @@ class Demo:
 
 
 def run_demo(*, n: int = 5000, seed: int = 0) -> Demo:
-    """Simulate a log from the digits and evaluate two policies on it."""
+    """The demonstration: simulate a log from the digits and evaluate two policies on it."""
     from sklearn.datasets import load_digits
     from sklearn.linear_model import LogisticRegression
 

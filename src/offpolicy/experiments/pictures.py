@@ -11,7 +11,7 @@ import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.experiments.accuracy import Accuracy
-from offpolicy.experiments.tables import shown
+from offpolicy.experiments.tables import paper_name
 from offpolicy.report.matplotlib import need_matplotlib, save_figure
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ DEFAULT_STYLE = ("#000000", "-.", 1.8)
 def grid_of_axes(
     rows: int, columns: int, size: tuple[float, float], **kwargs: Any
 ) -> tuple[Figure, list[list[Axes]]]:
-    """An empty picture, and its axes row by row."""
+    """An empty picture for an experiment, and its axes row by row."""
     need_matplotlib()
     from matplotlib.figure import Figure
 
@@ -46,7 +46,7 @@ def grid_of_axes(
 def panels(
     count: int, columns: int | None = None, margin: float = 0.6
 ) -> tuple[Figure, list[Axes]]:
-    """So many axes, two in a row; ``columns`` is 2 for room beside a single one."""
+    """Axes for a figure of the paper, two in a row; ``columns`` is 2 for room beside one."""
     rows, columns = (count + 1) // 2, columns or min(count, 2)
     size = (1.5 + 4.5 * columns, 3.6 * rows + margin)
     figure, axes = grid_of_axes(rows, columns, size)
@@ -57,14 +57,14 @@ def panels(
 
 
 def finish(figure: Figure, legend_of: Axes, path: Path, where: Any, **kwargs: Any) -> None:
-    """One legend for all axes, and the file."""
+    """One legend for all axes of an experiment's figure, and its file."""
     handles, labels = legend_of.get_legend_handles_labels()
     figure.legend(handles, labels, loc=where, frameon=False, **kwargs)
     save_figure(figure, path)
 
 
 def plain(ax: Axes, title: str | None = None, lines: str = "y") -> None:
-    """Thin lines behind (along ``lines``), no frame."""
+    """The look of the experiments' axes: thin lines behind (along ``lines``), no frame."""
     if title is not None:
         ax.set_title(title, loc="left", fontsize=11)
     ax.grid(axis=lines, alpha=0.25, linewidth=0.6)  # type: ignore[arg-type]
@@ -73,14 +73,14 @@ def plain(ax: Axes, title: str | None = None, lines: str = "y") -> None:
 
 
 def line(ax: Axes, name: str, y: Any, x: Any = None, **kwargs: Any) -> None:
-    """The curve of an estimator, in its style."""
+    """In a figure of the paper: the curve of an estimator, in its style."""
     colour, style, width = STYLES[name]
     x = np.arange(len(y)) if x is None else x
-    ax.plot(x, y, style, color=colour, lw=width, label=shown(name), **kwargs)
+    ax.plot(x, y, style, color=colour, lw=width, label=paper_name(name), **kwargs)
 
 
 def over_amounts(ax: Axes, amounts: Sequence[float], texts: Iterable[str], label: str) -> None:
-    """A logarithmic axis with the amounts that were tried."""
+    """A logarithmic axis with the amounts that an experiment tried."""
     ax.set_xscale("log")
     ax.set_xticks(amounts, list(texts))
     ax.minorticks_off()

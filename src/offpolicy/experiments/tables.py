@@ -15,13 +15,13 @@ _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def shown(name: str) -> str:
-    """As the paper writes the estimator."""
+def paper_name(name: str) -> str:
+    """The name of an estimator as the paper writes it."""
     return "cIPS" if name == "CIPS" else name
 
 
 def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:
-    """The rows of each key, in order."""
+    """The runs or rows of an experiment by key, in order."""
     groups: dict[_Key, list[_Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -29,14 +29,14 @@ def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, lis
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A line for each row; the last one is not ended."""
+    """A table of an experiment, a line for each row; the last one is not ended."""
     titles = "".join(f" {title} |" if title else " |" for title in head)
     lines = [f"|{titles}", f"|{'---|' * len(head)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def to_csv(rows: Iterable[Mapping[str, Any]]) -> str:
-    """A column for each key of the first row."""
+    """What an experiment found as CSV: a column for each key of the first row."""
     rows = list(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")
@@ -46,7 +46,7 @@ def to_csv(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def mean_text(values: Sequence[float] | Floats, digits: int) -> str:
-    """Mean ± standard error."""
+    """Over the runs of an experiment: mean ± standard error."""
     if not len(values):
         return "–"
     spread = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
@@ -54,12 +54,12 @@ def mean_text(values: Sequence[float] | Floats, digits: int) -> str:
 
 
 def named(values: Mapping[str, float], form: str = ".2f") -> str:
-    """'CAB 0.95, SB 1.02'."""
+    """What was measured of a claim of the paper: 'CAB 0.95, SB 1.02'."""
     return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
 
 
 def short(value: float) -> str:
-    """Two digits, and the power of ten of what is large."""
+    """A figure in an experiment's table: two digits, and the power of ten of what is large."""
     return "∞" if np.isinf(value) else f"{value:.2g}" if value < 100.0 else f"{value:.0e}"
 
 
@@ -68,7 +68,7 @@ def geometric_mean(ratios: Sequence[float] | Floats) -> float:
 
 
 def best_marked(values: Sequence[float], form: str = ".1f") -> list[str]:
-    """The least in bold."""
+    """A row of an experiment's table: the least error in bold."""
     texts = [format(value, form) for value in values]
     least = min(texts, key=float)
     return [f"**{text}**" if text == least else text for text in texts]

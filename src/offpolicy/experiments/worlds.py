@@ -98,7 +98,7 @@ class World:
 
 
 def finite_worlds() -> list[World]:
-    """All of them, the same every time."""
+    """All worlds of the experiment on coverage, the same every time."""
     plain = _world("plain", "moderate weights, a fair model", seed=1)
     partial = _world("deficient support", "a part of the policy's actions is never taken", seed=14)
     return [
@@ -140,7 +140,7 @@ def _world(
     types: int | None = None,
     sure: bool = False,
 ) -> World:
-    """Mean rewards are logistic in a score; logger, policy and model see it through noise."""
+    """An experiment's world: rewards are logistic in a score, which the rest see through noise."""
     from scipy.special import softmax
 
     rng = np.random.default_rng(seed)
@@ -160,14 +160,14 @@ def _world(
 
 
 def _revenue(mean: Floats, rng: np.random.Generator) -> Floats:
-    """0, or a skewed amount up to 10; the mean is that of the table."""
+    """Rewards of the world "revenue": 0, or a skewed amount up to 10, with the world's mean."""
     return binary(mean, rng) * np.where(rng.random(len(mean)) < 0.9, 5.0 / 9.0, 5.0)
 
 
 def _with_estimated_propensities(
     log: BanditLog, types: Ints, action: Ints, logging: Floats
 ) -> BanditLog:
-    """π̂₀ by the smoothed frequencies of actions in each type of context, without the own fold."""
+    """An experiment's log with π̂₀ by smoothed frequencies in a type of context, of other folds."""
     T, K = logging.shape
     fold = log.fold()
     estimate = np.empty((len(log), K))
@@ -194,14 +194,14 @@ ALL_READINGS = tuple(", ".join(words) for words in itertools.product(*_WORDS))
 def labelled_world(
     data: str | Examples, reading: str, seed: int, model: str = "indicator"
 ) -> World:
-    """A data set as a world: split, trained, and its test half predicted. The paper's reward model
-    is the indicator of the predicted label."""
+    """A data set as a world of the experiments: split, trained, and its test half predicted. The
+    paper's reward model is the indicator of the predicted label."""
     examples = load(data) if isinstance(data, str) else data
     return world_of(train(examples, reading, seed), reading, model)
 
 
 def halves(m: int, seed: int) -> tuple[Ints, Ints]:
-    """The examples that train, and those that are decided upon."""
+    """The paper's split: the examples that train, and those that are decided upon."""
     order = np.random.default_rng(seed).permutation(m)
     return order[: m // 2], order[m // 2 :]
 
@@ -217,7 +217,7 @@ class Trained(NamedTuple):
 
 
 def train(examples: Examples, reading: str, seed: int) -> Trained:
-    """All that may be needed of one split; only features and classifier of the reading matter."""
+    """All that experiments may need of a split; only a reading's features and classifier matter."""
     words, y = _parse(reading), examples.y
     half, test = halves(len(y), seed)
     size = len(half) // 10
@@ -236,7 +236,7 @@ def train(examples: Examples, reading: str, seed: int) -> Trained:
 
 
 def world_of(trained: Trained, reading: str, model: str) -> World:
-    """The world that a reading makes of it: the right label earns 1."""
+    """The world that a reading of the paper's set-up makes of a split: the right label earns 1."""
     words = _parse(reading)
     prediction = trained.first
     if "different 10%" in words:
@@ -254,8 +254,8 @@ def _sure(probabilities: Floats) -> Floats:
 
 
 def _parse(reading: str) -> frozenset[str]:
-    """Its words; the classifier may be left out (the default of the paper's day on raw features,
-    softmax on standardised ones), and so may the target (stochastic)."""
+    """The words of a reading of the paper; the classifier may be left out (the default of its day
+    on raw features, softmax on standardised ones), and so may the target (stochastic)."""
     words = frozenset(reading.split(", "))
     known = {word for choice in _WORDS for word in choice}
     if words - known or any(len(words & set(choice)) > 1 for choice in _WORDS):
@@ -272,7 +272,7 @@ def _parse(reading: str) -> frozenset[str]:
 def classifier(
     examples: Examples, rows: Ints, reading: str, C: float = 1.0
 ) -> Callable[[Ints], Floats]:
-    """Trained on some of the examples, as a function of others: probabilities of all labels."""
+    """The paper's classifier: trained on some examples, a function of others (probabilities)."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.pipeline import make_pipeline

@@ -62,7 +62,7 @@ METRIC = option('such as "dcg@10", "recall@5", "sum of ranks"', "NAME", default=
 
 
 def log_options(command: opt.Command) -> opt.Command:
-    """The log, and which of its columns plays which role."""
+    """Gives a command of `rank` its LOG, and options for the columns and their roles."""
     return click.argument("log", type=click.Path())(_TEXT(_COLUMNS(command)))
 
 
@@ -96,7 +96,7 @@ class LogFile:
 
 
 def read(log: str, options: dict[str, Any], names: Sequence[str] = ()) -> LogFile:
-    """The log by the options of `log_options` and, if the verb has them, `propensity_options`."""
+    """A command's log, by its `log_options` and, if it has them, `propensity_options`."""
     from dataclasses import replace
 
     from offpolicy.ranking.data import RankingColumns, read_with
@@ -129,7 +129,7 @@ def _curve(options: dict[str, Any], log: RankingLog) -> Propensities:
 
 
 def curve_of_table(file: Path) -> Propensities:
-    """From a CSV, Parquet or JSON-lines file with the columns rank and propensity."""
+    """The curve of --propensities, from a CSV, Parquet or JSON-lines table by rank."""
     import numpy as np
 
     from offpolicy._core.validation import as_integers, as_vector, where
@@ -171,12 +171,12 @@ def need_propensities(log: RankingLog) -> None:
 
 
 def rankers_of(names: Sequence[str], file: LogFile) -> dict[str, Any]:
-    """Rankers by name: columns of scores, or files of learned ones."""
+    """Rankers as --ranker names them: columns of scores, or files of learned ones."""
     from offpolicy.ranking.learning import PropensitySVMRank
 
     return opt.by_name("ranker", names, file.columns, PropensitySVMRank.load)
 
 
 def columns_among(names: Sequence[str]) -> list[str]:
-    """Those that are no files."""
+    """Of the names given to --ranker, those that are no files."""
     return [name for name in names if opt.saved_file(name) is None]

@@ -26,7 +26,7 @@ _AT_ONCE = 2**18
 
 
 def contributions(world: World, member: Estimator, c: Floats) -> Floats:
-    """What each context adds to the estimate if each action is drawn: (contexts, actions)."""
+    """What each context of an experiment's world adds to the estimate: (contexts, actions)."""
     assert world.prediction is not None
     imputed, observed, control = member.masses(world.policy, world.logging, c)
     seen = world.logging > 0.0
@@ -37,7 +37,7 @@ def contributions(world: World, member: Estimator, c: Floats) -> Floats:
 
 
 def exact(world: World) -> Accuracy:
-    """Bias, and variance of a log of one decision, by summing over examples and actions."""
+    """Figures 1 and 2 without chance: bias, and variance of one decision, summed over a world."""
     bias, variance = {}, {}
     c = ratio(world.policy, world.logging)
     for estimator in ESTIMATORS:
@@ -57,7 +57,7 @@ def _moments(world: World, member: Estimator, c: Floats) -> tuple[float, float]:
 
 
 def repeated(world: World, n: int, repeats: int, rng: np.random.Generator) -> Accuracy:
-    """Bias and variance over ``repeats`` logs of ``n`` decisions, the same for every estimator."""
+    """Figures 1 and 2 by simulation: ``repeats`` logs of ``n``, the same for every estimator."""
     pairs = draw_pairs(world, n, repeats, rng)
     bias, variance = {}, {}
     for estimator in ESTIMATORS:
@@ -68,7 +68,7 @@ def repeated(world: World, n: int, repeats: int, rng: np.random.Generator) -> Ac
 
 
 def draw_pairs(world: World, n: int, repeats: int, rng: np.random.Generator) -> Ints:
-    """For each repeat, n examples with replacement and an action each, as places in a table."""
+    """For each repeat, n examples of a world with replacement and an action: places in a table."""
     m, K = world.logging.shape
     pairs = np.empty((repeats, n), dtype=np.int64)
     step = max(1, _AT_ONCE // n)
@@ -80,7 +80,7 @@ def draw_pairs(world: World, n: int, repeats: int, rng: np.random.Generator) -> 
 
 
 def estimates(world: World, estimator: str, pairs: Ints) -> Floats:
-    """The estimate at each value of the parameter, of each repeat."""
+    """The estimate of each repeat of the experiment, at each value of the parameter."""
     c = ratio(world.policy, world.logging)
     tables = (contributions(world, member, c).ravel() for member in GRID.members(estimator))
     return np.stack([table[pairs].mean(axis=1) for table in tables])
@@ -106,7 +106,7 @@ def run_one(data: str, n: int, repeats: int, reading: str, seed: int) -> Outcome
 
 
 def training(reading: str) -> str:
-    """Features and classifier: what of a reading must be trained anew."""
+    """What of a reading of the paper's set-up must be trained anew: features and classifier."""
     return ", ".join(reading.split(", ")[:2])
 
 
@@ -114,7 +114,7 @@ TRAININGS = tuple(dict.fromkeys(map(training, ALL_READINGS)))
 
 
 def survey(data: str, trained_as: str, split: int) -> dict[str, Accuracy]:
-    """On one split, by every reading that is trained so: exactly, of logs of one decision."""
+    """One split, by every reading of the paper trained so: exactly, of logs of one decision."""
     try:
         trained = train(load(data), trained_as, split)
     except ParameterError as problem:

@@ -17,19 +17,19 @@ AXES = OverM(GRID.M, (1.0, 10.0, 100.0, 1000.0))
 
 
 def rise(values: Floats) -> float:
-    """The largest rise from an earlier value to a later outcome."""
+    """For a claim of the paper: the largest rise from an earlier value to a later one."""
     return float((values - np.minimum.accumulate(values)).max())
 
 
-def over(value: float, other: float) -> float:
-    """Their ratio; equal zeros are equal."""
+def quotient(value: float, other: float) -> float:
+    """For a claim of the paper: the ratio of two errors; equal zeros are equal."""
     return float(value / other) if other > 0.0 else 1.0 if value == 0.0 else float("inf")
 
 
 def _bias_falls(accuracy: Accuracy) -> float:
     size = np.abs(accuracy.bias["CAB"])
     rises = rise(size)
-    return over(rises, float(size[0])) if rises > 0.0 else 0.0
+    return quotient(rises, float(size[0])) if rises > 0.0 else 0.0
 
 
 def _variance_rises(accuracy: Accuracy) -> float:
@@ -40,11 +40,11 @@ def _variance_rises(accuracy: Accuracy) -> float:
 
 def _in_the_middle(accuracy: Accuracy) -> float:
     mse = accuracy.mse("CAB")
-    return over(mse.min(), min(mse[0], mse[-1]))
+    return quotient(mse.min(), min(mse[0], mse[-1]))
 
 
 def _narrowness(accuracy: Accuracy) -> float:
-    """One over the decades of M in which CAB's error is at most twice its least."""
+    """A claim on Figure 1: one over the decades of M with CAB's error at most twice its least."""
     mse = accuracy.mse("CAB")
     drawn = np.isfinite(accuracy.M) & (accuracy.M > 0.0)
     good = int((drawn & (mse <= 2.0 * mse.min())).sum())
@@ -65,7 +65,7 @@ CLAIMS = (
 
 
 def draw(outcomes: Sequence[Outcome], path: Path) -> None:
-    """One data set, by size: lines are exact, dots are of the repeats."""
+    """Figure 1 on one data set, by size: lines are exact, dots are of the repeats."""
     repeated = {f"n = {outcome.n:,}": outcome.repeated for outcome in outcomes}
     exact = {f"n = {outcome.n:,}": outcome.exact for outcome in outcomes}
     AXES.figure_1(path, outcomes[0].data, repeated, exact, depth=1e-4)

@@ -11,7 +11,7 @@ from offpolicy._core.types import Floats
 from offpolicy.experiments.accuracy import Accuracy
 from offpolicy.experiments.claims import Claim
 from offpolicy.experiments.evaluation.accuracy import Outcome
-from offpolicy.experiments.evaluation.figure1 import AXES, over, rise
+from offpolicy.experiments.evaluation.figure1 import AXES, quotient, rise
 from offpolicy.experiments.pictures import DEFAULT_STYLE, STYLES, finish, panels
 
 
@@ -20,7 +20,7 @@ def _log(mse: Floats) -> Floats:
 
 
 def dent(mse: Floats) -> float:
-    """How far from falling, then rising, as the factor of the largest wrong turn."""
+    """For a claim on Figure 2: how far from falling, then rising, by the largest wrong turn."""
     log, turn = _log(mse), int(mse.argmin())
     return float(np.exp(max(rise(log[: turn + 1]), rise(-log[turn:]))))
 
@@ -35,11 +35,11 @@ def _u_shape(estimator: str) -> Callable[[Accuracy], float]:
 
 
 def _over_the_range(accuracy: Accuracy) -> float:
-    return max(map(over, accuracy.mse("CAB"), accuracy.mse("CIPS")))
+    return max(map(quotient, accuracy.mse("CAB"), accuracy.mse("CIPS")))
 
 
 def _no_better(accuracy: Accuracy) -> float:
-    """The share of the values of M at which imputing hardly helps."""
+    """A claim on Figure 2: the share of the values of M at which imputing hardly helps."""
     finite = np.isfinite(accuracy.M)
     ratio = accuracy.mse("CAB")[finite] / np.maximum(accuracy.mse("CIPS")[finite], 1e-300)
     return float((ratio > 0.99).mean())
@@ -47,18 +47,18 @@ def _no_better(accuracy: Accuracy) -> float:
 
 def _best(name: str, *others: str) -> Callable[[Accuracy], float]:
     def ratio(accuracy: Accuracy) -> float:
-        return over(accuracy.best(name), min(map(accuracy.best, others)))
+        return quotient(accuracy.best(name), min(map(accuracy.best, others)))
 
     return ratio
 
 
 def variation(mse: Floats) -> float:
-    """Total variation of the logarithm."""
+    """For a claim on Figure 2: total variation of the logarithm."""
     return float(np.abs(np.diff(_log(mse))).sum())
 
 
 def _calmer(accuracy: Accuracy) -> float:
-    return over(variation(accuracy.mse("CAB")), variation(accuracy.mse("SWITCH")))
+    return quotient(variation(accuracy.mse("CAB")), variation(accuracy.mse("SWITCH")))
 
 
 CLAIMS = (
@@ -80,8 +80,8 @@ CLAIMS = (
 
 
 def draw(outcomes: Sequence[Outcome], path: Path, headline: dict[str, float]) -> None:
-    """A panel for each set (SB: τ from 0 to 1 on the same axis); ``headline`` is the MSE of the
-    default, with M chosen from the log, by data set."""
+    """Figure 2, a panel for each set (SB: τ from 0 to 1 on the same axis); ``headline`` is the MSE
+    of the default, with M chosen from the log, by data set."""
     figure, axes = panels(len(outcomes), 2, margin=0.5)
     for ax, outcome in zip(axes, outcomes, strict=False):
         AXES.compare(ax, outcome.repeated, STYLES)

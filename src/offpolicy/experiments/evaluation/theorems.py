@@ -34,7 +34,7 @@ class Row:
 
 
 def problems(seed: int) -> dict[str, Problem]:
-    """Logged propensities, wrong propensities, and a logger without full support."""
+    """For the experiment on theorems: propensities logged, wrong, and without full support."""
     streams = np.random.SeedSequence(seed).spawn(3)
     rngs = [np.random.default_rng(stream) for stream in streams]
     wrong = random_problem(rngs[1], propensity_error=0.3)
@@ -47,13 +47,13 @@ def problems(seed: int) -> dict[str, Problem]:
 
 
 def run(cells: Cells, n: int, seed: int) -> Report:
-    """At once: there is nothing to keep on the way."""
+    """The experiment on theorems, at once: there is nothing to keep on the way."""
     rows = compare_with_simulation(n, seed)
     return Report(to_text(rows), {"results.json": rows})
 
 
 def compare_with_simulation(n: int, seed: int) -> list[Row]:
-    """Theorems 1 and 2 beside the mean and the spread of n simulated decisions."""
+    """The paper's Theorems 1 and 2 beside mean and spread of n simulated decisions."""
     rows = []
     stream = np.random.SeedSequence((seed, 1))
     for name, problem in problems(seed).items():

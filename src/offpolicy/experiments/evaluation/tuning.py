@@ -68,7 +68,7 @@ class Outcome:
 def run_one(
     setting: Setting, repeats: int, tuned: tuple[str, ...], seed: tuple[int, ...]
 ) -> Outcome:
-    """Draw the logs of one setting and evaluate each by every method."""
+    """Draw the logs of one setting of the experiment and evaluate each by every method."""
     world = labelled_world(setting.data, setting.reading, setting.split, setting.model)
     rng = np.random.default_rng([setting.split, setting.n, *seed])
     return Outcome(setting, *errors(world, setting.n, repeats, rng, tuned))
@@ -77,8 +77,8 @@ def run_one(
 def errors(
     world: World, n: int, repeats: int, rng: np.random.Generator, tuned: Sequence[str]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Over the logs, mean squared errors of the tuned estimators with the best value in hindsight;
-    and of every method, those with the value chosen by a rule being called "CAB by slope"."""
+    """Over the logs of a world, mean squared errors of the tuned estimators with the best value in
+    hindsight; and of every method, with the value that a rule chose as "CAB by slope"."""
     curves: dict[str, list[Any]] = {name: [] for name in tuned}
     by_log = []
     for _ in range(repeats):
@@ -115,7 +115,7 @@ SIZES = (500, 2000)
 
 
 def run(cells: Cells, sets: Sequence[str], repeats: int, splits: int) -> Report:
-    """All combinations."""
+    """The experiment on tuning, in all combinations."""
     every = itertools.product(sets, range(splits), READINGS, MODELS, SIZES)
     wanted = [Setting(data, reading, split, n, model) for data, split, reading, model, n in every]
     work = [
@@ -128,7 +128,7 @@ def run(cells: Cells, sets: Sequence[str], repeats: int, splits: int) -> Report:
 
 
 def to_markdown(outcomes: Sequence[Outcome], repeats: int) -> str:
-    """The geometric means by reading, the worst settings, and every setting."""
+    """The table on tuning: geometric means by reading, the worst settings, and every setting."""
     by_reading = grouped(outcomes, lambda outcome: outcome.setting.reading)
     means, worst = [], []
     for name, method in METHODS.items():
@@ -157,7 +157,7 @@ def to_markdown(outcomes: Sequence[Outcome], repeats: int) -> str:
 
 
 def chosen_table(outcomes: Sequence[Outcome]) -> str:
-    """Geometric means over data sets and sizes, and the worst of each."""
+    """The table on tuning for Figure 2: geometric means over sets and sizes, and the worst."""
     tuned = []
     for name in TUNED:
         relative = geometric_mean([o.hindsight[name] / o.hindsight["CAB"] for o in outcomes])

@@ -52,7 +52,7 @@ class Coverage:
 
 
 def run(cells: Cells, repeats: int, sizes: Sequence[int]) -> Report:
-    """World by world and size by size."""
+    """The experiment on coverage, world by world and size by size."""
     worlds = [world.name for world in finite_worlds()]
     work = list(itertools.product(worlds, sizes, [repeats]))
     rows = [row for part in cells.all("worlds and sizes", run_one, work) for row in part]
@@ -61,7 +61,7 @@ def run(cells: Cells, repeats: int, sizes: Sequence[int]) -> Report:
 
 
 def run_one(name: str, n: int, repeats: int) -> list[Coverage]:
-    """Draw the logs of one world and take all intervals of each."""
+    """Draw the logs of one world of the experiment and take all intervals of each."""
     world = next(world for world in finite_worlds() if world.name == name)
     rng = np.random.default_rng([n, *map(ord, name)])
     by_kind: dict[str, list[Interval]] = defaultdict(list)
@@ -97,7 +97,7 @@ def run_one(name: str, n: int, repeats: int) -> list[Coverage]:
 def _others(
     world: World, reward: Floats, c: Floats, result: Result, n: int, repeat: int
 ) -> dict[str, Interval]:
-    """The other kinds, on c·r and on min(c, M)·r."""
+    """The experiment's other kinds of interval, on c·r and on min(c, M)·r."""
     low, high = world.reward_range
     x, clipped = c * reward, np.minimum(c, _CLIP) * reward
     top = _CLIP * high
@@ -138,7 +138,7 @@ def _others(
 
 
 def to_markdown(rows: Sequence[Coverage]) -> str:
-    """A table per world: coverage and median width at each n."""
+    """The experiment's table for each world: coverage and median width at each n."""
     about = {world.name: world for world in finite_worlds()}
     by_world = grouped(rows, lambda row: row.world)
     return "\n".join(_of_world(about[name], part) for name, part in by_world.items())

@@ -30,7 +30,7 @@ PANELS: dict[str, tuple[str, Sequence[float]]] = {
 
 
 def run(cells: Cells, runs: int) -> Report:
-    """By the paper's recipe."""
+    """Figure 4 by the paper's recipe."""
     learned = learn(conditions(runs), "paper", cells)
     text = claims.to_markdown(judged(learned))
     files = {"results.json": {"schema": SCHEMA, "runs": learned}, "table.md": text}
@@ -38,7 +38,7 @@ def run(cells: Cells, runs: int) -> Report:
 
 
 def conditions(runs: int) -> list[Condition]:
-    """Each once."""
+    """The conditions of all panels of Figure 4, each once."""
     changes: list[dict[str, Any]] = [
         {field: value} for field, values in PANELS.values() for value in values
     ]
@@ -47,7 +47,7 @@ def conditions(runs: int) -> list[Condition]:
 
 
 def curves(learned: Sequence[Learned], panel: str) -> dict[str, Floats]:
-    """The mean error of each objective, at each value of what the panel varies."""
+    """A panel of Figure 4: the mean error of each objective, at each value that it varies."""
     field, values = PANELS[panel]
     default = asdict(Condition(DATA, 0))
     del default["run"]
@@ -60,7 +60,7 @@ def curves(learned: Sequence[Learned], panel: str) -> dict[str, Floats]:
 
 
 def judged(learned: Sequence[Learned]) -> list[Verdict]:
-    """What the paper says of it."""
+    """What the paper says of its Figure 4, and whether it holds."""
     sizes, models, loggers = (curves(learned, panel) for panel in PANELS)
 
     def falls(curve: Floats) -> float:

@@ -62,7 +62,7 @@ class Setup(NamedTuple):
 
 
 def set_up(condition: Condition) -> Setup:
-    """Split, train logger and reward model, and log."""
+    """A run of the paper's learning experiment: split, train logger and reward model, and log."""
     X, y = load(condition.data)[:2]
     K = int(y.max()) + 1
     seed = [condition.run, *map(ord, condition.data)]
@@ -113,8 +113,8 @@ def _likelihood(probabilities: Floats, y: Ints) -> float:
 
 
 def as_in_the_paper(setup: Setup, estimators: Sequence[str] = ESTIMATORS) -> dict[str, float]:
-    """The error of each: raw features, parameters chosen by clipped IPS on the validation log,
-    then the best of ten random starts."""
+    """The error of each by the paper's recipe: raw features, parameters chosen by clipped IPS on
+    the validation log, then the best of ten random starts."""
     errors = {}
     for estimator in estimators:
         plain = SoftmaxLearner(features="raw", start="zero", max_iter=1000)
@@ -130,8 +130,8 @@ def as_in_the_paper(setup: Setup, estimators: Sequence[str] = ESTIMATORS) -> dic
 
 
 def ours(setup: Setup) -> dict[str, float]:
-    """The error of the default learner, which also sees what the reward model was trained on;
-    linear and with a kernel, and both again with the validation log joined to the training log."""
+    """By our recipe beside the paper's: the error of the default learner, which also sees what the
+    reward model was trained on; linear, with a kernel, and both with the validation log too."""
     both = _joined(setup.train, setup.validation)
     errors = {}
     for name, log in (("", setup.train), (", refitted", both)):

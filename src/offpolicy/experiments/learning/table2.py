@@ -15,7 +15,7 @@ from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.learning.setup import ESTIMATORS, RECIPES, Condition, set_up
 from offpolicy.experiments.saving import Report
-from offpolicy.experiments.tables import grouped, markdown, mean_text, named, shown
+from offpolicy.experiments.tables import grouped, markdown, mean_text, named, paper_name
 
 PAPER = {
     "letter": (0.6372, 0.6852, 0.8969, 0.8504, 0.6091, 0.5740, 0.5877),
@@ -29,7 +29,7 @@ OURS = ("linear", "kernel", "linear, refitted", "kernel, refitted")
 
 
 def run(cells: Cells, sets: Sequence[str], runs: int, recipe: str) -> Report:
-    """The table by one of the recipes."""
+    """The paper's Table 2 by one of the recipes."""
     conditions = [Condition(data, run) for data in sets for run in range(runs)]
     learned = learn(conditions, recipe, cells)
     text = to_markdown(learned)
@@ -60,7 +60,7 @@ def run_one(condition: Condition, recipe: str) -> Learned:
 
 
 def errors_of(learned: Sequence[Learned], method: str, **where: Any) -> Floats:
-    """Of each run that matches."""
+    """The test error in each run of the experiment that matches."""
     return np.array(
         [
             run.errors[method]
@@ -72,7 +72,7 @@ def errors_of(learned: Sequence[Learned], method: str, **where: Any) -> Floats:
 
 
 def to_markdown(learned: Sequence[Learned]) -> str:
-    """Ours beside the paper's; the logger's error; our own recipe."""
+    """Our Table 2 beside the paper's; the logger's error; our own recipe."""
     by_set = grouped(learned, lambda run: run.condition.data)
     recipes = {run.recipe for run in learned}
 
@@ -103,7 +103,10 @@ def judged(learned: Sequence[Learned]) -> list[Verdict]:
     for text, others, limit in (
         ("CAB is among the best on every data set (within 10% of the best)", ESTIMATORS, 1.1),
         ("CAB-DR is no better than CAB", ["CAB-DR"], 1.0),
-        *((f"CAB beats {shown(name)}", [name], 1.0) for name in ("DM", "IPS", "DR", "CIPS", "SB")),
+        *(
+            (f"CAB beats {paper_name(name)}", [name], 1.0)
+            for name in ("DM", "IPS", "DR", "CIPS", "SB")
+        ),
     ):
         ratios = {
             data: of["CAB"] / min(of[other] for other in others) for data, of in means.items()

@@ -65,7 +65,7 @@ class Measured:
 
 
 def run_one(case: Case, repeats: int, chosen: int) -> Measured:
-    """From the files of the data set."""
+    """A case of the ranking experiment, from the files of its data set."""
     prepared = prepare_set(case.data, case.relevant, case.logger, case.split)
     seed = [case.split, round(1000 * case.sweeps), round(1000 * case.logger), case.relevant,
             *map(ord, case.data)]  # fmt: skip
@@ -75,7 +75,7 @@ def run_one(case: Case, repeats: int, chosen: int) -> Measured:
 def measured(
     prepared: Prepared, case: Case, repeats: int, chosen: int, seed: Sequence[int]
 ) -> Measured:
-    """Draw the logs, and look every estimate up; from the first ``chosen`` logs, choose too."""
+    """A case of the experiment: draw logs, look estimates up; from the first ``chosen``, choose."""
     top = int(np.diff(prepared.test.offsets).max())
     tables = {name: weight_table(name, top) for name in ESTIMATORS}
     truth = {metric: prepared.truth(metric) for metric in METRICS}
@@ -128,7 +128,7 @@ def measured(
 def _choices(
     log: RankingLog, target: Ints, delta: Floats, metric_name: str
 ) -> dict[str, tuple[float, float]]:
-    """The parameter that each estimator's is chosen to be, and its value there."""
+    """In a log of the experiment: each estimator's parameter as chosen, and its value there."""
     metric = as_metric(metric_name)
     lam = metric.weight(target)
     base = value_of(log, metric, lam, delta)
@@ -151,8 +151,8 @@ def _accuracy(errors: dict[str, list[Floats]]) -> Accuracy:
 
 
 def held_out(errors: Floats) -> float:
-    """The mean squared error over (logs, values of the parameter), the value being in turn the
-    best of the logs of even number for those of odd number, and the other way round."""
+    """An experiment's mean squared error over (logs, values of the parameter), the value being in
+    turn the best of the logs of even number for those of odd number, and the other way round."""
     squares = errors**2
     squares = np.where(np.isnan(squares), np.inf, squares)
     total = 0.0
@@ -169,7 +169,7 @@ def where(data: str, logger: float) -> str:
 
 
 def by_case(cases: Sequence[Measured]) -> dict[tuple[str, float], dict[float, list[Measured]]]:
-    """By data set and logger, then by sweeps: the splits."""
+    """The experiment's cases by data set and logger, then by sweeps: the splits."""
     groups = grouped(cases, lambda measured: (measured.case.data, measured.case.logger))
     return {
         key: grouped(group, lambda measured: measured.case.sweeps) for key, group in groups.items()
@@ -177,7 +177,7 @@ def by_case(cases: Sequence[Measured]) -> dict[tuple[str, float], dict[float, li
 
 
 def averaged(splits: Sequence[Measured], metric: str) -> Accuracy:
-    """Over splits: the root of the mean squared bias, and the mean variance."""
+    """The experiment over its splits: root of the mean squared bias, and mean variance."""
     curves = [split.curves[metric] for split in splits]
     return Accuracy(
         {name: np.sqrt(np.mean([split.bias[name] ** 2 for split in curves], axis=0))

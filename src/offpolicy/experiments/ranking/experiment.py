@@ -45,7 +45,7 @@ class Settings:
 
 
 def run(cells: Cells, **options: Any) -> Report:
-    """All of it; the sets are evaluated by the first reading of what is relevant."""
+    """The paper's ranking experiments; evaluation is by the first reading of what is relevant."""
     settings = Settings(**options)
     entries = [known_as(name) for name in settings.sets]
     runs = range(settings.seed, settings.seed + settings.runs)

@@ -12,7 +12,7 @@ AXES = OverM(GRID.M, (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), "relative to the truth,
 
 
 def draw(by_sweeps: dict[float, list[Measured]], path: Path) -> None:
-    """One data set, with one logger."""
+    """Figure 1 for rankings: one data set, with one logger."""
     sizes = sorted(by_sweeps)
     curves = {text_of(size): averaged(by_sweeps[size], METRICS[0]) for size in sizes}
     AXES.figure_1(path, by_sweeps[sizes[0]][0].case.data, curves)

@@ -23,7 +23,7 @@ FROM = 1.0
 
 
 def claims(cases: Sequence[Measured], metric: str = METRICS[0]) -> list[Verdict]:
-    """Of Figures 1 and 2, on curves that are averaged over the splits; and in how many splits. If
+    """The paper's claims on Figures 1 and 2, of curves averaged over splits; and in how many. If
     not about every size, they are about the smallest, which the paper's Figure 2 shows."""
     judged = []
     for (data, logger), by_sweeps in by_case(cases).items():
@@ -42,7 +42,7 @@ def claims(cases: Sequence[Measured], metric: str = METRICS[0]) -> list[Verdict]
 
 
 def draw(cases: Sequence[Measured], path: Path) -> None:
-    """At the fewest sweeps, a panel for each set and logger."""
+    """Figure 2 for rankings: at the fewest sweeps, a panel for each set and logger."""
     groups = by_case(cases)
     figure, axes = panels(len(groups))
     for ax, ((data, logger), by_sweeps) in zip(axes, groups.items(), strict=False):

@@ -11,7 +11,7 @@ from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.pictures import finish, line, over_amounts, panels, plain
 from offpolicy.experiments.ranking.learning import ESTIMATORS, Ranked, by_set, by_sweeps
 from offpolicy.experiments.ranking.table2 import behind, mean_rank
-from offpolicy.experiments.tables import best_marked, grouped, markdown, named, shown
+from offpolicy.experiments.tables import best_marked, grouped, markdown, named, paper_name
 
 
 def to_markdown(runs: Sequence[Ranked]) -> str:
@@ -20,11 +20,11 @@ def to_markdown(runs: Sequence[Ranked]) -> str:
         [place, *best_marked([mean_rank(group, name) for name in ESTIMATORS], ".2f")]
         for place, group in groups.items()
     ]
-    return markdown(["set, sweeps", *map(shown, ESTIMATORS)], rows)
+    return markdown(["set, sweeps", *map(paper_name, ESTIMATORS)], rows)
 
 
 def claims(runs: Sequence[Ranked], place: str) -> list[Verdict]:
-    """What the paper says of it, from the runs on one data set."""
+    """What the paper says of its Figure 4, from the runs on one data set."""
     sizes = by_sweeps(runs)
     if len(sizes) < 2:
         return []
@@ -45,7 +45,7 @@ def claims(runs: Sequence[Ranked], place: str) -> list[Verdict]:
 
 
 def draw(runs: Sequence[Ranked], path: Path) -> None:
-    """A panel for each set and reading."""
+    """Figure 4 for rankings: a panel for each set and reading."""
     groups = by_set(runs)
     figure, axes = panels(len(groups))
     for ax, (place, group) in zip(axes, groups.items(), strict=False):

@@ -18,7 +18,13 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.estimators import parse
 from offpolicy.experiments.accuracy import members_at
-from offpolicy.experiments.ranking.setup import Trained, divided, joined, rows_of_log, trained
+from offpolicy.experiments.ranking.setup import (
+    Trained,
+    divided,
+    joined_queries,
+    rows_of_log,
+    trained,
+)
 from offpolicy.experiments.tables import grouped
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data import RankingLog, ranks, simulate_clicks, weights_at
@@ -76,8 +82,8 @@ class Counts(NamedTuple):
         return float(weight @ ranks(scores, self.queries.offsets)[clicked] / weight.sum())
 
 
-def counted(queries: Queries, log: RankingLog) -> Counts:
-    """The impressions of a log, which is of these queries, added up."""
+def counts_of_log(queries: Queries, log: RankingLog) -> Counts:
+    """For the paper's Table 2: the impressions of a log, which is of these queries, added up."""
     assert log.propensity is not None
     rows, count = rows_of_log(queries, log), len(queries.relevance)
     p = np.ones(count)
@@ -101,12 +107,12 @@ class Setup(NamedTuple):
 
 
 def average_rank(queries: Queries, scores: Floats) -> float:
-    """Of the relevant documents."""
+    """Of the relevant documents of an experiment's queries, by these scores."""
     return float(ranks(scores, queries.offsets)[queries.relevance >= 1.0].mean())
 
 
 def set_up(condition: Condition) -> Setup:
-    """Split, train logger and model of relevance, and simulate clicks."""
+    """A run of the paper's ranking experiment: split, train logger and model, simulate clicks."""
     validation, test, made = _made(
         condition.data, condition.relevant, condition.run, condition.logger
     )
@@ -114,7 +120,7 @@ def set_up(condition: Condition) -> Setup:
 
     def logged(queries: Queries, sweeps: float) -> Counts:
         scores = made.logger(queries.X)
-        return counted(
+        return counts_of_log(
             queries, simulate_clicks(queries, scores, sweeps=sweeps, features=False, rng=rng)
         )
 
@@ -131,8 +137,8 @@ def set_up(condition: Condition) -> Setup:
 
 @lru_cache(maxsize=1)
 def _made(data: str, relevant: int, run: int, logger: float) -> tuple[Queries, Queries, Trained]:
-    """What does not depend on the amount of clicks: queries that validate and test, and what is
-    made of those that train."""
+    """The part of an experiment's run that does not depend on the amount of clicks: queries that
+    validate and test, and what is made of those that train."""
     train, validation, test = divided(data, relevant, run)
     return validation, test, trained(train, logger, run)
 
@@ -177,7 +183,7 @@ class Ranked:
 
 
 def learn(setup: Setup) -> tuple[dict[str, list[Tried]], dict[str, float]]:
-    """Every ranker of every estimator, and ours."""
+    """The rankers of one run of the experiment: of every estimator, and ours."""
     train = setup.train
     tried = {
         estimator: [
@@ -192,7 +198,7 @@ def learn(setup: Setup) -> tuple[dict[str, list[Tried]], dict[str, float]]:
     tried["full"] = _path(setup, train.queries, "full", train.queries.relevance)
     ours = PropensitySVMRank()
     weights = train.weights(str(ours.estimator), setup.prediction)
-    both = joined(train.queries, setup.judged)
+    both = joined_queries(train.queries, setup.judged)
     # A judged query is worth an impression of a query like those that were shown.
     often = float(train.shown.sum() / len(train.shown))
     rankers = {
@@ -206,7 +212,7 @@ def learn(setup: Setup) -> tuple[dict[str, list[Tried]], dict[str, float]]:
 
 
 def _path(setup: Setup, queries: Queries, member: str, weights: Floats) -> list[Tried]:
-    """A ranker for every C."""
+    """For the paper's Table 2: a ranker for every C, with its average ranks."""
     sizes = np.diff(queries.offsets)
     pairs = float(np.add.reduceat(weights, queries.offsets[:-1]) @ (sizes - 1.0)) / len(sizes)
     Cs = [strength * PropensitySVMRank.loss / pairs for strength in STRENGTHS]
@@ -232,7 +238,7 @@ def run_one(condition: Condition) -> Ranked:
 
 
 def by_set(runs: Sequence[Ranked]) -> dict[str, list[Ranked]]:
-    """The runs on each data set, by each reading of what is relevant."""
+    """The experiment's runs on each data set, by each reading of what is relevant."""
     return grouped(runs, lambda run: run.condition.where)
 
 

@@ -19,7 +19,7 @@ GRID = Grid.up_to(1000.0, 81)
 
 
 def weight_table(estimator: str, top: int) -> FamilyWeights:
-    """Its weights at each value of its parameter, at the ranks 1 … top: (values, top)."""
+    """For the experiment's curves: an estimator's weights at each value, at the ranks 1 … top."""
     p = 1.0 / np.arange(1.0, top + 1.0)
     each = [weights_at(member, p) for member in GRID.members(estimator)]
     return FamilyWeights(np.stack([w.imputed for w in each]), np.stack([w.observed for w in each]))
@@ -48,7 +48,7 @@ class RankSums(NamedTuple):
 
 
 def rank_sums(log: RankingLog, target: Ints, prediction: Floats, top: int) -> RankSums:
-    """Of a log, for a ranker that gives the ranks ``target``."""
+    """A log of the experiment as sums by rank, for a ranker that gives the ranks ``target``."""
 
     def summed(x: Floats) -> Floats:
         return np.stack(

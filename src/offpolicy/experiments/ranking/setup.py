@@ -38,7 +38,7 @@ _STANDS_FOR = {"MQ2007": "MQ2007_85pct"}
 
 
 def known_as(name: str) -> Ranking:
-    """The set that a name or its short form stands for, or what is at hand of it."""
+    """The ranking set that an experiment's --datasets means, or what is at hand of it."""
     entry = catalogue.entry(_ALIASES.get(name.casefold(), name))
     if not isinstance(entry, Ranking):
         raise DatasetError(f"{entry.name} is not a set for ranking.")
@@ -51,7 +51,7 @@ def known_as(name: str) -> Ranking:
 
 
 def thresholds(entry: Ranking) -> tuple[int, ...]:
-    """From which grade on a document counts as relevant: the readings, the first for evaluation.
+    """Readings of the paper: from which grade on a document is relevant; the first for evaluation.
 
     With five grades 3 and more, as in Joachims et al. (2017), whose set-up the paper follows.
     """
@@ -60,8 +60,8 @@ def thresholds(entry: Ranking) -> tuple[int, ...]:
 
 @lru_cache(maxsize=3)
 def load(name: str, relevant: int, split: str | None = None) -> Queries:
-    """The queries of a set or of its official split, with 1 for grades from ``relevant`` on and 0
-    below."""
+    """An experiment's queries, of a set or its official split, with 1 for grades from ``relevant``
+    on and 0 below."""
     queries = ranking(name, split)
     return queries._replace(relevance=(queries.relevance >= relevant).astype(np.float64))
 
@@ -75,7 +75,7 @@ class Parts(NamedTuple):
 
 
 def divided(name: str, relevant: int, seed: int) -> Parts:
-    """The official parts of a set that has one split; of any other, 60, 20 and 20 per cent."""
+    """The experiment's parts: official ones of a set with one split; else 60, 20, 20 per cent."""
     entry = catalogue.RANKING[name]
     if entry.layouts[0] == "splits":
         return Parts(*(load(name, relevant, split) for split in ("train", "vali", "test")))
@@ -83,7 +83,7 @@ def divided(name: str, relevant: int, seed: int) -> Parts:
 
 
 def shuffled(queries: Queries, seed: int) -> Parts:
-    """60, 20 and 20 per cent of the queries, drawn by the seed."""
+    """The paper's split: 60, 20 and 20 per cent of the queries, drawn by the seed."""
     order = np.random.default_rng(np.random.SeedSequence(seed)).permutation(len(queries.qid))
     ends = [round(TRAIN * len(order)), round((TRAIN + VALIDATION) * len(order))]
     train, validation, test = np.split(order, ends)
@@ -94,8 +94,8 @@ def shuffled(queries: Queries, seed: int) -> Parts:
     )
 
 
-def joined(*parts: Queries) -> Queries:
-    """The queries of all of them."""
+def joined_queries(*parts: Queries) -> Queries:
+    """Parts of an experiment's queries as one."""
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     X, relevance, qid = (
         np.concatenate([getattr(part, name) for part in parts])
@@ -105,14 +105,14 @@ def joined(*parts: Queries) -> Queries:
 
 
 def subset(queries: Queries, which: Ints) -> Queries:
-    """Some of the queries, in this order."""
+    """Some of an experiment's queries, in this order."""
     rows = candidates_of(queries.offsets, which)
     offsets = offsets_of(np.diff(queries.offsets)[which])
     return Queries(queries.X[rows], queries.relevance[rows], offsets, queries.qid[which], 0)
 
 
 def rows_of_log(queries: Queries, log: RankingLog) -> Ints:
-    """The rows of the documents of a log, which is of these queries."""
+    """Which rows of an experiment's queries the documents of a simulated log are."""
     place = {int(qid): k for k, qid in enumerate(queries.qid)}
     assert log.query is not None
     return candidates_of(queries.offsets, np.array([place[int(q)] for q in log.query]))
@@ -134,7 +134,7 @@ class Trained(NamedTuple):
 
 
 def trained(train: Queries, logger_share: float, seed: int) -> Trained:
-    """The model of relevance from a tenth of the queries, the logger from its share of them."""
+    """As in the paper: relevance model from a tenth of the queries, logger from its own share."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -158,7 +158,7 @@ def trained(train: Queries, logger_share: float, seed: int) -> Trained:
 
 
 def svm_rank(queries: Queries) -> Callable[[NDArray[Any]], Floats]:
-    """A ranking SVM of judged queries, as a function of features."""
+    """The experiment's ranker: a ranking SVM of judged queries, as a function of features."""
     fitted = PropensitySVMRank().fit_weights(queries.X, queries.offsets, queries.relevance)
     return fitted.decision_function
 
@@ -195,16 +195,18 @@ class Prepared:
 
 
 def prepare(queries: Queries, logger_share: float, seed: int) -> Prepared:
-    """Split the queries, and train the logger, the ranker and the model of relevance.
+    """The paper's set-up: split queries, train the logger, the ranker and the relevance model.
 
     Evaluation has nothing to validate, so those queries test too.
     """
     parts = shuffled(queries, seed)
-    return prepare_parts(parts.train, joined(parts.validation, parts.test), logger_share, seed)
+    return prepare_parts(
+        parts.train, joined_queries(parts.validation, parts.test), logger_share, seed
+    )
 
 
 def prepare_parts(train: Queries, test: Queries, logger_share: float, seed: int) -> Prepared:
-    """The same from queries that are split already."""
+    """The paper's set-up from queries that are split already."""
     if len(np.unique(test.qid)) < len(test.qid):
         raise ParameterError("The test queries must have labels (qid) of their own.")
     made = trained(train, logger_share, seed)

@@ -9,17 +9,17 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.ranking.learning import ESTIMATORS, OURS, TABLE, Ranked, by_set
-from offpolicy.experiments.tables import markdown, mean_text, shown
+from offpolicy.experiments.tables import markdown, mean_text, paper_name
 
 PAPER = {"DM": 11.25, "IPS": 11.17, "CIPS": 11.39, "SB": 10.98, "SWITCH": 10.95, "CAB": 10.83}
 """Its Table 2, on Yahoo! LTR."""
 
 
 def to_markdown(runs: Sequence[Ranked]) -> str:
-    """Every set, with the paper's figures beside it."""
+    """Table 2 for rankings: every set, with the paper's figures beside it."""
     table = [run for run in runs if run.condition.sweeps == TABLE]
     groups = by_set(table)
-    titles = {name: shown(name) for name in ESTIMATORS} | {n: f"*ours: {n}*" for n in OURS}
+    titles = {name: paper_name(name) for name in ESTIMATORS} | {n: f"*ours: {n}*" for n in OURS}
     titles |= {"logger": "the logger", "full": "all judgements"}
     rows = []
     for name, title in titles.items():
@@ -29,16 +29,16 @@ def to_markdown(runs: Sequence[Ranked]) -> str:
 
 
 def selection(runs: Sequence[Ranked]) -> str:
-    """Ranks lost by choosing on validation clicks against the best in hindsight, over all runs."""
+    """The experiment's table of ranks lost by choosing on validation clicks, against hindsight."""
     rows = []
     for place, group in by_set(runs).items():
         lost = [regret(group, name) for name in ESTIMATORS]
         rows.append([place, *(f"{values.mean():.2f} ({values.std():.2f})" for values in lost)])
-    return markdown(["set", *map(shown, ESTIMATORS)], rows)
+    return markdown(["set", *map(paper_name, ESTIMATORS)], rows)
 
 
 def regret(runs: Sequence[Ranked], estimator: str) -> Floats:
-    """How many ranks the choice by validation clicks costs against the best in hindsight."""
+    """By run of the experiment, ranks lost by choosing on validation clicks, against hindsight."""
     return np.array([run.chosen(estimator).test - run.best(estimator).test for run in runs])
 
 
@@ -47,14 +47,14 @@ def mean_rank(runs: Sequence[Ranked], name: str) -> float:
 
 
 def behind(runs: Sequence[Ranked], name: str, other: str) -> tuple[float, float]:
-    """By how many ranks, run by run, and its standard error."""
+    """By how many ranks one is behind the other over the experiment's runs, ± standard error."""
     gap = np.array([run.rank(name) - run.rank(other) for run in runs])
     spread = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else float("inf")
     return float(gap.mean()), spread
 
 
 def claims(runs: Sequence[Ranked], place: str) -> list[Verdict]:
-    """What the paper says of its table, from the runs on one data set; and of the choice by
+    """What the paper says of its Table 2, from the runs on one data set; and of the choice by
     validation clicks."""
     verdicts = []
     if table := [run for run in runs if run.condition.sweeps == TABLE]:

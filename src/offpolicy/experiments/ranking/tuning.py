@@ -11,7 +11,7 @@ from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.ranking import accuracy
 from offpolicy.experiments.ranking.accuracy import AGAIN, BLENDS, ESTIMATORS, HEADLINE, LINEAR
 from offpolicy.experiments.ranking.rank_sums import GRID
-from offpolicy.experiments.tables import best_marked, markdown, shown
+from offpolicy.experiments.tables import best_marked, markdown, paper_name
 
 WAYS = {"held_out": "on other logs", "chosen": "from the log"}
 """How M and τ are chosen."""
@@ -34,8 +34,8 @@ class Ratio(NamedTuple):
 def ratio(
     by_sweeps: dict[float, list[accuracy.Measured]], kind: str, metric: str, name: str, other: str
 ) -> Ratio:
-    """MSE of an estimator over another's, M and τ chosen by ``kind``: over the splits, of the
-    geometric means over sweeps."""
+    """Over the experiment's splits: MSE of an estimator over another's, M and τ chosen by ``kind``,
+    of the geometric means over sweeps."""
     errors = [[getattr(part, kind)[metric] for part in parts] for parts in by_sweeps.values()]
     logs = np.mean([[np.log(mse[name] / mse[other]) for mse in row] for row in errors], axis=0)
     spread = float(logs.std(ddof=1)) / np.sqrt(len(logs)) if len(logs) > 1 else np.inf
@@ -46,8 +46,8 @@ def ratio(
 
 
 def claims(cases: Sequence[accuracy.Measured], metric: str) -> list[Verdict]:
-    """That CAB's error is well below those of DM, IPS and cIPS, and no more than 5% above those of
-    SB and SWITCH: M and τ being chosen in each way. And that of the default is the least."""
+    """The claims that CAB's error is well below those of DM, IPS and cIPS, and at most 5% above
+    those of SB and SWITCH, M and τ chosen in each way; and that the default's is the least."""
     judged = []
     for kind, how in WAYS.items():
         for (data, logger), by_sweeps in accuracy.by_case(cases).items():
@@ -76,7 +76,7 @@ def claims(cases: Sequence[accuracy.Measured], metric: str) -> list[Verdict]:
 
 
 def _verdict(text: str, holds: bool, ratios: dict[str, Ratio], data: str, logger: float) -> Verdict:
-    measured = ", ".join(f"{shown(name)} {ratio}" for name, ratio in ratios.items())
+    measured = ", ".join(f"{paper_name(name)} {ratio}" for name, ratio in ratios.items())
     return Verdict(text, holds, measured, accuracy.where(data, logger))
 
 
@@ -90,36 +90,36 @@ def _by_size(cases: Sequence[accuracy.Measured]) -> Iterator[tuple[str, list[acc
 
 
 def hindsight(cases: Sequence[accuracy.Measured], metric: str) -> str:
-    """With the one value that is best over all logs of all splits, and what it is for CAB."""
+    """The experiment's table with the one value best over all logs and splits, and that of CAB."""
     rows = []
     for place, parts in _by_size(cases):
         mean = accuracy.averaged(parts, metric)
         errors = [100.0 * float(np.sqrt(np.nanmin(mean.mse(name)))) for name in ESTIMATORS]
         M = GRID.M[int(np.nanargmin(mean.mse("CAB")))]
         rows.append([place, *best_marked(errors), f"{M:.3g}"])
-    return markdown(["set, logger, sweeps", *map(shown, ESTIMATORS), "best M of CAB"], rows)
+    return markdown(["set, logger, sweeps", *map(paper_name, ESTIMATORS), "best M of CAB"], rows)
 
 
 def errors(cases: Sequence[accuracy.Measured], metric: str, kind: str) -> str:
-    """Root mean squared errors in per cent, parameters chosen in one of the `WAYS`."""
+    """The experiment's table of root mean squared errors in per cent, by one of the `WAYS`."""
     names = ESTIMATORS if kind == "held_out" else (*ESTIMATORS, *AROUND)
     rows = []
     for place, parts in _by_size(cases):
         mse = [np.mean([getattr(split, kind)[metric][name] for split in parts]) for name in names]
         rows.append([place, *best_marked([100.0 * float(np.sqrt(mean)) for mean in mse])])
-    return markdown(["set, logger, sweeps", *map(shown, names)], rows)
+    return markdown(["set, logger, sweeps", *map(paper_name, names)], rows)
 
 
 def ratios(cases: Sequence[accuracy.Measured], metric: str, kind: str) -> str:
-    """Mean squared errors relative to CAB's: geometric means over splits and sweeps."""
+    """The experiment's table of MSE relative to CAB's: geometric means over splits and sweeps."""
     names = [name for name in ESTIMATORS if name != "CAB"]
     if kind == "chosen":
         names += AROUND
-    return _ratio_table(cases, metric, kind, {shown(name): (name, "CAB") for name in names})
+    return _ratio_table(cases, metric, kind, {paper_name(name): (name, "CAB") for name in names})
 
 
 def models(cases: Sequence[accuracy.Measured], metric: str, kind: str) -> str:
-    """The same around a logistic regression: relative to CAB around it, and CAB around both."""
+    """The experiment's ratios around a logistic regression: to CAB around it; CAB around both."""
     around = f"CAB{LINEAR}"
     if kind == "held_out":
         pairs = {"CAB, around trees": ("CAB", around), "DM, around it": (f"DM{LINEAR}", around)}
@@ -144,7 +144,7 @@ def _ratio_table(
 
 
 def coverage(cases: Sequence[accuracy.Measured]) -> str:
-    """How often 95% intervals of the average rank held the truth."""
+    """The experiment's table of how often 95% intervals of the average rank held the truth."""
     names = ("IPS", HEADLINE)
     rows = [
         [place, *(f"{np.mean([split.covered[name] for split in parts]):.0%}" for name in names)]

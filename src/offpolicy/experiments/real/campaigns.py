@@ -34,7 +34,7 @@ those of the item."""
 
 
 def position_of(log: BanditLog) -> Ints:
-    """Where each item was shown: 0, 1 or 2."""
+    """For the experiment on Open Bandit logs: where each item was shown, 0, 1 or 2."""
     position = np.asarray(log.named_column("position")).astype(np.int64)
     outside = (position < 1) | (position > POSITIONS)
     _refuse(outside, log, "position", position, f"it must be 1 to {POSITIONS}")
@@ -42,7 +42,7 @@ def position_of(log: BanditLog) -> Ints:
 
 
 def _refuse(wrong: Bools, log: BanditLog, column: str, values: Floats | Ints, why: str) -> None:
-    """Raise if any row is wrong, and name the first."""
+    """Raise if any row of a log in the Open Bandit experiment is wrong, and name the first."""
     if wrong.any():
         row = int(np.argmax(wrong))
         raise LogError(f"{values[row]}; {why}.", where(log.source, column, row))
@@ -153,7 +153,7 @@ class Survey(NamedTuple):
 
 
 def survey(log: BanditLog | LogScan, items: int) -> Survey:
-    """One walk over the log."""
+    """What the experiment on Open Bandit logs must count, in one walk over a log."""
     shape = (FOLDS, POSITIONS, items)
     shown, clicked = np.zeros(shape), np.zeros(shape)
     pieces = [log] if isinstance(log, BanditLog) else (make() for make in log.walk(["position"]))
@@ -165,21 +165,21 @@ def survey(log: BanditLog | LogScan, items: int) -> Survey:
 
 
 def frequencies(shown: Floats) -> Floats:
-    """Counts (…, positions, items) as probabilities of the items in each position, shrunken
-    towards those of all positions."""
+    """For the Open Bandit experiment, counts (…, positions, items) as probabilities of the items in
+    each position, shrunken towards those of all positions."""
     overall = shown.sum(axis=-2, keepdims=True) + 1.0
     overall /= overall.sum(axis=-1, keepdims=True)
     raised = shown + _SHRINK * overall
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
-def others(counts: Floats) -> Floats:
-    """For the rows of every fold, the counts of the other folds."""
+def from_other_folds(counts: Floats) -> Floats:
+    """For each fold in the Open Bandit experiment, the counts of the other folds."""
     return np.asarray(counts.sum(axis=0) - counts)
 
 
 def click_rates(shown: Floats, clicked: Floats) -> Floats:
-    """Shrunken, from counts (…, positions, items)."""
+    """The experiment's reward model: shrunken rates, from counts (…, positions, items)."""
     both = np.stack([clicked, shown])
     total = both.sum(axis=(-2, -1), keepdims=True)
     of_item = both.sum(axis=-2, keepdims=True)
@@ -188,5 +188,5 @@ def click_rates(shown: Floats, clicked: Floats) -> Floats:
 
 
 def reward_model(log: Survey) -> ByPosition:
-    """Click rates, each row's from the other folds."""
-    return ByPosition(click_rates(others(log.shown), others(log.clicked)))
+    """The experiment's reward model of a campaign: click rates, from the other folds."""
+    return ByPosition(click_rates(from_other_folds(log.shown), from_other_folds(log.clicked)))

@@ -63,7 +63,7 @@ class World(NamedTuple):
 
 
 def labelled(name: str) -> World:
-    """The examples of a data set, drawn with replacement; the right label earns 1.
+    """A world of Figure 3: examples of a data set, with replacement; the right label earns 1.
 
     Features are whitened principal components, at most 40; the logger sees the first half.
     """
@@ -84,7 +84,7 @@ def labelled(name: str) -> World:
 
 
 def clicks(rng: np.random.Generator, actions: int = 20, width: int = 8) -> World:
-    """Normal contexts; a click with probability sigmoid(wₐᵀx + bₐ), unlike either sampler's model.
+    """A world of Figure 3: normal contexts, clicks by sigmoid(wₐᵀx + bₐ), as no sampler's model.
 
     The logger sees six of eight features.
     """
@@ -104,7 +104,7 @@ def clicks(rng: np.random.Generator, actions: int = 20, width: int = 8) -> World
 
 
 def whitened(X: Floats) -> Floats:
-    """Principal components, the largest first, each of variance 1."""
+    """Contexts of Figure 3: principal components, the largest first, each of variance 1."""
     centred = X - X.mean(axis=0)
     size, axes = np.linalg.eigh(centred.T @ centred / len(X))
     kept = size > 1e-9 * size[-1]
@@ -128,7 +128,7 @@ class Paired(NamedTuple):
 
 
 def run_pair(setup: Setup) -> Paired:
-    """Let both samplers run."""
+    """One repeat of Figure 3: let both Thompson samplers run."""
     streams = np.random.SeedSequence((setup.seed, *map(ord, setup.problem))).spawn(4)
     in_world, in_log, in_target, in_truth = map(np.random.default_rng, streams)
     world = clicks(in_world) if setup.problem == SYNTHETIC else labelled(setup.problem)
@@ -165,12 +165,12 @@ def run_pair(setup: Setup) -> Paired:
 
 
 def seen_by(sampler: Posterior, contexts: Contexts) -> Floats:
-    """The features that a sampler uses."""
+    """The features that one of the experiment's Thompson samplers uses."""
     return contexts.X[:, : sampler.shift.shape[1]]
 
 
 def value_of(sampler: Posterior, world: World, rng: np.random.Generator) -> tuple[float, float]:
-    """What a sampler would earn in one step, and the variance of that number.
+    """What a Thompson sampler of Figure 3 would earn in one step, and that number's variance.
 
     Rewards are taken in expectation; four draws for every context there is, or for 2,000 new ones.
     """
@@ -195,8 +195,8 @@ def _rewards(x: Contexts, action: Ints, rng: np.random.Generator) -> Floats:
 def estimates(
     log: BanditLog, policy: Floats, prediction: Floats, raised: float = 0.0
 ) -> dict[str, Any]:
-    """Every estimator at every M (or τ), and those whose M is chosen from the log; ``raised`` by
-    what the rewards are less than gains."""
+    """For Figure 3: every estimator at every M (or τ), and those whose M is chosen from the log;
+    ``raised`` by what the rewards are less than gains."""
     grid = np.concatenate([[0.0], GRID.M, [np.inf]])
     ends = {
         name: sweep(log, policy, prediction=prediction, estimator=name, grid=grid).values
@@ -222,7 +222,7 @@ def estimates(
 
 
 def run_cell(setup: Setup) -> dict[str, Any]:
-    """One pair of runs and all estimates from its log, as JSON can hold them."""
+    """A cell of Figure 3: a pair of runs and all estimates from its log, as JSON can hold them."""
     pair = run_pair(setup)
     log, K = pair.log, pair.policy.shape[1]
     assert log.logging is not None

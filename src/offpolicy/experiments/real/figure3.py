@@ -20,7 +20,7 @@ from offpolicy.experiments.pictures import DEFAULT_STYLE, STYLES, finish, grid_o
 from offpolicy.experiments.real import open_bandit
 from offpolicy.experiments.real.converged import GRID, READINGS, SYNTHETIC, Setup, run_cell
 from offpolicy.experiments.saving import Report
-from offpolicy.experiments.tables import grouped, markdown, shown, to_csv
+from offpolicy.experiments.tables import grouped, markdown, paper_name, to_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ class Panel:
 
 
 def panels(problem: str, runs: Sequence[dict[str, Any]]) -> list[Panel]:
-    """The errors by every reading, from what `run_cell` found in every repeat."""
+    """Figure 3's errors by every reading, from what `run_cell` found in every repeat."""
     truth = np.array([run["truth"] for run in runs])
     made = []
     for reading in READINGS:
@@ -120,8 +120,8 @@ def panels(problem: str, runs: Sequence[dict[str, Any]]) -> list[Panel]:
 def run(
     cells: Cells, sets: Sequence[str], repeats: int, steps: int, seed: int, obd: str | None
 ) -> Report:
-    """Every pair of runs, and the Open Bandit logs: of the full release in the folder ``obd``, or
-    of its small sample, if that is at hand."""
+    """Figure 3: every pair of runs, and the Open Bandit logs, of the full release in the folder
+    ``obd`` or of its small sample, if that is at hand."""
     files = files_of(name for name in sets if name != SYNTHETIC)
     for name in files:
         load(name)  # better to fail now than after an hour
@@ -154,8 +154,8 @@ def claims_of(panel: Panel) -> list[Verdict]:
 
 
 def _beats(panel: Panel, method: str, others: Sequence[str], range_: str, share: float) -> Verdict:
-    """More accurate than the best of the others at as many values of M; at each, SB has the τ
-    beside it."""
+    """A claim on Figure 3: more accurate than the best of the others at as many values of M; at
+    each, SB has the τ beside it."""
     best_other = np.min(np.stack([np.broadcast_to(panel.rmse(o), GRID.M.shape) for o in others]), 0)
     ratio = panel.rmse(method) / best_other
     wins = float((ratio < 1.0).mean())
@@ -171,7 +171,7 @@ def _beats(panel: Panel, method: str, others: Sequence[str], range_: str, share:
 
 
 def _poor(panel: Panel, method: str) -> Verdict:
-    """Judged, for SB, in the median over τ."""
+    """A claim on Figure 3: performs poorly; judged, for SB, in the median over τ."""
     middle = float(np.median(panel.rmse(method)) / panel.rmse("CAB").min())
     at_best = panel.ratio(method, "CAB")
     if method == "SB":
@@ -186,7 +186,7 @@ def _poor(panel: Panel, method: str) -> Verdict:
 
 
 def errors_markdown(panel: Panel) -> str:
-    """The errors of every method, at its best M in hindsight and in the median over M."""
+    """Figure 3 as a table: errors of every method at its best M, and in the median over M."""
     rows = []
     for method, at_values in grouped(panel.rows(), lambda row: row["method"]).items():
         best = min(at_values, key=lambda row: row["rmse"])
@@ -289,7 +289,7 @@ class Figure3:
 
 
 def draw(panels: Sequence[Panel], path: Path) -> None:
-    """Error over M, a panel for each problem and reading of the model."""
+    """Figure 3: error over M, a panel for each problem and reading of the model."""
     by_problem = grouped(panels, lambda panel: panel.problem)
     columns = len(by_problem)
     figure, axes = grid_of_axes(2, columns, (3.2 * columns + 1.5, 5.0), sharex=True)
@@ -309,7 +309,7 @@ def _draw(ax: Axes, panel: Panel) -> None:
     styles = STYLES | {default: DEFAULT_STYLE}
     for method, (colour, style, width) in styles.items():
         rmse = np.broadcast_to(panel.rmse(method), GRID.M.shape)
-        name = "our default" if method == default else shown(method)
+        name = "our default" if method == default else paper_name(method)
         ax.plot(GRID.M, rmse, style, color=colour, linewidth=width, label=name)
     ax.set_xscale("log")
     ax.set_yscale("log")
@@ -324,5 +324,5 @@ def _draw(ax: Axes, panel: Panel) -> None:
 
 
 def _some(value: float, _: object) -> str:
-    """Labels between the powers of ten: at 2 and 5."""
+    """Labels of Figure 3's axes between the powers of ten: at 2 and 5."""
     return f"{value:g}" if f"{value:e}"[0] in "25" else ""

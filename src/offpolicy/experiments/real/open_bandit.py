@@ -37,13 +37,13 @@ BY_ALL = ("SWITCH", "CAB")
 
 
 def run_cell(campaign: str, random: str, bts: str) -> list[dict[str, Any]]:
-    """Both directions of a campaign, as JSON can hold them."""
+    """A cell of the experiment: both directions of a campaign, as JSON can hold them."""
     items = ITEMS[campaign]
     by_random, by_bts = read_log(random), read_log(bts)
     in_random, in_bts = campaigns.survey(by_random, items), campaigns.survey(by_bts, items)
     shown = in_bts.shown
     target = ByPosition(np.broadcast_to(campaigns.frequencies(shown.sum(axis=0)), shown.shape))
-    pi0 = ByPosition(campaigns.frequencies(campaigns.others(shown)))
+    pi0 = ByPosition(campaigns.frequencies(campaigns.from_other_folds(shown)))
     known = completed(by_random, Completed(items, uniform=True))
     logged = completed(by_bts, Completed(items))
     estimated = completed(by_bts, Completed(items, logging=pi0))
@@ -60,7 +60,7 @@ def run_cell(campaign: str, random: str, bts: str) -> list[dict[str, Any]]:
 def _estimates(
     log: BanditLog | LogScan, policy: Any, model: ByPosition, names: Sequence[str], pi0: str
 ) -> list[dict[str, Any]]:
-    """The default first."""
+    """A table of the experiment on Open Bandit logs, the default first."""
     result = evaluate(
         log, policy, prediction=model, estimators=list(names), reward_range=(0.0, 1.0)
     )
@@ -95,7 +95,7 @@ def _direction(
 
 
 def run(folder: Path | None, cells: Cells) -> list[dict[str, Any]]:
-    """Both directions of every campaign.
+    """The experiment on Open Bandit logs: both directions of every campaign.
 
     ``folder`` is that of the full release; without it, the small sample is looked for.
     """
@@ -112,14 +112,14 @@ def run(folder: Path | None, cells: Cells) -> list[dict[str, Any]]:
 
 
 def settled_pairs(values: Sequence[float], low: float, high: float) -> tuple[int, int]:
-    """Of how many pairs of estimates, of how many, the same one is nearer to every rate from
-    ``low`` to ``high``: those whose middle is not between them."""
+    """In the experiment's verdict, of how many pairs of estimates, of how many, the same one is
+    nearer to every rate from ``low`` to ``high``: those whose middle is not between them."""
     pairs = list(itertools.combinations(values, 2))
     return sum(not low <= (a + b) / 2.0 <= high for a, b in pairs), len(pairs)
 
 
 def is_off(row: dict[str, Any], direction: dict[str, Any]) -> bool:
-    """Whether an estimate is further from the rate than the noise of both would have it."""
+    """For the experiment's verdict: whether an estimate is off the rate by more than the noise."""
     apart = row["value"] - direction["target_rate"]
     half = normal_quantile(0.95) * row["stderr"]
     side = "target_high" if apart > 0.0 else "target_low"
@@ -127,7 +127,7 @@ def is_off(row: dict[str, Any], direction: dict[str, Any]) -> bool:
 
 
 def verdict(direction: dict[str, Any]) -> str:
-    """Whether this log can rank the estimators: widths against differences."""
+    """Whether an Open Bandit log can rank the estimators: widths against differences."""
     rate, low, high = direction["target_rate"], direction["target_low"], direction["target_high"]
     rows = direction["estimates"]
     values = [row["value"] for row in rows]
@@ -159,7 +159,7 @@ HOW = (
 
 
 def to_markdown(directions: Sequence[dict[str, Any]]) -> str:
-    """A table for each direction, and whether it can rank the estimators."""
+    """The experiment's table for each direction, and whether it can rank the estimators."""
     head = ["estimator", "π₀", "estimate", "standard error", "95% interval", "error"]
     parts = [HOW]
     for direction in directions:
@@ -184,7 +184,7 @@ def to_markdown(directions: Sequence[dict[str, Any]]) -> str:
 
 
 def _shown(row: dict[str, Any]) -> str:
-    """With its parameter, and whether it was refused."""
+    """A method in the experiment's table, with its parameter, and whether it was refused."""
     member = parse(row["estimator"])
     name = f"{member.name}({member.parameter_name}={member.parameter:.3g})"
     if row["method"] == member.name:
