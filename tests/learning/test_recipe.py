@@ -32,14 +32,14 @@ def test_the_least_error_is_walked_to(best):
         asked.append(step)
         return abs(step - best)
 
-    assert preparing._least(error) == pytest.approx(3e-6 * 10.0 ** (best / 2.0))
+    assert preparing._best_penalty(error) == pytest.approx(3e-6 * 10.0 ** (best / 2.0))
     assert len(asked) == len(set(asked)) <= 8
 
 
 def test_the_walk_ends():
-    assert preparing._least(lambda l2: -l2) == pytest.approx(3e-6 * 10.0**4.5)
-    assert preparing._least(lambda l2: l2) == pytest.approx(3e-6 * 10.0**-1.5)
-    assert preparing._least(lambda l2: np.nan) == 3e-2
+    assert preparing._best_penalty(lambda l2: -l2) == pytest.approx(3e-6 * 10.0**4.5)
+    assert preparing._best_penalty(lambda l2: l2) == pytest.approx(3e-6 * 10.0**-1.5)
+    assert preparing._best_penalty(lambda l2: np.nan) == 3e-2
 
 
 def test_noise_asks_for_a_larger_penalty_than_labels_do():

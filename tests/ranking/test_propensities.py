@@ -284,7 +284,7 @@ def test_derivatives_of_the_pairs_likelihood():
 
 def test_derivatives_of_the_contextual_likelihood():
     world = simulated(6, queries=30, each=10)
-    data = contextual.gathered(world.log, world.context, TOP, True)
+    data = contextual.context_pairs(world.log, world.context, TOP, True)
     at = 0.3 * np.random.default_rng(0).normal(size=TOP * 3)
 
     def parts(x):
@@ -298,7 +298,7 @@ def test_derivatives_of_the_contextual_likelihood():
 
 def test_the_contextual_pairs_sum_to_those_of_all_queries():
     world = simulated(6, queries=30, each=10)
-    data = contextual.gathered(world.log, world.context, TOP, True)
+    data = contextual.context_pairs(world.log, world.context, TOP, True)
     whole = harvesting.observed(world.log, TOP, True).counts()
     np.testing.assert_allclose(data.total.clicks, whole.clicks, rtol=1e-12)
     np.testing.assert_allclose(data.total.shown, whole.shown, rtol=1e-12)

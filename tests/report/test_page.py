@@ -82,7 +82,7 @@ def test_no_text_ends_a_data_block():
      (-math.inf, 5.0, "[−∞, 5.0000]"), (100.0, 900.0, "[100, 900]"), (1e9, 3e9, "[1e+09, 3e+09]")],
 )  # fmt: skip
 def test_intervals_have_the_digits_that_tell_something(low, high, shown):
-    assert figures.span(low, high, figures.places_for(low, high)) == shown
+    assert figures.in_brackets(low, high, figures.places_for(low, high)) == shown
 
 
 def test_shares_and_sizes():
@@ -130,7 +130,7 @@ def test_the_answer_comes_first_and_says_what_the_result_says():
     places = figures.places_for(*row.interval)
     gap = abs(row.value - result.logged.value)
     expected = (
-        f"new: {figures.rounded(row.value, places)} {figures.span(*row.interval, places)}, "
+        f"new: {figures.rounded(row.value, places)} {figures.in_brackets(*row.interval, places)}, "
         f"{figures.rounded(gap, places)} above what ran."
     )
     assert expected in page.text

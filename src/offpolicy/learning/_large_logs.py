@@ -202,7 +202,7 @@ def _names(log: BanditLog) -> tuple[Any, ...]:
 
 
 def fold_of(log: BanditLog, folds: int) -> Ints:
-    """A fold for every decision, by what it is alone: its cluster, or else its context."""
+    """To learn from a large log, a fold for every decision, by its cluster, or else its context."""
     if log.group is not None:
         return log.group % folds
     if log.context is None:

@@ -154,7 +154,7 @@ def learn(
 def _fit(
     learner: SoftmaxLearner, log: BanditLog | LogScan, prediction: Any, progress: Progress | None
 ) -> tuple[Search, ...]:
-    """Learn, and say how the objective rose."""
+    """Learn a policy, and say how the learner's objective rose."""
     course: list[list[tuple[int, float]]] = [[]]
 
     def told(step: int, value: float) -> None:

@@ -25,7 +25,7 @@ class Objective(NamedTuple):
 def objective(
     log: BanditLog, policy: Any, *, prediction: Any = None, estimator: str | Estimator
 ) -> Objective:
-    """Value and (sub)gradient of an estimator with respect to the policy's probabilities.
+    """What a learner climbs: an estimator's value and (sub)gradient in the policy's probabilities.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def objective(
 
 
 def need_differentiable(estimator: str | Estimator) -> Estimator:
-    """The estimator, if it can be a training objective as it stands."""
+    """The estimator, if it can be a learner's objective as it stands."""
     member = as_estimator(estimator)
     if not member.subdifferentiable or NAMED.get(member.name) is not type(member):
         works = ", ".join(name for name, kind in NAMED.items() if kind.subdifferentiable)

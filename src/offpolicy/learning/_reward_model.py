@@ -85,7 +85,7 @@ def fit(
     tolerance: float = 1e-8,
     even: bool = True,
 ) -> Floats:
-    """The weights (K, d); ``l2`` is per row, on all features but the last, which is 1.
+    """The learner's own reward model, weights (K, d); ``l2`` is per row, on all but the last, a 1.
 
     Unless the features are ``even``, the search allows for how much each of them moves.
     """
@@ -120,30 +120,30 @@ def fit(
 
 
 def as_at_random(evidence: Evidence, base: float) -> Known:
-    """What to take for known where nothing is: every context once, its actions a K-th each."""
+    """What a learner takes for known where nothing is: each context once, actions a K-th each."""
     K = len(evidence.bounds) - 1
     return Known(evidence.phi, np.full((1, 1), _random_reward(base), dtype=np.float32), 1.0 / K)
 
 
 def _random_reward(base: float) -> float:
-    """What a random action earns."""
+    """What a random action earns, in the learner's own reward model."""
     return float(1.0 / (1.0 + np.exp(-base)))
 
 
 def _likelihood(score: Singles, reward: Singles) -> tuple[Singles, Singles]:
-    """log(1 + eˢ) − r·s, and its slope σ(s) − r."""
+    """Loss of the learner's own reward model, log(1 + eˢ) − r·s, and its slope σ(s) − r."""
     size = np.exp(-np.abs(score))
     value = np.maximum(score, np.float32(0.0)) + np.log1p(size) - reward * score
     return value, _logistic(score, size) - reward
 
 
 def _logistic(score: Singles, size: Singles) -> Singles:
-    """σ(score) in single precision; ``size`` is e^{−|score|}."""
+    """σ(score) of the learner's own reward model, in single precision; ``size`` is e^{−|score|}."""
     top = np.where(score >= 0.0, np.float32(1.0), size)
     return np.asarray(top / (np.float32(1.0) + size), dtype=np.float32)
 
 
 def predicted(W: Floats, phi: Singles, base: float = 0.0) -> Singles:
-    """σ(b + W φ), class-major: (K, n)."""
+    """What the learner's own reward model says, σ(b + W φ), class-major: (K, n)."""
     score = W.astype(np.float32) @ phi.T + np.float32(base)
     return _logistic(score, np.exp(-np.abs(score)))

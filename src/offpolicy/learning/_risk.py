@@ -111,8 +111,8 @@ class Risk(ABC):
 
 
 def _ratio_error(q: Floats, off: Floats, total: float) -> tuple[float, Floats]:
-    """Standard error of a self-normalised mean, √Σ(q·off)²/Σq, ``off`` being the distance from it,
-    and its slope in every q, by which the mean moves too."""
+    """A learner's penalty: standard error of a self-normalised mean, √Σ(q·off)²/Σq, ``off`` being
+    the distance from it; and its slope in every q, by which the mean moves too."""
     spread = q * off
     size = math.sqrt(float(spread @ spread))
     if size == 0.0:
@@ -122,7 +122,7 @@ def _ratio_error(q: Floats, off: Floats, total: float) -> tuple[float, Floats]:
 
 
 def _penalised(u: Floats, share: Floats, penalty: float) -> tuple[float, Floats]:
-    """Σ share·u less ``penalty`` standard errors, and its slope in every u."""
+    """A learner's objective Σ share·u less ``penalty`` standard errors; its slope in every u."""
     value = float(share @ u)
     if penalty == 0.0:
         return value, share
@@ -246,7 +246,7 @@ class RaggedRisk(Risk):
 
 
 def _imputed_slope(member: Estimator, pi: Floats, pi0: Floats) -> Floats:
-    """Of the imputed mass of each candidate, in its π."""
+    """For a learner's gradient, the slope of the imputed mass of each candidate in its π."""
     share = member.imputes
     if share is None:
         return np.zeros_like(pi)
@@ -259,7 +259,7 @@ def _imputed_slope(member: Estimator, pi: Floats, pi0: Floats) -> Floats:
 
 
 def _observed_slope(member: Estimator, c: Floats) -> Floats:
-    """Of the observed mass, as a function of c."""
+    """For a learner's gradient, the slope of the observed mass as a function of c."""
     parameter = member.parameter
     if member.name in ("CIPS", "CAB", "CAB-DR"):
         assert parameter is not None
@@ -279,7 +279,7 @@ def _observed_slope(member: Estimator, c: Floats) -> Floats:
 
 
 def _optimistic_slope(c: Floats, lam: float) -> Floats:
-    """Of λc/(c² + λ): (1 − c²/λ)/(1 + c²/λ)²."""
+    """For a learner's gradient, the slope of λc/(c² + λ): (1 − c²/λ)/(1 + c²/λ)²."""
     if lam == 0.0:
         return np.zeros_like(c)
     with np.errstate(over="ignore", invalid="ignore"):

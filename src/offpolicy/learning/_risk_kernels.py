@@ -1,6 +1,6 @@
 """The loss of a dense log in one walk over the scores, for the members of the paper.
 
-`scores.Dense` and `risks.DenseRisk` say the same in a chain of NumPy calls; here the columns go
+`Dense` (of `policies`) and `DenseRisk` say the same in a chain of NumPy calls; here the columns go
 through softmax, objective and gradient a few hundred at a time, while they are in the cache.
 """
 
@@ -48,7 +48,7 @@ class Fused:
 
 
 def _observed(name: str, parameter: float | None) -> tuple[float, float]:
-    """The observed mass is a multiple of min(c, clip): the factor, and the clip."""
+    """A learner's observed mass is a multiple of min(c, clip): the factor, and the clip."""
     if name == "DM":
         return 0.0, np.inf
     if name == "SB":
@@ -71,7 +71,7 @@ def _walk(
     delta_hat: Singles,
     kept: Singles,
 ) -> float:
-    """The value; ``scores`` becomes its gradient in the scores.
+    """The learner's objective; ``scores`` of the softmax become its gradient.
 
     A chosen action adds slope·min(π, cap). ``delta_hat`` has the shares of the decisions in it.
     ``delta_hat`` and ``kept``, which is not left to the model, may have one row for all actions.

@@ -39,26 +39,26 @@ class Trial:
 
 
 def ips(log: BanditLog, policy: Any) -> float:
-    """The paper's rule for λ: inverse propensity scoring."""
+    """A learned policy's score by the paper's rule for λ: inverse propensity scoring."""
     c, share = _weights(log, policy)
     return float(share @ (c * log.reward))
 
 
 def cips90(log: BanditLog, policy: Any) -> float:
-    """The paper's rule for M and τ: weights clipped at their 90% quantile."""
+    """A learned policy's score by the paper's rule for M and τ: clipped at the 90% quantile."""
     c, share = _weights(log, policy)
     return float(share @ (np.minimum(c, np.quantile(c, 0.9)) * log.reward))
 
 
 def snips(log: BanditLog, policy: Any) -> float:
-    """Self-normalised, as BanditNet's search for its baseline needs it."""
+    """A learned policy's score, self-normalised, as BanditNet's search for a baseline needs it."""
     c, share = _weights(log, policy)
     total = float(share @ c)
     return float(share @ (c * log.reward)) / total if total > 0.0 else float(log.reward.min())
 
 
 def headline(log: BanditLog, policy: Any) -> float:
-    """The estimate that `evaluate` puts first: CAB-DR around a recalibrated model."""
+    """A learned policy's score by what `evaluate` puts first: CAB-DR, its model recalibrated."""
     return evaluate(log, policy, estimators=["SNIPS"]).headline.value
 
 
@@ -169,7 +169,7 @@ def checked_combinations(
     rule: str,
     rules: Collection[str],
 ) -> list[dict[str, Any]]:
-    """All combinations of a grid, if the search makes sense."""
+    """A learner's parameters, in all combinations of a grid, if the search makes sense."""
     need(rule in rules, "rule", f'"{rule}"', f"one of {', '.join(rules)}")
     values = dict(grid or {})
     if any(isinstance(some, str) or not len(some) for some in values.values()):
@@ -187,7 +187,7 @@ def _task(
     prediction: Any,
     known: tuple[ArrayLike, ArrayLike] | None,
 ) -> Task:
-    """Its task, made from one that shares features and model if there is one."""
+    """A learner's task, made from one that shares features and model if there is one."""
     member = learner.check()
     key = (*(getattr(learner, name) for name in _PREPARING), "prediction" in member.needs)
     if key in tasks:

@@ -32,7 +32,7 @@ def split(
     *,
     seed: int = 0,
 ) -> tuple[BanditLog | LogScan, BanditLog | LogScan]:
-    """The log without about ``share`` of its decisions, and these.
+    """A log to learn from, without about ``share`` of the decisions, and these to evaluate on.
 
     Decisions of one cluster stay together. Of a log that is larger than memory, both parts are
     read when they are used.
@@ -56,7 +56,7 @@ def split(
 
 
 def _held(units: Ints, share: float, seed: int) -> Ints:
-    """Those that are held out."""
+    """Which buckets, clusters or decisions are held out from learning."""
     if len(units) < 2:
         sentence = "There is one decision or cluster only: nothing can be held out."
         raise ParameterError(sentence, column="log")

@@ -126,7 +126,7 @@ class Views:
 
 
 def flat_features(log: BanditLog) -> Floats:
-    """Of the candidates, one row each."""
+    """Features of the candidates that a policy learns from, one row each."""
     assert log.candidate_features is not None
     return numeric(log.candidate_features.reshape(int(log.offsets[-1]), -1), "candidate_features")
 
@@ -134,7 +134,7 @@ def flat_features(log: BanditLog) -> Floats:
 def known_rewards(
     log: BanditLog, known: tuple[ArrayLike, ArrayLike] | None
 ) -> tuple[Floats, Floats] | tuple[None, None]:
-    """Contexts and the rewards of all actions, checked: (m, d) and (m, K)."""
+    """Contexts and the rewards of all actions that a learner knows, checked: (m, d) and (m, K)."""
     if known is None:
         return None, None
     if log.actions is None or log.context is None:
@@ -153,13 +153,13 @@ def known_rewards(
 
 
 def folds_of(log: BanditLog, folds: int, rng: np.random.Generator) -> Ints:
-    """A fold for every decision; those of one group share it."""
+    """For a learner's own reward model, every decision's fold; those of one group share it."""
     group = groups_of(log)
     return np.asarray(rng.permutation(int(group.max()) + 1) % folds)[group]
 
 
 def groups_of(log: BanditLog) -> Ints:
-    """Numbers of groups: decisions of one cluster, or else with the same context."""
+    """Which decisions a learner keeps in one fold: those of one cluster, or of the same context."""
     if log.cluster is not None:
         _, group = np.unique(log.cluster, return_inverse=True)
     elif log.context is not None:
@@ -200,7 +200,7 @@ def fit_model(
     rng: np.random.Generator,
     fold: Ints | None = None,
 ) -> Modelled:
-    """Cross-fitted; on the context, with weights for each action, if there are names.
+    """The learner's own reward model, cross-fitted; by context and action, if there are names.
 
     Without ``l2``, the penalty is the one with which the models best explain the rewards of the
     folds that they have not seen.
@@ -210,7 +210,7 @@ def fit_model(
     extra = None
     if views.known is not None:
         extra = Known(views.known, scale.down(known).T.astype(np.float32))
-    base = _base(log, reward, None if known is None else scale.down(known))
+    base = _random_logit(log, reward, None if known is None else scale.down(known))
     fold = folds_of(log, folds, rng) if fold is None else fold
     if views.phi is not None:
         phi, code, K = views.phi, log.chosen_codes(), views.actions
@@ -244,16 +244,16 @@ def fit_model(
         def error(l2: float) -> float:
             return sum(rows.loss(w, base) for rows, w in zip(unseen, crossed(l2), strict=True))
 
-        l2 = _least(error) if l2 is None else l2
+        l2 = _best_penalty(error) if l2 is None else l2
         without = crossed(l2)
         whole = fitted(part(slice(None)), l2, np.mean(without, axis=0))
     delta_hat = _cross_fitted(log, views, without, base, scale, fold)
     return Modelled(delta_hat, whole if views.phi is not None else whole[:, :-1], without, base, l2)
 
 
-def _least(error: Callable[[float], float]) -> float:
-    """The best of a few penalties far apart, then down, or else up, from there in factors of √10
-    while the error falls."""
+def _best_penalty(error: Callable[[float], float]) -> float:
+    """The penalty of the learner's own reward model: the best of a few far apart, then down, or
+    else up, from there in factors of √10 while the error falls."""
     far = [(error(l2), l2) for l2 in _FAR_APART]
     least, first = min(far, key=lambda tried: (np.isnan(tried[0]), tried[0]))
     best = first
@@ -290,8 +290,8 @@ def _with_one(features: Singles | None, rows: Ints) -> Singles:
     return np.hstack([features[rows], np.ones((len(rows), 1), dtype=np.float32)])
 
 
-def _base(log: BanditLog, reward: Floats, known: Floats | None) -> float:
-    """The logit of what a random action earns: self-normalised, weights clipped."""
+def _random_logit(log: BanditLog, reward: Floats, known: Floats | None) -> float:
+    """Base of a learner's reward model: logit of what a random action earns, weights clipped."""
     propensity = np.ones(len(log)) if log.propensity is None else log.propensity
     weight = np.minimum(1.0 / (np.diff(log.offsets) * propensity), _LARGEST_WEIGHT)
     mean = float((weight * reward).sum() / weight.sum() if known is None else known.mean())
@@ -300,5 +300,5 @@ def _base(log: BanditLog, reward: Floats, known: Floats | None) -> float:
 
 
 def mean_square(features: Singles) -> float:
-    """Of a row of features, summed over them."""
+    """Of the features a policy learns from, the mean square of a row, summed over them."""
     return max(float((features.astype(np.float64) ** 2).sum(axis=1).mean()), 1e-12)

@@ -36,7 +36,7 @@ def need_matplotlib() -> None:
 
 
 def plot_curve(curve: Curve, ax: Axes | None = None, *, label: str | None = None) -> Axes:
-    """Value over the parameter, with the interval as a band; M on a logarithmic axis."""
+    """Chart of the value over the parameter, the interval as a band; M on a logarithmic axis."""
     ax = _axes(ax, 4.2, hidden=("top", "right"))
     x = _abscissa(curve)
     value, stderr = curve.at(x), curve.stderr_at(x)
@@ -52,8 +52,8 @@ def plot_curve(curve: Curve, ax: Axes | None = None, *, label: str | None = None
 
 
 def plot_table(results: ResultTable[Any], ax: Axes | None = None) -> Axes:
-    """Values under each other with their intervals: the differences of a comparison, decided ones
-    bold; else the answer about every policy, bold, and all estimates."""
+    """Chart of values under each other with their intervals: the differences of a comparison,
+    decided ones bold; else the answer about every policy, bold, and all estimates."""
     reference: float | None = None
     if isinstance(results, Comparison):
         rows = [
@@ -89,7 +89,7 @@ def _line(
 
 
 def _forest(rows: list[tuple[str, float, Interval, bool]], ax: Axes | None) -> Axes:
-    """Label, value, interval, and whether it is drawn strong; the first on top."""
+    """A forest plot of label, value, interval, and whether it is drawn strong; the first on top."""
     ax = _axes(ax, 1.0 + 0.34 * len(rows), hidden=("top", "right", "left"))
     for k, (_, value, (low, high), strong) in enumerate(rows):
         thickness, size, filled = (5.0, 7.0, _BLUE) if strong else (2.4, 5.5, "white")
@@ -107,7 +107,7 @@ def _forest(rows: list[tuple[str, float, Interval, bool]], ax: Axes | None) -> A
 
 
 def _axes(ax: Axes | None, height: float, *, hidden: tuple[str, ...]) -> Axes:
-    """These, or new ones, without the lines at some sides."""
+    """These axes of matplotlib, or new ones, without the lines at some sides."""
     need_matplotlib()
     if ax is None:
         import matplotlib.pyplot as plt
@@ -119,7 +119,7 @@ def _axes(ax: Axes | None, height: float, *, hidden: tuple[str, ...]) -> Axes:
 
 
 def save_curve(curve: Curve, path: str) -> None:
-    """Draw a curve into a file, which is written whole or not at all."""
+    """Draw a chart of a curve into a file, which is written whole or not at all."""
     need_matplotlib()
     from matplotlib.figure import Figure
 
@@ -129,7 +129,7 @@ def save_curve(curve: Curve, path: str) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure beside its place, then rename it there."""
+    """Write a picture by matplotlib beside its place, then rename it there."""
     kind = path.suffix.lstrip(".").lower() or "png"
     kinds = figure.canvas.get_supported_filetypes()
     if kind not in kinds:
@@ -142,7 +142,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def _abscissa(curve: Curve) -> np.ndarray:
-    """Where to draw: 400 points over the part where the curve moves, or its whole grid."""
+    """Where to draw a chart: 400 points over the part where the curve moves, or its whole grid."""
     if curve.on_grid:
         finite = curve.breakpoints[np.isfinite(curve.breakpoints)]
         return finite[finite > 0.0] if curve.parameter == "M" else finite

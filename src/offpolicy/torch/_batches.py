@@ -24,7 +24,7 @@ _KINDS = {"chosen": torch.int64, "offsets": torch.int64, "mask": torch.bool}
 
 
 def in_full(device: torch.device) -> torch.dtype:
-    """Double precision, where the device has it."""
+    """Torch's double precision, where the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
@@ -215,7 +215,7 @@ def _check(batch: Batch) -> None:
 
 
 def _check_shapes(values: dict[str, Tensor]) -> Tensor | float:
-    """How many candidates each decision has; infinite if nothing says."""
+    """How many candidates each decision of a batch of tensors has; infinite if nothing says."""
     reward, n = values["reward"], len(values["reward"])
     check.need_shape(reward.ndim == 1 and n > 0, "reward", reward, "(n,), n > 0", ParameterError)
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_PER_DECISION, (n,))

@@ -115,7 +115,7 @@ class _Loss(torch.autograd.Function):
 
 
 def _within(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """In that type; what is too large for it becomes the largest it has."""
+    """A tensor in that type; what is too large for it becomes the largest it has."""
     if values.dtype == dtype != torch.float64:
         return values
     most = torch.finfo(dtype).max
@@ -179,7 +179,7 @@ def _objective(
     penalty: float,
     differentiate: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """The penalised estimate and, if asked for, its gradient in the logits."""
+    """The penalised estimate as a tensor and, if asked for, its gradient in the logits."""
     full = in_full(pi.device)
     p = pi.view(-1)[sets.chosen].to(full)
     c = p if batch.propensity is None else p / batch.propensity
@@ -215,7 +215,7 @@ def _objective(
 def _in_logits(
     pi: Tensor, sets: _Candidates, imputed: _Imputed | None, per_u: Tensor, per_log_c: Tensor
 ) -> Tensor:
-    """Through the softmax: slopes a in π are π(a − Σπa) in the logits, one in log c is 1{y} − π.
+    """A tensor through the softmax: slopes a in π are π(a − Σπa) in logits, in log c 1{y} − π.
 
     Overwrites what it is given.
     """
@@ -254,7 +254,7 @@ def _imputed(
 
 
 def _observed(member: Estimator, c: Tensor) -> tuple[Tensor, Tensor]:
-    """The observed mass and its slope, as functions of c."""
+    """Tensors: the observed mass and its slope, as functions of c."""
     parameter = member.parameter
     zeros, ones = torch.zeros_like(c), torch.ones_like(c)
     if member.name in ("CIPS", "CAB", "CAB-DR"):
@@ -282,7 +282,7 @@ def _observed(member: Estimator, c: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _ratio(member: Estimator, share: Tensor, c: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
-    """Σωc·residual/Σωc, and its slope in every log c."""
+    """Tensors: Σωc·residual/Σωc, and its slope in every log c."""
     weight = share * c
     total = weight.sum()
     if float(total) == 0.0:
@@ -297,7 +297,7 @@ def _ratio(member: Estimator, share: Tensor, c: Tensor, residual: Tensor) -> tup
 
 
 def _penalised(u: Tensor, share: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
-    """Σ share·u less ``penalty`` standard errors, and its slope in every u."""
+    """Tensors: Σ share·u less ``penalty`` standard errors, and its slope in every u."""
     value = share @ u
     if penalty == 0.0:
         return value, share

@@ -102,7 +102,7 @@ class TorchPolicy:
 
 
 def _of_candidates(logits: Floats, rows: int, log: BanditLog) -> Floats:
-    """One logit per candidate, flat."""
+    """One logit of a torch module per candidate, flat."""
     n, total = len(log), int(log.offsets[-1])
     if rows == total and logits.shape in ((total,), (total, 1)):
         return logits.reshape(-1)
@@ -122,7 +122,7 @@ def _of_candidates(logits: Floats, rows: int, log: BanditLog) -> Floats:
 
 @contextmanager
 def _at_rest(module: torch.nn.Module) -> Iterator[None]:
-    """In eval mode; afterwards every part is in the mode it was in."""
+    """A torch module in eval mode; afterwards every part is in the mode it was in."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

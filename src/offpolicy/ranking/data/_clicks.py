@@ -203,7 +203,7 @@ def simulate_clicks(
 
 
 def at_rank(values: PerRank, rank: Ints) -> Floats:
-    """The value for every rank."""
+    """What a click model says of every rank; its last value holds for all ranks below."""
     listed = np.atleast_1d(np.asarray(values, dtype=np.float64))
     return np.asarray(listed[np.clip(rank, 1, len(listed)) - 1])
 
@@ -229,7 +229,7 @@ def _from_the_top(rank: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 
 
 def _product_before(factors: Floats, first: Ints) -> Floats:
-    """Π of the factors of the same impression that stand before."""
+    """Π of a click model's factors over the documents above, within each impression."""
     product = np.ones(len(factors))
     place = np.arange(len(factors)) - first
     by_place = np.argsort(place, kind="stable")

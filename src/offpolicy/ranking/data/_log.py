@@ -246,7 +246,7 @@ def as_offsets(values: ArrayLike) -> Ints:
 
 
 def as_features(X: Any) -> NDArray[Any]:
-    """(N, d), in the float type it has."""
+    """Features of the documents, (N, d), in the float type they have."""
     kind = getattr(X, "dtype", None)
     if kind == np.float32 and getattr(X, "ndim", 0) == 2:
         return np.ascontiguousarray(X)
@@ -334,7 +334,7 @@ def _refuse(
     advice: str = "",
     values: NDArray[Any] | None = None,
 ) -> None:
-    """Raise if any document is bad, naming the first and the number of them."""
+    """Raise if any document of the impressions is bad, naming the first and the number of them."""
     if bad.any():
         row = int(np.argmax(bad))
         value = getattr(log, column)[row] if values is None else values[row]

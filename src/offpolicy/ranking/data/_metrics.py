@@ -86,7 +86,7 @@ _PATTERN = re.compile(r"\s*([a-z ]+?)\s*(?:@\s*(\d+)\s*)?", re.IGNORECASE)
 
 
 def parse_metric(text: str) -> Metric:
-    """The metric of that name, the inverse of ``str``.
+    """The metric of rankers with that name, the inverse of ``str``.
 
     >>> parse_metric("DCG@10")
     Metric(name='dcg', k=10)
@@ -100,5 +100,5 @@ def parse_metric(text: str) -> Metric:
 
 
 def as_metric(metric: Metric | str) -> Metric:
-    """The metric itself, or the one of that name."""
+    """The metric of rankers itself, or the one of that name."""
     return metric if isinstance(metric, Metric) else parse_metric(metric)

@@ -20,7 +20,7 @@ from offpolicy.ranking.data._log import RankingLog
 
 
 def scores_of(ranker: Any, log: RankingLog | Queries) -> Floats:
-    """The score of every document of a log, or of a set of queries."""
+    """A ranker's score of every document of a log, or of a set of queries."""
     act = getattr(ranker, "decision_function", None) or getattr(ranker, "predict", None)
     if act is None and callable(ranker):
         act = ranker

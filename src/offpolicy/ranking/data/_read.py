@@ -109,7 +109,7 @@ def read_with(
     clicks: str | Path | None = None,
     relevant: float = 1.0,
 ) -> tuple[RankingLog, dict[str, Floats]]:
-    """The log of a file, and other columns of numbers, one for every document of the log.
+    """The log of a file with clicks, and other columns of numbers, one for every document.
 
     With LETOR text, f7 is its feature 7, unless the table of clicks has a column of this name.
     """
@@ -137,7 +137,7 @@ def read_with(
 
 
 def _scattered_log(queries: Queries, rows: _Rows, relevant: float) -> tuple[RankingLog, Ints]:
-    """The log, and which of its documents each row of the table is."""
+    """The log with clicks, and which of its documents each row of the table is."""
     for role in ("query", "document"):
         if role not in rows.roles:
             raise missing_column(rows.table.column_names, role, role, rows.source)
@@ -204,7 +204,7 @@ def to_frame(log: RankingLog) -> pa.Table:
 
 
 def source_of(path: Path, rows: int) -> str:
-    """The file's name; in text whose rows are its lines, rows are named by their lines."""
+    """The name of a file with clicks; in text whose rows are its lines, rows are named by these."""
     from offpolicy.logs.files import kind_of
     from offpolicy.logs.formats import numbered
 
@@ -319,7 +319,7 @@ def _known_queries(queries: Queries, qid: NDArray[Any], bounds: Ints, rows: _Row
 def _scattered(
     rows: _Rows, role: str, documents: Ints, size: int, *, partly: bool = False
 ) -> Floats:
-    """A column in the order of the log's documents; unless ``partly``, of all of them."""
+    """A column in the order of the impressions' documents; unless ``partly``, of all of them."""
     flat, numbers = np.zeros(size), rows.numbers(role)
     if len(documents) < size and not partly:
         raise LogError(
@@ -332,7 +332,7 @@ def _scattered(
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """f2 before f10."""
+    """By what feature columns of documents are sorted: f2 before f10."""
     return [
         (0, int(part), "") if part.isdigit() else (1, 0, part)
         for part in re.split(r"(\d+)", name)

@@ -183,7 +183,7 @@ class _OfClasses:
 
 
 def _edges(X: NDArray[Any]) -> list[Floats]:
-    """Of the classes of each feature, as many documents in each. Boosted trees make classes
+    """Edges of the classes of each feature, as many documents in each. Boosted trees make classes
     themselves, but of weighted documents so slowly that it takes most of their time."""
     shares = np.linspace(0.0, 1.0, _CLASSES + 1)[1:-1]
     return [np.unique(np.quantile(X[:, j], shares)) for j in range(X.shape[1])]
@@ -203,14 +203,14 @@ def _probability(model: Any, X: NDArray[Any]) -> Floats:
 
 
 def _threads(rows: int) -> Any:
-    """One thread for few rows: several wait for each other longer than they work."""
+    """One thread for a relevance model of few documents: several would wait for each other."""
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1 if rows < _MANY else None)
 
 
 def checked_folds(folds: int) -> int:
-    """If they are enough."""
+    """The folds of queries, for relevance models and rankers, if they are enough."""
     if folds < 2:
         raise ParameterError(f"folds is {folds}; there must be at least 2.", column="folds")
     return folds

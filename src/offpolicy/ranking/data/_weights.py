@@ -52,7 +52,7 @@ def for_rankings(estimator: str | Estimator) -> Estimator:
 
 
 def weights_at(estimator: str | Estimator, p: Floats) -> FamilyWeights:
-    """The weights of one estimator at these propensities.
+    """An estimator's weights of documents that were examined with these propensities.
 
     >>> weights_at("CAB(M=2)", np.array([1.0, 0.5, 0.25, 0.0]))
     FamilyWeights(imputed=array([0. , 0. , 0.5, 1. ]), observed=array([1., 2., 2., 0.]))
@@ -75,7 +75,7 @@ def document_weights(log: RankingLog, estimator: str | Estimator) -> Floats:
 
 
 def blended(log: RankingLog, member: Estimator, prediction: Floats | None) -> Floats:
-    """`document_weights` with another prediction than the log's."""
+    """`document_weights` with another prediction of relevance than the log's."""
     if log.propensity is None:
         if member.name != "DM":
             raise MissingColumnError(

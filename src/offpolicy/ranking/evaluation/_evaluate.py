@@ -113,7 +113,7 @@ def evaluate(
 
 
 def true_value(log: RankingLog, ranker: Any, metric: str | Metric = "average rank") -> float:
-    """The metric by the log's relevance, which is known in experiments."""
+    """A ranker's metric by the log's relevance of documents, which is known in simulations."""
     if log.relevance is None:
         sentence = "The true value needs relevance, and the log has none."
         raise MissingColumnError(sentence, column="relevance")
@@ -130,7 +130,7 @@ def sweep(
     *,
     level: float = 0.95,
 ) -> RankingCurve:
-    """The curve of an estimator over its parameter, exact everywhere.
+    """The curve of a ranker's estimate over the estimator's parameter, exact everywhere.
 
     Between two of its ``breakpoints``, which are the values of 1/p, what every document counts is
     linear in M for CAB and CIPS, and constant for SWITCH.

@@ -32,7 +32,7 @@ LARGEST = 400_000
 
 
 def recalibrated(log: RankingLog, target: Ints) -> Floats:
-    """δ̃ of every document, for a ranker that gives the ranks ``target``."""
+    """Relevance δ̃ of every document, recalibrated for a ranker that gives the ranks ``target``."""
     assert log.propensity is not None
     known = log.prediction is not None
     start = np.full(log.documents, 0.1) if log.prediction is None else log.prediction
@@ -59,7 +59,7 @@ def recalibrated(log: RankingLog, target: Ints) -> Floats:
 
 
 def _columns(log: RankingLog, target: Ints) -> Floats:
-    """(3, N); all but the first with mean 0."""
+    """What recalibrates the relevance of documents, (3, N); all but the first with mean 0."""
     size = log.sizes[log.impression]
     columns = np.stack([np.ones(log.documents), np.log(target), np.log(size)])
     columns[1:] -= columns[1:].mean(axis=1, keepdims=True)

@@ -138,7 +138,7 @@ class RankingResult(ResultTable[RankingEstimate]):
 
 
 def findings_of(log: RankingLog, headline: RankingEstimate) -> tuple[Finding, ...]:
-    """Of the one answer, from its log."""
+    """What stands against the answer about a ranker: few clicks, few queries, and the like."""
     findings, clicks, queries = [], headline.clicks, log.queries
     if log.propensity is None:
         sentence = "The log has no propensities, so this is the model's word alone."

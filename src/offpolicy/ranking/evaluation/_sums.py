@@ -63,7 +63,7 @@ class Queries(NamedTuple):
 
 
 def value_of(log: RankingLog, metric: Metric, lam: Floats, c: Floats) -> Value:
-    """From λ of every document and how relevant it counts as."""
+    """A ranker's metric, from λ of every document and how relevant it counts as."""
     value, stderr, scale = Queries.of(log).value(metric, lam * c, c)
     weight = np.nan_to_num((lam - value) / scale) if metric.is_ratio else lam
     return Value(value, stderr, weight, scale)

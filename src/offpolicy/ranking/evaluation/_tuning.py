@@ -33,7 +33,7 @@ from offpolicy.results import Tuned
 
 
 def parameter_grid(member: Estimator, p: Floats) -> Floats:
-    """From all model to all weights: M up to the largest 1/p, or τ from 0 to 1."""
+    """For rankers, from all model to all clicks: M up to the largest 1/p, or τ from 0 to 1."""
     if member.parameter_name == "M":
         largest = max(float(1.0 / p[p > 0.0].min()) if (p > 0.0).any() else 1.0, 1.0)
         return np.concatenate([[0.0], np.geomspace(0.1, largest, 48), [np.inf]])
@@ -111,7 +111,7 @@ def choose(
     independent: bool = True,
     grid: Floats | None = None,
 ) -> Tuned:
-    """Choose the parameter of ``member``, whose model is ``prediction``; ``delta`` is δ̃."""
+    """Choose ``member``'s parameter for rankers, ``prediction`` being its model, ``delta`` δ̃."""
     assert log.propensity is not None
     assert member.parameter_name is not None
     base = model_error.base

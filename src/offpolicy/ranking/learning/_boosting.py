@@ -52,7 +52,7 @@ def pairwise_loss(scores: ArrayLike, offsets: ArrayLike, weights: ArrayLike) -> 
 
 
 def tree_objective(offsets: ArrayLike, weights: ArrayLike) -> TreeObjective:
-    """What ``lightgbm.train`` takes as "objective" and ``xgboost.train`` as ``obj``.
+    """Loss of a ranker: "objective" of ``lightgbm.train``, ``obj`` of ``xgboost.train``.
 
     For a data set with these documents in this order; its labels are not looked at. The loss is
     divided by the mean weight of a document's pairs, so that defaults for the least curvature in

@@ -39,7 +39,7 @@ def _band(places, s, c, eps, low, high):
 
 @njit(**COMMON)
 def _losses(key, weight, low, high, eps, up, up2, full, flat, steep, g):
-    """Hinge, Huber's hinge, Σα, Σαu and the band's pairs, in order; fills the slopes ``g``.
+    """Over an impression's documents: hinge, Huber's, Σα, Σαu and the band's pairs; fills ``g``.
 
     α_jk = c_j h′(u_jk), so that g = Σ_jk α_jk (e_k − e_j).
     """
@@ -111,7 +111,7 @@ def _add(x, times, total):
 
 @njit(**COMMON)
 def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
-    """Hinge, Huber's hinge, Σα, Σαu and the band's pairs, summed; ε = 0 is the hinge.
+    """Over pairs of documents: hinge, Huber's hinge (ε = 0: the same), Σα, Σαu, pairs in the band.
 
     With features, ``s`` is filled with X·w, and Xᵀg is added to ``gradient``, in one pass: each
     impression's rows are still near when they are needed again. With X of no columns, ``s`` is
@@ -153,7 +153,7 @@ def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
 
 @njit(**COMMON)
 def band_product(offsets, c, eps, s, order, t, product):
-    """L·t, where L is the second derivative of Huber's hinge in the scores.
+    """L·t, L being the second derivative of Huber's hinge in the scores of the documents.
 
     L = 1/ε Σ c_j (e_j − e_k)(e_j − e_k)ᵀ over the pairs in the band. ``order`` must be that of
     ``s``, as `pair_losses` left it.
@@ -247,7 +247,7 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
 
 @njit(**COMMON)
 def pair_logistic(s, offsets, c, gradient, curvature):
-    """Σ_j c_j Σ_{k≠j} log(1 + exp(s_k − s_j)); fills its first two derivatives in each score."""
+    """Pairs of documents: Σ_j c_j Σ_{k≠j} log(1 + exp(s_k − s_j)); fills both derivatives."""
     gradient[:] = 0.0
     curvature[:] = 0.0
     loss = 0.0

@@ -214,7 +214,7 @@ def learn_ranker(
 
 
 def split(log: RankingLog, share: float = 0.2, *, seed: int = 0) -> tuple[RankingLog, RankingLog]:
-    """The log without about ``share`` of its queries, and these."""
+    """The log of clicks without about ``share`` of its queries, and these."""
     queries = log.queries
     if queries < 2:
         raise ParameterError("There is one query only: nothing can be held out.", column="holdout")

@@ -56,7 +56,7 @@ def matching_offsets(offsets: ArrayLike, X: NDArray[Any]) -> Ints:
 
 
 def as_weights(values: ArrayLike, offsets: Ints) -> Floats:
-    """One number of 0 or more for each document."""
+    """The weights of the documents to be ranked, of 0 or more."""
     c = as_vector(values, "weights")
     check_length(c, int(offsets[-1]), "weights", "documents")
     bad = ~(np.isfinite(c) & (c >= 0.0))
@@ -72,7 +72,7 @@ def as_weights(values: ArrayLike, offsets: Ints) -> Floats:
 
 
 def bounded_features(X: ArrayLike) -> NDArray[Any]:
-    """(N, d), finite and not too large to compute with."""
+    """Features of the documents to be ranked, (N, d), finite and not too large to compute with."""
     features = as_features(X)
     if not _largest(features).max(initial=0.0) <= _LARGEST:  # NaN included
         row, column = np.argwhere(~(np.abs(features).astype(np.float64) <= _LARGEST))[0]
@@ -85,13 +85,13 @@ def bounded_features(X: ArrayLike) -> NDArray[Any]:
 
 
 def _largest(X: NDArray[Any]) -> Floats:
-    """The largest magnitude in every column, without a copy of X."""
+    """The largest magnitude of every feature of the documents, without a copy of X."""
     ends = X.max(axis=0, initial=0.0), -X.min(axis=0, initial=0.0)
     return np.asarray(np.maximum(*ends), dtype=np.float64)
 
 
 def prepare(X: ArrayLike, offsets: ArrayLike, weights: ArrayLike, *, scale: bool) -> Problem:
-    """The problem of these documents.
+    """What the ranking SVM is to solve: features and weights of documents, by impression.
 
     Scores matter by their differences within an impression, so its mean is taken off each
     feature. With ``scale`` features are divided by their deviations within impressions, repeated
@@ -145,7 +145,7 @@ def collapse(X: NDArray[Any], offsets: Ints, c: Floats) -> tuple[Ints, Floats]:
 
 
 def _centred(X: NDArray[Any], offsets: Ints, which: Ints) -> tuple[Floats, Ints]:
-    """Rows of some impressions, less the means of these; and their offsets."""
+    """Documents of some impressions, less the means of these; and their offsets."""
     sizes = np.diff(offsets)[which]
     bounds = offsets_of(sizes)
     if len(which) == len(offsets) - 1:
@@ -158,8 +158,8 @@ def _centred(X: NDArray[Any], offsets: Ints, which: Ints) -> tuple[Floats, Ints]
 
 
 def _scales(centred: Floats, largest: Floats) -> Floats:
-    """Root mean squares of the features, or a share of the largest; where a feature never
-    differs but by rounding, its largest value."""
+    """Root mean squares of the features within impressions, or a share of the largest; where a
+    feature never differs but by rounding, its largest value."""
     tops = np.abs(centred).max(axis=0, initial=0.0)
     moving = tops > _CONSTANT * largest
     unit = np.where(moving, tops, 1.0)

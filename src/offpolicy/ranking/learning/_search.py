@@ -30,7 +30,7 @@ MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
 
 def cab90(log: RankingLog, ranker: Any, metric: Metric) -> float:
-    """`cips90` with what its clipping loses given back by the log's model: CAB with the same M.
+    """A ranker's score by `cips90` with what clipping loses given back by the model: CAB, same M.
 
     All candidates are judged by the same weights, so that what these are off by is much the same
     for all, and so is the noise. Without a model it is `cips90`.
@@ -41,7 +41,7 @@ def cab90(log: RankingLog, ranker: Any, metric: Metric) -> float:
 
 
 def cips90(log: RankingLog, ranker: Any, metric: Metric) -> float:
-    """The paper's rule: CIPS, M being the 90% quantile of 1/p over clicks. No model has a say.
+    """A ranker's score by the paper's rule: CIPS, M the 90% quantile of 1/p over clicks; no model.
 
     Sum and average of ranks put candidates in the same order, since all have the same weights.
     """
@@ -49,7 +49,7 @@ def cips90(log: RankingLog, ranker: Any, metric: Metric) -> float:
 
 
 def headline(log: RankingLog, ranker: Any, metric: Metric) -> float:
-    """The estimate that `evaluate` puts first: M, and the model, are then each candidate's own."""
+    """A ranker's score by the estimate that `evaluate` puts first: M and the model are its own."""
     _clicked(log)
     return evaluate(log, ranker, ["IPS"], metric).headline.value
 
@@ -70,7 +70,7 @@ def _M90(log: RankingLog) -> float:
 
 
 def _clicked(log: RankingLog) -> Floats:
-    """The propensities of what was clicked."""
+    """The propensities of the documents that were clicked."""
     p = _propensities(log)[log.click > 0.0]
     if not len(p):
         sentence = "The validation log has no clicks: it cannot tell which is best."
@@ -189,7 +189,7 @@ class RankerCV:
 
 
 def default_grid(learner: PropensitySVMRank, log: RankingLog) -> dict[str, list[Any]]:
-    """What the learner leaves open: its estimator's parameter, up to the largest 1/p, and C."""
+    """What a ranker's learner leaves open: the estimator's parameter, up to the largest 1/p, C."""
     grid: dict[str, list[Any]] = {}
     member = for_rankings(learner.estimator)
     if not member.resolved:

@@ -73,7 +73,7 @@ def solve(
     most_steps: int = 500,
     direction: Direction | None = None,
 ) -> Solution:
-    """Down from ``start`` (0 without one) to a relative gap of at most ``tolerance``.
+    """The ranking SVM, from ``start`` (0 without one) to a relative gap of at most ``tolerance``.
 
     After ``most_steps`` steps of Newton's it ends with the gap it has.
     """
@@ -93,7 +93,7 @@ def solve(
 
 
 def _descend(objective: Objective, best: Best, start: Floats) -> tuple[int, bool]:
-    """L-BFGS on the hinge, until it gains little: how many steps, and whether that was all."""
+    """L-BFGS on the ranking hinge, until it gains little: how many steps, and if that was all."""
     from scipy.optimize import minimize
 
     first = objective.at(start)
@@ -119,11 +119,11 @@ def _descend(objective: Objective, best: Best, start: Floats) -> tuple[int, bool
 
 
 def _certify(objective: Objective, best: Best, most_steps: int, direction: Direction) -> int:
-    """Newton's steps on Huber's hinge from the best point, ε never growing."""
+    """Newton's steps on the ranking SVM's Huber hinge from the best point, ε never growing."""
     w = best.w
     scores = objective.forward(w)
     allowed = _SHARE * best.tolerance * best.objective
-    eps = _first(objective, scores, allowed)
+    eps = _first_eps(objective, scores, allowed)
     for step in range(most_steps):
         here = objective.again(w, scores, eps)
         if best.see(w, here):
@@ -142,8 +142,8 @@ def _certify(objective: Objective, best: Best, most_steps: int, direction: Direc
     return most_steps
 
 
-def _first(objective: Objective, scores: Floats, allowed: float) -> float:
-    """The ε to begin with: its band costs no more than is allowed, and is not nearly empty.
+def _first_eps(objective: Objective, scores: Floats, allowed: float) -> float:
+    """The ranking hinge's first ε: its band costs no more than is allowed, and is not nearly empty.
 
     Without enough pairs in the band, Newton's steps would be those of steepest descent.
     """
@@ -159,7 +159,7 @@ def _first(objective: Objective, scores: Floats, allowed: float) -> float:
 
 
 def _narrower(eps: float, slack: float, allowed: float) -> float:
-    """The cost of a band is nearly quadratic in ε."""
+    """A smaller ε of the ranking hinge: the cost of its band of pairs is nearly quadratic in it."""
     return max(_NARROWEST, eps * min(max(math.sqrt(allowed / slack), 0.1), 0.9))
 
 
@@ -167,7 +167,7 @@ def _search(
     objective: Objective, w: Floats, scores: Floats, way: Floats, along: Floats, slope: float,
     eps: float,
 ) -> float:  # fmt: skip
-    """How far to go: where the slope is at most a third of the first, by regula falsi."""
+    """How far a step of the ranking SVM goes: to a third of the first slope, by regula falsi."""
     low, at_low = 0.0, slope
     high, at_high = np.inf, np.inf
     t = 1.0
@@ -187,7 +187,7 @@ def _search(
 
 
 def dense(objective: Objective, gradient: Floats, eps: float, _: float) -> Floats:
-    """Newton's direction by a Cholesky factor."""
+    """Newton's direction for the ranking SVM, by a Cholesky factor."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     hessian = objective.hessian(eps)
@@ -204,7 +204,7 @@ def dense(objective: Objective, gradient: Floats, eps: float, _: float) -> Float
 
 
 def conjugate(objective: Objective, gradient: Floats, eps: float, enough: float) -> Floats:
-    """Newton's direction by conjugate gradients, no more exactly than it helps."""
+    """Newton's direction for the ranking SVM by conjugate gradients, as exactly as it helps."""
     return _conjugate(objective, gradient, eps, enough, 2 * len(gradient))[0]
 
 

@@ -226,7 +226,7 @@ class PropensitySVMRank(Parameters):
 
 
 def fit_in_turn(learners: Sequence[PropensitySVMRank], log: RankingLog) -> None:
-    """Fit learners that differ in C only, each search starting where that of the next smaller C
+    """Fit ranking SVMs that differ in C only, each search starting where that of the next smaller C
     ended."""
     _fit_in_turn(learners, *learners[0]._arrays(log))
 

@@ -57,8 +57,8 @@ class ContextFit(NamedTuple):
     clusters: int
 
 
-def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> ContextPairs:
-    """The pairs of every context: strata are of one query, document and context."""
+def context_pairs(log: RankingLog, context: Floats, top: int, overlap: bool) -> ContextPairs:
+    """Clicks at pairs of ranks in every context: strata are of one query, document and context."""
     centre, spread = context.mean(axis=0), context.std(axis=0)
     if not (spread > 1e-12 * np.maximum(np.abs(centre), 1.0)).all():
         column = int(np.argmin(spread))
@@ -91,7 +91,7 @@ def gathered(log: RankingLog, context: Floats, top: int, overlap: bool) -> Conte
 
 
 def value_and_derivatives(flat: Floats, data: ContextPairs, ridge: float) -> Derivatives:
-    """Of the penalised log-likelihood, by (a, b) of every rank, (top (1 + d),)."""
+    """Of the penalised likelihood of clicks, by (a, b) of every rank, (top (1 + d),)."""
     top, width = data.top, data.design.shape[1]
     theta = flat.reshape(top, width)
     value, slope = 0.0, np.zeros((top, width))
@@ -120,7 +120,7 @@ def value_and_derivatives(flat: Floats, data: ContextPairs, ridge: float) -> Der
 
 
 def maximised(data: ContextPairs, ridge: float) -> ContextFit:
-    """Newton's method; ranks that are not linked to rank 1 are NaN."""
+    """Examination by context, by Newton's method; ranks that are not linked to rank 1 are NaN."""
     top, width = data.top, data.design.shape[1]
     known = estimable(data.total)
     used = known[data.first] & known[data.second]
@@ -159,7 +159,7 @@ def _by_pair(data: ContextPairs) -> list[tuple[int, int, slice]]:
 
 
 def _scores(theta: Floats, data: ContextPairs) -> tuple[Floats, int]:
-    """The likelihood's score of every cluster, (top (1 + d), clusters), and their number."""
+    """The score of every cluster's clicks, (top (1 + d), clusters), and their number."""
     top, width = theta.shape
     clusters = np.unique(data.cluster[data.segment])
     group = np.searchsorted(clusters, data.cluster) % GROUPS

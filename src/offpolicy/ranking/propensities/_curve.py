@@ -179,7 +179,7 @@ class Propensities(Document):
             )
         unknown = np.isnan(curve) & (log.rank > 0)
         if unknown.any():
-            ranks = listed(sorted(set(log.rank[unknown].tolist())))
+            ranks = ranks_in_words(sorted(set(log.rank[unknown].tolist())))
             raise SupportError(
                 f"The log has documents at {ranks}, whose propensity could not be estimated: "
                 f"{sentences(self.findings)}",
@@ -264,7 +264,7 @@ class Propensities(Document):
 
 
 def as_context(values: ArrayLike, rows: int, width: int | None = None) -> Floats:
-    """A row of finite numbers for each impression."""
+    """The context in which ranks are examined: a row of finite numbers for each impression."""
     context = check.as_floats(values, "context", ParameterError)
     context = context[:, None] if context.ndim == 1 else context
     if context.ndim != 2 or context.shape != (rows, width or max(context.shape[1], 1)):
@@ -278,8 +278,8 @@ def as_context(values: ArrayLike, rows: int, width: int | None = None) -> Floats
     return context
 
 
-def listed(ranks: Sequence[int]) -> str:
-    """'rank 4', 'ranks 4, 5 and 9'."""
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    """Ranks of documents in words: 'rank 4', 'ranks 4, 5 and 9'."""
     words = list(map(str, ranks))
     if len(words) == 1:
         return f"rank {words[0]}"
@@ -287,13 +287,13 @@ def listed(ranks: Sequence[int]) -> str:
 
 
 def rank_finding(code: str, ranks: Ints, sentence: str) -> tuple[Finding, ...]:
-    """About these ranks, if there are any."""
+    """A finding about the examination of these ranks, if there are any."""
     if not len(ranks):
         return ()
-    place = listed(ranks.tolist())
+    place = ranks_in_words(ranks.tolist())
     return tuple(finding(code, "warning", f"{place.capitalize()}: {sentence}", place))
 
 
 def sentences(findings: Sequence[Finding]) -> str:
-    """What was found and what to do, in a row."""
+    """What was found about the examination of ranks, and what to do, in a row."""
     return " ".join(f"{item.sentence} {item.advice}" for item in findings)

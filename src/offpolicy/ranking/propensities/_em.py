@@ -85,7 +85,7 @@ class EMFit(NamedTuple):
 
 
 def rows_of(log: RankingLog, top: int) -> Rows:
-    """What regression-EM looks at."""
+    """The shown documents from which regression-EM learns how ranks are examined."""
     if log.X is None:
         raise MissingColumnError(
             'The log has no features, and method="em" needs them to tell relevance from '
@@ -116,7 +116,7 @@ def rows_of(log: RankingLog, top: int) -> Rows:
 
 
 def derivatives(theta: Floats, rows: Rows, ridge: float, *, expected: bool = True) -> Derivatives:
-    """By log p and β, ridge included, in one pass; the curvature is Fisher's, or that observed."""
+    """Of the likelihood of clicks by log p and β, with ridge; curvature as expected or observed."""
     top, size = rows.top, len(theta)
     beta = theta[top:]
     value, slope = 0.0, np.zeros(size)
@@ -147,14 +147,14 @@ def _penalty(width: int, ridge: float) -> Floats:
 
 
 def _block(theta: Floats, Z: Floats, place: Ints, top: int) -> tuple[Floats, Floats, Floats]:
-    """σ, μ = pσ cut to where its logarithm exists, and d log μ/dβ = (1 − σ) z."""
+    """Of shown documents: σ, μ = pσ cut to where its logarithm exists, d log μ/dβ = (1 − σ) z."""
     sigma = logistic.sigmoid(Z @ theta[top:])
     mean = np.clip(np.exp(theta)[place] * sigma, 1e-300, 1.0 - 1e-12)
     return sigma, mean, Z * (1.0 - sigma)[:, None]
 
 
 def _add_outer(total: Floats, weight: Floats, G: Floats, place: Ints, top: int) -> None:
-    """Add Σ weight g gᵀ with g = (indicator of the rank, G)."""
+    """Add Σ weight g gᵀ over shown documents, with g = (indicator of the rank, G)."""
     weighted = G * weight[:, None]
     indicator = (place == np.arange(top)[:, None]).astype(np.float64)
     total[range(top), range(top)] += indicator @ weight
@@ -167,8 +167,8 @@ def _add_outer(total: Floats, weight: Floats, G: Floats, place: Ints, top: int) 
 def em_step(
     theta: Floats, Z: Floats, place: Ints, click: Floats, top: int, ridge: float
 ) -> tuple[float, Floats]:
-    """The likelihood here, and where one step of EM leads: p in closed form, β by one step of the
-    regression on expected relevance."""
+    """The likelihood of clicks here, and where one step of EM leads: p of ranks in closed form, β
+    by one step of the regression on expected relevance."""
     sigma, mean, _ = _block(theta, Z, place, top)
     log_p, beta = theta[:top].copy(), theta[top:]
     p, penalty = np.exp(log_p)[place], _penalty(len(beta), ridge)
@@ -184,7 +184,7 @@ def em_step(
 
 
 def maximised(rows: Rows, known: NDArray[np.bool_], ridge: float) -> EMFit:
-    """EM on some rows, then scoring on all; ranks that are not ``known`` have no clicks."""
+    """EM on some shown documents, then scoring on all; ranks not ``known`` have no clicks."""
     if not known.all():
         position = np.cumsum(known) - 1
         part = rows.take(np.flatnonzero(known[rows.place]))
@@ -208,7 +208,7 @@ def maximised(rows: Rows, known: NDArray[np.bool_], ridge: float) -> EMFit:
 
 
 def _expectations(rows: Rows, ridge: float) -> tuple[Floats, int]:
-    """EM from the click-through rates, until it hardly climbs."""
+    """EM from the click-through rates of the ranks, until it hardly climbs."""
     Z, place, click, _ = next(iter(_drawn(rows, _SAMPLE).blocks(_SAMPLE)))
     shown = np.bincount(rows.place, minlength=rows.top)
     rate = np.bincount(rows.place, rows.click, minlength=rows.top) / shown
@@ -225,14 +225,14 @@ def _expectations(rows: Rows, ridge: float) -> tuple[Floats, int]:
 
 
 def _drawn(rows: Rows, count: int) -> Rows:
-    """At most so many rows, the same ones whenever it is asked."""
+    """At most so many of the shown documents, the same ones whenever it is asked."""
     if len(rows.place) <= count:
         return rows
     return rows.take(np.sort(np.random.default_rng(0).choice(len(rows.place), count, False)))
 
 
 def _scored(start: Floats, rows: Rows, ridge: float) -> Maximum:
-    """Fisher scoring until the maximum is near."""
+    """Fisher scoring of examination and relevance, until the maximum is near."""
 
     def damped(theta: Floats) -> Derivatives:
         fisher = derivatives(theta, rows, ridge)
@@ -244,8 +244,8 @@ def _scored(start: Floats, rows: Rows, ridge: float) -> Maximum:
 
 
 def _sandwich(theta: Floats, rows: Rows, bread: Floats) -> tuple[Floats, Floats, int]:
-    """Covariance of log p with clusters allowed for, (top, top), its degrees of freedom, and how
-    many clusters there were."""
+    """Covariance of log p of the ranks with clusters allowed for, (top, top), its degrees of
+    freedom, and how many clusters there were."""
     top = rows.top
     size = int(rows.group.max()) + 1
     scores = np.zeros((size, len(theta)))

@@ -165,7 +165,7 @@ def _by_context(
             column="context",
         )
     features = as_context(context, len(log))
-    data = contextual.gathered(log, features, len(shown), overlap)
+    data = contextual.context_pairs(log, features, len(shown), overlap)
     harvesting.refuse_no_variation(data.total, within_context=True)
     findings = _unknown_ranks(data.total, shown)
     fit = contextual.maximised(data, ridge)
@@ -181,7 +181,7 @@ def _by_context(
 
 
 def _unknown_ranks(counts: PairCounts, shown: Floats) -> tuple[Finding, ...]:
-    """Which ranks cannot be estimated and why; an error if there is none beside the first."""
+    """Ranks whose examination cannot be estimated and why; an error if only the first can."""
     compared = (counts.shown > 0.0) & (counts.shown.T > 0.0)
     linked = pair_likelihood.linked(compared)
     known = pair_likelihood.estimable(counts)

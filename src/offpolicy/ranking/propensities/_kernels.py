@@ -22,7 +22,7 @@ from offpolicy._core.kernels import COMMON
 
 @njit(**COMMON)
 def strata(packed, per_owner, top, overlap, i, owner, clicks, shown):
-    """Strata that were observed."""
+    """Clicks at pairs of ranks, from strata in which a document was shown at several."""
     ranks, n, c = np.empty(top, np.int64), np.empty(top), np.empty(top)
     filled = 0
     while i < len(packed):

@@ -32,8 +32,8 @@ def climb(
     theta: Floats, free: NDArray[np.bool_], derivatives: Callable[[Floats], Derivatives],
     *, steps: int, longest: float, slope: float = 0.0, near: float = 0.0,
 ) -> Maximum:  # fmt: skip
-    """Up from ``at``, the parameters that are ``free`` by no more than ``longest`` a step, halving
-    steps that do not climb; to a gradient below ``slope``, or ``near`` the maximum."""
+    """Newton's method up a likelihood of clicks, what is ``free`` by no more than ``longest`` a
+    step, halving steps that do not climb; to a gradient under ``slope``, or ``near`` the top."""
     here, taken, block = derivatives(theta), 0, np.ix_(free, free)
     while True:
         gradient, direction = here.gradient[free], np.zeros(len(theta))
@@ -53,8 +53,8 @@ def climb(
 
 
 def effective_degrees(squares: Floats, fourths: Floats) -> Floats:
-    """Of a variance that is a sum of squares over clusters, (Σe²)²/Σe⁴ less one: few clusters, or
-    many of which a few dominate, leave it uncertain."""
+    """Of the variance of a rank's log p, a sum of squares over queries, (Σe²)²/Σe⁴ less one: few
+    queries, or many of which a few dominate, leave it uncertain."""
     with np.errstate(divide="ignore", invalid="ignore"):
         effective = np.where(fourths > 0.0, squares**2 / fourths, np.inf)
     return np.asarray(np.maximum(effective - 1.0, 1.0))

@@ -60,7 +60,7 @@ class Fitted(NamedTuple):
 
 
 def evaluated(log_p: Floats, counts: PairCounts) -> Pairs:
-    """The profiled likelihood's parts; pairs without impressions or clicks contribute nothing."""
+    """The profiled likelihood of clicks at pairs of ranks; pairs without any contribute nothing."""
     clicks, shown = counts
     missed = np.maximum(shown - clicks, _LEAST_MISSED * shown)
     t = np.exp(log_p)[:, None]
@@ -86,12 +86,12 @@ def evaluated(log_p: Floats, counts: PairCounts) -> Pairs:
 
 
 def gradient(parts: Pairs) -> Floats:
-    """By log p."""
+    """Of the likelihood of clicks at pairs of ranks, by log p of each rank."""
     return np.asarray(parts.score.sum(axis=1))
 
 
 def laplacian(parts: Pairs) -> Floats:
-    """Minus the Hessian in log p."""
+    """Minus the Hessian of the likelihood of clicks at pairs of ranks, in log p."""
     bend = parts.curvature
     with np.errstate(divide="ignore", invalid="ignore"):
         edge = np.where(bend + bend.T > 0.0, bend * bend.T / (bend + bend.T), 0.0)
@@ -117,7 +117,7 @@ def estimable(counts: PairCounts) -> NDArray[np.bool_]:
 
 
 def maximised(counts: PairCounts) -> Fitted:
-    """Newton's method from p = 1, halving steps that do not climb."""
+    """Examination p of the ranks, by Newton's method from p = 1 on the likelihood of clicks."""
     size = len(counts.clicks)
     known = estimable(counts)
     counts = counts.only(known[:, None] & known[None, :])

@@ -27,7 +27,7 @@ class Packed(NamedTuple):
 
 
 def packed(log: RankingLog, owner: Ints, within: Ints, kept: NDArray[np.bool_], top: int) -> Packed:
-    """The rows that are ``kept``, by stratum: ``owner`` of every impression, and what of it."""
+    """Shown documents that are ``kept``, by stratum: ``owner`` of the impression, what of it."""
     owner, within = owner[log.impression[kept]], within[kept]
     per_owner = int(within.max()) + 1 if len(within) else 1
     if (float(owner.max(initial=0)) + 1.0) * per_owner * 2.0 * top >= _LARGEST:

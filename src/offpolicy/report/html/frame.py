@@ -20,7 +20,7 @@ def framed(title: str, sections: list[Child], twin: str) -> str:
     head = element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_policy()),
+        element("meta", http_equiv="Content-Security-Policy", content=_content_policy()),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
@@ -44,8 +44,8 @@ def _signed() -> str:
     return f"Made by offpolicy {__version__}. This file asks nothing of any server."
 
 
-def _policy() -> Markup:
-    """What the browser may do: apply our style and run our script, both known by their hashes."""
+def _content_policy() -> Markup:
+    """What the browser may do with a page: apply our style and run our script, known by hashes."""
     style, script = (_hash(text) for text in (STYLE, SCRIPT))
     return Markup(
         f"default-src 'none'; style-src '{style}'; script-src '{script}'; img-src data:; "
@@ -58,7 +58,7 @@ def _hash(text: str) -> str:
 
 
 def _bounded(twin: str) -> str:
-    """JSON in which no text is longer than `LONGEST_IN_TWIN`, on few lines."""
+    """A page's JSON twin in which no text is longer than `LONGEST_IN_TWIN`, on few lines."""
     return json.dumps(_cut(json.loads(twin)), ensure_ascii=False, separators=(",", ":"))
 
 

@@ -33,7 +33,7 @@ Child = str | None
 
 
 def plain(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Text of bounded length in which nothing steers the display."""
+    """Text for a page, of bounded length, in which nothing steers the display."""
     cut = text[:longest]
     shown = _STEERING.sub(_numbered, cut)
     return shown if len(cut) == len(text) else f"{shown}… ({len(text):,} characters)"
@@ -45,7 +45,7 @@ def _numbered(match: re.Match[str]) -> str:
 
 
 def escaped(text: str, longest: int = LONGEST_TEXT) -> Markup:
-    """Text as HTML."""
+    """Text as HTML of a page."""
     return Markup(html.escape(plain(text, longest)))
 
 
@@ -63,7 +63,7 @@ _EMPTY = ("br", "meta", "link", "input")
 
 
 def joined(*children: Child) -> Markup:
-    """One after the other."""
+    """Pieces of a page's HTML, one after the other."""
     return Markup("".join(_child(child) for child in children))
 
 
@@ -73,7 +73,7 @@ def section(id_: str, title: str, *parts: Child) -> Markup:
 
 
 def name(text: str, longest: int = LONGEST) -> Markup:
-    """A name of the user's, kept apart from the direction of what is around it."""
+    """A user's name for something, in HTML, kept apart from the direction of what is around it."""
     return element("bdi", escaped(text, longest))
 
 
@@ -96,7 +96,7 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
 
 
 def number(value: float) -> str:
-    """A coordinate: two decimals at most."""
+    """A coordinate in a chart's SVG: two decimals at most."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if value else "0"
 
 

@@ -6,14 +6,14 @@ import math
 
 
 def decimals(width: float) -> int:
-    """How many decimals tell something, of a number known to ± ``width``."""
+    """How many decimals a page shows of a number known to ± ``width``."""
     if not 0.0 < width < math.inf:
         return 4
     return min(max(math.ceil(0.5 - math.log10(width)), 0), 8)
 
 
 def rounded(value: float, places: int) -> str:
-    """With so many decimals; no minus before a zero."""
+    """A number on a page, with so many decimals; no minus before a zero."""
     if math.isinf(value):
         return "∞" if value > 0.0 else "−∞"
     if abs(value) >= 1e7:
@@ -23,23 +23,23 @@ def rounded(value: float, places: int) -> str:
 
 
 def places_for(low: float, high: float) -> int:
-    """Decimals for an interval and what lies in it."""
+    """Decimals on a page for an interval and what lies in it."""
     return decimals((high - low) / 2.0)
 
 
-def span(low: float, high: float, places: int) -> str:
-    """[0.492, 0.510]."""
+def in_brackets(low: float, high: float, places: int) -> str:
+    """An interval on a page: [0.492, 0.510]."""
     return f"[{rounded(low, places)}, {rounded(high, places)}]"
 
 
 def with_interval(value: float, interval: tuple[float, float]) -> str:
-    """0.501 [0.492, 0.510]."""
+    """A value and its interval on a page: 0.501 [0.492, 0.510]."""
     places = places_for(*interval)
-    return f"{rounded(value, places)} {span(*interval, places)}"
+    return f"{rounded(value, places)} {in_brackets(*interval, places)}"
 
 
 def percent(share: float) -> str:
-    """With two digits or so: 0.03%, 1.2%, 31%."""
+    """A share on a page, with two digits or so: 0.03%, 1.2%, 31%."""
     if share == 0.0:
         return "0%"
     size = 100.0 * abs(share)
@@ -50,7 +50,7 @@ def percent(share: float) -> str:
 
 
 def short(value: float) -> str:
-    """Three digits: 0.1, 3.1, 1,200, 1e6."""
+    """A number on a page or an axis, in three digits: 0.1, 3.1, 1,200, 1e6."""
     if math.isinf(value):
         return "∞" if value > 0.0 else "−∞"
     size = abs(value)
@@ -63,10 +63,10 @@ def short(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """A number of rows: 1,000,000."""
+    """A number of rows on a page: 1,000,000."""
     return "∞" if math.isinf(value) else f"{value:,.0f}"
 
 
 def counted(number: int, what: str, many: str | None = None) -> str:
-    """1 click, 2 clicks."""
+    """So many of something, in a page's sentence: 1 click, 2 clicks."""
     return f"{number:,} {what if number == 1 else many or what + 's'}"

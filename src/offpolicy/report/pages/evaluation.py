@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
-    """All of it, as one HTML file; ``further`` sections stand before the last."""
+    """The page of an evaluation, as one HTML file; ``further`` sections stand before the last."""
     title = f"{plain(data.policies[0], 60)}: off-policy evaluation"
     sections: list[Child] = [
         answer(data),
@@ -39,7 +39,7 @@ def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
 
 
 def fragment(results: ResultTable[Any], head: list[str], *body: list[str]) -> str:
-    """For notebooks: the sentences, the forest plot, and a table."""
+    """HTML for notebooks: the sentences, the forest plot, and a table."""
     lines = [joined(line, element("br")) for line in results.sentence().splitlines()]
     return element(
         "div",

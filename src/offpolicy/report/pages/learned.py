@@ -81,7 +81,7 @@ def _search(learned: LearnedPolicy) -> Markup:
 
 
 def _course(course: Sequence[Sequence[tuple[int, float]]]) -> Markup:
-    """Value over steps; a later search goes on where the one before ended."""
+    """Chart of the value over steps; a later search goes on where the one before ended."""
     x: list[float] = []
     lines: list[Line] = []
     for search in course:
@@ -152,7 +152,7 @@ def _fitted(learned: LearnedRanker) -> Markup:
 
 
 def _tried(learned: LearnedRanker) -> Markup:
-    """Scores over estimators, or over the other parameters if there is one estimator only."""
+    """Chart of scores over estimators, or over other parameters if there is one estimator only."""
 
     def kind_of(tried: Trial) -> str:
         return str(tried.params.get("estimator", learned.parameters["estimator"]))
@@ -161,7 +161,7 @@ def _tried(learned: LearnedRanker) -> Markup:
     rows: list[list[Child]] = [
         [
             name(kind_of(tried)),
-            _others(tried) or "–",
+            _other_parameters(tried) or "–",
             rounded(tried.score, 5) if math.isfinite(tried.score) else "–",
             count(float(tried.steps)),
         ]
@@ -175,7 +175,7 @@ def _tried(learned: LearnedRanker) -> Markup:
     several = len(set(kinds)) > 1
     groups: dict[str, list[float]] = {}
     for kind, tried in zip(kinds, finite, strict=True):
-        groups.setdefault(kind if several else _others(tried), []).append(tried.score)
+        groups.setdefault(kind if several else _other_parameters(tried), []).append(tried.score)
     pick = max if parse_metric(learned.metric).higher_is_better else min
     best = [pick(scores) for scores in groups.values()]
     x = [float(k) for k in range(len(best))]
@@ -206,14 +206,14 @@ def _tried(learned: LearnedRanker) -> Markup:
     return figure(draw, caption if others else None, behind)
 
 
-def _others(tried: Trial) -> str:
-    """loss 10, or what else was tried beside the estimator."""
+def _other_parameters(tried: Trial) -> str:
+    """Label in a chart: loss 10, or what else was tried beside the estimator."""
     rest = [(key, v) for key, v in tried.params.items() if key != "estimator"]
     return ", ".join(f"{key} {_number(str(v))}" for key, v in rest)
 
 
 def _parameter(estimator: str) -> str:
-    """10 of CAB(M=10); the name where there is none."""
+    """Label on a chart's axis: 10 of CAB(M=10); the name where there is none."""
     inner = estimator.partition("(")[2].rstrip(")").partition("=")[2]
     return _number(inner) if inner else plain(estimator, 16)
 

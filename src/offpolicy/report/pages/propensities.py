@@ -34,7 +34,7 @@ _METHODS = {
 
 
 def examination_page(curve: Propensities, provenance: Provenance | None, twin: str) -> str:
-    """All of it, as one HTML file."""
+    """The page about how ranks are examined, as one HTML file."""
     sections: list[Child] = [
         _answer(curve, provenance),
         _warnings(curve),
@@ -47,7 +47,7 @@ def examination_page(curve: Propensities, provenance: Provenance | None, twin: s
 
 
 def _known(curve: Propensities) -> list[int]:
-    """Ranks that have a number, from 0."""
+    """Ranks, from 0, that have a number to be drawn on the page."""
     return [k for k, p in enumerate(curve.propensity.tolist()) if math.isfinite(p)]
 
 
@@ -135,7 +135,7 @@ def _drawn(curve: Propensities) -> Markup:
 
 
 def _click_rates(curve: Propensities) -> list[float]:
-    """Clicks per document shown, relative to rank 1; NaN where there are none to divide."""
+    """On the page: clicks per document shown, relative to rank 1; NaN where there are none."""
     shown, clicks = curve.shown.tolist(), curve.clicks.tolist()
     first = clicks[0] / shown[0] if shown and shown[0] > 0.0 else 0.0
     if not first > 0.0:

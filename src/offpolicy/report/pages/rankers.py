@@ -47,7 +47,7 @@ class Rankers(NamedTuple):
 
 
 def ranking_page(rankers: Rankers, *further: Child, verb: str = "rank evaluate") -> str:
-    """All of it, as one HTML file; ``further`` sections stand before the last."""
+    """The page about rankers, as one HTML file; ``further`` sections stand before the last."""
     title = f"{plain(rankers.results[0].ranker, 60)}: ranking evaluation"
     sections: list[Child] = [
         _answer(rankers),
@@ -62,7 +62,7 @@ def ranking_page(rankers: Rankers, *further: Child, verb: str = "rank evaluate")
 
 
 def _title_of(ranked: RankingResult, rankers: Rankers) -> Markup | None:
-    """The ranker and the metric, where there are several of either."""
+    """Heading on the page: the ranker and the metric, where there are several of either."""
     if len(rankers.results) == 1:
         return None
     return element("h3", name(ranked.ranker), f", {ranked.metric}")
@@ -76,7 +76,7 @@ def _left_out(rankers: Rankers) -> Markup | None:
 
 
 def _answer(rankers: Rankers) -> Markup:
-    """A sentence for every ranker and metric, the first one large."""
+    """Section of the page: a sentence for every ranker and metric, the first one large."""
     result = rankers.results[0]
     held_out = "held-out " if rankers.held_out else ""
     top = f"Ranking evaluation · {counted(result.impressions, f'{held_out}impression')}"
@@ -118,7 +118,7 @@ def _covered(result: RankingResult) -> str:
 
 
 def _warnings(rankers: Rankers) -> Markup:
-    """Each once: what the log lacks is the same for all rankers."""
+    """Section of the page: each warning once, as what the log lacks is the same for all rankers."""
     every = (finding for ranked in rankers.drawn for finding in ranked.findings)
     findings = {str(finding): finding for finding in every}
     nothing = element(
@@ -141,7 +141,7 @@ def _warnings(rankers: Rankers) -> Markup:
 
 
 def _side_by_side(rankers: Rankers) -> Markup | None:
-    """The answers about several rankers, for each metric."""
+    """Section of the page: the answers about several rankers, for each metric."""
     groups: dict[str, list[RankingResult]] = {}
     for ranked in rankers.drawn:
         groups.setdefault(ranked.metric, []).append(ranked)
@@ -183,7 +183,7 @@ def _estimators(rankers: Rankers) -> Markup:
 def _forest(
     rows: Sequence[tuple[str, RankingEstimate]], metric: str, *, strong: bool, what: str
 ) -> Markup:
-    """The first line strong, if it is the answer."""
+    """A forest plot on the page about rankers; the first line strong, if it is the answer."""
     lines = [
         forest_row(label, row, strong=strong and k == 0) for k, (label, row) in enumerate(rows)
     ]
@@ -220,7 +220,7 @@ def _curves(rankers: Rankers) -> Markup:
 
 
 def _swept(ranked: RankingResult) -> Swept | None:
-    """The curve that the headline's M was chosen from."""
+    """For a chart on the page, the curve that the headline's M was chosen from."""
     row = ranked.headline
     for choice in ranked.tuned:
         if choice.estimator == row.estimator and choice.parameter == "M":

@@ -25,7 +25,7 @@ _SIGNS = {"problem": "▲ Problem", "warning": "● Warning", "note": "Note"}
 
 
 def answer(data: PageData) -> Markup:
-    """(1) A sentence for every policy, the first one large."""
+    """Section (1) of the page: a sentence for every policy, the first one large."""
     rows = data.main.headlines or data.rows[:1]
     top = f"Off-policy evaluation · {counted(data.main.logged.n, 'logged decision')}"
     return answers(
@@ -37,7 +37,7 @@ def answer(data: PageData) -> Markup:
 def answers(
     top: Markup, sentences: Sequence[tuple[Child, Sequence[Child]]], *after: Child
 ) -> Markup:
-    """Sentences, each with what explains it, the first one large."""
+    """HTML of sentences, each with what explains it, the first one large."""
     parts: list[Child] = [top]
     for k, (sentence, explained) in enumerate(sentences):
         parts += [element("h2" if k else "h1", sentence), *explained]
@@ -45,7 +45,7 @@ def answers(
 
 
 def kicker(said: Child, provenance: Provenance | None) -> Markup:
-    """What the page is, and of which files."""
+    """Line above a page's answer: what the page is, and of which files."""
     files = () if provenance is None else provenance.files
     named: list[Child] = []
     if files:
@@ -105,7 +105,7 @@ def _rounded_name(row: Headline | Estimate) -> str:
 
 
 def warnings(data: PageData) -> Markup:
-    """(2) What may make the answer wrong, and what to do; nothing else."""
+    """Section (2) of the page: what may make the answer wrong, and what to do; nothing else."""
     findings = data.findings
     loud = [finding for finding in findings if finding.severity != "note"]
     quiet = [finding for finding in findings if finding.severity == "note"]
@@ -134,13 +134,13 @@ def warnings(data: PageData) -> Markup:
 
 
 def warnings_section(findings: Iterable[Finding], *after: Child) -> Markup:
-    """Findings in their boxes, and what else is to be known."""
+    """Section of a page: findings in their boxes, and what else is to be known."""
     boxes = (_warning(finding) for finding in findings)
     return section("warnings", "Before you use it", *boxes, *after)
 
 
 def _warning(finding: Finding) -> Markup:
-    """A finding in its box."""
+    """HTML of a finding in its box."""
     return element(
         "div",
         element("p", _SIGNS[finding.severity], class_="tag"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from offpolicy.intervals import normal_quantile
 from offpolicy.report.html.markup import Child, Markup, data_block, element, name, section
-from offpolicy.report.html.numbers import percent, places_for, rounded, short, span
+from offpolicy.report.html.numbers import in_brackets, percent, places_for, rounded, short
 from offpolicy.report.sections.estimates import left_out
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.drawing import Mark, both_widths, table
@@ -55,7 +55,7 @@ def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
 
 
 def curves(data: PageData) -> Markup:
-    """(4) What the answer would be at every M, and why this one was taken."""
+    """Section (4) of the page: what the answer would be at every M, and why this one was taken."""
     summaries = {summary.policy: summary for summary in data.summaries}
     several = len(data.main.headlines) > 1
     drawn = [
@@ -81,15 +81,15 @@ def curves_section(lead: str, *parts: Child) -> Markup:
 
 
 def _stops(row: Swept) -> list[int]:
-    """Points of the grid until nothing is clipped any more, and the last, which clips nothing."""
+    """Stops of the page's slider: the grid until nothing is clipped any more, and its end."""
     last = len(row.grid) - 1
     inner = [k for k in range(last) if k < 2 or row.grid[k - 1] < row.largest]
     return [*inner, last]
 
 
 def _x_axis(row: Swept, stops: list[int]) -> tuple[list[float], list[tuple[float, str]]]:
-    """The grid is even on a logarithmic axis, so that its points can be counted; 0 stands left of
-    it and ∞ right of it."""
+    """The chart's axis: the grid is even on a logarithmic one, so that its points can be counted; 0
+    stands left of it and ∞ right of it."""
     x = [float(k) for k in range(len(stops))]
     second = row.grid[stops[2]] if len(stops) > 3 else row.grid[2]
     inner = [tick for tick in decades(row.grid[stops[1]], second) if 0.9 < tick[0] < x[-1] - 1.5]
@@ -97,7 +97,7 @@ def _x_axis(row: Swept, stops: list[int]) -> tuple[list[float], list[tuple[float
 
 
 def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
-    """The curve with its bands, slider and table; ``key`` tells curves of one name apart."""
+    """Chart of a curve with bands, slider and table; ``key`` tells curves of one name apart."""
     stops = _stops(row)
     x, ticks = _x_axis(row, stops)
     z = normal_quantile(row.level)
@@ -179,7 +179,7 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
 
 
 def _band(values: Sequence[float], halves: Sequence[float], class_: str) -> Line:
-    """An area as far to both sides of the values."""
+    """An area of a chart, as far to both sides of the values."""
     pairs = list(zip(values, halves, strict=True))
     return Line([v + half for v, half in pairs], class_, low=[v - half for v, half in pairs])
 
@@ -190,9 +190,10 @@ def _told(
     said = []
     for j, k in enumerate(stops):
         value, e = row.values[k], noise[j]
-        places = places_for(value - e, value + e) + 1
-        M = row.grid[k]
-        text = f"M = {short(M)}: {rounded(value, places)} {span(value - e, value + e, places)}"
+        low, high = value - e, value + e
+        places = places_for(low, high) + 1
+        around_it = in_brackets(low, high, places)
+        text = f"M = {short(row.grid[k])}: {rounded(value, places)} {around_it}"
         if imputed is not None:
             text += f"; {percent(imputed[j])} left to the model"
         if math.isfinite(row.errors[k]):

@@ -21,7 +21,7 @@ _TAIL = 0.01
 
 
 def diagnostics(data: PageData) -> list[Markup]:
-    """Sections (5) to (8), with one figure for each policy."""
+    """Sections (5) to (8) of the page, with one chart for each policy."""
     several = len(data.policies) > 1
     more = left_out(len(data.policies) - MOST_POLICIES)
     sections = []
@@ -39,7 +39,7 @@ def diagnostics(data: PageData) -> list[Markup]:
 
 
 def _weights(summary: Summary, _: PageData) -> Markup:
-    """The distribution of the weights, on a logarithmic axis, and its tail's share."""
+    """Chart of the distribution of the weights, on a logarithmic axis, and its tail's share."""
     weights = summary.weights
     if weights is None:
         return element("p", "Without propensities there are no weights.")
@@ -91,7 +91,7 @@ def _weights(summary: Summary, _: PageData) -> Markup:
 
 
 def _support(summary: Summary, _: PageData) -> Markup:
-    """What the policy wants and what the logger did, action by action."""
+    """Chart of what the policy wants and what the logger did, action by action."""
     support = summary.support
     rows = [*support.actions, *([] if support.other is None else [support.other])]
     labels = [_label(row, support) for row in rows]
@@ -139,7 +139,7 @@ def _label(row: Action, support: Support) -> str:
 
 
 def _calibration(summary: Summary, _: PageData) -> Markup:
-    """Predictions against rewards."""
+    """Chart of predictions against rewards."""
     calibration = summary.calibration
     if calibration is None:
         return element(
@@ -190,7 +190,7 @@ def _calibration(summary: Summary, _: PageData) -> Markup:
 
 
 def _over_log(summary: Summary, data: PageData) -> Markup:
-    """The value by the order of the log, with a confidence sequence."""
+    """Chart of the value by the order of the log, with a confidence sequence."""
     course = summary.over_log
     if course is None:
         why = "Without propensities" if summary.weights is None else "With numbers this large"
@@ -250,7 +250,7 @@ def _over_log(summary: Summary, data: PageData) -> Markup:
 
 
 def _tenths(course: OverLog) -> list[tuple[float, float, float]]:
-    """Where each tenth of the log has its middle, and the estimate and the mean reward in it."""
+    """Points of a chart: the middle of each tenth of the log, its estimate and its mean reward."""
     parts = len(course.rows)
     starts = [0.0, *course.rows[:-1]]
     pooled = []

@@ -25,7 +25,7 @@ _ROOM = 0.15
 
 
 def estimators(data: PageData) -> Markup:
-    """(3) All estimators with interval and bias bound; of a comparison, the headlines."""
+    """Section (3) of the page: estimators with interval and bias bound; if compared, headlines."""
     result = data.result
     parts: list[Child] = []
     if result is None:
@@ -54,7 +54,7 @@ def estimators(data: PageData) -> Markup:
 
 
 def left_out(more: int) -> Markup | None:
-    """What is said where not all is drawn."""
+    """What a page says where not all is drawn."""
     return element("p", f"{more} more are in the JSON.", class_="soft") if more > 0 else None
 
 
@@ -129,7 +129,7 @@ def _with_logged(lines: Sequence[Row], logged: Logged) -> Draw:
 
 
 def notebook_forest(results: ResultTable[Any], width: float) -> Markup:
-    """The same for a notebook: of the first policy, of all that were compared, or of a ranker."""
+    """A forest plot in a notebook: of the first policy, of all compared, or of a ranker."""
     if isinstance(results, Result):
         rows: list[Estimate | Headline] = [*results.headlines, *results.estimates]
         lines = _lines([row for row in rows if row.policy == rows[0].policy], by_policy=False)
@@ -147,7 +147,7 @@ def notebook_forest(results: ResultTable[Any], width: float) -> Markup:
 
 
 def differences(data: PageData) -> Markup | None:
-    """(9) Policies against each other, if there are several."""
+    """Section (9) of the page: policies against each other, if there are several."""
     comparison = data.comparison
     if comparison is None:
         if len(data.policies) < 2:

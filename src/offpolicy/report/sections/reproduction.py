@@ -14,7 +14,7 @@ MOST_FILES = 100
 
 
 def reproduction(provenance: Provenance | None, verb: str = "evaluate") -> Markup:
-    """(10) Command, versions, files, seed and time, and the same as JSON."""
+    """Section (10) of the page: command, versions, files, seed and time, and the same as JSON."""
     parts: list[Child] = []
     if provenance is None:
         parts.append(

@@ -49,7 +49,7 @@ def forest(
     mark: Mark | None = None,
     limits: tuple[float, float],
 ) -> Markup:
-    """Values under each other with their intervals, and a bound on the bias as a thin line."""
+    """A forest plot: values with their intervals, and a bound on the bias as a thin line."""
     narrow = width < 500.0
     left, right = (8.0, width - 8.0) if narrow else (170.0, width - 172.0)
     step = 44.0 if narrow else 30.0
@@ -110,7 +110,7 @@ class Bar(NamedTuple):
 
 
 def bars(rows: Sequence[Bar], width: float, *, alt: str, axis: str) -> Markup:
-    """Pairs of horizontal bars, the second one thin; on a phone, what they say stands above."""
+    """Chart of pairs of horizontal bars, the second thin; on a phone, what they say is above."""
     narrow = width < 500.0
     left, right = (8.0, width - 8.0) if narrow else (170.0, width - 172.0)
     step = 40.0 if narrow else 26.0
@@ -155,7 +155,7 @@ def histogram(
     tail_label: str = "",
     height: float = 260.0,
 ) -> Markup:
-    """Neighbouring columns: one share filled, another as an outline. ``ticks`` count columns."""
+    """Chart of columns side by side: one share filled, one an outline. ``ticks`` count columns."""
     narrow = width < 500.0
     left, right, top, bottom = 46.0, width - 10.0, 44.0, height - 44.0
     most = max((max(column.share, column.other) for column in columns), default=1.0) or 1.0
@@ -182,7 +182,7 @@ def histogram(
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A line of text as a curve: ▁▂▅▇█."""
+    """A chart in a line of text: ▁▂▅▇█."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return ""

@@ -40,7 +40,7 @@ def both_widths(draw: Draw) -> Markup:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Child]], what: str) -> Markup:
-    """Numbers behind a disclosure; the first column names the row."""
+    """A chart's numbers, in HTML behind a disclosure; the first column names the row."""
     return element(
         "details",
         element("summary", what),
@@ -49,7 +49,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Child]], what: str) -> Ma
 
 
 def bare_table(head: Sequence[str], rows: Sequence[Sequence[Child]]) -> Markup:
-    """A table as it is."""
+    """An HTML table as it is."""
     top = element("tr", *(element("th", cell, scope="col") for cell in head))
     body = [
         element("tr", element("th", row[0], scope="row"), *(element("td", c) for c in row[1:]))
@@ -59,7 +59,7 @@ def bare_table(head: Sequence[str], rows: Sequence[Sequence[Child]]) -> Markup:
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> Markup:
-    """What is called what, line by line."""
+    """An HTML table of what is called what, line by line."""
     return element("div", bare_table(["", ""], rows), class_="scroll left", tabindex="0")
 
 
@@ -93,7 +93,7 @@ def upright(
     *,
     chosen: bool = False,
 ) -> Markup:
-    """A rule from top to bottom, and beside it, where there is more room, what it is."""
+    """A chart's rule from top to bottom, and beside it, where there is more room, what it is."""
     top, bottom = ends
     anchor, nudge = ("end", -5.0) if x > sum(sides) / 2.0 else ("start", 5.0)
     return joined(
@@ -103,7 +103,7 @@ def upright(
 
 
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """A line through the points; it breaks where one is not finite."""
+    """A line of a chart through the points; it breaks where one is not finite."""
     said, pen = [], "M"
     for x, y in points:
         if not (math.isfinite(x) and math.isfinite(y)):
@@ -115,7 +115,7 @@ def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
 
 
 def fitted(text: str, room: float) -> str:
-    """A label cut to the room there is, at some 7 pixels a character."""
+    """A chart's label cut to the room there is, at some 7 pixels a character."""
     most = max(int(room / 7.0), 4)
     said = plain(text, 200)
     return said if len(said) <= most else f"{said[: most - 1]}…"

@@ -43,7 +43,7 @@ def line_chart(
     y_ticks: int = 5,
     margin: float = 0.0,
 ) -> Markup:
-    """Lines, areas and dots over one x; ``marks`` stand at an x and ``levels`` lie at a y.
+    """Chart of lines, areas and dots over one x; ``marks`` stand at an x and ``levels`` lie at a y.
 
     The x axis has ``x_ticks``, if they are given, and a margin at both ends.
     """
@@ -90,7 +90,7 @@ def line_chart(
 def _drawn(
     line: Line, places: Sequence[float], up: Scale, limits: tuple[float, float], *, radius: float
 ) -> list[Child]:
-    """Areas and whiskers are cut off where the axis ends; lines break, and dots are left out."""
+    """A chart's areas and whiskers are cut off where its axis ends; lines break, dots go."""
     low, high = limits
 
     def cut(value: float) -> float:
@@ -125,7 +125,7 @@ def _end_labels(
     *,
     narrow: bool,
 ) -> list[Child]:
-    """Beside the ends of the lines, moved apart; on a phone, inside and above them."""
+    """A chart's labels beside the ends of its lines, moved apart; on a phone, inside above them."""
     shown = sorted((text for text in labels if math.isfinite(text[0])), key=lambda text: text[0])
     places: list[float] = []
     for y, _, _ in shown:

@@ -28,7 +28,7 @@ def linear(
     percent: bool = False,
     ticks: Sequence[tuple[float, str]] | None = None,
 ) -> Scale:
-    """Equal steps are equally long; with these ticks, or about so many."""
+    """A chart's axis on which equal steps are equally long; with these ticks, or about so many."""
     if not high > low:
         low, high = low - 0.5, high + 0.5
 
@@ -45,7 +45,7 @@ def linear(
 
 
 def decades(first: float, second: float) -> list[tuple[float, str]]:
-    """Powers of ten on an axis of even logarithmic steps, on which 1 is ``first``, 2 ``second``."""
+    """A chart's ticks at powers of ten, on even logarithmic steps: 1 is ``first``, 2 ``second``."""
     step = math.log10(second / first)
     return [
         (1.0 + (power - math.log10(first)) / step, short(10.0**power)) for power in range(-1, 7)
@@ -59,14 +59,14 @@ def _label(value: float, places: int, percent: bool) -> str:
 
 
 def _step(rough: float) -> float:
-    """The nearest of 1, 2, 5 times a power of 10."""
+    """The step between a chart's ticks: the nearest of 1, 2, 5 times a power of 10."""
     power = 10.0 ** math.floor(math.log10(rough))
     steps = [step * power for step in (1.0, 2.0, 5.0, 10.0)]
     return min(steps, key=lambda step: abs(math.log(step / rough)))
 
 
 def around(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
-    """The least and the largest finite number, and some room."""
+    """Limits of a chart's axis: the least and the largest finite number, and some room."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return 0.0, 1.0
@@ -76,7 +76,7 @@ def around(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
 
 
 def with_room_for(limits: tuple[float, float], value: float) -> tuple[float, float]:
-    """The limits stretched to show a value, unless all else would then be squeezed."""
+    """A chart's limits stretched to show a value, unless all else would then be squeezed."""
     low, high = limits
     wide, far = high - low, around([low, high, value])
     outside = not low <= value <= high
