@@ -164,7 +164,7 @@ def test_progress_on_a_terminal(server, tiny, monkeypatch):
         f"\r\x1b[Ktiny+set.zip: {size:,} of {size:,} bytes (100%)"
         f"\r\x1b[Ktiny+set.zip: {size:,} bytes fetched\n"
     )
-    assert fetching.amount(3000, None) == "3,000 bytes"
+    assert fetching.amount_fetched(3000, None) == "3,000 bytes"
 
 
 def halfway(body: bytes, *, say_length: bool = True):

@@ -14,7 +14,7 @@ from offpolicy.errors import LogError, ParameterError, PredictionError
 from offpolicy.learning._large_logs import Adam, Stream, fold_of
 from offpolicy.learning._softmax_learner import SoftmaxLearner
 from offpolicy.learning._split import split
-from offpolicy.logs._naming import together
+from offpolicy.logs._naming import all_action_names
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import bandit_log
 from tests.support.learning import classes
@@ -156,8 +156,8 @@ def test_a_name_that_the_sample_lacks_is_known(small, tmp_path):
 
 
 def test_names_of_parts_are_put_together():
-    assert together([("b", "a"), ("c", "a")]) == ("a", "b", "c")
-    assert together([("b", 1), (None,)]) == ("b", 1, None)
+    assert all_action_names([("b", "a"), ("c", "a")]) == ("a", "b", "c")
+    assert all_action_names([("b", 1), (None,)]) == ("b", 1, None)
 
 
 def test_without_names_decisions_must_be_as_long(small, tmp_path):

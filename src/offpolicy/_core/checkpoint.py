@@ -98,7 +98,7 @@ _KINDS: dict[str, type] = {}
 
 
 def storable(kind: _Kind) -> _Kind:
-    """Let records of this class be kept, a dataclass or NamedTuple, under its name: wherever the
+    """Let records of this class be encoded, a dataclass or NamedTuple, under its name: wherever the
     class moves, files stay readable."""
     if _KINDS.setdefault(_tag(kind), kind) is not kind:
         raise TypeError(f"two classes that can be kept are called {_tag(kind)}")
@@ -110,7 +110,7 @@ def _tag(kind: type) -> str:
 
 
 def encode(value: Any) -> bytes:
-    """Numbers, text, arrays, lists and tuples of them, and records of `storable` classes."""
+    """As bytes: numbers, text, arrays, lists and tuples of them, records of `storable` classes."""
     arrays: dict[str, Any] = {}
     tree = dumps(_flatten(value, arrays), indent=None, ascii_only=True)
     arrays[_TREE] = np.frombuffer(tree.encode(), np.uint8)
@@ -120,7 +120,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(content: bytes) -> Any:
-    """The inverse of `encode`."""
+    """The inverse of `encode`: from bytes back to numbers, text, arrays and records."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return _built(json.loads(arrays[_TREE].tobytes()), arrays)
 
@@ -171,7 +171,7 @@ def _names(kind: type) -> list[str]:
 
 
 def digest(*parts: Any) -> str:
-    """A name for what these say, the same in every process."""
+    """A hash of any numbers, text and arrays, the same in every process."""
     hasher = hashlib.sha256()
     for part in parts:
         _feed(hasher, part)

@@ -62,7 +62,7 @@ class Document:
 
 
 def written(text: str, path: str | os.PathLike[str] | None) -> str:
-    """The text; written to ``path`` whole or not at all."""
+    """Any text; written to the file ``path`` whole or not at all."""
     if path is not None:
         write_whole(Path(path), text)
     return text
@@ -72,13 +72,13 @@ def written(text: str, path: str | os.PathLike[str] | None) -> str:
 
 
 def dumps(value: Any, indent: int | None = 1, *, ascii_only: bool = False) -> str:
-    """As JSON text."""
+    """Any value as JSON text."""
     return json.dumps(json_safe(value), indent=indent, ensure_ascii=ascii_only, allow_nan=False)
 
 
 def json_safe(value: Any) -> Any:
-    """The same in numbers, text, lists and dicts, with infinite numbers as the strings "inf" and
-    "-inf". What an array has of NaN is None."""
+    """Any value in the numbers, text, lists and dicts of JSON, infinite numbers as the strings
+    "inf" and "-inf". What an array has of NaN is None."""
     if is_dataclass(value):
         names = [item.name for item in fields(value)]
         names = [*(["schema"] * hasattr(value, "schema")), *names, *getattr(value, "derived", ())]
@@ -143,7 +143,7 @@ def damage_named(
     place: str | os.PathLike[str] = "",
     advice: str = "",
 ) -> Iterator[None]:
-    """Whatever a damaged file can raise, as a sentence."""
+    """Whatever reading a damaged file, JSON or arrays, can raise, as a sentence."""
     try:
         yield
     except (OffpolicyError, *DAMAGE) as problem:
@@ -154,7 +154,7 @@ def damage_named(
 
 
 def built(kind: Any, stored: Any) -> Any:
-    """What `json_safe` made of a value of this type, as it was."""
+    """From JSON to a value of this type: what `json_safe` made of it, as it was."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return stored

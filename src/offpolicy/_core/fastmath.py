@@ -48,7 +48,7 @@ bits_single = _reinterpreted(types.int32, types.float32)
 
 @njit(**_INLINE)
 def log(x):
-    """Of positive normal numbers: x = 2^e·m, and log m = 2 artanh((m − 1)/(m + 1))."""
+    """Fast logarithm of positive normal numbers: x = 2^e·m, log m = 2 artanh((m − 1)/(m + 1))."""
     bits = float_bits(x)
     # Counted from 1024 less, so that it is never negative: shifts that keep a sign are slow too.
     place = np.int64(np.uint64(bits + _FROM_ROOT_HALF) >> np.uint64(52))
@@ -63,7 +63,7 @@ def log(x):
 
 @njit(**_INLINE)
 def exp(x):
-    """Between −700 and 700: x = k·log 2 + r, and the series of exp r to the twelfth power."""
+    """Fast exp between −700 and 700: x = k·log 2 + r, and the series of exp r to power 12."""
     k = np.floor(x * (1.0 / _LN2) + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     p = 1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r * (1 / 479001600))))
@@ -81,7 +81,7 @@ _HALF, _ONE = np.float32(0.5), np.float32(1.0)
 
 @njit(**_INLINE)
 def exp_single(x):
-    """Of a single between −80 and 80: as `exp`, to the seventh power."""
+    """Fast exp of a single between −80 and 80: as `exp`, to the seventh power."""
     k = np.floor(x * _SINGLE_PER_LN2 + _HALF)
     r = (x - k * _SINGLE_HIGH) - k * _SINGLE_LOW
     a, b, c, d, e, f = _SINGLE_TERMS

@@ -22,7 +22,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """Write beside, then rename: the file is complete or absent."""
+    """Write any file beside, then rename: it is complete or absent."""
     content = text if isinstance(text, bytes) else text.encode()
     with replacing(path) as part:
         part.write_bytes(content)

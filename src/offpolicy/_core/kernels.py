@@ -13,7 +13,7 @@ SUMS = COMMON | {"fastmath": {"reassoc", "nsz", "contract"}}
 
 @njit(**SUMS)
 def sum_to_one(values, offsets, tolerance):
-    """Whether every decision's values do. NumPy twin: `offpolicy._core.ragged.row_sums`."""
+    """Whether every row of a ragged array sums to 1. NumPy twin: `_core.ragged.row_sums`."""
     fine = True
     for i in range(len(offsets) - 1):
         total = 0.0

@@ -31,7 +31,7 @@ def minimise(
     each_step: Callable[[int, float], None] | None = None,
     units: Floats | None = None,
 ) -> Minimum:
-    """From ``start`` down; ``each_step`` is told the step and the loss.
+    """Minimise any function by L-BFGS from ``start``; ``each_step`` is told the step and the loss.
 
     The search counts each weight in its own of the ``units``, if there are any: with those in
     which the loss is about as curved along every weight, it takes far fewer steps.

@@ -13,7 +13,7 @@ _COMPILED_FROM = 1_000_000
 
 
 def sigmoid(score: Floats) -> Floats:
-    """1/(1 + exp(−score)), never quite 0."""
+    """The logistic curve of an array: 1/(1 + exp(−score)), never quite 0."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.clip(score, -40.0, 40.0))))
 
 
@@ -28,7 +28,7 @@ def fit(
     start: Floats | None = None,
     steps: int = _STEPS,
 ) -> Floats:
-    r"""The most probable β where y, from 0 to 1, has mean ``seen`` · σ(``offset`` + βᵀx).
+    r"""Solve for the most probable β where y, from 0 to 1, has mean ``seen`` · σ(``offset`` + βᵀx).
 
     Columns x are rows of ``X``; ``ridge`` is the precision of each coefficient's normal prior
     around 0. At most so many ``steps`` are taken from ``start``, or from 0.

@@ -14,7 +14,7 @@ TILE = 512
 
 @njit(**SUMS)
 def squash(score, low, span):
-    """Turns scores into values between ``low`` and ``low + span``, by the logistic curve."""
+    """Turns an array into values between ``low`` and ``low + span``, by the logistic curve."""
     for k in range(len(score)):
         x = score[k]
         x = x if x > -40.0 else -40.0
@@ -24,8 +24,8 @@ def squash(score, low, span):
 
 @njit(**SUMS)
 def logistic_derivatives(beta, X, y, omega, gradient, hessian):
-    """Adds gradient and Hessian of the weighted cross-entropy of shares ``y`` on the rows of
-    ``X`` (columns, rows). NumPy twin: `_core.logistic.fit`."""
+    """For the logistic solver, adds gradient and Hessian of the weighted cross-entropy of shares
+    ``y`` on the rows of ``X`` (columns, rows). NumPy twin: `_core.logistic.fit`."""
     columns, rows = X.shape
     p, curvature = np.empty(TILE), np.empty(TILE)
     for first in range(0, rows, TILE):

@@ -10,7 +10,7 @@ from offpolicy._core.kernels import SUMS
 
 @njit(**SUMS)
 def _moments_of(column, row_weight):
-    """Weighted mean, Σω²(x − mean), Σω²(x − mean)², least and largest."""
+    """Moments of an array: weighted mean, Σω²(x − mean), Σω²(x − mean)², least and largest."""
     rows = len(column)
     weighted = len(row_weight) > 0
     weight = float(rows)
@@ -63,14 +63,14 @@ def _keep(moments, m, column, row_weight):
 
 @njit(**SUMS)
 def column_moments(x, row_weight, moments):
-    """Fills (5, rows of ``x``): `_moments_of` each. NumPy twin: `Moments.of`."""
+    """Fills moments (5, rows of ``x``): `_moments_of` each row. NumPy twin: `Moments.of`."""
     for m in range(len(x)):
         _keep(moments, m, x[m], row_weight)
 
 
 @njit(**SUMS)
 def joint_moments(x, row_weight, moments, second):
-    """The same, and the matrix of co-moments. NumPy twin: `Moments.of`."""
+    """Fills `column_moments`, and the matrix of co-moments. NumPy twin: `Moments.of`."""
     weighted = len(row_weight) > 0
     for m in range(len(x)):
         _keep(moments, m, x[m], row_weight)
@@ -91,7 +91,7 @@ def joint_moments(x, row_weight, moments, second):
 
 @njit(**SUMS)
 def clipped_moments(base, c, residual, grid, row_weight, moments):
-    """Fills (5, values of M): `_moments_of` base + min(c, M)·residual, none of which is kept.
+    """Fills moments (5, values of M): `_moments_of` each base + min(c, M)·residual, not kept.
 
     Beyond the largest c all values of an increasing grid are alike, and are taken once.
     """

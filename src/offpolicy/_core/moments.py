@@ -233,14 +233,14 @@ def _or_nothing(row_weight: Floats | None) -> Floats:
 
 
 def merged(parts: Iterable[Moments]) -> Moments:
-    """The union of all parts, added in the order given."""
+    """The `Moments` of the union of all parts, added in the order given."""
     return functools.reduce(Moments.__add__, parts)
 
 
 def _group_totals(
     deviation: Floats, omega: Floats, group: Ints, groups: int
 ) -> tuple[Floats, Floats]:
-    """Σω and Σω(x − mean) of every group; ``deviation`` is ω(x − mean)."""
+    """Moments by group: Σω and Σω(x − mean); ``deviation`` is the array ω(x − mean)."""
     weight = np.bincount(group, weights=omega, minlength=groups).astype(np.float64)
     total = [np.bincount(group, weights=row, minlength=groups) for row in deviation]
     return weight, np.stack(total, axis=1)

@@ -16,7 +16,7 @@ Outcome = TypeVar("Outcome")
 def each_block(
     function: Callable[[Made], Outcome], makers: Iterable[Callable[[], Made]]
 ) -> Iterator[Outcome]:
-    """``function`` of every block, in order, on all cores; a block lives only while it is used,
+    """Any ``function`` of every block, in order, on all cores; a block lives only while it is used,
     and no more are begun than a few beyond those that are awaited."""
     workers = os.cpu_count() or 1
     remaining = iter(makers)

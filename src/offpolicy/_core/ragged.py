@@ -8,33 +8,33 @@ from offpolicy._core.types import Floats, Ints
 
 
 def row_sums(values: Floats, offsets: Ints) -> Floats:
-    """Sum of each decision's candidates. Every decision has at least one."""
+    """Sums within a ragged array: of each decision's candidates, of which there is at least one."""
     return np.add.reduceat(values, offsets[:-1])
 
 
 def offsets_of(lengths: Ints) -> Ints:
-    """Where each decision's candidates start, and last where all end."""
+    """Offsets of a ragged array: where each decision's candidates start, and last where all end."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def decision_of_candidate(offsets: Ints) -> Ints:
-    """For each candidate, the decision it belongs to."""
+    """For each entry of a ragged array, a candidate, the decision it belongs to."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
 def position_in_decision(offsets: Ints) -> Ints:
-    """For each candidate, its position among those of its decision."""
+    """For each entry of a ragged array, a candidate, its position in its decision."""
     return np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], np.diff(offsets))
 
 
 def candidates_of(offsets: Ints, rows: Ints) -> Ints:
-    """Indices, in the flat arrays, of all candidates of these decisions, one after the other."""
+    """Indices, in flat ragged arrays, of all candidates of these decisions, one after the other."""
     bounds = offsets_of(np.diff(offsets)[rows])
     return np.repeat(offsets[rows] - bounds[:-1], np.diff(bounds)) + np.arange(bounds[-1])
 
 
 def softmax(scores: Floats, offsets: Ints, temperature: float = 1.0) -> Floats:
-    """exp(s/T)/Σ exp(s/T) within each decision; T = 0 is the uniform choice among the best."""
+    """exp(s/T)/Σ exp(s/T) within each row of a ragged array; T = 0 is uniform among the best."""
     lengths = np.diff(offsets)
     top = np.repeat(np.maximum.reduceat(scores, offsets[:-1]), lengths)
     if temperature == 0.0:
@@ -46,7 +46,7 @@ def softmax(scores: Floats, offsets: Ints, temperature: float = 1.0) -> Floats:
 
 
 def argmax(scores: Floats, offsets: Ints) -> Ints:
-    """Position, inside its decision, of each decision's first best candidate."""
+    """Argmax within each row of a ragged array: the position of its first best candidate."""
     lengths = np.diff(offsets)
     best = scores == np.repeat(np.maximum.reduceat(scores, offsets[:-1]), lengths)
     first = np.where(best, np.arange(len(scores)), len(scores))

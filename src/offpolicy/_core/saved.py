@@ -44,7 +44,7 @@ def write_both(
     schema: str,
     what: str,
 ) -> None:
-    """Write body and the facts of the numbers under a schema; the numbers in a file beside.
+    """Write a JSON file with any body under a schema, and its arrays in a NumPy file beside.
 
     What was there is replaced, numbers and all, or, if anything goes wrong, left as it was.
     """
@@ -77,7 +77,7 @@ def write_both(
 
 
 def _numbers_of(path: Path) -> Path | None:
-    """The numbers of what is there already, if it is one of ours."""
+    """The NumPy file beside a JSON file that is there already, if it is one of ours."""
     try:
         name = json.loads(path.read_bytes())["numbers"]["file"]
         ours = name.startswith(f"{path.stem}-") and _OWN.fullmatch(name[len(path.stem) + 1 :])
@@ -90,7 +90,7 @@ def _numbers_of(path: Path) -> Path | None:
 
 
 def read_body(path: str | Path, schema: str, what: str) -> dict[str, Any]:
-    """What the JSON says, if it is of this schema."""
+    """What a JSON file of `write_both` says, if it is of this schema."""
     path = _checked_name(path, what)
     try:
         text = path.read_bytes()
@@ -105,14 +105,14 @@ def read_both(
     what: str,
     build: Callable[[dict[str, Any], dict[str, Floats]], Made],
 ) -> Made:
-    """What ``build`` makes of the JSON's body and the arrays."""
+    """What ``build`` makes of a JSON file's body and the arrays in the NumPy file beside."""
     body = read_body(path, schema, what)
     with damage_named(what, error=PolicyError, place=path):
         return build(body, _read_numbers(Path(path), body["numbers"], what))
 
 
 def _read_numbers(path: Path, facts: dict[str, Any], what: str) -> dict[str, Floats]:
-    """The arrays, if the file beside is what was written."""
+    """The arrays, if the NumPy file beside the JSON file is what was written."""
     name = facts["file"]
     if Path(name).name != name or "\\" in name or not name.endswith(".npy"):
         raise PolicyError(f"{name!r} is not the name of a file beside it.", path)

@@ -51,8 +51,8 @@ class RowsOfFiles(str):
 
 
 def where(source: str, column: str, row: int | np.int64, offsets: Ints | None = None) -> Place:
-    """'clicks.parquet, reward, row 412'; with ``offsets``, ``row`` counts candidates:
-    'clicks.parquet, logging, row 412, candidate 3'."""
+    """The place of any array's value: 'clicks.parquet, reward, row 412'; with ``offsets``, ``row``
+    counts candidates: 'clicks.parquet, logging, row 412, candidate 3'."""
     row, part = int(row), ""
     if offsets is not None:
         element, row = row, int(np.searchsorted(offsets, row, side="right")) - 1
@@ -62,7 +62,7 @@ def where(source: str, column: str, row: int | np.int64, offsets: Ints | None = 
 
 
 def count_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> str:
-    """'37 of 100,000 rows'; with ``offsets``, of the candidates' values."""
+    """How many of an array's rows are bad, '37 of 100,000 rows'; with ``offsets``, its values."""
     unit = "rows" if offsets is None else "values"
     return f"{int(bad.sum()):,} of {len(bad):,} {unit}"
 
@@ -75,8 +75,8 @@ def malformed(
     error: type[OffpolicyError] = LogError,
     offsets: Ints | None = None,
 ) -> OffpolicyError:
-    """The error about values that are ``bad``, at the first of them; with ``offsets``, these are
-    per candidate."""
+    """The error about any array's values that are ``bad``, at the first of them; with ``offsets``,
+    these are per candidate."""
     return error(sentence, where(source, column, np.argmax(bad), offsets), rows_of(bad, offsets))
 
 
@@ -89,8 +89,8 @@ def refuse(
     offsets: Ints | None = None,
     **values: Any,
 ) -> None:
-    """Raise if anything is bad; in the sentence, {count} says how much is, and the name of each of
-    the ``values`` stands for the first of them that is."""
+    """Raise if anything in an array is bad; in the sentence, {count} says how much is, and the name
+    of each of the ``values`` stands for the first of them that is."""
     if bad.any():
         first = {name: array[np.argmax(bad)] for name, array in values.items()}
         text = sentence.format(count=count_of(bad, offsets), **first)
@@ -100,7 +100,7 @@ def refuse(
 def need(
     fine: bool, name: str, value: Any, rule: str, error: type[OffpolicyError] = ParameterError
 ) -> None:
-    """Raise unless an argument is fine: 'epsilon is 2; it must be from 0 to 1.'"""
+    """Raise unless any argument is fine: 'epsilon is 2; it must be from 0 to 1.'"""
     if not fine:
         raise error(f"{name} is {value}; it must be {rule}.", column=name)
 
@@ -138,7 +138,7 @@ def as_vector(values: ArrayLike, column: str, error: type[OffpolicyError] = LogE
 
 
 def as_sample(values: ArrayLike, name: str) -> Floats:
-    """One finite number per row, at least one row: what an interval can be made of."""
+    """An array of one finite number per row, at least one row; anything else is an error."""
     array = as_vector(values, name, ParameterError)
     if not len(array):
         raise ParameterError(f"{name} is empty: without any row there is no interval.", column=name)
@@ -162,7 +162,7 @@ def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
 def as_offsets(
     values: ArrayLike, source: str = "", unit: str = "decision", parts: str = "candidates"
 ) -> Ints:
-    """Where each decision's candidates start, and the last end; or of any unit with its parts."""
+    """A ragged array's offsets: where each decision's candidates (any unit's parts) start, end."""
     offsets = as_integers(values, "offsets")
     if len(offsets) < 2:
         empty = EMPTY.replace("decision", unit)
@@ -199,7 +199,7 @@ def check_finite(
     error: type[OffpolicyError] = LogError,
     offsets: Ints | None = None,
 ) -> None:
-    """No NaN, no infinity. With ``offsets``, ``values`` are per candidate."""
+    """No NaN, no infinity in an array. With ``offsets``, ``values`` are per candidate."""
     if np.isfinite(values).all():
         return
     cells = values.reshape(len(values), -1)
@@ -214,7 +214,7 @@ def check_finite(
 
 
 def rows_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> Ints:
-    """The rows in which anything is bad; with ``offsets``, ``bad`` is per candidate."""
+    """The rows of an array in which anything is bad; with ``offsets``, ``bad`` is per candidate."""
     rows = np.flatnonzero(bad)
     if offsets is None:
         return rows
@@ -222,6 +222,6 @@ def rows_of(bad: NDArray[np.bool_], offsets: Ints | None = None) -> Ints:
 
 
 def glimpse(values: Any, most: int = 80) -> str:
-    """As Python writes it, cut short."""
+    """Any value as Python writes it, cut short for a message."""
     text = " ".join(repr(values).split())
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -33,9 +33,9 @@ def list_all(style: str) -> None:
 @opt.format_option("table", "json", "tsv")
 def info(name: str, style: str) -> None:
     """Source, licence, files and shape of a data set."""
-    from offpolicy.datasets.finding import named
+    from offpolicy.datasets.finding import entries_named
 
-    facts = [_facts(known) for known in named(name)]
+    facts = [_facts(known) for known in entries_named(name)]
     if style == "json":
         _show(facts, style)
         return
@@ -64,7 +64,7 @@ def fetch(names: tuple[str, ...], everything: bool) -> None:
         raise click.UsageError("Name the data sets, or give --all.")
     if everything:
         names = (*catalogue.LABELLED, finding.GROUP)
-    entries = [known for name in names for known in finding.named(name)]
+    entries = [known for name in names for known in finding.entries_named(name)]
     missed = []
     for known in entries:
         if finding.find(known) is not None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import _fetching as fetching
 from offpolicy.datasets import catalogue
-from offpolicy.datasets._folders import cache_folder, data_folder, first_whole, keep, roots
+from offpolicy.datasets._folders import cache_folder, data_folder, first_whole, keep_fetched, roots
 from offpolicy.datasets.catalogue import Labelled
 from offpolicy.errors import DatasetError, Place
 
@@ -58,12 +58,12 @@ def load(name: str, *, download: bool = False) -> Examples:
 
 
 def files_of(names: Iterable[str]) -> dict[str, list[Path]]:
-    """The files of each set that is at hand."""
+    """The files of each labelled data set that is at hand."""
     return {name: find(name) or [] for name in names}
 
 
 def fetch(name: str) -> list[Path]:
-    """Get a set's official files from their public source, unless they are at hand; their paths."""
+    """Get a labelled data set's official files from their source, unless at hand; their paths."""
     known = catalogue.LABELLED[name]
     paths = find(name)
     if paths is not None:
@@ -74,17 +74,17 @@ def fetch(name: str) -> list[Path]:
         f"Or get {', '.join(names)} from {known.page} yourself and put "
         f"{'it' if len(names) == 1 else 'them'} into {folder}."
     )
-    contents = fetching.members(fetching.get(known.url, instead), names, known.url, instead)
+    contents = fetching.archive_members(fetching.get(known.url, instead), names, known.url, instead)
     places = [f"{known.url}, {name}" for name in names]
     _check_shape(from_members(known, contents, places, instead), known, known.url)
     paths = [folder / name for name in names]
     for path, content in zip(paths, contents, strict=True):
-        keep(path, content)
+        keep_fetched(path, content)
     return paths
 
 
 def find(name: str) -> list[Path] | None:
-    """Where a set is: our own table, or all of its official files; None if it is not here."""
+    """Where a labelled data set is: our table, or all official files; None if it is not here."""
     if Path(name).name != name:
         raise catalogue.unknown(name, list(catalogue.LABELLED))
     ways = []
@@ -99,7 +99,7 @@ def find(name: str) -> list[Path] | None:
 def from_members(
     known: Labelled, contents: list[bytes], places: list[str], instead: str
 ) -> Examples:
-    """The examples in the official files, or an error with what to do ``instead``."""
+    """The examples in a data set's official files, or an error with what to do ``instead``."""
     rows: list[list[float]] = []
     labels: list[int] = []
     train: list[bool] = []
@@ -136,7 +136,7 @@ def from_members(
 
 
 def _from_csv(path: Path, known: Labelled | None) -> Examples:
-    """Our own table: a header, features, ``label``, and perhaps ``split``."""
+    """A data set in our own table: a header, features, ``label``, and perhaps ``split``."""
     try:
         with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
             head, *rows = csv.reader(file)
@@ -171,7 +171,7 @@ def _content(path: Path) -> bytes:
 
 
 def _check_shape(examples: Examples, known: Labelled, where: str) -> None:
-    """It is the set it is called: as many rows, features, and examples of each class."""
+    """The data set is what it is called: as many rows, features, and examples of each class."""
     counts = tuple(np.bincount(examples.y, minlength=len(known.counts)).tolist())
     shape = (known.rows, len(known.features))
     if examples.X.shape != shape or counts != known.counts:

@@ -22,15 +22,15 @@ LARGEST = 256 * 2**20
 """Bytes; no file that is fetched comes near."""
 
 
-def tell(text: str, end: str = "") -> None:
-    """On stderr; on a terminal in place of what was told before."""
+def tell_progress(text: str, end: str = "") -> None:
+    """How far fetching a data set is, on stderr; on a terminal in place of what was told before."""
     erase = "\r\x1b[K" if sys.stderr.isatty() else ""
     sys.stderr.write(f"{erase}{text}{end}")
     sys.stderr.flush()
 
 
-def amount(done: int, total: int | None) -> str:
-    """'120,000 of 240,000 bytes (50%)'."""
+def amount_fetched(done: int, total: int | None) -> str:
+    """How much of a data set is fetched: '120,000 of 240,000 bytes (50%)'."""
     if not total:
         return f"{done:,} bytes"
     return f"{done:,} of {total:,} bytes ({done / total:.0%})"
@@ -41,7 +41,7 @@ def sha256(content: bytes) -> str:
 
 
 def get(url: str, instead: str) -> bytes:
-    """The body at an address; ``instead`` says what else the user can do."""
+    """A data set's file at its address; ``instead`` says what else the user can do."""
     name, shown = url.rpartition("/")[2], 0.0
     request = urllib.request.Request(url, headers={"User-Agent": f"offpolicy/{__version__}"})
     body = io.BytesIO()
@@ -54,7 +54,7 @@ def get(url: str, instead: str) -> bytes:
                 body.write(piece)
                 if sys.stderr.isatty() and time.monotonic() - shown >= 0.1:
                     shown = time.monotonic()
-                    tell(f"{name}: {amount(body.tell(), total)}")
+                    tell_progress(f"{name}: {amount_fetched(body.tell(), total)}")
                 if body.tell() > LARGEST:
                     raise DatasetError(f"it gives more than {LARGEST:,} bytes. {instead}", url)
             whole = total is None or body.tell() >= total
@@ -68,14 +68,15 @@ def get(url: str, instead: str) -> bytes:
             reason = getattr(problem, "reason", None) or problem
             raise DatasetError(f"it cannot be reached ({reason}). {instead}", url) from None
     if not whole:
-        sentence = f"it broke off after {amount(body.tell(), total)}. Try again later. {instead}"
+        done = amount_fetched(body.tell(), total)
+        sentence = f"it broke off after {done}. Try again later. {instead}"
         raise DatasetError(sentence, url)
-    tell(f"{name}: {body.tell():,} bytes fetched", "\n")
+    tell_progress(f"{name}: {body.tell():,} bytes fetched", "\n")
     return body.getvalue()
 
 
-def members(archive: bytes, wanted: list[str], url: str, instead: str) -> list[bytes]:
-    """Files of a zip archive by name, in whatever subfolder, unpacked if they end in .Z."""
+def archive_members(archive: bytes, wanted: list[str], url: str, instead: str) -> list[bytes]:
+    """Files of a fetched data set's zip archive, in any subfolder, unpacked if they end in .Z."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as zipped:
             entries = {PurePosixPath(info.filename).name: info for info in zipped.infolist()}
@@ -99,7 +100,7 @@ def members(archive: bytes, wanted: list[str], url: str, instead: str) -> list[b
 
 
 def check_hash(content: bytes, expected: str | None, place: str, instead: str) -> None:
-    """The content must be what the catalogue pins, if it pins it."""
+    """A fetched data set's file must be what the catalogue pins, if it pins it."""
     actual = sha256(content)
     if expected is not None and actual != expected:
         raise DatasetError(

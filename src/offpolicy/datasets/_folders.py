@@ -12,13 +12,13 @@ from offpolicy.errors import DatasetError
 
 
 def data_folder() -> Path | None:
-    """The user's own folder, which ``OFFPOLICY_DATA`` names; nothing is ever written there."""
+    """The user's own folder of data sets, ``OFFPOLICY_DATA``; nothing is ever written there."""
     named = os.environ.get("OFFPOLICY_DATA")
     return Path(named).expanduser() if named else None
 
 
 def cache_folder() -> Path:
-    """Where fetched files go: ``OFFPOLICY_CACHE``, else the platform's folder for such."""
+    """Where fetched data sets go: ``OFFPOLICY_CACHE``, else the platform's folder for such."""
     named = os.environ.get("OFFPOLICY_CACHE")
     if named:
         return Path(named).expanduser()
@@ -32,13 +32,13 @@ def cache_folder() -> Path:
 
 
 def roots() -> list[Path]:
-    """The folders to look in, in order."""
+    """The folders to look for data sets in, in order."""
     folder = data_folder()
     return [cache_folder()] if folder is None else [folder, cache_folder()]
 
 
 def first_whole(ways: Iterable[Iterable[Path]]) -> list[Path] | None:
-    """The files of the first of several ways in which all are there, each perhaps gzipped."""
+    """A data set's files: the first of several layouts in which all are there, perhaps gzipped."""
     for way in ways:
         paths = [[path.with_name(f"{path.name}.gz"), path] for path in way]
         there = [next((path for path in either if path.is_file()), None) for either in paths]
@@ -47,8 +47,8 @@ def first_whole(ways: Iterable[Iterable[Path]]) -> list[Path] | None:
     return None
 
 
-def keep(path: Path, content: bytes) -> None:
-    """Write a fetched file, whole or not at all."""
+def keep_fetched(path: Path, content: bytes) -> None:
+    """Write a data set's fetched file into the cache, whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)

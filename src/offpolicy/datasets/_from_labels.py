@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, Place, PolicyError
-from offpolicy.logs import BanditLog, check_probabilities, tolerance_of, widened
+from offpolicy.logs import BanditLog, check_probabilities, tolerance_of, without_rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def simulate_bandit(
 
 
 def check_rewards(noise: float, right: float, wrong: float) -> None:
-    """Raise unless a right action earns more, at least on average."""
+    """Raise unless, in a simulated log, a right action earns more, at least on average."""
     rule = "from 0 to 0.5, where rewards tell nothing any more"
     check.need(0.0 <= noise <= 0.5, "noise", noise, rule)
     if not (np.isfinite([right, wrong]).all() and right > wrong):
@@ -121,7 +121,7 @@ def check_rewards(noise: float, right: float, wrong: float) -> None:
 def expected_rewards(
     labels: Ints, actions: int, noise: float, right: float, wrong: float
 ) -> Floats:
-    """The mean reward of every action: (m, K)."""
+    """The true mean reward of every action in a log simulated from labels: (m, K)."""
     check_rewards(noise, right, wrong)
     hit = np.eye(actions)[labels]
     chance = np.where(hit > 0.0, 1.0 - noise, noise)
@@ -134,14 +134,14 @@ def _probabilities(policy: Any, contexts: NDArray[Any], m: int) -> Floats:
     fine = probabilities.ndim == 2 and len(probabilities) == m and probabilities.size > 0
     check.need_shape(fine, "policy", probabilities, f"({m}, number of actions)", PolicyError)
     tolerance = tolerance_of(raw)
-    probabilities = widened(probabilities, tolerance)
+    probabilities = without_rounding(probabilities, tolerance)
     offsets = np.arange(m + 1) * probabilities.shape[1]
     check_probabilities(probabilities.reshape(-1), offsets, "policy", "", PolicyError, tolerance)
     return probabilities
 
 
 def _as_actions(labels: NDArray[Any], K: int, classes: Any) -> Ints:
-    """Labels as action numbers, by the order of the classifier's classes if it has any."""
+    """A data set's labels as action numbers, in the order of the classifier's classes, if any."""
     names = list(range(K)) if classes is None else np.asarray(classes).tolist()
     place = {name: k for k, name in enumerate(names)}
     codes = np.array([place.get(label, -1) for label in labels.tolist()])
@@ -156,7 +156,7 @@ def _as_actions(labels: NDArray[Any], K: int, classes: Any) -> Ints:
 
 
 def sample_actions(probabilities: NDArray[np.float64], rng: np.random.Generator) -> Ints:
-    """One action per row of an (n, K) array, drawn with its probabilities; never one of 0."""
+    """Simulate one action per row of (n, K) probabilities; never one of probability 0."""
     cumulative = np.cumsum(probabilities, axis=1)
     draw = rng.random(len(cumulative)) * cumulative[:, -1]
     return np.asarray((draw[:, None] >= cumulative).sum(axis=1), dtype=np.int64)

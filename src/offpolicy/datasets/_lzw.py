@@ -8,7 +8,7 @@ CLEAR = 256
 
 
 def unpack(packed: bytes, name: str) -> bytes:
-    """Codes of 9 to 16 bits, least bit first, in groups of eight that begin at whole bytes.
+    """A data set's .Z file: codes of 9 to 16 bits, in groups of eight that begin at whole bytes.
 
     A group is cut short, and its rest skipped, when codes grow wider or the table is cleared.
     """
@@ -48,5 +48,5 @@ def unpack(packed: bytes, name: str) -> bytes:
 
 
 def _next_group(group: int, bit: int, width: int) -> int:
-    """The bit at which the next eight codes begin."""
+    """The bit of a data set's .Z file at which the next eight codes begin."""
     return group + -(-(bit - group) // (8 * width)) * 8 * width

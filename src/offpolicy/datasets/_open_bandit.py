@@ -7,7 +7,7 @@ from pathlib import Path
 
 from offpolicy.datasets import _fetching as fetching
 from offpolicy.datasets import catalogue
-from offpolicy.datasets._folders import cache_folder, first_whole, keep, roots
+from offpolicy.datasets._folders import cache_folder, first_whole, keep_fetched, roots
 from offpolicy.datasets.catalogue import OpenBandit
 from offpolicy.errors import DatasetError, ParameterError
 from offpolicy.logs import BanditLog
@@ -25,7 +25,7 @@ def open_bandit(
     folder: str | Path | None = None,
     download: bool = False,
 ) -> BanditLog:
-    """A log with its candidates known: the file that `open_bandit_file` finds, in memory.
+    """A log of the Open Bandit Dataset, candidates known: what `open_bandit_file` finds, in memory.
 
     The files of the full release have up to several GB: those are for ``op.read_log``.
     """
@@ -48,7 +48,7 @@ def open_bandit_file(
     folder: str | Path | None = None,
     download: bool = False,
 ) -> Path:
-    """Where the log of a policy ("random", "bts") and a campaign ("all", "men", "women") is.
+    """Where the Open Bandit log of a policy (random, bts) and a campaign (all, men, women) is.
 
     With ``folder``, or where ``OFFPOLICY_OBD`` names one: in the full release, in its official
     layout. Else the small sample, from ``OFFPOLICY_DATA``, the cache, or, with ``download``, its
@@ -70,13 +70,13 @@ def open_bandit_file(
 
 
 def find(known: OpenBandit) -> Path | None:
-    """Where the small sample is, if it is here."""
+    """Where the Open Bandit Dataset's small sample is, if it is here."""
     paths = first_whole([root / _place(known)] for root in roots())
     return None if paths is None else paths[0]
 
 
 def fetch(known: OpenBandit) -> Path:
-    """Get one log of the small sample from its public source, unless it is at hand."""
+    """Get one log of the Open Bandit Dataset's small sample from its source, unless at hand."""
     path = find(known)
     if path is not None:
         return path
@@ -84,7 +84,7 @@ def fetch(known: OpenBandit) -> Path:
     instead = f"Or get it from {known.page} yourself and put it there as {path}."
     content = fetching.get(known.url, instead)
     fetching.check_hash(content, known.sha256, known.url, instead)
-    keep(path, content)
+    keep_fetched(path, content)
     return path
 
 

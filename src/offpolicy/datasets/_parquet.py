@@ -80,7 +80,7 @@ def write_log(
     with_expected: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> float:
-    """Draw ``n`` decisions into a Parquet file, a row group at a time: the mean reward in it.
+    """Simulate ``n`` decisions into a Parquet file, a row group at a time: the mean reward in it.
 
     The columns are action, reward, propensity, logging, policy, prediction (and ``expected`` if
     asked for), candidates where they differ, and the context as x0, x1, …
@@ -91,7 +91,7 @@ def write_log(
     check_name(path)
     total, done = 0.0, 0
     rows = max(1, _CANDIDATES // population.policy.shape[1])
-    schema = as_table(population.draw(1, seed), with_expected=with_expected).schema
+    schema = simulated_table(population.draw(1, seed), with_expected=with_expected).schema
     schema = schema.with_metadata({_KEY: truth.to_json()})
     try:
         with (
@@ -99,7 +99,7 @@ def write_log(
             pq.ParquetWriter(part, schema, write_page_checksum=True) as writer,
         ):
             for piece in population.draws(n, seed, rows=rows):
-                table = as_table(piece, with_expected=with_expected)
+                table = simulated_table(piece, with_expected=with_expected)
                 writer.write_table(table, row_group_size=len(table))
                 total += float(piece.log.reward.sum())
                 done += len(table)
@@ -112,7 +112,7 @@ def write_log(
 
 
 def check_name(path: Path) -> None:
-    """Raise unless the verbs would know the file for what it is."""
+    """Raise unless a simulated log can be written here, under a name that the verbs know."""
     if path.suffix.lower() not in SUFFIXES:
         raise ParameterError(
             f"a simulated log is written as Parquet, so that its name must end in "
@@ -123,8 +123,8 @@ def check_name(path: Path) -> None:
         raise ParameterError(f"it cannot be written: there is no folder {path.parent}.", path)
 
 
-def as_table(piece: Synthetic, *, with_expected: bool = False) -> pa.Table:
-    """The columns under the names by which they are looked for."""
+def simulated_table(piece: Synthetic, *, with_expected: bool = False) -> pa.Table:
+    """A simulated log as an Arrow table, columns under the names by which they are looked for."""
     import pyarrow as pa
 
     log = piece.log

@@ -187,7 +187,7 @@ class Population:
 
 
 def without_support(logging: Floats, gone: Bools) -> Floats:
-    """The logger never takes what is ``gone``, but for its favourite in each context."""
+    """The simulated logger never takes what is ``gone``, but for its favourite in each context."""
     kept = ~gone
     kept[np.arange(len(logging)), logging.argmax(axis=1)] = True
     rest = np.where(kept, logging, 0.0)

@@ -48,7 +48,7 @@ def ranking(
     folder: str | Path | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Queries:
-    """A set that you have, in its official layout: ``ranking("MQ2008", "train", fold=1)``.
+    """A data set that you have, in its official layout: ``ranking("MQ2008", "train", fold=1)``.
 
     ``part`` is one of the five that folds are made of, "S1" … "S5"; with neither, all queries
     are read. Looked for in ``folder``, else in ``ltr/<name>`` of the folder that
@@ -68,7 +68,7 @@ def ranking_files(
     part: str | None = None,
     folder: str | Path | None = None,
 ) -> list[Path]:
-    """The files that hold what is asked for, in the first layout that is there."""
+    """The files of a data set for ranking with what is asked for, in the first layout there is."""
     wanted = _ways(known, Asked(split, fold, part))
     places = _places(known, folder)
     files = first_whole(
@@ -85,7 +85,7 @@ def ranking_files(
 
 
 def find(known: Ranking) -> Path | None:
-    """The folder in which the whole set is."""
+    """The folder in which the whole data set for ranking is."""
     try:
         return _common(ranking_files(known))
     except DatasetError:
@@ -114,7 +114,7 @@ class Asked(NamedTuple):
 
 
 def _ways(known: Ranking, asked: Asked) -> list[list[str]]:
-    """Lists of files without their ending, of which one is enough."""
+    """Layouts of a data set for ranking: lists of files without their ending; one is enough."""
     split, fold, part = asked
     if split == "valid":
         asked = asked._replace(split="vali")
@@ -134,7 +134,7 @@ def _ways(known: Ranking, asked: Asked) -> list[list[str]]:
 
 
 def _folds(known: Ranking, asked: Asked) -> list[list[str]]:
-    """Fold k trains on Sₖ, Sₖ₊₁, Sₖ₊₂, validates on Sₖ₊₃ and tests on Sₖ₊₄."""
+    """A data set's fold k trains on Sₖ, Sₖ₊₁, Sₖ₊₂, validates on Sₖ₊₃ and tests on Sₖ₊₄."""
     split, fold, part = asked
     if part is not None:
         folds, parts = [f"Fold{int(part[1]) % 5 + 1}/test"], [part]
@@ -149,7 +149,7 @@ def _folds(known: Ranking, asked: Asked) -> list[list[str]]:
 
 
 def _splits(known: Ranking, asked: Asked) -> list[list[str]]:
-    """All of it is two files where none is for validation."""
+    """A data set in splits: all of it is two files where none is for validation."""
     if asked.fold is not None or asked.part is not None:
         return []
     train, vali, test = known.stems

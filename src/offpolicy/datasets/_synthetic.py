@@ -38,7 +38,7 @@ def simulate_synthetic(
     noise: float = 0.0,
     rng: np.random.Generator | int = 0,
 ) -> Synthetic:
-    """A log of ``n`` decisions from a random population of contexts.
+    """A simulated log of ``n`` decisions from a random population of contexts.
 
     The policy and its value do not depend on how hard the log is made: with the same seed,
     `overlap`, `unsupported`, `model_error` and `propensity_error` change what is logged and
@@ -85,7 +85,7 @@ def simulate_synthetic(
 
 
 def seed_of(rng: np.random.Generator | int) -> int:
-    """A seed as it is; of a generator, the next number."""
+    """The seed of a simulated log: a number as it is; of a generator, the next number."""
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(0, 2**63))
     try:
@@ -110,7 +110,7 @@ def make_population(
     reward: str,
     noise: float,
 ) -> Population:
-    """The population behind `simulate_synthetic`.
+    """The simulated population behind `simulate_synthetic`.
 
     Every error is a fixed random direction times its size, so that twice the size is twice as far
     the same way. Logger and logged propensities are exponential tilts, along which every context's
@@ -179,7 +179,7 @@ def _candidates(rng: np.random.Generator, shape: tuple[int, int], fewest: int | 
 
 
 def _linear(context: Floats, actions: int, rng: np.random.Generator) -> Floats:
-    """A random linear function of the context for every action, of variance 1."""
+    """To simulate: a random linear function of the context for every action, of variance 1."""
     features = context.shape[1]
     slope = rng.standard_normal((features, actions))
     return np.asarray((rng.standard_normal(actions) + context @ slope) / np.sqrt(features + 1.0))
@@ -198,7 +198,7 @@ def _softmax(score: Floats, present: Bools) -> Floats:
 
 
 def _tilted(pi: Floats, tilt: Floats) -> Floats:
-    """π·exp(tilt), normalised; no more than a factor of 1e-100 apart, to stay above 0."""
+    """A simulated logger: π·exp(tilt), normalised; at most a factor of 1e-100 apart, above 0."""
     gone = pi == 0.0
     log = np.where(gone, -np.inf, np.log(np.where(gone, 1.0, pi)) + tilt)
     mass = np.exp(np.maximum(log - log.max(axis=1, keepdims=True), -230.0))

@@ -293,12 +293,12 @@ Entry = Labelled | OpenBandit | Ranking
 
 
 def entries() -> dict[str, Entry]:
-    """All of them by name, in the order in which they are listed."""
+    """All data sets of the catalogue by name, in the order in which they are listed."""
     return {**LABELLED, **OPEN_BANDIT, **RANKING}
 
 
 def entry(name: str) -> Entry:
-    """The one with this name, however it is capitalised."""
+    """The data set with this name in the catalogue, however it is capitalised."""
     by_fold = {known.casefold(): entry for known, entry in entries().items()}
     if name.casefold() not in by_fold:
         raise unknown(name, list(entries()))

@@ -15,15 +15,15 @@ GROUP = "open-bandit"
 """All six logs of the small sample."""
 
 
-def named(name: str) -> list[Entry]:
-    """The entries that a name stands for: one, or a group."""
+def entries_named(name: str) -> list[Entry]:
+    """The data sets that a name stands for: one entry of the catalogue, or a group."""
     if name.casefold() == GROUP:
         return list(catalogue.OPEN_BANDIT.values())
     return [catalogue.entry(name)]
 
 
 def find(known: Entry) -> list[Path] | None:
-    """Where a set is, if it is here: its files, or the folder of a set for ranking."""
+    """Where a data set is, if it is here: its files, or the folder of a set for ranking."""
     if isinstance(known, Labelled):
         return classic.find(known.name)
     path = openbandit.find(known) if isinstance(known, OpenBandit) else queries.find(known)
@@ -38,7 +38,7 @@ def fetch(name: str) -> list[Path]:
     class counts with the known ones. Progress goes to stderr.
     """
     paths: list[Path] = []
-    for known in named(name):
+    for known in entries_named(name):
         if isinstance(known, Labelled):
             paths += classic.fetch(known.name)
         elif isinstance(known, OpenBandit):

@@ -32,7 +32,7 @@ def candidate_sums(
     offsets, chosen, pi, pi0, delta_hat, kinds, parameters,
     mass, dot, total, lowest, pi_chosen, delta_hat_chosen,
 ):  # fmt: skip
-    """Σ share and Σ share·δ̂ of every decision, for every requested share of π.
+    """Σ share and Σ share·δ̂ of every decision, for every share of π that estimators impute.
 
     ``pi0`` and ``delta_hat`` may be empty where no share needs them. Fills ``mass`` and ``dot``
     of shape (shares, decisions); on the way, π and δ̂ of the chosen candidates, and the sum and

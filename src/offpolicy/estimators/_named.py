@@ -585,5 +585,5 @@ def _given(self: Estimator) -> float:
 
 
 def _number(value: float) -> str:
-    """The shortest text that reads back as the same number."""
+    """An estimator's parameter as the shortest text that reads back as the same number."""
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

@@ -152,7 +152,7 @@ def variance(member: Member, problem: Problem, n: int = 1) -> float:
 
 
 def mse(member: Member, problem: Problem, n: int) -> float:
-    """bias² + variance/n."""
+    """bias² + variance of any member of the family over n decisions, by Theorems 1 and 2."""
     return bias(member, problem) ** 2 + variance(member, problem, n)
 
 
@@ -294,27 +294,27 @@ def _value_given_x(problem: Problem) -> Floats:
 
 
 def _variance_over(pi0: Floats, values: Floats) -> Floats:
-    """V_{π₀}(values | x)."""
+    """V_{π₀}(values | x), a term of the theorems' variances."""
     mean = (pi0 * values).sum(axis=1, keepdims=True)
     return np.asarray((pi0 * (values - mean) ** 2).sum(axis=1))
 
 
 def _total(problem: Problem, mean: Floats, rewards: Floats, spread: Floats, n: int) -> float:
-    """(V_x(mean) + E_x[Σ rewards] + E_x[spread])/n."""
+    """The theorems' variance: (V_x(mean) + E_x[Σ rewards] + E_x[spread])/n."""
     p = problem.p
     over_x = p @ (mean - p @ mean) ** 2
     return float((over_x + p @ rewards.sum(axis=1) + p @ spread) / n)
 
 
 def _cut(problem: Problem, M: float) -> Floats:
-    """π(1 − M/ĉ)1{ĉ > M} = max(π − Mπ̂₀, 0); at M = ∞ what remains is π on {π̂₀ = 0}."""
+    """What CAB imputes: π(1 − M/ĉ)1{ĉ > M} = max(π − Mπ̂₀, 0); at M = ∞, π on {π̂₀ = 0}."""
     if math.isinf(M):
         return np.where(problem.pi0_hat == 0.0, problem.pi, 0.0)
     return np.maximum(problem.pi - M * problem.pi0_hat, 0.0)
 
 
 def _cab_bias_given_x(problem: Problem, M: float) -> Floats:
-    """−δζ·π below M; Δ·max(π − Mπ̂₀, 0) − δζ·Mπ̂₀ above: min(π, Mπ̂₀) covers both δζ terms."""
+    """Theorem 3: −δζ·π below M; Δ·max(π − Mπ̂₀, 0) − δζ·Mπ̂₀ above; min(π, Mπ̂₀) covers both."""
     cut = _cut(problem, M)
     kept = problem.pi - cut
     terms = problem.error * cut - problem.delta * problem.zeta * kept
@@ -322,7 +322,7 @@ def _cab_bias_given_x(problem: Problem, M: float) -> Floats:
 
 
 def _cab_dr_bias_given_x(problem: Problem, M: float) -> Floats:
-    """ζΔ·π below M; Δ(π − Mπ₀) above."""
+    """Theorem 5 given x: ζΔ·π below M; Δ(π − Mπ₀) above."""
     above = problem.c_hat > M
     error = problem.error
     clipped = np.where(above, problem.pi - (M if math.isfinite(M) else 0.0) * problem.pi0, 0.0)

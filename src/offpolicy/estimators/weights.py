@@ -33,14 +33,14 @@ class Masses(NamedTuple):
 
 
 def ratio(pi: Floats, pi0: Floats) -> Floats:
-    """c = π/π₀, with c = 0 where π = 0 and c = ∞ where π > 0 = π₀."""
+    """The estimators' weight c = π/π₀, with c = 0 where π = 0 and c = ∞ where π > 0 = π₀."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         c = pi / pi0
     return np.where(pi == 0.0, 0.0, c)
 
 
 def leftover(pi: Floats, pi0: Floats, observed: Floats) -> Floats:
-    """max(π − π₀·observed, 0): the part of π for which no observed reward answers."""
+    """What a member leaves: max(π − π₀·observed, 0), for which no observed reward answers."""
     return np.maximum(pi - pi0 * np.where(pi0 == 0.0, 0.0, observed), 0.0)
 
 
@@ -110,21 +110,21 @@ def sgdr(pi: Floats, c: Floats, lam: float) -> Masses:
 
 
 def clipped(pi: Floats, pi0: Floats, M: float) -> Floats:
-    """max(π − Mπ₀, 0); at M = ∞ what remains is π on {π₀ = 0}."""
+    """CAB's imputed share of π: max(π − Mπ₀, 0); at M = ∞ what remains is π on {π₀ = 0}."""
     if math.isinf(M):
         return np.where(pi0 == 0.0, pi, 0.0)
     return np.maximum(pi - M * pi0, 0.0)
 
 
 def switched(pi: Floats, pi0: Floats, c: Floats, M: float) -> Floats:
-    """π·1{c > M}; at M = ∞ what remains is π on {π₀ = 0}."""
+    """SWITCH's imputed share: π·1{c > M}; at M = ∞ what remains is π on {π₀ = 0}."""
     if math.isinf(M):
         return np.where(pi0 == 0.0, pi, 0.0)
     return np.where(c > M, pi, 0.0)
 
 
 def optimistic(c: Floats, lam: float) -> Floats:
-    """λc/(c² + λ), written so that neither c² nor λ → ∞ overflows; 0 at λ = 0, c at λ = ∞."""
+    """DRos's weight λc/(c² + λ), so that neither c² nor λ → ∞ overflows; 0 at λ = 0, c at λ = ∞."""
     if lam == 0.0:
         return np.zeros_like(c)
     if math.isinf(lam):
@@ -135,7 +135,7 @@ def optimistic(c: Floats, lam: float) -> Floats:
 
 
 def subgaussian(c: Floats, lam: float) -> Floats:
-    """c/(1 − λ + λc); c at λ = 0, 1{c > 0} at λ = 1."""
+    """The subgaussian weight c/(1 − λ + λc); c at λ = 0, 1{c > 0} at λ = 1."""
     if lam == 0.0:
         return c
     with np.errstate(invalid="ignore"):

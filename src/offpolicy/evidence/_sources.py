@@ -29,11 +29,11 @@ from offpolicy.logs import (
     LogScan,
     RewardSummary,
     Sums,
-    keep,
-    listed,
-    located,
+    keep_well_formed,
+    listed_reasons,
     refuse_many,
     sample_ranges,
+    source_of_kept,
     width_of,
 )
 from offpolicy.policies import Target, need_log, resolve, resolve_prediction
@@ -320,20 +320,22 @@ def without_bad_rows(
         check_columns(part, columns, predicted)
         return part
 
-    found = keep(log.table, make)
+    found = keep_well_formed(log.table, make)
     if not found.reasons:
         return log
     refuse_many(found.reasons, len(found.rows), log.source)
     for given in (*policies.values(), prediction):
         if given is not None and not isinstance(given, str) and not _answers(given):
             raise ParameterError(
-                f"Rows are dropped because of other columns ({listed(found.reasons)}), and what is "
-                f"given as an array does not know which. Make it a column of the log too."
+                f"Rows are dropped because of other columns ({listed_reasons(found.reasons)}), and "
+                f"what is given as an array does not know which. Make it a column of the log too."
             )
     assert found.made is not None
     left = log.take(found.rows) if log.is_part else found.made
     dropped = log.dropped + Dropped(len(log), found.reasons)
-    return left.replace(dropped=dropped, source=located(found.rows, log.source), trusted=True)
+    return left.replace(
+        dropped=dropped, source=source_of_kept(found.rows, log.source), trusted=True
+    )
 
 
 def check_columns(log: BanditLog, policies: Mapping[str, str], prediction: str | None) -> None:

@@ -44,7 +44,7 @@ class Side(NamedTuple):
 
 
 def side_of(x: Floats) -> Side:
-    """The rows must not all be 0."""
+    """The rows on which one bets, for one end of the interval; they must not all be 0."""
     largest = float(x.max())
     x = x / largest
     mean = float(x.mean())
@@ -65,7 +65,7 @@ def _before(running: Floats) -> Floats:
 
 
 def lower_limit(x: Floats, alpha: float) -> float:
-    """The largest m, but for bisection, that is ruled out at a fixed n; 0 if none is."""
+    """The betting interval's lower end: the largest m ruled out at a fixed n; 0 if none is."""
     if not x.any():
         return 0.0
     side = side_of(x)
@@ -79,7 +79,7 @@ def lower_limit(x: Floats, alpha: float) -> float:
 
 
 def _bisected(ruled_out: Callable[[float], bool]) -> float:
-    """The largest m that is ruled out, to ten digits; 0 if none above 1e-280 is."""
+    """An interval's end: the largest m ruled out, to ten digits; 0 if none above 1e-280 is."""
     bottom, top, factor = 0.0, 1.0, 0.5
     while ruled_out(top):
         bottom, top = top, 2.0 * top
@@ -101,7 +101,7 @@ def _bisected(ruled_out: Callable[[float], bool]) -> float:
 
 
 def lower_limits(x: Floats, alpha: float, after: Ints) -> Floats:
-    """After every number of rows asked for, the largest m on a grid that was ruled out till then.
+    """Ends of a confidence sequence: after so many rows, the largest m on a grid yet ruled out.
 
     An m nearer to the mean is ruled out later. So the grid closes in on the limit after the last
     row, by steps of 1% of the distance to the mean; each m costs only the rows until it is out.
@@ -125,7 +125,7 @@ def lower_limits(x: Floats, alpha: float, after: Ints) -> Floats:
 
 
 def _grid(last: float) -> list[float]:
-    """0 and points up to ``last``, ever denser, both in size and in distance to the mean."""
+    """An interval's possible ends: 0 and points to ``last``, ever denser near 0 and the mean."""
     gap = max(1.0 - last, 1e-3 * last)
     steps = math.ceil(math.log1p(last / gap) / math.log(_STEP))
     near = [last - gap * (_STEP**k - 1.0) for k in range(1, steps)]
@@ -147,7 +147,7 @@ def final_capital(
     start: float,
     goal: float,
 ) -> float:
-    """The capital, as a share of what is aimed at, after the last row or at the goal.
+    """The bettor's capital, as a share of what is aimed at, after the last row or at the goal.
 
     ``spread`` and ``prior`` are times the rows left; ``table`` is `stakes`, read between its
     points by straight lines. A larger capital v never falls behind a smaller one, whatever x comes:
@@ -182,7 +182,7 @@ def first_crossing(
     m: float,
     start: float,
 ) -> int:
-    """After how many rows the capitals, together, reach 1; the number of rows + 1 if never."""
+    """After how many rows the bettor's capitals together reach 1; all rows + 1 if never."""
     top = CAP / m
     for k in range(len(bets)):
         wealth[k] = start
@@ -201,7 +201,7 @@ def first_crossing(
 
 
 def prepared(function: Callable[..., Any], x: Floats, *arrays: Floats) -> tuple[Any, list[Any]]:
-    """The loop and its data: as they are for few rows, else compiled."""
+    """The bettor's loop and its data: as they are for few rows, else compiled."""
     if len(x) < COMPILED:
         return function, [x.tolist(), *(array.tolist() for array in arrays)]
     return _compiled(function), [x, *arrays]
@@ -217,7 +217,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def stakes() -> Floats:
-    """φ(Φ⁻¹(v)) for v from 2⁻⁶⁵ to 1, `_PARTS` points to every power of 2."""
+    """The bettor's stakes φ(Φ⁻¹(v)) for v from 2⁻⁶⁵ to 1, `_PARTS` points to every power of 2."""
     standard = NormalDist()
     parts = 1.0 + np.arange(_PARTS) / _PARTS
     v = np.concatenate([2.0**power * parts for power in range(-65, 0)])

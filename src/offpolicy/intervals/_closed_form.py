@@ -42,14 +42,14 @@ def normal_quantile(level: float) -> float:
 
 
 def normal(value: float, stderr: float, level: float) -> Interval:
-    """value ± z·stderr. Covers the estimator's own mean, for large n."""
+    """The interval value ± z·stderr. Covers the estimator's own mean, for large n."""
     if math.isinf(stderr):
         return EVERYTHING
     return _around(value, normal_quantile(level) * stderr)
 
 
 def student_t(value: float, stderr: float, level: float, degrees: float) -> Interval:
-    """value ± t·stderr, with Student's t of the given degrees of freedom.
+    """The interval value ± t·stderr, with Student's t of the given degrees of freedom.
 
     Covers the estimator's own mean. Assumes that it is nearly normal and that the standard error
     was estimated from ``degrees`` + 1 rows or groups; wider than `normal` when those are few.
@@ -64,7 +64,7 @@ def student_t(value: float, stderr: float, level: float, degrees: float) -> Inte
 def hull(
     low: float, high: float, stderr: float, level: float, degrees: float = math.inf
 ) -> Interval:
-    """[low − k·stderr, high + k·stderr] for a value known to lie between ``low`` and ``high``.
+    """The interval [low − k·stderr, high + k·stderr] for a value between ``low`` and ``high``.
 
     Imbens and Manski 2004: covers each point between the two with probability ``level``, for
     large n. If they coincide it is the Student t interval; if they are far apart, only one end
@@ -170,7 +170,7 @@ def t_quantile(level: float, degrees: float) -> float:
 
 
 def check_level(level: float) -> None:
-    """Raise unless this is a coverage one can ask for."""
+    """Raise unless this is a coverage that one can ask of an interval."""
     if not isinstance(level, Real) or not 0.0 < level < 1.0 - 1e-12:
         raise ParameterError(
             f"level is {level}; it is the coverage asked for, between 0 and 1 (0.95, say).",
@@ -179,7 +179,7 @@ def check_level(level: float) -> None:
 
 
 def check_range(low: float, high: float, low_name: str = "low", high_name: str = "high") -> None:
-    """Raise unless low < high, both finite."""
+    """Raise unless an interval's range has low < high, both finite."""
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ParameterError(
             f"{low_name} is {low} and {high_name} is {high}; they must be finite, the first below "
@@ -207,7 +207,7 @@ def _check_variance(variance: float, name: str) -> None:
 
 
 def _check_bounded(mean: float, n: int, low: float, high: float) -> float:
-    """high − low, if all is well."""
+    """high − low, if all is well for an interval of bounded contributions."""
     _check_count(n)
     check_range(low, high)
     reach = high - low

@@ -62,7 +62,7 @@ def betting(
     largest_weight: float | None = None,
     unanswered: float = 0.0,
 ) -> Interval:
-    r"""The value of a policy, from its weights c = π/π₀ and the rewards, as the mean of c·r.
+    r"""A betting interval for a policy's value, the mean of c·r, from weights c = π/π₀ and rewards.
 
     With rewards in [a, b], :math:`\mathbb E[c(r - a)] \le V - a` and
     :math:`\mathbb E[c(b - r)] \le b - V`: two lower limits by betting make the interval.
@@ -109,7 +109,7 @@ def betting(
 
 
 def betting_bounded(x: ArrayLike, low: float, high: float, level: float) -> Interval:
-    """The mean of contributions that lie within [low, high], by betting on both sides.
+    """An interval for the mean of contributions within [low, high], by betting on both sides.
 
     Covers the mean of x at every n, at about the width of the normal interval, and at least some
     4(high − low)/n. Assumes n fixed beforehand, and independent rows in an order that says
@@ -183,7 +183,7 @@ def weighted_sequence(
 
 
 def _bounded_sides(x: ArrayLike, low: float, high: float) -> tuple[Floats, Floats]:
-    """x − low and high − x, divided by high − low."""
+    """Both sides of a betting interval: x − low and high − x, divided by high − low."""
     values = check.as_sample(x, "x")
     check_range(low, high)
     _refuse_outside(values, "x", _outside(values, low, high), f"outside [{low}, {high}]")
@@ -258,7 +258,7 @@ def _refuse_outside(values: Floats, name: str, bad: NDArray[np.bool_], what: str
 
 
 def _outside(values: Floats, low: float, high: float) -> NDArray[np.bool_]:
-    """Which lie outside by more than rounding."""
+    """Which contributions lie outside the interval's range by more than rounding."""
     slack = 1e-9 * (high - low)
     return np.asarray((values < low - slack) | (values > high + slack))
 
@@ -272,7 +272,7 @@ def _check_times(times: ArrayLike | None, n: int) -> Ints:
 
 
 def _interval(gain: float, loss: float, bounds: tuple[float, float]) -> Interval:
-    """From the lower limits of both sides, in units of the range."""
+    """A betting interval from the lower limits of both sides, in units of the range."""
     a, b = bounds
     low, high = a + (b - a) * min(gain, 1.0), b - (b - a) * min(loss, 1.0)
     return Interval(min(low, high), max(low, high))

@@ -37,7 +37,7 @@ def bootstrap(
     seed: int = 0,
     row_weight: ArrayLike | None = None,
 ) -> Interval:
-    """Draw the rows anew, with replacement, ``resamples`` times; take quantiles of the means.
+    """The bootstrap interval: draw rows anew, with replacement; take quantiles of the means.
 
     Covers the mean of x. Assumes independent rows. Needs large n; ``"bca"`` (Efron 1987)
     corrects for skewness and bias, and needs less. At no time are more than max(n, 2¹⁸) draws in
@@ -140,7 +140,7 @@ def _check_draws(resamples: int, seed: int) -> None:
 
 
 def _centred(x: Floats, omega: Floats | None) -> tuple[float, float, Floats]:
-    """The mean, the largest distance from it, and the rows in these terms."""
+    """For a bootstrap: the mean, the largest distance from it, and the rows in these terms."""
     half = 0.5 * x.min() + 0.5 * x.max()
     reach = float(np.abs(x - half).max()) or 1.0
     share = (x - half) / reach
@@ -149,7 +149,7 @@ def _centred(x: Floats, omega: Floats | None) -> tuple[float, float, Floats]:
 
 
 def _distinct(y: Floats, omega: Floats | None) -> tuple[Floats, Floats | None]:
-    """The distinct values and how often each occurs, if that is the shorter way to draw."""
+    """A bootstrap's distinct values, and how often each occurs, if that is shorter to draw."""
     if omega is None:
         values, times = np.unique(y, return_counts=True)
         if len(values) * _TIES <= len(y):
@@ -158,7 +158,7 @@ def _distinct(y: Floats, omega: Floats | None) -> tuple[Floats, Floats | None]:
 
 
 def _resampled(y: Floats, omega: Floats | None, resamples: int, rng: np.random.Generator) -> Floats:
-    """The (weighted) means of the resamples."""
+    """The (weighted) means of the bootstrap's resamples."""
     n = len(y)
     values, times = _distinct(y, omega)
     batch = max(_BATCH // len(values), 1)
@@ -179,7 +179,7 @@ def _resampled(y: Floats, omega: Floats | None, resamples: int, rng: np.random.G
 
 
 def _corrected(means: Floats, y: Floats, omega: Floats | None, level: float) -> tuple[float, float]:
-    """BCa: which quantiles to take, given the bias and the skewness. The estimate itself is 0."""
+    """BCa bootstrap: which quantiles to take, by bias and skewness. The estimate itself is 0."""
     standard = NormalDist()
     below = float(((means < 0.0).sum() + (means <= 0.0).sum()) / (2.0 * len(means)))
     least = 0.5 / len(means)
@@ -201,7 +201,7 @@ def _corrected(means: Floats, y: Floats, omega: Floats | None, level: float) -> 
 
 
 def _unlikely(y: Floats, goal: float) -> float:
-    """m in (0, max y) at which −2 log of the likelihood ratio is ``goal``; y has mean 0."""
+    """Owen's limit: m in (0, max y) where −2 log likelihood ratio is ``goal``; y has mean 0."""
     bottom, top = 0.0, float(y.max())
     m = min(math.sqrt(goal * float((y * y).mean()) / len(y)), 0.5 * top)
     tilt = 0.0
@@ -220,7 +220,7 @@ def _unlikely(y: Floats, goal: float) -> float:
 
 
 def _likelihood_ratio(d: Floats, guess: float) -> tuple[float, float]:
-    """The tilt κ at which Σ d/(1 − κd) = 0, and 2 Σ log(1 − κd), for d of negative sum."""
+    """For Owen's interval: κ with Σ d/(1 − κd) = 0, and 2 Σ log(1 − κd); Σ d is negative."""
     # No weight 1/(n(1 − κd)) exceeds 1, which bounds κ; the sum grows with κ.
     bottom, top = 0.0, (1.0 - 1.0 / len(d)) / float(d.max())
     tilt = guess if bottom < guess < top else 0.0

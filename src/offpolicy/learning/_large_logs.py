@@ -28,8 +28,8 @@ from offpolicy.logs import (
     BanditLog,
     Distributed,
     LogScan,
+    all_action_names,
     sample_ranges,
-    together,
     with_names,
     with_names_of,
 )
@@ -93,7 +93,7 @@ class Stream:
         sample = with_names(whole.read(sample_ranges(len(whole), size), extra))
         actions = sample.actions
         if len(sample) < len(whole) and sample.candidate is not None:
-            actions = together(each_block(_names, whole.walk(())))
+            actions = all_action_names(each_block(_names, whole.walk(())))
             sample = with_names_of(sample, actions)
         return cls(learner, member, whole, prediction, sample, actions, numbers)
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from offpolicy.logs._bad_rows import Dropped, keep, listed, located, refuse_many
+from offpolicy.logs._bad_rows import (
+    Dropped,
+    keep_well_formed,
+    listed_reasons,
+    refuse_many,
+    source_of_kept,
+)
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import (
     Columns,
     as_table,
     column_of,
-    matching,
+    matching_columns,
     missing_column,
     read_plain,
 )
-from offpolicy.logs._naming import context_columns, together, with_names, with_names_of
+from offpolicy.logs._naming import all_action_names, context_columns, with_names, with_names_of
 from offpolicy.logs._scan import (
     BLOCK,
     SAMPLED_PLACES,
@@ -28,14 +34,14 @@ from offpolicy.logs._validation import (
     check_chosen_probabilities,
     check_probabilities,
     tolerance_of,
-    widened,
+    without_rounding,
 )
 
 __all__ = [
     "BLOCK", "SAMPLED_PLACES", "SMALLEST_PROPENSITY", "BanditLog", "Columns", "Distributed",
-    "Dropped", "LogScan", "RewardSummary", "Sums", "as_table",
+    "Dropped", "LogScan", "RewardSummary", "Sums", "all_action_names", "as_table",
     "check_chosen_probabilities", "check_probabilities", "column_of", "context_columns", "files",
-    "formats", "keep", "labels", "listed", "located", "matching", "missing_column", "read_plain",
-    "refuse_many", "sample_ranges", "together", "tolerance_of", "widened", "width_of", "with_names",
-    "with_names_of",
+    "formats", "keep_well_formed", "labels", "listed_reasons", "matching_columns", "missing_column",
+    "read_plain", "refuse_many", "sample_ranges", "source_of_kept", "tolerance_of", "width_of",
+    "with_names", "with_names_of", "without_rounding",
 ]  # fmt: skip

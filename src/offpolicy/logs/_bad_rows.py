@@ -46,7 +46,7 @@ class Dropped:
 
     def __str__(self) -> str:
         text = f"{self.rows:,} of {self.of:,} rows {'was' if self.rows == 1 else 'were'} dropped"
-        return f"{text}: {listed(self.reasons)}" if self.rows else text
+        return f"{text}: {listed_reasons(self.reasons)}" if self.rows else text
 
     def __add__(self, other: Dropped) -> Dropped:
         """After these, others of what was left."""
@@ -64,12 +64,12 @@ class Kept(NamedTuple, Generic[Made]):
     """How many others there are, by what is malformed."""
 
 
-def keep(
+def keep_well_formed(
     table: pa.Table,
     make: Callable[[pa.Table], Made],
     count: Callable[[pa.Table, Ints], int] | None = None,
 ) -> Kept[Made]:
-    """``make(table)`` without the rows that it finds malformed.
+    """What ``make`` makes of a log's table without the rows that it finds malformed.
 
     An error that names no rows is not about single ones, and is raised. ``count`` says how many
     decisions some rows are, if not as many.
@@ -94,41 +94,41 @@ def keep(
 
 
 def refuse_many(reasons: Counter[str], left: int, source: str) -> None:
-    """Raise if no row is left, or if more are malformed than a slip explains."""
+    """Raise if no row of a log is left, or if more are malformed than a slip explains."""
     total = reasons.total()
     if total <= MOST and (left or not total):
         return
     what = (
-        f"more than {MOST:,} rows are malformed ({listed(reasons)}). That many are no slip: fix "
-        f"the export."
+        f"more than {MOST:,} rows are malformed ({listed_reasons(reasons)}). That many are no "
+        f"slip: fix the export."
         if total > MOST
-        else f"all {total:,} rows are malformed ({listed(reasons)}): none is left."
+        else f"all {total:,} rows are malformed ({listed_reasons(reasons)}): none is left."
     )
     column = max(reasons, key=reasons.__getitem__)
     raise LogError(f"{what} Without dropping, the first of them is named.", source, column=column)
 
 
-def located(rows: Ints, source: str) -> str:
+def source_of_kept(rows: Ints, source: str) -> str:
     """The source of a log of which only these rows were kept: messages name them as they were."""
     if isinstance(source, RowsOfFiles):
         begun, first = np.array([part[:2] for part in source.parts]).T
         part = np.searchsorted(begun, rows, side="right") - 1
         rows = rows - begun[part] + first[part]
-    return RowsOfFiles.of([(start, row, str(source)) for start, row in runs(rows)])
+    return RowsOfFiles.of([(start, row, str(source)) for start, row in runs_of_rows(rows)])
 
 
-def runs(rows: Ints) -> list[tuple[int, int]]:
-    """Where each stretch of consecutive rows begins, and with which row."""
+def runs_of_rows(rows: Ints) -> list[tuple[int, int]]:
+    """Where each stretch of consecutive rows of a log begins, and with which row."""
     starts = np.concatenate([[0], np.flatnonzero(np.diff(rows) != 1) + 1])
     return [(int(start), int(rows[start])) for start in starts]
 
 
-def check_choice(on_bad_row: str) -> None:
-    """Raise unless it is "error" or "drop"."""
+def check_on_bad_row(on_bad_row: str) -> None:
+    """Raise unless malformed rows of a log are to be an "error" or to be "drop"ped."""
     need(on_bad_row in ("error", "drop"), "on_bad_row", repr(on_bad_row), '"error" or "drop"')
 
 
-def listed(reasons: Mapping[str, int]) -> str:
-    """'reward 2, logging 1', the most frequent first."""
+def listed_reasons(reasons: Mapping[str, int]) -> str:
+    """Why rows of a log were dropped: 'reward 2, logging 1', the most frequent first."""
     by_count = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{reason} {count:,}" for reason, count in by_count)

@@ -22,9 +22,15 @@ from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, PropensityError
 from offpolicy.logs import labels
-from offpolicy.logs._bad_rows import Dropped, check_choice, keep, located, refuse_many
+from offpolicy.logs._bad_rows import (
+    Dropped,
+    check_on_bad_row,
+    keep_well_formed,
+    refuse_many,
+    source_of_kept,
+)
 from offpolicy.logs._columns import Columns, as_table, read_columns, read_named
-from offpolicy.logs._long_format import widened
+from offpolicy.logs._long_format import one_row_per_decision
 from offpolicy.logs._validation import (
     SMALLEST_PROPENSITY,
     check_chosen_probabilities,
@@ -286,11 +292,11 @@ class BanditLog:
         row is an error, or, with ``on_bad_row="drop"``, left out (see `read_log`).
         """
         columns = columns or Columns()
-        check_choice(on_bad_row)
+        check_on_bad_row(on_bad_row)
         if on_bad_row == "drop":
             return _without_bad_rows(as_table(frame), columns, source)
         if columns.decision:
-            frame, columns = widened(as_table(frame), columns, source)
+            frame, columns = one_row_per_decision(as_table(frame), columns, source)
         table, roles = read_columns(frame, columns, source)
         if not len(table):
             raise LogError(check.EMPTY, source)
@@ -527,7 +533,7 @@ class BanditLog:
 
 
 def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditLog:
-    """The log of those rows that are well-formed."""
+    """The log of those rows of a table that are well-formed."""
     reasons: Counter[str] = Counter()
     long = bool(columns.decision)
     if long:
@@ -539,12 +545,14 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
             ids = part.column(id_of).take(rows)
             return int(pc.count_distinct(ids, mode="only_valid").as_py()) + int(ids.null_count)
 
-        wide = keep(table, lambda part: widened(part, columns, source), decisions)
+        wide = keep_well_formed(
+            table, lambda part: one_row_per_decision(part, columns, source), decisions
+        )
         reasons += wide.reasons
         refuse_many(reasons, len(wide.rows), source)
         assert wide.made is not None
         table, columns = wide.made
-    kept = keep(table, lambda part: BanditLog.from_frame(part, columns, source))
+    kept = keep_well_formed(table, lambda part: BanditLog.from_frame(part, columns, source))
     reasons += columns.by_role(kept.reasons)
     refuse_many(reasons, len(kept.rows), source)
     if kept.made is None:
@@ -552,7 +560,7 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
     log = kept.made
     dropped = Dropped(len(log) + reasons.total(), dict(reasons))
     if reasons and not long:
-        source = located(kept.rows, source)
+        source = source_of_kept(kept.rows, source)
     return log.replace(dropped=dropped, source=source, trusted=True)
 
 
@@ -607,7 +615,7 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
 
 
 def _implied_propensity(log: BanditLog, logging: Floats, tolerance: float) -> Floats:
-    """``propensity`` is what ``logging`` says of the chosen candidate; given, it must agree."""
+    """A log's propensity: what ``logging`` says of the chosen candidate; given, it must agree."""
     implied = logging[log.chosen_index]
     if log.propensity is not None:
         larger = np.maximum(implied, log.propensity)
@@ -659,7 +667,7 @@ _MAKERS: dict[str, Callable[[Any, str], NDArray[Any]]] = {
 
 
 def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
-    """Actions of a frame whose lists have no names: they must be positions."""
+    """A log's actions, read from a frame whose lists have no names: they must be positions."""
     action = np.asarray(action)
     if not np.issubdtype(action.dtype, np.number):
         raise LogError(

@@ -85,7 +85,7 @@ class Columns:
     def context_in(self, names: Sequence[str], source: str = "") -> list[str]:
         """The columns of the context among these; a pattern stands for those it matches."""
         taken = {getattr(self, role) or role for role in ROLES}
-        return matching(self.context, "context", names, taken, source)
+        return matching_columns(self.context, "context", names, taken, source)
 
     def of(self, role: str, names: Sequence[str], source: str) -> str | None:
         """Which of these columns plays a role, if there is one."""
@@ -107,7 +107,7 @@ def column_of(
     needed: bool = False,
     also: str | None = None,
 ) -> str | None:
-    """Which of these columns plays a role: ``column``, or, if it is None, one of the role's name
+    """Which of a log's columns plays a role: ``column``, or, if it is None, one of the role's name
     (or ``also``); None if it is "", or if there is none and none is needed."""
     if column == "" and not needed:
         return None
@@ -119,7 +119,7 @@ def column_of(
     raise missing_column(names, role if column is None else column, role, source)
 
 
-def matching(
+def matching_columns(
     wanted: Sequence[str],
     role: str,
     names: Sequence[str],
@@ -127,7 +127,7 @@ def matching(
     source: str,
     order: Callable[[str], Any] | None = None,
 ) -> list[str]:
-    """The columns that these names are, or that these patterns match among those not taken."""
+    """A log's columns with these names, or that these patterns match among those not taken."""
     if isinstance(wanted, str):
         raise LogError(f"{role} must be a list of column names, even if there is only one.")
     columns: list[str] = []
@@ -140,7 +140,7 @@ def matching(
 
 
 def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, dict[str, Any]]:
-    """The frame as an Arrow table, and the arrays by role (``offsets`` if there are lists)."""
+    """A log's frame as an Arrow table, and the arrays by role (``offsets`` if it has lists)."""
     table = as_table(frame)
     roles: dict[str, Any] = {}
     for role in ROLES:
@@ -163,7 +163,7 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
 
 
 def as_table(frame: Any) -> pa.Table:
-    """Any frame with ``__arrow_c_stream__`` as an Arrow table."""
+    """The frame of a log, any with ``__arrow_c_stream__``, as an Arrow table."""
     import pyarrow as pa
 
     table = frame
@@ -191,7 +191,7 @@ def as_table(frame: Any) -> pa.Table:
 
 
 def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArray[Any]:
-    """One column: flat if it holds lists (as long as the log's candidates), else one a row."""
+    """One column of a log: flat if it holds lists (as long as its candidates), else one a row."""
     if name not in table.column_names:
         raise missing_column(table.column_names, name, "", source)
     if _holds_lists(table.schema.field(name).type):
@@ -211,7 +211,7 @@ def _holds_lists(kind: Any) -> bool:
 def _lists(
     table: pa.Table, name: str, source: str, *, names: bool = False
 ) -> tuple[Ints, NDArray[Any] | Encoded]:
-    """Where each list starts, and all entries; ``names`` may be encoded."""
+    """Where each list in a log's column starts, and all entries; ``names`` may be encoded."""
     import pyarrow.compute as pc
 
     column = table.column(name)
@@ -246,7 +246,7 @@ def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
 def read_plain(
     table: pa.Table, name: str, role: str, source: str, *, names: bool = False
 ) -> NDArray[Any] | Encoded:
-    """A column with one plain value in every row."""
+    """A column of a log with one plain value in every row."""
     import pyarrow as pa
 
     kind = table.schema.field(name).type
@@ -265,7 +265,7 @@ def read_plain(
 def _as_numpy(
     values: pa.ChunkedArray, name: str, source: str, offsets: Ints | None = None
 ) -> NDArray[Any]:
-    """As NumPy; text that is not UTF-8, as damaged files hold it, is an error."""
+    """A log's column as NumPy; text that is not UTF-8, as damaged files hold it, is an error."""
     import pyarrow as pa
 
     kind = values.type
@@ -288,7 +288,7 @@ def _as_numpy(
 
 
 def missing_column(there: Sequence[str], name: str, role: str, source: str) -> LogError:
-    """The error for a column that is not among those that are ``there``."""
+    """The error for a column that a log lacks; those that it has are ``there``."""
     hint = ""
     if len(there) == 1 and ";" in there[0]:
         hint = " Are the fields separated by something other than commas?"

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 _PER_DECISION = ("reward", "propensity", "cluster", "time", "row_weight")
 
 
-def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, Columns]:
-    """One row per decision, in order of first appearance, and the roles in that table.
+def one_row_per_decision(
+    table: pa.Table, columns: Columns, source: str
+) -> tuple[pa.Table, Columns]:
+    """A log in the long format with one row per decision, by first appearance, and its roles.
 
     What belongs to the decision (reward, propensity, cluster, time, row weight, context) is taken
     from the row of the chosen candidate; every other column becomes a list over the candidates.
@@ -74,7 +76,7 @@ def widened(table: pa.Table, columns: Columns, source: str) -> tuple[pa.Table, C
 def _chosen_rows(
     table: pa.Table, columns: Columns, source: str, codes: Ints, ids: pa.Array
 ) -> Ints:
-    """The row of the chosen candidate of every decision."""
+    """In a log in the long format, the row of the chosen candidate of every decision."""
     if columns.chosen:
         flag = _flags(table, columns.chosen, source, codes)
         how = f'"{columns.chosen}" marks'
@@ -125,5 +127,5 @@ def _flags(table: pa.Table, name: str, source: str, codes: Ints) -> NDArray[Any]
 
 
 def _of_same_decisions(bad: NDArray[Any], codes: Ints) -> Ints:
-    """All rows of the decisions of which one row is bad."""
+    """In a log in the long format, all rows of the decisions of which one row is bad."""
     return np.flatnonzero(np.isin(codes, codes[bad]))

@@ -8,7 +8,7 @@ from offpolicy.logs._bandit_log import BanditLog
 
 
 def with_names(log: BanditLog) -> BanditLog:
-    """Candidates without names that are as many in every decision are named by their positions."""
+    """A log without names, as many candidates in every decision: named by their positions."""
     if log.actions is not None or not log.candidates_known or not log.has_equal_lengths:
         return log
     return log.replace(actions=tuple(range(int(log.offsets[1]))), trusted=True)
@@ -25,8 +25,8 @@ def with_names_of(log: BanditLog, actions: tuple[Hashable, ...]) -> BanditLog:
     return log.replace(actions=actions, candidate=log.codes_among(actions), trusted=True)
 
 
-def together(parts: Iterable[tuple[Hashable, ...]]) -> tuple[Hashable, ...]:
-    """All names, sorted if they can be."""
+def all_action_names(parts: Iterable[tuple[Hashable, ...]]) -> tuple[Hashable, ...]:
+    """All names of actions in the parts of a log, sorted if they can be."""
     names = list(dict.fromkeys(name for part in parts for name in part))
     try:
         return tuple(sorted(names))  # type: ignore[type-var]
@@ -35,7 +35,7 @@ def together(parts: Iterable[tuple[Hashable, ...]]) -> tuple[Hashable, ...]:
 
 
 def context_columns(log: BanditLog) -> tuple[str, ...] | None:
-    """The columns that the context is made of, in order, if the log knows."""
+    """The columns that a log's context is made of, in order, if the log knows."""
     if log.context is None or log.columns is None or log.table is None:
         return None
     return tuple(log.columns.context_in(log.table.column_names))

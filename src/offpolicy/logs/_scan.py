@@ -119,7 +119,7 @@ class Distributed(LogScan):
 
 
 def sample_ranges(n: int, size: int) -> list[tuple[int, int]]:
-    """Where to look at about ``size`` of ``n`` rows: all, or one stretch in each eighth."""
+    """Where to look at about ``size`` of a log's ``n`` rows: all, or one stretch in each eighth."""
     if n <= size:
         return [(0, n)]
     parts = min(SAMPLED_PLACES, size)
@@ -134,6 +134,6 @@ def sample_ranges(n: int, size: int) -> list[tuple[int, int]]:
 
 
 def width_of(offsets: Ints) -> float:
-    """Candidates a decision, judged from the first ones alone."""
+    """How many candidates a log has per decision, judged from its first ones alone."""
     few = min(len(offsets) - 1, _FIRST)
     return int(offsets[few] - offsets[0]) / few

@@ -19,7 +19,7 @@ _COMPILED = 100_000
 
 
 def without_traces(probabilities: Floats) -> Floats:
-    """Probabilities under 1e-300 as 0: their inverses overflow, and nobody draws that rarely."""
+    """Logged probabilities, 0 if under 1e-300: inverses overflow, and nobody draws so rarely."""
     for start in range(0, len(probabilities), BLOCK_ROWS):
         block = probabilities[start : start + BLOCK_ROWS]
         if block.min() >= SMALLEST_PROPENSITY:
@@ -30,14 +30,14 @@ def without_traces(probabilities: Floats) -> Floats:
 
 
 def tolerance_of(values: Any) -> float:
-    """How far probabilities may be from summing to 1: float32 columns are rounded more."""
+    """How far a log's probabilities may be from summing to 1: float32 columns are rounded more."""
     dtype = getattr(values, "dtype", None)
     narrow = dtype is not None and dtype in (np.dtype(np.float32), np.dtype(np.float16))
     return 1e-3 if narrow else 1e-6
 
 
-def widened(probabilities: Floats, tolerance: float) -> Floats:
-    """(n, K) probabilities that came as narrow floats, with their rounding taken out."""
+def without_rounding(probabilities: Floats, tolerance: float) -> Floats:
+    """(n, K) probabilities from a log's columns of narrow floats, with their rounding taken out."""
     total = probabilities.sum(axis=1, keepdims=True)
     if tolerance > 1e-6 and (np.abs(total - 1.0) <= tolerance).all():
         return np.asarray(probabilities / total)
@@ -78,7 +78,7 @@ def check_chosen_probabilities(
     positive: bool,
     tolerance: float = 1e-6,
 ) -> None:
-    """Probabilities of the chosen candidates: finite, at most 1, and above 0 if ``positive``."""
+    """A log's probabilities of what was chosen: finite, at most 1, above 0 if ``positive``."""
     check_finite(values, column, source, error)
     low = (
         f"0 or below, or under {SMALLEST_PROPENSITY:g}). The log must hold the probability with "
@@ -103,7 +103,7 @@ def check_probabilities(
     error: type[OffpolicyError],
     tolerance: float,
 ) -> None:
-    """Probabilities of every candidate: finite, not negative, each decision's sum 1."""
+    """A log's probabilities of every candidate: finite, not negative, each decision's sum 1."""
     for start in range(0, len(offsets) - 1, BLOCK_ROWS):
         bounds = offsets[start : start + BLOCK_ROWS + 1]
         block = values[bounds[0] : bounds[-1]]
@@ -127,7 +127,7 @@ def check_probabilities(
 
 
 def _sum_to_one(values: Floats, offsets: Ints, tolerance: float) -> bool:
-    """Whether the probabilities of every decision do."""
+    """Whether the probabilities in a log's column do, decision by decision."""
     if len(values) >= _COMPILED:
         from offpolicy._core.kernels import sum_to_one
 

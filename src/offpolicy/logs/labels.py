@@ -30,7 +30,7 @@ GROUPS = 256
 def as_names(
     values: Any, column: str, error: type[OffpolicyError] = LogError
 ) -> NDArray[Any] | Encoded:
-    """One name per row. Tuples and mixed types stay what they are."""
+    """A log's names (actions, clusters), one per row. Tuples and mixed types stay what they are."""
     if isinstance(values, Encoded):
         return values
     if np.ma.is_masked(values):
@@ -61,7 +61,7 @@ def as_names(
 
 
 def as_action_names(actions: Iterable[Any]) -> tuple[Hashable, ...]:
-    """The names of all actions: plain Python values, each different and hashable."""
+    """The names of all actions of a log: plain Python values, each different and hashable."""
     names = tuple(name.item() if isinstance(name, np.generic) else name for name in actions)
     try:
         different = len(set(names)) == len(names)
@@ -84,7 +84,7 @@ def encode(
     error: type[OffpolicyError] = LogError,
     offsets: Ints | None = None,
 ) -> tuple[tuple[Hashable, ...], Ints]:
-    """The different names, sorted if they can be, and each value's position among them."""
+    """The different names in a log's column, sorted if they can be, and each value's place."""
     if isinstance(names, Encoded):
         return names.names, names.codes
     refuse_missing(names, column, source, error, offsets)
@@ -110,7 +110,7 @@ def encode(
 
 
 def places_among(names: Iterable[Hashable], known: Iterable[Hashable]) -> Ints:
-    """The position of each name among those that are ``known``; −1 if it is not there."""
+    """The position of each name in a log among those that are ``known``; −1 if it is not there."""
     place = {name: k for k, name in enumerate(known)}
     return np.array([place.get(name, -1) for name in names], dtype=np.int64)
 
@@ -122,7 +122,7 @@ def positions(
     source: str,
     error: type[OffpolicyError] = LogError,
 ) -> Ints:
-    """Position of each action among ``names``."""
+    """Position of each logged action among ``names``."""
     chosen = as_names(action, "action", error)
     check_length(chosen, n, "action", error=error)
     if (
@@ -158,7 +158,7 @@ def find_among(
     source: str,
     error: type[OffpolicyError] = LogError,
 ) -> Ints:
-    """Position of each action among its own decision's candidates."""
+    """Position of each logged action among its own decision's candidates."""
     n = len(offsets) - 1
     chosen = as_names(action, "action", error)
     check_length(chosen, n, "action", error=error)
@@ -180,7 +180,7 @@ def find_among(
 
 
 def refuse_twice(codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source: str) -> None:
-    """No decision may list one candidate twice."""
+    """No decision of a log may list one candidate twice."""
     rows = decision_of_candidate(offsets)
     if (np.diff(np.sort(rows * len(names) + codes)) > 0).all():
         return
@@ -203,7 +203,7 @@ def refuse_missing(
     error: type[OffpolicyError] = LogError,
     offsets: Ints | None = None,
 ) -> None:
-    """No None, NaN or NaT among names or times."""
+    """No None, NaN or NaT among the names or times of a log."""
     if values.dtype == object:
         flat = values.reshape(len(values), -1)
         missing = np.array([any(_is_missing(v) for v in row) for row in flat])
@@ -218,8 +218,8 @@ def refuse_missing(
 
 
 def hash_groups(cluster: NDArray[Any], known: Sequence[Hashable] | None = None) -> Ints:
-    """Each row's group, 0 … 255: its cluster's own, or, if there are more clusters than groups,
-    one by a hash that is the same on every machine.
+    """Each row's group in a log, 0 … 255: its cluster's own, or, if there are more clusters than
+    groups, one by a hash that is the same on every machine.
 
     ``known`` are the clusters of the whole log, if this is a part of it; none, if there are many.
     """
@@ -254,7 +254,7 @@ def hash_rows(rows: Ints, salt: int = 0, buckets: int = GROUPS) -> Ints:
 
 
 def _is_missing(value: Any) -> bool:
-    """None, NaN, NaT, and pandas' NA, whose comparison has no truth value."""
+    """Whether a name in a log is None, NaN, NaT or pandas' NA, which cannot be compared."""
     if value is None:
         return True
     try:
@@ -264,6 +264,6 @@ def _is_missing(value: Any) -> bool:
 
 
 def _suggestion(name: Hashable, names: Iterable[Hashable]) -> str:
-    """Only text has near misses; 1 and "1" are different names, and no slip of the pen."""
+    """The action of a log that was meant. Only text has near misses: 1 and "1" are no slip."""
     texts = [other for other in names if isinstance(other, str)]
     return did_you_mean(name, texts) if isinstance(name, str) else ""

@@ -24,7 +24,7 @@ from offpolicy.logs import (
     check_chosen_probabilities,
     check_probabilities,
     tolerance_of,
-    widened,
+    without_rounding,
 )
 from offpolicy.logs.labels import find_among, places_among, positions
 
@@ -258,7 +258,7 @@ class Classifier:
         fine = predicted.shape == (len(log), width)
         rule = f"({len(log):,}, {width}): a probability of every class for every decision"
         check.need_shape(fine, "predict_proba", predicted, rule, PolicyError)
-        predicted = widened(predicted, tolerance_of(raw))
+        predicted = without_rounding(predicted, tolerance_of(raw))
         if classes is None:
             return _of_candidates(predicted, log)
         names = np.asarray(classes).tolist()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from offpolicy._core.documents import Document
-from offpolicy._core.tables import aligned, frame_of
+from offpolicy._core.tables import aligned
 from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
 
@@ -63,7 +64,7 @@ class ResultTable(Document, Generic[Row]):
 
     def to_frame(self) -> pa.Table:
         """One row each, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
-        return frame_of(self.row, getattr(self, self.rows))
+        return _frame_of(self.row, getattr(self, self.rows))
 
     def _repr_html_(self) -> str:
         from offpolicy.report.pages.evaluation import fragment
@@ -108,3 +109,20 @@ def named(rows: Sequence[Named], wanted: str | Estimator) -> Named:
     if len(hits) > 1:
         raise ParameterError(f'"{name}" could be {" or ".join(names)}.', column="estimator")
     return hits[0]
+
+
+def _frame_of(kind: Any, records: Sequence[Any]) -> pa.Table:
+    """A result's rows, dataclasses of text, flags and numbers, as an Arrow table; the ends of the
+    interval are the last columns."""
+    import pyarrow as pa
+
+    kinds = {"str": pa.string(), "bool": pa.bool_()}
+    columns = [(item.name, kinds.get(item.type.split()[0], pa.float64())) for item in fields(kind)]
+    columns = [column for column in columns if column[0] != "interval"]
+    rows = [
+        {name: getattr(row, name) for name, _ in columns}
+        | {"low": row.interval.low, "high": row.interval.high}
+        for row in records
+    ]
+    ends = [("low", pa.float64()), ("high", pa.float64())]
+    return pa.Table.from_pylist(rows, schema=pa.schema(columns + ends))

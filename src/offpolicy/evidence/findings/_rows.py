@@ -22,7 +22,7 @@ from offpolicy.evidence._plan import usual_reward
 from offpolicy.evidence.findings._actions import the_logger
 from offpolicy.evidence.findings._chance import Rows, kish
 from offpolicy.evidence.findings._from_numbers import effective_size, how_few
-from offpolicy.logs import SAMPLED_PLACES, BanditLog, Dropped, listed
+from offpolicy.logs import SAMPLED_PLACES, BanditLog, Dropped, listed_reasons
 from offpolicy.logs.labels import encode
 from offpolicy.results import Finding, Severity, finding
 
@@ -62,7 +62,7 @@ def about_dropped(dropped: Dropped | None) -> list[Finding]:
         return []
     share = dropped.rows / dropped.of
     severity: Severity = "warning" if share >= MANY_DROPPED else "note"
-    reasons = listed(dropped.reasons)
+    reasons = listed_reasons(dropped.reasons)
     return finding(
         "dropped", severity, f"{dropped}.", rows=dropped.rows, of=dropped.of, reasons=reasons
     )

@@ -20,7 +20,7 @@ from offpolicy._core.types import Ints
 from offpolicy._core.validation import where
 from offpolicy.errors import Place
 from offpolicy.logs import labels
-from offpolicy.logs._bad_rows import Dropped, Kept, keep, refuse_many, runs
+from offpolicy.logs._bad_rows import Dropped, Kept, keep_well_formed, refuse_many, runs_of_rows
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._scan import ColumnCheck, RewardSummary
 from offpolicy.logs.files._parquet import ParquetScan, in_blocks
@@ -129,7 +129,7 @@ class WellFormed(ParquetScan):
 
     def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
         first, last = self._before(k, row), self._before(k, row + len(table) - 1)
-        kept = runs(self._kept(k, first, last + 1))
+        kept = runs_of_rows(self._kept(k, first, last + 1))
         return [(begin, row, self._label(k)) for begin, row in kept]
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
@@ -148,7 +148,7 @@ class WellFormed(ParquetScan):
 def _sifted(
     scan: ParquetScan, policies: Mapping[str, str], prediction: str | None, check: ColumnCheck
 ) -> Iterator[tuple[int, _Sifted]]:
-    """What is malformed in every block, and the file it is of."""
+    """What is malformed in every block of a log that is scanned, and the file it is of."""
     extra = [*policies.values(), *([] if prediction is None else [prediction])]
     selected = scan._selected(extra)
 
@@ -158,7 +158,7 @@ def _sifted(
             check(log, policies, prediction)
             return log
 
-        return k, _Sifted.of(keep(table, make), row, len(table))
+        return k, _Sifted.of(keep_well_formed(table, make), row, len(table))
 
     def makers() -> Iterator[Callable[[], tuple[int, _Sifted]]]:
         position = 0

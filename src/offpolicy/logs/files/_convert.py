@@ -25,7 +25,7 @@ import numpy as np
 from offpolicy._core.validation import Copy, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._columns import Columns, missing_column
-from offpolicy.logs._long_format import widened
+from offpolicy.logs._long_format import one_row_per_decision
 from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan
 from offpolicy.logs.files._sql import connect, first_line, parquet, quoted
 from offpolicy.logs.files._text import (
@@ -172,7 +172,7 @@ class _Written(NamedTuple):
 
 
 def _write(tables: Iterable[pa.Table], path: Path) -> _Written:
-    """All tables, at least one, as one Parquet file, which gets its name when it is complete."""
+    """A log's tables, at least one, as a Parquet file, which gets its name when complete."""
     import pyarrow.parquet as pq
 
     part = path.with_suffix(".part")
@@ -197,7 +197,7 @@ def _write(tables: Iterable[pa.Table], path: Path) -> _Written:
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Tables put together to what is written at once."""
+    """A log's tables put together to what is written at once."""
     import pyarrow as pa
 
     held: list[pa.Table] = []
@@ -211,7 +211,7 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _copies(asked: _Asked, tables_of: Callable[[int, Path], Iterable[pa.Table]]) -> list[_Written]:
-    """One Parquet file for every file."""
+    """A temporary Parquet file for every file of the log."""
     return [
         _write(tables_of(k, file), asked.folder / f"{k}.parquet")
         for k, file in enumerate(asked.files)
@@ -219,7 +219,7 @@ def _copies(asked: _Asked, tables_of: Callable[[int, Path], Iterable[pa.Table]])
 
 
 def _rewritten(copy: Path, change: Callable[[Any], Iterable[pa.Table]]) -> Path:
-    """A copy written anew, with the tables that ``change`` makes of its `ParquetFile`."""
+    """A log's copy written anew, with the tables that ``change`` makes of its `ParquetFile`."""
     import pyarrow.parquet as pq
 
     wide = copy.with_suffix(".wide.parquet")
@@ -231,7 +231,7 @@ def _rewritten(copy: Path, change: Callable[[Any], Iterable[pa.Table]]) -> Path:
 
 @contextlib.contextmanager
 def _on_disk(path: Path) -> Iterator[None]:
-    """Errors of writing as ours."""
+    """Errors of writing a log's temporary copy as ours."""
     import pyarrow as pa
 
     try:
@@ -245,7 +245,7 @@ def _on_disk(path: Path) -> Iterator[None]:
 
 
 def _storable(table: pa.Table) -> pa.Table:
-    """The table with what Parquet cannot hold, objects without any field, as text."""
+    """A log's table with what Parquet cannot hold, objects without any field, as text."""
     import pyarrow as pa
 
     for name in table.column_names:
@@ -268,7 +268,7 @@ def _is_hollow(kind: pa.DataType) -> bool:
 
 
 def _from_text(asked: _Asked) -> list[Path]:
-    """One Parquet file for every file, all with the same columns."""
+    """A Parquet file for every CSV or JSON file of the log, all with the same columns."""
     import pyarrow as pa
 
     for file in asked.files:
@@ -299,7 +299,7 @@ def _cast(narrow: Any, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _from_long(asked: _Asked, files: list[Path]) -> _Made:
-    """One row per decision, from files whose rows are of one decision and candidate each."""
+    """A log with one row per decision, from files with a row per decision and candidate."""
     narrow = ParquetScan(files, where=asked.where, names=asked.names, **asked.limits)
     decision = str(asked.columns.decision)
     if decision not in narrow._names:
@@ -322,7 +322,7 @@ def _from_long(asked: _Asked, files: list[Path]) -> _Made:
 
 
 def _whole_decisions(narrow: ParquetScan, decision: str) -> Iterator[pa.Table]:
-    """All rows that meet the condition; those of a decision that follow each other are in one
+    """A log's rows that meet the condition; those of a decision that follow each other are in one
     table."""
     import pyarrow as pa
 
@@ -344,7 +344,7 @@ def _whole_decisions(narrow: ParquetScan, decision: str) -> Iterator[pa.Table]:
 
 
 def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
-    """All rows that meet the condition, with the columns FILE and PLACE."""
+    """A log's rows that meet the condition, with the columns FILE and PLACE."""
     import duckdb
     import pyarrow as pa
 
@@ -363,7 +363,7 @@ def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
 
 
 def _last_begins(ids: pa.ChunkedArray) -> int:
-    """The row from which on all are of the last decision."""
+    """The row of a log in the long format from which on all are of the last decision."""
     codes = ids.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
     others = np.flatnonzero(codes != codes[-1])
     return int(others[-1]) + 1 if len(others) else 0
@@ -383,7 +383,7 @@ def _one_part(table: pa.Table, columns: Columns, names: Sequence[str]) -> tuple[
             row = int(back[0]) + 1
             raise _returning(columns.decision, ids[row].as_py(), find(row))
     source = RowsOfFiles.of([(0, 0, Copy.of(names[0], find))])
-    wide, roles = widened(table.drop_columns([FILE, PLACE]), columns, source)
+    wide, roles = one_row_per_decision(table.drop_columns([FILE, PLACE]), columns, source)
     begins = np.flatnonzero(np.diff(codes, prepend=-1))
     for name in (FILE, PLACE):
         wide = wide.append_column(name, table.column(name).take(begins))
@@ -399,7 +399,7 @@ def _returning(decision: str | None, name: Any, place: Place) -> LogError:
 
 
 def _refuse_returning(path: Path, decision: str, asked: _Asked) -> None:
-    """Raise if a decision is there twice: its rows were not together."""
+    """Raise if a decision is twice in a log's file: its rows were not together."""
     import duckdb
 
     scan, column = parquet([str(path)], numbered=True), quoted(decision)
@@ -446,7 +446,7 @@ def _dsjson_tables(
 
 
 def _from_obd(asked: _Asked) -> _Made:
-    """With candidates and logging, if they can be told from the items and propensities."""
+    """An Open Bandit log, with candidates and logging if items and propensities tell them."""
     facts = obd.Facts()
     copies = _copies(asked, lambda _, file: _obd_tables(file, facts))
     if not any(copy.rows for copy in copies):

@@ -65,7 +65,7 @@ _LIST_KIND = rf"""bit_or(CASE
 
 
 def csv_tables(path: Path, *, lenient: bool = False, **settings: Any) -> Iterator[pa.Table]:
-    """All rows in order, at least one table; where ``lenient``, what is no list is missing.
+    """A CSV log's rows in order, at least one table; if ``lenient``, what is no list is missing.
 
     A column holds lists, written as JSON, if its first value does. ``settings`` are `connect`'s.
     """
@@ -87,7 +87,7 @@ def csv_tables(path: Path, *, lenient: bool = False, **settings: Any) -> Iterato
 
 @contextlib.contextmanager
 def _unpacked(path: Path) -> Iterator[Path]:
-    """The file itself, or what it holds if it is compressed: DuckDB compares no checksums."""
+    """The CSV log itself, or what it holds if compressed: DuckDB compares no checksums."""
     import pyarrow as pa
 
     if path.suffix.lower() not in COMPRESSED:
@@ -111,8 +111,8 @@ def _separator(path: Path) -> str:
 
 
 def _records(plain: Path, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """All records that are not blank, with the lines in which they begin, by Python's own reader;
-    bytes that are not UTF-8 are surrogates."""
+    """All records of a CSV log that are not blank, with the lines in which they begin, by Python's
+    own reader; bytes that are not UTF-8 are surrogates."""
     with plain.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
         before, line = csv.field_size_limit(LONGEST_ROW), 1
         try:
@@ -134,7 +134,7 @@ def _broken(what: str, place: Place) -> LogError:
 
 
 def _header(plain: Path, path: Path) -> tuple[int, list[str]]:
-    """The names of the columns, and the line that they are in."""
+    """The names of a CSV log's columns, and the line that they are in."""
     line, names = next(_records(plain, path), (0, []))
     if not names:
         raise LogError("not a readable CSV file (it has no header). The file is empty.", path)
@@ -147,7 +147,7 @@ def _header(plain: Path, path: Path) -> tuple[int, list[str]]:
 
 
 def _scan(plain: Path, path: Path, line: int, columns: int) -> str:
-    """All cells as text, in the columns c0, c1, …: names may be any, and differ in case only."""
+    """SQL for a CSV log's cells as text, in columns c0, c1, …: names may differ in case only."""
     names = [f"c{k}" for k in range(columns)]
     return (
         f"read_csv({literal(str(plain))}, auto_detect = false, strict_mode = true, "
@@ -159,7 +159,7 @@ def _scan(plain: Path, path: Path, line: int, columns: int) -> str:
 
 
 def _values(rows: duckdb.DuckDBPyRelation, lenient: bool) -> list[str]:
-    """The columns' values, in SQL."""
+    """SQL for the values of a CSV log's columns."""
     first = {
         name: cell
         for row in rows.limit(1).fetchall()
@@ -202,7 +202,7 @@ def _lists(rows: duckdb.DuckDBPyRelation, name: str, kind: int, lenient: bool) -
 
 
 def _list_in(cell: str) -> list[Any] | None:
-    """The list that a cell holds as JSON, if it does."""
+    """The list that a cell of a CSV log holds as JSON, if it does."""
     if not cell.lstrip().startswith("["):
         return None
     try:
@@ -215,7 +215,7 @@ def _list_in(cell: str) -> list[Any] | None:
 def _located(
     plain: Path, path: Path, names: list[str], problem: Exception, lenient: bool
 ) -> LogError:
-    """The error for the first row that is wrong: in its fields, bytes or lists."""
+    """The error for the first row of a CSV log that is wrong: in its fields, bytes or lists."""
     kinds: dict[str, set[type]] = {}
     for row, (line, cells) in enumerate(_records(plain, path), start=-1):
         place = Place(str(path), row=line, unit="line")

@@ -23,7 +23,7 @@ BLOCK_BYTES = 8 * 2**20
 
 
 def read_json(path: Path) -> pa.Table:
-    """A small file of JSON lines."""
+    """A log in a small file of JSON lines."""
     import pyarrow as pa
     from pyarrow import json as arrow
 
@@ -38,7 +38,7 @@ def read_json(path: Path) -> pa.Table:
 
 
 def json_tables(path: Path) -> Iterator[pa.Table]:
-    """All rows of JSON lines in order, piece by piece."""
+    """All rows of a log in JSON lines in order, piece by piece."""
     schema: pa.Schema | None = None
     for line, block in _blocks(path):
         schema = _with_types_of(block, schema, path, line)
@@ -49,7 +49,7 @@ def json_tables(path: Path) -> Iterator[pa.Table]:
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole lines, some `BLOCK_BYTES` of them, with the number of the first."""
+    """Whole JSON lines of a log, some `BLOCK_BYTES` of them, with the number of the first."""
     import pyarrow as pa
 
     line, rest = 1, b""
@@ -82,12 +82,12 @@ def _parse(block: bytes, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def _with_types_of(block: bytes, known: pa.Schema | None, path: Path, line: int) -> pa.Schema:
-    """The types that hold what those ``known`` hold, and what the block does; its first line that
-    cannot be read is named."""
+    """The types of a log's columns that hold what those ``known`` hold, and what the block of JSON
+    lines does; its first line that cannot be read is named."""
     import pyarrow as pa
 
     try:
-        return _joined(known, _parse(block).schema)
+        return _joined_types(known, _parse(block).schema)
     except pa.ArrowException:
         lines = [part + b"\n" for part in block.split(b"\n")]
 
@@ -95,7 +95,7 @@ def _with_types_of(block: bytes, known: pa.Schema | None, path: Path, line: int)
         text = b"".join(lines[:count])
         try:
             if text.strip():
-                _joined(known, _parse(text).schema)
+                _joined_types(known, _parse(text).schema)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
             return problem
         return None
@@ -112,9 +112,9 @@ def _with_types_of(block: bytes, known: pa.Schema | None, path: Path, line: int)
     )
 
 
-def _joined(known: pa.Schema | None, more: pa.Schema) -> pa.Schema:
-    """The types that hold what both hold, as where Arrow sees all values at once: what is a time
-    in one and text in the other is text."""
+def _joined_types(known: pa.Schema | None, more: pa.Schema) -> pa.Schema:
+    """The types of a log's columns that hold what both hold, as where Arrow sees all JSON lines at
+    once: what is a time in one and text in the other is text."""
     import pyarrow as pa
 
     if known is None:

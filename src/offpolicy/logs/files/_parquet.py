@@ -21,7 +21,7 @@ import numpy as np
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import labels
-from offpolicy.logs._bad_rows import check_choice
+from offpolicy.logs._bad_rows import check_on_bad_row
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan, RewardSummary
@@ -64,7 +64,7 @@ class ParquetScan(LogScan):
         on_bad_row: str = "error",
         verify: bool = False,
     ) -> None:
-        check_choice(on_bad_row)
+        check_on_bad_row(on_bad_row)
         self._drops = on_bad_row == "drop"
         self._without: dict[Hashable, LogScan] = {}
         self.files = [str(file) for file in files]
@@ -373,7 +373,7 @@ class ParquetScan(LogScan):
 
 
 def in_blocks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of these tables, `BLOCK` at a time."""
+    """The rows of a Parquet log's tables, `BLOCK` at a time."""
     import pyarrow as pa
 
     held: list[pa.Table] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import LogError, ParameterError, Place
-from offpolicy.logs._bad_rows import Dropped, check_choice, refuse_many
+from offpolicy.logs._bad_rows import Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import LogScan
@@ -82,7 +82,7 @@ def read_log(
         If it is large: read piece by piece whenever it is used. Text and the long format are
         copied once, to temporary Parquet files in a folder of ``TMPDIR``.
     """
-    check_choice(on_bad_row)
+    check_on_bad_row(on_bad_row)
     if engine not in ENGINES:
         raise ParameterError(
             f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.', column="engine"
@@ -149,7 +149,7 @@ def _on_spark(
 
 
 def files_of(sources: Iterable[str | Path]) -> list[Path]:
-    """All files that are meant, in order: those of a glob and of a folder by name."""
+    """All files of a log that are meant, in order: those of a glob and of a folder by name."""
     files: list[Path] = []
     for source in sources:
         path = Path(source)
@@ -186,7 +186,7 @@ def _in_memory(
 
 
 def _format_of(path: Path) -> Any:
-    """The module of `offpolicy.formats` that reads this file; None if it is in our columns."""
+    """The module of `offpolicy.formats` that reads this log; None if it is in our columns."""
     from offpolicy.logs.formats import dsjson, numbered, obd
 
     kind = kind_of(path)

@@ -52,7 +52,7 @@ class Roles:
 
 
 def few_clusters(distinct: Any, source: str) -> tuple[Hashable, ...]:
-    """All clusters if they are few, none of them if they are many; ``distinct`` is an Arrow table
+    """All clusters of a log if they are few, none of them if many; ``distinct`` is an Arrow table
     of all, or of `labels.GROUPS` and one more."""
     if len(distinct) > labels.GROUPS:
         return ()

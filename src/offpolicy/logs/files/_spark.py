@@ -53,8 +53,8 @@ class Piece(NamedTuple):
     rows: int
 
 
-def session(master: str | None = None) -> SparkSession:
-    """The session there is, or one of our own, in which executors run this Python."""
+def spark_session(master: str | None = None) -> SparkSession:
+    """The Spark session there is, or one of our own, in which executors run this Python."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -74,10 +74,10 @@ def read_parquet(
     where: str | None = None,
     master: str | None = None,
 ) -> SparkScan:
-    """Parquet files, globs or folders, wherever Spark finds them."""
+    """A log in Parquet files, globs or folders, wherever Spark finds them."""
     from pyspark.errors import PySparkException
 
-    spark = session(master)
+    spark = spark_session(master)
     try:
         frames = [spark.read.parquet(source) for source in sources]
         order = [file for frame in frames for file in _paths(frame)]
@@ -352,7 +352,7 @@ class _Task:
 
 
 def _numbered(frame: DataFrame) -> DataFrame:
-    """With every row's file and its row there; or with none and a number that grows."""
+    """A Spark log with every row's file and its row there; or with none and a growing number."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as f
 
@@ -371,8 +371,8 @@ def _numbered(frame: DataFrame) -> DataFrame:
 def _pieces_of(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[tuple[pa.RecordBatch, Piece, int]]:
-    """The rows of a partition, piece by piece or part of a piece by part: without the columns that
-    number them, with the piece so far, and how many of its rows came before."""
+    """The rows of a Spark log's partition, piece by piece or part of a piece by part: without the
+    columns that number them, with the piece so far, and how many of its rows came before."""
     last = Piece("", 0, -1, 0)
     for batch in batches:
         rows = batch.column(_ROW).to_numpy()
@@ -404,7 +404,7 @@ def _pieces_of(
 
 
 def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The pieces of one partition."""
+    """The pieces of one partition of a Spark log."""
     pieces = {(piece.file, piece.first): piece for _, piece, _ in _pieces_of(batches)}
     if pieces:
         yield _batch(_PIECE, [piece._asdict() for piece in pieces.values()])
@@ -424,19 +424,19 @@ def _batch(columns: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def _raised(name: str, told: list[Any]) -> OffpolicyError:
-    """The error of an executor, with its place."""
+    """The error of a Spark executor, with its place in the log."""
     error: OffpolicyError = getattr(errors, name)(told[0])
     error.place = Place(*told[1:])
     return error
 
 
 def _paths(frame: DataFrame) -> list[str]:
-    """The files of a frame, folder by folder."""
+    """The files of a log's Spark frame, folder by folder."""
     return sorted(map(_path, frame.inputFiles()), key=lambda path: path.split("/"))
 
 
 def _path(file: str) -> str:
-    """A file on this machine without its scheme; others as they are."""
+    """A file that Spark reads, on this machine without its scheme; others as they are."""
     parsed = urlparse(file)
     return unquote(parsed.path) if parsed.scheme == "file" else file
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def connect(
     memory: str | None = None, threads: int | None = None, **settings: Any
 ) -> duckdb.DuckDBPyConnection:
-    """A database of its own, which fetches nothing and cannot be set otherwise by a query."""
+    """A DuckDB of its own to read logs, which fetches nothing and no query can set otherwise."""
     import duckdb
 
     settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
@@ -30,7 +30,7 @@ def connect(
 
 
 def parquet(files: Sequence[str], *, numbered: bool = False) -> str:
-    """A table of all rows of these files; if ``numbered``, with their ``file_row_number``."""
+    """SQL for all rows of a log's Parquet files; if ``numbered``, with ``file_row_number``."""
     return f"read_parquet({listed(files)}{', file_row_number = true' if numbered else ''})"
 
 
@@ -48,7 +48,7 @@ def quoted(name: str) -> str:
 
 @contextlib.contextmanager
 def interrupts_as_pythons() -> Iterator[None]:
-    """Control-C, however DuckDB says it."""
+    """Control-C while a log is read, however DuckDB says it."""
     import duckdb
 
     try:
@@ -81,7 +81,7 @@ def errors_as_ours(source: str) -> Iterator[None]:
 
 
 def unreadable(problem: Exception, file: str) -> LogError:
-    """The error for a file that is not what it should be."""
+    """The error for a log's Parquet file that is not what it should be."""
     return LogError(
         f"not a readable Parquet file ({first_line(problem)}). Was it written or copied "
         f"only in part?",

@@ -29,7 +29,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def kind_of(path: Path) -> str:
-    """ "csv", "json", or "" if the file's name is of neither."""
+    """ "csv", "json", or "" if the log's file name is of neither."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     last = suffixes[-2:-1] if suffixes and suffixes[-1] in COMPRESSED else suffixes[-1:]
     if last and last[0] in _CSV:
@@ -38,7 +38,7 @@ def kind_of(path: Path) -> str:
 
 
 def known_kind(path: Path) -> str:
-    """ "csv" or "json"; any other kind of file is an error."""
+    """ "csv" or "json"; a log in any other kind of file is an error."""
     kind = kind_of(path)
     if not kind:
         raise LogError(
@@ -50,7 +50,7 @@ def known_kind(path: Path) -> str:
 
 
 def is_large(files: Sequence[Path]) -> bool:
-    """Whether these files of text are too large to be held."""
+    """Whether a log's files of text are too large to be held."""
     total = sum(
         file.stat().st_size * (_UNPACKED if file.suffix.lower() in COMPRESSED else 1)
         for file in files
@@ -59,7 +59,7 @@ def is_large(files: Sequence[Path]) -> bool:
 
 
 def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
-    """The file as an Arrow table; where rows are to be dropped, what is no list is missing."""
+    """A log's file as an Arrow table; if rows are to be dropped, what is no list is missing."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -75,12 +75,12 @@ def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
 
 
 def text_tables(path: Path, **limits: Any) -> Iterator[pa.Table]:
-    """All rows of a large file in order, in at least one table; ``limits`` are `connect`'s."""
+    """A large CSV or JSON log's rows in order, at least one table; ``limits``: see `connect`."""
     return csv_tables(path, **limits) if kind_of(path) == "csv" else json_tables(path)
 
 
 def check_same_columns(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> None:
-    """Raise unless all files have columns of the same names."""
+    """Raise unless all files of a log have columns of the same names."""
     for file, schema in zip(files, schemas, strict=True):
         other = sorted(set(schema.names) ^ set(schemas[0].names))
         if other:

@@ -24,7 +24,7 @@ _SPLIT = 134217729.0
 
 @njit(**COMMON)
 def quotient(w, k):
-    """w/10ᵏ to the last bit for any 64-bit w and k ≤ 22, and whether that is certain.
+    """For LETOR text, w/10ᵏ to the last bit (64-bit w, k ≤ 22), and whether that is certain.
 
     The quotient of the upper 53 bits, and that of the exact remainder: together they are off by
     far less than 2⁻⁴⁵ of the second, so if moving it by that much changes nothing, nothing else
@@ -50,7 +50,7 @@ def quotient(w, k):
 
 @njit(**COMMON)
 def _whole(text, i, most):
-    """The whole number that begins at ``i``, or ``most`` if it is larger, and where it ends."""
+    """The whole number at ``i`` in LETOR text, or ``most`` if it is larger, and where it ends."""
     number = 0
     while 48 <= text[i] <= 57:
         number = min(number * 10 + np.int64(text[i]) - 48, most)
@@ -60,7 +60,7 @@ def _whole(text, i, most):
 
 @njit(**COMMON)
 def decimal(text, i):
-    """The number that begins at ``i``: value, where it ends, and EXACT, LATE or NONE."""
+    """The number at ``i`` in LETOR text: value, where it ends, and EXACT, LATE or NONE."""
     negative = text[i] == 45
     if negative or text[i] == 43:
         i += 1
@@ -120,7 +120,7 @@ def _after_blanks(text, i):
 
 @njit(**COMMON)
 def _ends(text, i):
-    """Whether a word ends here."""
+    """Whether a word of LETOR text ends here."""
     return text[i] in (_SPACE, _TAB, _RETURN, _NEWLINE, _HASH)
 
 
@@ -132,7 +132,7 @@ def _leave(late, count, row, feature, start, end):
 
 @njit(**COMMON)
 def _line(text, i, row, X, relevance, qid, late, count):
-    """Fill one row: where its words end, or −1 if one is wrong, and the late numbers so far."""
+    """One row of LETOR text: where its words end, or −1 if one is wrong; the late numbers."""
     relevance[row], end, kind = decimal(text, i)
     if kind == NONE or not _ends(text, end):
         return -1, count
@@ -171,9 +171,9 @@ def _line(text, i, row, X, relevance, qid, late, count):
 
 @njit(**COMMON)
 def scan(text, start, row, X, relevance, qid, late):
-    """Fill rows from the line at ``start`` on, up to the end, a line that is wrong, or ``late``
-    being full: where the next line starts, how many rows and late numbers there are, and whether
-    that line is wrong.
+    """Read LETOR text into rows from the line at ``start`` on, up to the end, a line that is wrong,
+    or ``late`` being full: where the next line starts, how many rows and late numbers there are,
+    and whether that line is wrong.
 
     ``late`` (m, 4) takes the numbers left to ``float``: row, feature (−1: the relevance), and the
     bytes from and to which the number goes.

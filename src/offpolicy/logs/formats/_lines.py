@@ -10,7 +10,7 @@ from offpolicy.errors import LogError
 
 
 def existing(path: str | Path) -> Path:
-    """The path, if it is a file."""
+    """The path of a log in someone else's format, if it is a file."""
     file = Path(path)
     if file.is_dir():
         raise LogError("this is a folder; give a file.", path)
@@ -20,7 +20,7 @@ def existing(path: str | Path) -> Path:
 
 
 def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Each line and its number, from 1 on. What ends in .gz, .bz2 or .zst is unpacked."""
+    """Each line of a log's file and its number, from 1 on; .gz, .bz2 and .zst are unpacked."""
     import pyarrow as pa
 
     try:
@@ -31,7 +31,7 @@ def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def cut_off(path: Path, problem: Exception) -> LogError:
-    """The error for a file that ends too early, or that the disk does not give."""
+    """The error for a log's file that ends too early, or that the disk does not give."""
     return LogError(
         f"the file cannot be read to its end ({problem}). If it is still being written or "
         f"copied, wait; else fetch it again.",

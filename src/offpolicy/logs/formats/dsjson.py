@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy._core.validation import glimpse, need
 from offpolicy.errors import LogError, PropensityError
-from offpolicy.logs._bad_rows import check_choice
+from offpolicy.logs._bad_rows import check_on_bad_row
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._validation import LARGEST_REWARD, SMALLEST_PROPENSITY
@@ -122,17 +122,17 @@ def numbered_batches(
     batch_rows: int = 16_384,
     prefix: str = "",
 ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-    """`batches`, each with the line that every decision is from.
+    """`batches` of a dsjson file, each with the line that every decision is from.
 
     ``prefix`` is put before the names of events that have none of their own.
     """
-    check_choice(on_bad_row)
+    check_on_bad_row(on_bad_row)
     need(batch_rows >= 1, "batch_rows", batch_rows, "at least 1")
     return _batches(existing(path), counts, on_bad_row == "drop", batch_rows, prefix)
 
 
 def schema() -> pa.Schema:
-    """The columns of every batch. Only ``time`` may be missing, where there is no Timestamp."""
+    """The columns of a dsjson file's batches. Only ``time`` may be missing, without Timestamp."""
     import pyarrow as pa
 
     return pa.schema(
@@ -193,7 +193,7 @@ def _batches(
 
 
 def _read_line(line: bytes, name: str) -> list[_Decision] | str:
-    """The decisions of a line, or why it holds none. Errors know the field, and not the line."""
+    """The decisions of a dsjson line, or why there are none. Errors know the field, no line."""
     if not line.strip():
         return BLANK
     record = _object(line)
@@ -215,7 +215,7 @@ def _read_line(line: bytes, name: str) -> list[_Decision] | str:
 
 
 def _single(record: dict[str, Any]) -> _Decision:
-    """A line with one choice among all candidates."""
+    """A line of dsjson with one choice among all candidates."""
     listed, p = _list(record, "a", whole=True), _probabilities(record, "p")
     features = _features(record)
     K = len(p) if features is None else len(features)
@@ -232,7 +232,7 @@ def _single(record: dict[str, Any]) -> _Decision:
 
 
 def _labelled(record: dict[str, Any], logging: list[float]) -> int:
-    """The candidate that ``_labelIndex`` (from 0) and ``_label_Action`` (from 1) speak of.
+    """The candidate that dsjson's ``_labelIndex`` (from 0) and ``_label_Action`` (from 1) speak of.
 
     Should they disagree, ``_label_probability`` decides.
     """
@@ -258,7 +258,7 @@ def _labelled(record: dict[str, Any], logging: list[float]) -> int:
 
 
 def _slots(record: dict[str, Any]) -> list[_Decision]:
-    """A line with a choice for each slot, the chosen action first in ``_a``, ids from 0 on."""
+    """A line of dsjson with a choice for each slot, the chosen first in ``_a``, ids from 0 on."""
     outcomes = record["_outcomes"]
     if not isinstance(outcomes, list) or not outcomes:
         raise LogError(f"it must list the slots; found {glimpse(outcomes)}.", column="_outcomes")
@@ -322,14 +322,14 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _features(record: dict[str, Any]) -> list[Any] | None:
-    """``c._multi``, the candidates' features, if they are there."""
+    """The candidates' features in a line of dsjson, ``c._multi``, if they are there."""
     context = record.get("c")
     multi = context.get("_multi") if isinstance(context, dict) else None
     return multi if isinstance(multi, list) else None
 
 
 def _probabilities(record: dict[str, Any], name: str) -> list[float]:
-    """Probabilities, divided by their sum, which is 1 but for rounding."""
+    """Probabilities in a line of dsjson, divided by their sum, which is 1 but for rounding."""
     values = _list(record, name)
     if min(values) < 0.0:
         raise PropensityError(f"{min(values)}; probabilities are not negative.", column=name)

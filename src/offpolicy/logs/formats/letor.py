@@ -48,7 +48,7 @@ def read(
     features: int | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Queries:
-    """The queries in one or several files, as if they were one; .gz, .bz2 and .zst are unpacked.
+    """The queries in one or several LETOR files, as if they were one; .gz, .bz2, .zst are unpacked.
 
     ``features`` is their number, d; without it, the largest that occurs. ``dtype`` of X is
     float64 or float32.
@@ -69,7 +69,7 @@ def read(
 
 
 def _together(blocks: list[NDArray[Any]], kind: np.dtype[Any]) -> NDArray[Any]:
-    """One array from several of perhaps different widths; each is let go once it is copied."""
+    """One array from LETOR blocks, perhaps of different widths; each is let go once copied."""
     if len(blocks) == 1:
         return blocks[0]
     X = np.zeros((sum(map(len, blocks)), max(block.shape[1] for block in blocks)), kind)
@@ -83,7 +83,7 @@ def _together(blocks: list[NDArray[Any]], kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _grouped(X: NDArray[Any], relevance: Floats, qid: Ints) -> Queries:
-    """Queries in the order in which they first occur, each with its documents in file order."""
+    """LETOR queries in the order of first occurrence, each with its documents in file order."""
     begins = np.flatnonzero(np.r_[True, qid[1:] != qid[:-1]])
     labels, first, which = np.unique(qid[begins], return_index=True, return_inverse=True)
     scattered = int((np.bincount(which) > 1).sum())
@@ -101,7 +101,7 @@ def _grouped(X: NDArray[Any], relevance: Floats, qid: Ints) -> Queries:
 def _parts(
     path: Path, features: int | None, kind: np.dtype[Any]
 ) -> Iterator[tuple[NDArray[Any], Floats, Ints]]:
-    """Features, relevance and query of the documents, block by block."""
+    """Features, relevance and query of the documents in a LETOR file, block by block."""
     line = 1
     for text in _blocks(path):
         yield _block(path, text if text.endswith(b"\n") else text + b"\n", line, features, kind)
@@ -109,7 +109,7 @@ def _parts(
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """The text, cut at ends of lines."""
+    """The text of a LETOR file, cut at ends of lines."""
     import pyarrow as pa
 
     try:
@@ -168,13 +168,13 @@ def _block(
 
 
 def _last_feature(line: bytes) -> int:
-    """The largest of a line, if they are in order; 0 if there is none."""
+    """The largest feature of a line of LETOR text, if they are in order; 0 if there is none."""
     words = line.partition(b"#")[0].rpartition(b":")[0].rsplit(None, 1)
     return int(words[-1][:18]) if words and words[-1].isdigit() else 0
 
 
 def _what_is_wrong(line: str, d: int) -> str:
-    """In a line that the compiled loop does not take."""
+    """What is wrong in a line of LETOR text that the compiled loop does not take."""
     words = re.split("[ \t\r]+", line.partition("#")[0].strip(" \t\r"))
     relevance, query, pairs = words[0], "".join(words[1:2]), words[2:]
     if not _NUMBER.fullmatch(relevance):

@@ -108,12 +108,12 @@ class Facts:
 
 
 def columns_of(names: Iterable[str]) -> Columns:
-    """The roles in a file with these columns: the user's features are the context."""
+    """The roles in an Open Bandit log with these columns: the user's features are the context."""
     return Columns(context=[name for name in names if name.startswith("user_feature_")])
 
 
 def batches(path: str | Path, *, batch_rows: int = 65_536) -> Iterator[pa.RecordBatch]:
-    """The rows of the file, at most ``batch_rows`` at a time, in our columns."""
+    """The rows of an Open Bandit file, at most ``batch_rows`` at a time, in our columns."""
     need(batch_rows >= 1, "batch_rows", batch_rows, "at least 1")
     file = existing(path)
     header = _header(file)
@@ -153,7 +153,7 @@ def _batches(path: Path, header: list[str], batch_rows: int) -> Iterator[pa.Reco
 
 
 def _first_bad_row(path: Path, header: list[str]) -> LogError | None:
-    """The first row that cannot be converted; Arrow does not tell which one it is."""
+    """The first row of an Open Bandit log that cannot be converted; Arrow does not tell which."""
     for number, line in numbered(path):
         values, row = _names(line.decode(errors="replace")), number - 2
         if row < 0 or not values:

@@ -30,7 +30,7 @@ from offpolicy._core.ragged import (
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import Copy, RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, Place
-from offpolicy.logs import as_table, column_of, labels, matching, missing_column, read_plain
+from offpolicy.logs import as_table, column_of, labels, matching_columns, missing_column, read_plain
 from offpolicy.ranking.data._log import RankingLog
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class RankingColumns:
         if self.features is None:
             free = (name for name in names if name not in taken and _FEATURE.fullmatch(name))
             return sorted(free, key=_natural)
-        return matching(self.features, "features", names, taken, source, _natural)
+        return matching_columns(self.features, "features", names, taken, source, _natural)
 
 
 def from_frame(frame: Any, columns: RankingColumns | None, source: str = "") -> RankingLog:
