@@ -10,7 +10,7 @@ import offpolicy as op
 from offpolicy._core.checkpoint import decode, encode
 from offpolicy.evidence._blocks import whole_block
 from offpolicy.evidence._model_error import BANDS, EDGES, GRID
-from offpolicy.evidence._summarise import sequence
+from offpolicy.evidence._summarise import sequence_half_width
 from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally, _starts, stretches_of
 from offpolicy.policies._policies import resolve
 from tests.support.cases import Shape, bandit_log, make_case
@@ -155,7 +155,7 @@ def test_the_sequence_covers_at_every_look():
     for _ in range(400):
         x = rng.exponential(1.0, (50, 40)).sum(axis=1)
         mean = np.cumsum(x) / t
-        half = sequence(t, np.ones(50), 0.95)
+        half = sequence_half_width(t, np.ones(50), 0.95)
         missed += bool((np.abs(mean - 1.0) > half).any())
     assert missed <= 34
     assert half[-1] < 1.8 * 1.96 / np.sqrt(t[-1])

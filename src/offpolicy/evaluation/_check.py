@@ -29,7 +29,8 @@ from offpolicy.evidence.findings import (
     the_logger,
 )
 from offpolicy.logs import BanditLog, LogScan, sample_ranges
-from offpolicy.policies import resolve, resolve_prediction
+from offpolicy.models import resolve_prediction
+from offpolicy.policies import resolve
 from offpolicy.results import ORDER, Finding, Report
 
 __all__ = ["Finding", "Report", "check"]

@@ -200,7 +200,7 @@ def _named(policies: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[int, int]]:
-    """Which policies are compared, by position; "logged" comes after all the others."""
+    """Which policies `compare` compares, by position; "logged" comes after all the others."""
     everyone = [*names, LOGGED]
     if baseline is None:
         return [(a, b) for a in range(len(everyone)) for b in range(a + 1, len(everyone))]
@@ -324,7 +324,7 @@ class _Paired:
 
 
 def _paired(source: Source, arms: Sequence[_Arm], pairs: Sequence[tuple[int, int]]) -> _Paired:
-    """Two more passes: what each model's fit does, and all contributions side by side."""
+    """The passes of `compare` over pairs: what each model's fit does, then all contributions."""
     pulls = _leverages(source, arms)
     lost = any(arm.unsupported > 0.0 for arm in arms)
 
@@ -372,7 +372,7 @@ def _moments_of(log: BanditLog, x: Sequence[Floats], pairs: Sequence[tuple[int, 
 
 
 def _contribution(block: Block, arm: _Arm) -> Floats:
-    """Σ πδ̃ + min(c, M)(r − δ̃) of every row."""
+    """What every row contributes to a policy in `compare`: Σ πδ̃ + min(c, M)(r − δ̃)."""
     tilde = arm.plan.recalibration.predict(block.log, block.target.flat, block.delta_hat)
     with np.errstate(over="ignore"):
         return tilde.modelled + np.minimum(block.c, arm.M) * (block.log.reward - tilde.chosen)
@@ -381,7 +381,7 @@ def _contribution(block: Block, arm: _Arm) -> Floats:
 def _add_unsupported(
     blocks: Sequence[Block], pairs: Sequence[tuple[int, int]], above: Floats, below: Floats
 ) -> None:
-    """Add to ``above`` and ``below`` what is in one block."""
+    """For every pair that `compare` looks at, add what a block has where the logger never goes."""
     log = blocks[0].log
     if log.logging is None:
         return
@@ -471,7 +471,7 @@ def _gap(paired: _Paired, j: int, a: _Side, b: _Side, rewards: RewardRange) -> _
 
 
 def _undrawn(direct: float, a: _Side, b: _Side) -> float:
-    """What huge weights that were not drawn would add to the variance of the difference.
+    """What huge weights not drawn would add to the variance of a difference in `compare`.
 
     Its direct part (the models as they are) is larger by as much as either policy's own may be
     than it looks; at most, by the triangle inequality, both policies' planned ones together.
@@ -506,7 +506,7 @@ def _judged(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: reject all at most α, and no true hypothesis goes with chance 1 − α.
+    """`compare`'s adjusted p-values: reject those up to α, and no true one goes with chance 1 − α.
 
     The smallest of m is multiplied by m, the next by m − 1, …; none is below the one before.
     """
@@ -550,7 +550,7 @@ def _difference(
 
 
 def _thin(gap: _Gap) -> str | None:
-    """Why more rows are needed before anything can be said; None if there are enough."""
+    """Why `compare` needs more rows before it says anything; None if there are enough."""
     for headline in gap.headlines:
         if headline.rewarded < TOO_FEW_EFFECTIVE:
             return f"{headline.policy}: {headline.refusal}"
@@ -558,7 +558,7 @@ def _thin(gap: _Gap) -> str | None:
 
 
 def _hopeless(gap: _Gap, decided: bool) -> str | None:
-    """Why no number of rows of this log would tell; None if they would."""
+    """Why `compare` could not tell from any number of rows; None if it could."""
     if math.isinf(gap.spread):
         return (
             "The standard error is infinite: there is only one cluster, a policy is known through "
@@ -579,7 +579,7 @@ def _hopeless(gap: _Gap, decided: bool) -> str | None:
 
 
 def _rows_needed(gap: _Gap, interval: Interval, n: int) -> tuple[float, float]:
-    """More rows until the interval is expected to leave out 0, and until it does with 80 %.
+    """How many more rows `compare` needs to tell two policies apart: on average, and with 80 %.
 
     With f times the rows, what is noise or measured bias now is smaller by √f; the worst case
     where the logger never goes stays. So 0 is left out when goal − reach/√f is above 0.
@@ -602,7 +602,7 @@ def _rows_needed(gap: _Gap, interval: Interval, n: int) -> tuple[float, float]:
 
 
 def _round_up(rows: float) -> float:
-    """A whole number, at least 1, of two digits and zeros; infinite beyond 1e15."""
+    """Rows that `compare` needs, in two digits and zeros, at least 1; infinite beyond 1e15."""
     if not rows < 1e15:
         return math.inf
     step = 10.0 ** max(math.floor(math.log10(max(rows, 1.0))) - 1, 0)

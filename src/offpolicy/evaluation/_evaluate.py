@@ -135,7 +135,7 @@ def evaluate(
 
 
 def named_policies(policy: Any, verb: str) -> dict[str, Any]:
-    """The policies asked about, by name."""
+    """The policies that a verb (evaluate, compare, check) is asked about, by name."""
     if not isinstance(policy, Mapping):
         return {policy if isinstance(policy, str) else "policy": policy}
     if not policy:
@@ -151,7 +151,7 @@ def named_policies(policy: Any, verb: str) -> dict[str, Any]:
 def choose_estimators(
     wanted: Sequence[str | Estimator] | None, have: frozenset[str]
 ) -> tuple[Estimator, ...]:
-    """The estimators asked for, all of them computable; or the default ones that are."""
+    """The estimators that `evaluate` is asked for, all computable; or the default ones that are."""
     if wanted is None:
         members = [as_estimator(name) for name in DEFAULT_ESTIMATORS]
         usable = tuple(member for member in members if member.needs <= have)
@@ -192,7 +192,7 @@ def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
 
 
 def _value(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:
-    """(value, standard error) from the moments."""
+    """An estimator's value and standard error, as `evaluate` returns them, from the moments."""
     ratio = scanned.ratios[j]
     if ratio is None:
         value = float(scanned.plain.mean[j])
@@ -232,7 +232,7 @@ def _answer(
     kind: str,
     logged: Logged,
 ) -> Answer:
-    """About the k-th policy."""
+    """All that `evaluate` answers about the k-th policy."""
     name, rows, plain = source.names[k], Rows(plan.members), scanned.plain
     if any("propensity" in member.needs for member in plan.members):
         refuse_no_overlap(float(plain.high[rows.weight]), name)
@@ -289,8 +289,8 @@ def _answer(
 
 
 def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
-    """Jackknife over the replicates of a policy that is known through draws only: for every
-    estimator and, last, for the headline."""
+    """For `evaluate` and `compare`: jackknife over the replicates of a policy known through draws
+    only, for every estimator and, last, for the headline."""
     nothing = [0.0] * (len(plan.members) + 1)
     if not isinstance(source, InMemory):
         return nothing
@@ -314,6 +314,6 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
 
 
 def logged_of(moments: Moments, row: int, n: int, level: float) -> Logged:
-    """How the policy that wrote the log did: ``row`` of the moments holds the reward."""
+    """How the logger did, for `evaluate` and `compare`: ``row`` of the moments holds the reward."""
     value, stderr = float(moments.mean[row]), stderr_of(moments, row)
     return Logged(n, value, stderr, intervals.normal(value, stderr, level))

@@ -42,7 +42,7 @@ _OWN_MEAN = "the estimator's own mean"
 
 
 def check_kind(kind: str, log: BanditLog, *, in_memory: bool = True) -> None:
-    """Raise unless intervals of this kind can be made for this log."""
+    """Raise unless `evaluate` can make intervals of this kind for this log."""
     problem = ""
     if kind not in KINDS:
         problem = f'interval is "{kind}".{did_you_mean(kind, KINDS)} It can be {", ".join(KINDS)}.'
@@ -73,7 +73,7 @@ def interval_of(
     level: float,
     degrees: float,
 ) -> tuple[Interval, str]:
-    """The interval of an estimator, and what it covers in words."""
+    """The interval that `evaluate` was asked for by ``interval=``, and what it covers in words."""
     sampling = f"{_OWN_MEAN}: sampling error, for large n"
     if kind == "normal":
         return intervals.normal(value, stderr, level), sampling
@@ -81,7 +81,7 @@ def interval_of(
         return intervals.student_t(value, stderr, level, degrees), sampling
     assert isinstance(source, InMemory), "check_kind"
     whole = whole_block(source.log, source.targets[k], source.delta_hat)
-    x = _rows(member, whole, plan)
+    x = _contributions(member, whole, plan)
     if kind in ("bootstrap", "bca", "empirical-likelihood"):
         from offpolicy.intervals import bootstrap
 
@@ -92,8 +92,8 @@ def interval_of(
     return _guaranteed(kind, member, x, whole, plan.reward_range, level)
 
 
-def _rows(member: Estimator, whole: Block, plan: Plan) -> Floats:
-    """Every decision's contribution; of a ratio, its influence, which has the same mean."""
+def _contributions(member: Estimator, whole: Block, plan: Plan) -> Floats:
+    """What `evaluate` makes intervals of: every decision's contribution, or a ratio's influence."""
     made = blocks(whole.log, whole.target, whole.delta_hat)
     parts = [part for (part,) in each_block(lambda block: contributions(block, [member]), made)]
     if not member.self_normalised:
@@ -109,7 +109,7 @@ def _rows(member: Estimator, whole: Block, plan: Plan) -> Floats:
 def _guaranteed(
     kind: str, member: Estimator, x: Floats, whole: Block, rewards: RewardRange, level: float
 ) -> tuple[Interval, str]:
-    """Intervals that hold at every n, if the range of rewards is right."""
+    """The interval of `evaluate` that holds at every n, if the range of rewards is right."""
     from offpolicy.intervals import betting
 
     when = "at every n at once: look as often as you like" if kind == "sequence" else "at every n"
@@ -145,7 +145,7 @@ def _last(limits: Limits) -> Interval:
 
 
 def largest_weight(member: Estimator) -> float:
-    """What no weight on a reward can exceed."""
+    """For the intervals of `evaluate`: what no weight of an estimator on a reward can exceed."""
     parameter = member.parameter
     if member.name == "DM":
         return 0.0
@@ -163,7 +163,7 @@ def largest_weight(member: Estimator) -> float:
 def contribution_range(
     member: Estimator, rewards: RewardRange, delta_hat: Floats | None
 ) -> tuple[float, float]:
-    """Between which a decision's contribution lies, whatever the log."""
+    """For the intervals of `evaluate`: between which a decision's contribution always lies."""
     most = largest_weight(member)
     if math.isinf(most):
         return -math.inf, math.inf

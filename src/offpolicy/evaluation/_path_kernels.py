@@ -1,141 +1,67 @@
-"""The exact path over M: error-free sums, and the walk down the sorted weights.
-
-Nothing here may be re-associated by the compiler: the errors of additions and products are
-computed by operations that would then be simplified to 0.
-"""
+"""The exact path of `sweep` over M: error-free sums, and the walk down the sorted weights."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
+from offpolicy._core.double_double_kernels import (
+    EXACT,
+    add,
+    add_product,
+    get,
+    plus,
+    product,
+    quotient,
+    times,
+)
 from offpolicy._core.fastmath import float_bits
-from offpolicy._core.kernels import COMMON, SUMS
+from offpolicy._core.kernels import SUMS
 
-_EXACT = COMMON | {"fastmath": False}
-
-
-@intrinsic
-def fma(typing_context, a, b, c):
-    """a·b + c with one rounding."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fma(*arguments)
-
-    return types.float64(types.float64, types.float64, types.float64), generate
-
-
-@njit(**_EXACT)
-def _two_sum(a, b):
-    """a + b as a rounded sum and its exact error (Knuth)."""
-    s = a + b
-    v = s - a
-    return s, (a - (s - v)) + (b - v)
-
-
-@njit(**_EXACT)
-def _plus(x, y):
-    """x + y of two double-doubles (high, low)."""
-    s, e = _two_sum(x[0], y[0])
-    e += x[1] + y[1]
-    high = s + e
-    return high, e - (high - s)
-
-
-@njit(**_EXACT)
-def _times(x, factor):
-    """A double-double times a double."""
-    p = x[0] * factor
-    e = fma(x[0], factor, -p) + x[1] * factor
-    high = p + e
-    return high, e - (high - p)
-
-
-@njit(**_EXACT)
-def _product(x, y):
-    """x·y of two double-doubles."""
-    p = x[0] * y[0]
-    e = fma(x[0], y[0], -p) + (x[0] * y[1] + x[1] * y[0])
-    high = p + e
-    return high, e - (high - p)
-
-
-@njit(**_EXACT)
-def _quotient(x, y):
-    """x/y of two double-doubles."""
-    high = x[0] / y[0]
-    rest = _plus(x, _times(y, -high))
-    return high, rest[0] / y[0]
-
-
-@njit(**_EXACT)
-def _add(sums, j, x):
-    """sums[j] += x; the rounding error goes to the second place."""
-    s, e = _two_sum(sums[j, 0], x)
-    sums[j, 0] = s
-    sums[j, 1] += e
-
-
-@njit(**_EXACT)
-def _add_product(sums, j, a, b):
-    """sums[j] += a·b, the product taken exactly."""
-    p = a * b
-    s, e = _two_sum(sums[j, 0], p)
-    sums[j, 0] = s
-    sums[j, 1] += e + fma(a, b, -p)
-
-
-# What `walk` sums over decisions, in rows of ``sums``; the last two never change.
+# What `walk_path` sums over decisions, in rows of ``sums``; the last two never change.
 _A, _B, _AA, _AB, _BB, _WA, _WB, _W, _WW = range(9)
 
 
-@njit(**_EXACT)
-def _get(sums, j):
-    """A sum as a double-double."""
-    return _two_sum(sums[j, 0], sums[j, 1])
-
-
 _REBUILD = 1e-6
-"""`walk` sums afresh whenever M has fallen by this factor."""
+"""`walk_path` sums afresh whenever M has fallen by this factor."""
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def _book(sums, sign, weighted, omega, a, b):
-    """Add (sign 1) or take out (sign −1) one decision's terms."""
-    _add(sums, _A, sign * a)
-    _add(sums, _B, sign * b)
-    _add_product(sums, _AA, sign * a, a)
-    _add_product(sums, _AB, sign * a, b)
-    _add_product(sums, _BB, sign * b, b)
+    """Add (sign 1) or take out (sign −1) one decision's terms on the exact path of `sweep`."""
+    add(sums, _A, sign * a)
+    add(sums, _B, sign * b)
+    add_product(sums, _AA, sign * a, a)
+    add_product(sums, _AB, sign * a, b)
+    add_product(sums, _BB, sign * b, b)
     if weighted:
-        _add_product(sums, _WA, sign * omega, a)
-        _add_product(sums, _WB, sign * omega, b)
+        add_product(sums, _WA, sign * omega, a)
+        add_product(sums, _WB, sign * omega, b)
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def _moments_exactly(sums, weighted, M, right):
-    """`_moments_at` in double-doubles throughout."""
+    """Moments at one M of the exact path of `sweep`, in double-doubles throughout."""
     A, B, AA, AB, BB = (
-        _get(sums, _A), _get(sums, _B), _get(sums, _AA), _get(sums, _AB), _get(sums, _BB)
+        get(sums, _A), get(sums, _B), get(sums, _AA), get(sums, _AB), get(sums, _BB)
     )  # fmt: skip
-    W, WW = _get(sums, _W), _get(sums, _WW)
-    WA, WB = (_get(sums, _WA), _get(sums, _WB)) if weighted else (A, B)
-    mean = _quotient(_plus(A, _times(B, M)), W)
+    W, WW = get(sums, _W), get(sums, _WW)
+    WA, WB = (get(sums, _WA), get(sums, _WB)) if weighted else (A, B)
+    mean = quotient(plus(A, times(B, M)), W)
     minus = (-mean[0], -mean[1])
-    cross = _plus(WA, _times(WB, M))
-    ABM = _plus(AB, _times(BB, M))
-    square = _plus(AA, _times(_plus(AB, ABM), M))
-    off = _plus(cross, _product(minus, WW))
-    second = _plus(square, _product(minus, _plus(cross, off)))
+    cross = plus(WA, times(WB, M))
+    ABM = plus(AB, times(BB, M))
+    square = plus(AA, times(plus(AB, ABM), M))
+    off = plus(cross, product(minus, WW))
+    second = plus(square, product(minus, plus(cross, off)))
     if np.isinf(right):
         return mean[0], max(second[0], 0.0), max(second[0], 0.0)
     # Σω²(g − mean)(b − mean b), by which the joint moment changes as h moves away from g.
-    tilt = _plus(ABM, _product(minus, WB))
+    tilt = plus(ABM, product(minus, WB))
     if weighted:
-        slope = _quotient(B, W)
-        tilt = _plus(tilt, _product((-slope[0], -slope[1]), off))
-    joint = _plus(second, _times(tilt, right - M))
+        slope = quotient(B, W)
+        tilt = plus(tilt, product((-slope[0], -slope[1]), off))
+    joint = plus(second, times(tilt, right - M))
     return mean[0], max(second[0], 0.0), joint[0]
 
 
@@ -143,11 +69,11 @@ _SAFE = 1e-3
 """A difference is trusted to plain doubles if it is no smaller than this share of its terms."""
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def _moments_at(sums, weighted, M, right):
-    """(mean, Σω²(g − mean)², Σω²(g − mean)(h − mean h)) at M, with h the same sums at ``right``.
+    """At one M of the exact path of `sweep`: mean, Σω²(g − mean)², Σω²(g − mean)(h − mean h).
 
-    Where nothing cancels, plain doubles do; elsewhere double-doubles.
+    h are the same sums at ``right``. Where nothing cancels, plain doubles do.
     """
     if weighted:
         return _moments_exactly(sums, weighted, M, right)
@@ -177,7 +103,7 @@ EVENT_KEYS = 1 << (63 - _KEY_SHIFT)
 
 @njit(**SUMS)
 def count_events(pi, pi0, counts):
-    """How many candidates with 0 < c < ∞ fall into each bucket."""
+    """How many events of the exact path of `sweep` (candidates, 0 < c < ∞) are in each bucket."""
     for k in range(len(pi)):
         if pi[k] > 0.0 and pi0[k] > 0.0:
             counts[float_bits(pi[k] / pi0[k]) >> _KEY_SHIFT] += 1
@@ -185,7 +111,7 @@ def count_events(pi, pi0, counts):
 
 @njit(**SUMS)
 def place_events(offsets, chosen_index, pi, pi0, delta_hat, start, c, records, base):
-    """Events for `walk`, bucket by bucket; what has π₀ = 0 goes to ``base``.
+    """Events of the exact path of `sweep`, by bucket; what has π₀ = 0 goes to ``base``.
 
     ``start`` says where each bucket starts, and is moved on. An event's record holds c, π·δ̂,
     π₀·δ̂ and the decision, which is written −1 − i for the chosen candidate of decision i; ``c``
@@ -211,24 +137,24 @@ def place_events(offsets, chosen_index, pi, pi0, delta_hat, start, c, records, b
         base[i] = lost
 
 
-# What `walk` keeps of a decision, side by side in memory: everything is times ω.
+# What `walk_path` keeps of a decision, side by side in memory: everything is times ω.
 _P, _SUM_A, _SUM_B, _U, _C, _V, _OMEGA = range(7)
 
 _AHEAD = 32
-"""How many events `walk` looks ahead, to have their memory at hand when it gets there."""
+"""How many events `walk_path` looks ahead, to have their memory at hand when it gets there."""
 
 
-@njit(**_EXACT)
+@njit(**EXACT)
 def _decision(code):
     return np.int64(code if code >= 0.0 else -1.0 - code)
 
 
-@njit(**_EXACT)
-def walk(
+@njit(**EXACT)
+def walk_path(
     order, records, hard, c, base, residual, row_weight, scale,
     breakpoints, mean, variance, joint,
 ):  # fmt: skip
-    """The whole path over M of Σω g/Σω and scale·Σω²(g − mean)², exactly, in one walk.
+    """The exact path of `sweep` over M: Σω g/Σω and scale·Σω²(g − mean)², in one walk.
 
     One *event* per candidate with 0 < c < ∞: below M = c it is clipped. ``records`` are those of
     `place_events`; ``order`` sorts them by c. Between two events decision i contributes a + b·M
@@ -263,8 +189,8 @@ def walk(
         state[i, _U] = omega * (c[i] * residual[i])
         state[i, _P] = omega * base[i]
         state[i, _SUM_A] = state[i, _P] + state[i, _U]
-        _add(sums, _W, omega)
-        _add_product(sums, _WW, omega, omega)
+        add(sums, _W, omega)
+        add_product(sums, _WW, omega, omega)
     rebuild_below = np.inf
     right = np.inf
     peak = 0.0

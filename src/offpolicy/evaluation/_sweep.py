@@ -106,7 +106,7 @@ def sweep(
 
 
 def _chosen(source: Source, name: str) -> float:
-    """The parameter that `evaluate` would choose."""
+    """The parameter on a curve of `sweep` that `evaluate` would choose."""
     (sample,) = sample_of(source)
     plan = make_plan(sample, source.n, range_of_rewards(source), [as_estimator(name)])
     (choice,) = plan.tuned
@@ -260,8 +260,8 @@ def _checked_grid(grid: ArrayLike) -> Floats:
 
 
 def _terms(block: Block, member: Estimator) -> tuple[Floats, Floats]:
-    """Base and residual: a decision contributes base + f(c, M)·residual, plus, for a blend,
-    Σ share(M)·δ̂."""
+    """What `sweep` needs of decisions, base and residual: they contribute base + f(c, M)·residual,
+    plus, for a blend, Σ share(M)·δ̂."""
     if member.imputes is None or member.name in _BLENDS:
         contributions(block, [])  # where a log is compiled, this is what checks π and δ̂
         return np.zeros(len(block.log)), block.log.reward
@@ -294,7 +294,7 @@ class GridMoments(NamedTuple):
 
 
 def grid_moments(source: Source, member: Estimator, grid: Floats) -> GridMoments:
-    """O(K + G) work a decision with K candidates and a grid of G."""
+    """What `sweep` knows on a grid of G values of M: O(K + G) work a decision of K candidates."""
 
     def of_block(made: list[Block]) -> GridMoments:
         (block,) = made
@@ -381,8 +381,8 @@ def _sweep_grid(source: Source, member: Estimator, grid: Floats, level: float) -
 
 
 def _events(block: Block, member: Estimator, base: Floats) -> tuple[Ints, Floats]:
-    """Order and records of the events of `_path_kernels.walk`: all candidates for a blend (``base``
-    gets those without support), else the chosen ones."""
+    """Events of the exact path of `sweep`, their order and records: all candidates for a blend
+    (``base`` gets those without support), else the chosen ones."""
     if member.name in _BLENDS:
         return _events_of_candidates(block, base)
     rows = np.flatnonzero(block.c > 0.0)
@@ -392,21 +392,21 @@ def _events(block: Block, member: Estimator, base: Floats) -> tuple[Ints, Floats
 
 
 def _events_of_candidates(block: Block, base: Floats) -> tuple[Ints, Floats]:
-    """Sorted by c in two steps: into buckets, which lie together in memory, then within them."""
-    from offpolicy.evaluation import _path_kernels as walk
+    """Events of the exact path of `sweep`, sorted by c: into buckets, then within them."""
+    from offpolicy.evaluation import _path_kernels as kernels
 
     log, pi, delta_hat = block.log, block.target.flat, block.delta_hat
     assert pi is not None
     assert delta_hat is not None
-    counts = np.zeros(walk.EVENT_KEYS, dtype=np.int64)
-    walk.count_events(pi, log.logging, counts)
+    counts = np.zeros(kernels.EVENT_KEYS, dtype=np.int64)
+    kernels.count_events(pi, log.logging, counts)
     stop = np.cumsum(counts)
     start = stop - counts
     filled = np.flatnonzero(counts)
     bounds = np.append(start[filled], stop[-1])
     total = int(stop[-1])
     c, records = np.empty(total), np.empty((total, 4))
-    walk.place_events(
+    kernels.place_events(
         log.offsets, log.chosen_index, pi, log.logging, delta_hat, start, c, records, base
     )
     order = np.empty(total, dtype=np.int64)
@@ -423,7 +423,7 @@ def _events_of_candidates(block: Block, base: Floats) -> tuple[Ints, Floats]:
 
 
 def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
-    from offpolicy.evaluation import _path_kernels as walk
+    from offpolicy.evaluation import _path_kernels as kernels
 
     log = source.log
     if log.cluster is not None:
@@ -440,7 +440,7 @@ def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
     n = len(log)
     weight = float(n if log.row_weight is None else log.row_weight.sum())
     path = np.empty((4, len(order) + 128))
-    count = walk.walk(
+    count = kernels.walk_path(
         order,
         records,
         member.name in _HARD,
@@ -464,7 +464,7 @@ def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
 
 
 def _finite_or_infinite(variance: Floats) -> Floats:
-    """Squares that overflowed, or a single row: the variance is unknown, that is, infinite."""
+    """A variance on a curve of `sweep`: infinite where squares overflowed or there is one row."""
     return np.where(np.isnan(variance), np.inf, variance)
 
 
@@ -472,7 +472,7 @@ def _finite_or_infinite(variance: Floats) -> Floats:
 
 
 def _sweep_tau(source: InMemory, level: float) -> Curve:
-    """(1 − τ)·DM + τ·IPS: the mean is linear in τ, the variance quadratic."""
+    """`sweep` of SB, (1 − τ)·DM + τ·IPS: the mean is linear in τ, the variance quadratic."""
     pair = [as_estimator("DM"), as_estimator("IPS")]
 
     def of_block(block: Block) -> Moments:

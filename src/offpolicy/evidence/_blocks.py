@@ -78,7 +78,7 @@ class Block:
 
 
 def whole_block(log: BanditLog, target: Target, delta_hat: Floats | None) -> Block:
-    """The whole log as one block, to be worked on without the compiled pass."""
+    """A whole log with a policy as one `Block`, to be worked on without the compiled pass."""
 
     def check_whole() -> None:
         target.check(log)
@@ -93,7 +93,7 @@ Maker = Callable[[], Block]
 
 
 def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> list[Maker]:
-    """The log, a policy's probabilities and the predictions, block by block, yet to be made.
+    """A log, a policy's probabilities and the predictions, block by block, for the walk.
 
     Small logs are checked here; large ones by the compiled pass over them.
     """
@@ -121,7 +121,7 @@ def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> list[Mak
 
 
 def refuse_no_overlap(largest_weight: float, name: str) -> None:
-    """Raise if no chosen candidate has a weight: the log says nothing about the policy."""
+    """Raise if no chosen candidate has a weight: the log is no evidence about the policy."""
     if largest_weight == 0.0:
         raise SupportError(
             f"{name} gives probability 0 to every action that was chosen, so no reward in this log "
@@ -132,7 +132,7 @@ def refuse_no_overlap(largest_weight: float, name: str) -> None:
 
 
 def is_large(log: BanditLog) -> bool:
-    """Whether the compiled kernels are worth their compilation."""
+    """Whether the walk over a log is worth the compilation of its kernels."""
     return int(log.offsets[-1]) >= COMPILED_FROM
 
 
@@ -179,7 +179,7 @@ class ShareSums(NamedTuple):
 
 
 def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contributions]:
-    """The bracket of Definition 1 for every decision, for every estimator."""
+    """What each decision of a block contributes to every estimator: the bracket of Definition 1."""
     if not block.compiled or block.target.flat is None:
         return contributions_from(block, estimators, {})
     return contributions_from(block, estimators, compiled_sums(block, estimators).by_share())
@@ -188,7 +188,7 @@ def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contrib
 def contributions_from(
     block: Block, estimators: Sequence[Estimator], sums: dict[Share, Sums]
 ) -> list[Contributions]:
-    """The same, where the sums over some shares are known."""
+    """`contributions` of a block, where the sums over some shares of π are known."""
     parts = []
     for estimator in estimators:
         at_chosen = estimator.masses(block.pi_chosen, block.propensity, block.c)
@@ -208,7 +208,7 @@ def contributions_from(
 def _over_candidates(
     block: Block, estimator: Estimator, observed: Floats, sums: dict[Share, Sums]
 ) -> tuple[Floats, Floats]:
-    """(Σ imputed·δ̂, imputed mass) of every decision.
+    """(Σ imputed·δ̂, imputed mass) of every decision of a block.
 
     Where the logger's probabilities are known for the chosen candidates only, 1 − min(observed, c)
     stands in for the imputed mass: it has the same mean.
@@ -235,7 +235,7 @@ def _over_candidates(
 
 
 def compiled_sums(block: Block, estimators: Sequence[Estimator]) -> ShareSums:
-    """All the shares that the estimators ask for, in one pass, which also checks π and δ̂."""
+    """A block's sums over all shares of π that estimators ask for; the pass also checks π and δ̂."""
     from offpolicy.estimators import _kernels as kernels
 
     log, target = block.log, block.target
@@ -275,7 +275,7 @@ def compiled_sums(block: Block, estimators: Sequence[Estimator]) -> ShareSums:
 
 
 def effective_size(total: float, squares: float) -> float | None:
-    """(Σw)²/Σw², Kish's effective sample size; None where no reward has weight."""
+    """Effective rows behind an estimate, Kish's (Σw)²/Σw²; None where no reward has weight."""
     if not (total > 0.0 and squares > 0.0):
         return None
     return float(total * total / squares) if np.isfinite(squares) else 1.0

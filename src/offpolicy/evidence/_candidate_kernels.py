@@ -15,7 +15,7 @@ LANES = 32
 
 
 def bucket_table(grid: np.ndarray) -> np.ndarray:
-    """For each leading 16 bits of a positive double, how many grid values lie surely below it.
+    """For each leading 16 bits of a weight c, how many M of a grid (or bands) lie surely below it.
 
     A start from which few steps up lead to the bucket.
     """
@@ -25,7 +25,7 @@ def bucket_table(grid: np.ndarray) -> np.ndarray:
 
 @njit(**SUMS)
 def _find_buckets(pi, pi0, edges, table, buckets):
-    """Fills in how many grid values lie below each candidate's c = π/π₀; returns the largest.
+    """Fills in how many M of a grid lie below each candidate's c = π/π₀; returns the largest.
 
     None if π = 0, and all, be one of them ∞, if π₀ = 0. ``edges`` are the grid and ∞.
     """
@@ -46,7 +46,7 @@ def _find_buckets(pi, pi0, edges, table, buckets):
 
 @njit(**SUMS)
 def _fill_buckets(starts, pi, pi0, delta_hat, row_weight, buckets, sums, all_pi, all_pi0):
-    """Drops the candidates of up to `LANES` decisions into their buckets."""
+    """Drops the candidates of up to `LANES` decisions into their buckets of a grid of M."""
     with_model = len(delta_hat) > 0
     weighted = len(row_weight) > 0
     first = np.uint64(starts[0])
@@ -66,7 +66,7 @@ def _fill_buckets(starts, pi, pi0, delta_hat, row_weight, buckets, sums, all_pi,
 
 @njit(**SUMS)
 def _scan_buckets(sums, highest, state, grid, ceiling, values, first):
-    """Adds the buckets up from the highest down, and empties them: fills a tile of ``values``.
+    """Adds a grid's buckets up from the highest M down, and empties them: fills part of ``values``.
 
     Everything is laid out by lanes: ``state`` holds what has been added up of πδ̂ and of π₀δ̂,
     then base, c and residual; each bucket of ``sums`` holds Σπδ̂, then Σπ₀δ̂. With constant
@@ -102,7 +102,7 @@ def grid_values(
     offsets, first_row, pi, pi0, delta_hat, grid, table, hard, c, base, residual, row_weight,
     values, left,
 ):  # fmt: skip
-    """Contributions on a whole grid of M, O(K + G) a decision: fills ``values`` (grid, decisions).
+    """A block's contributions on a grid of M, O(K + G) a decision: fills ``values`` (grid, rows).
 
     For as many decisions as ``values`` has room for, from ``first_row`` on:
     base + f(c, M)·residual + Σ share(M)·δ̂, with f(c, M) = min(c, M) and share = max(π − Mπ₀, 0),
@@ -158,7 +158,7 @@ def _bent_policy(p, trace, bent):
 
 @njit(**SUMS)
 def _bent_model(d, low, scale, share, bent):
-    """Where predictions lie between the least and the highest, and that on a bent scale."""
+    """What the recalibration sees of predictions: their share of the range, and that bent."""
     for k in range(len(d)):
         x = (d[k] - low) * scale
         x = x if x > 0.0 else 0.0
@@ -268,7 +268,7 @@ def recalibrated_sums(
 
 @njit(**SUMS)
 def _find_bands(pi, pi0, edges, table, bands):
-    """Fills in how many edges are at most each candidate's c; one more than all if π₀ = 0."""
+    """Fills in each candidate's band of the weight c; one more than the last if π₀ = 0."""
     for k in range(len(pi)):
         c = pi[k] / pi0[k]
         band = np.int64(table[(float_bits(c) >> 48) & 0x7FFF])

@@ -25,7 +25,7 @@ _RIDGE = 1.0
 
 
 def train_model(source: Source) -> None:
-    """Give a source that has contexts, but no reward model, one of its own.
+    """Give a `Source` that has contexts, but no reward model, one fitted on the plan's sample.
 
     It is left without if its decisions are too few, or if nothing says which action each candidate
     is: neither names nor, with as many candidates in every decision, their positions.
@@ -69,7 +69,7 @@ class _Trained:
 
 
 def _regression(context: NDArray[Any]) -> Any:
-    """On numbers as they are but for their scale, on anything else by category."""
+    """The default model of a source: on numbers, scaled, or else on categories."""
     from sklearn.linear_model import Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -81,7 +81,7 @@ def _regression(context: NDArray[Any]) -> Any:
 
 
 def _encoder(context: NDArray[Any]) -> Any:
-    """Codes in the order of the words, −1 for unknown ones; None if that is not needed.
+    """Turns a source's words into codes for its default model; None if that is not needed.
 
     Neither where a column mixes words and numbers: the regression refuses those.
     """

@@ -116,7 +116,7 @@ class Pull:
 
 def influence(block: Block, recalibration: Recalibration, leverage: Floats) -> Floats:
     """(values of M, rows): what every row of a block adds to its own contribution by its part in
-    the fit."""
+    the recalibration."""
     return _influence(_Chosen.of(block, recalibration), recalibration, leverage)
 
 
@@ -129,8 +129,8 @@ def _influence(at: _Chosen, recalibration: Recalibration, leverage: Floats) -> F
 
 
 def fit_variance(block: Block, recalibration: Recalibration, M: Floats) -> Floats:
-    """What the noise of the fit adds to the variance of CAB-DR's mean, at every ``M``, when the
-    model was fitted on the rows of ``block``: about that for any number of rows evaluated."""
+    """What the recalibration's noise adds to the variance of CAB-DR's mean, at every ``M``, when
+    it was fitted on the rows of ``block``: about that for any number of rows evaluated."""
     log, n = block.log, len(block.log)
     at = _Chosen.of(block, recalibration)
     omega = log.weights
@@ -143,7 +143,7 @@ def fit_variance(block: Block, recalibration: Recalibration, M: Floats) -> Float
 
 
 def _products(a: Floats, b: Floats) -> Floats:
-    """a·bᵀ by plain sums, not BLAS: the same bits whatever the threads."""
+    """a·bᵀ, over a block's rows, for the noise of the recalibration: plain sums, not BLAS."""
     return np.asarray(np.einsum("mi,ji->mj", a, b, optimize=False), np.float64)
 
 
@@ -194,7 +194,7 @@ class _Chosen(NamedTuple):
 
 
 def _slope(refitted: Floats | None, fit: Recalibration) -> Floats:
-    """p(1 − p), with p the regression's prediction as a share of the range of rewards."""
+    """p(1 − p), with p the recalibration's prediction as a share of the range of rewards."""
     assert refitted is not None
     if not fit.span > 0.0:
         return np.zeros_like(refitted)

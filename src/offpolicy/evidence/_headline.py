@@ -51,7 +51,7 @@ class Trust(NamedTuple):
 
 
 def own_mean(value: float, stderr: float, level: float) -> Trust:
-    """The plain normal interval."""
+    """What is trusted without propensities: the normal interval for the estimator's own mean."""
     return Trust(intervals.normal(value, stderr, level), OWN_MEAN)
 
 
@@ -73,7 +73,7 @@ class Known(NamedTuple):
 
 
 def what_is_known(scanned: Scanned, rows: Rows, plan: Plan) -> Known:
-    """The policy's value by CAB-DR around the recalibrated model, less its bias.
+    """What the walk says of a policy's value: CAB-DR around the recalibrated model, less its bias.
 
     M is the one for which noise and *thinkable* bias are least: unlike for the headline's value,
     the model is not trusted because it did well so far; of the rewards, only the size of the
@@ -107,7 +107,7 @@ def what_is_known(scanned: Scanned, rows: Rows, plan: Plan) -> Known:
 def interval_for(
     value: float, known: Known, policy_stderr: float, plan: Plan, level: float, degrees: float
 ) -> Interval:
-    """The interval for the policy's value, stretched to hold the estimate it belongs to."""
+    """The headline's interval for the policy's value, stretched to hold an estimate."""
     spread = math.hypot(known.noise, policy_stderr)
     low, high = intervals.hull(known.low, known.high, spread, level, degrees)
     if plan.reward_range.known != "observed":
@@ -126,7 +126,7 @@ def trusted(
     known: Known,
     level: float,
 ) -> Trust:
-    """The interval of one estimator for the policy's value."""
+    """One estimator's interval for the policy's value, from what the headline knows of it."""
     plain, bands = scanned.plain, scanned.bands
     observed = bands.observed_by(member)
     left = bands.left(observed)
@@ -152,13 +152,13 @@ def trusted(
 
 
 def chosen_place(scanned: Scanned, rows: Rows) -> int:
-    """Where on the grid the headline's M is."""
+    """Where on the grid of M the headline's is."""
     return headline_curve(scanned, rows).best
 
 
 def headline_curve(scanned: Scanned, rows: Rows) -> HeadlineCurve:
-    """The headline's estimated error at every M of the grid, but for the noise of the fit, which
-    is too uncertain itself to choose by."""
+    """From the walk, the headline's error at every M of the grid, but for the noise of the fit,
+    which is too uncertain itself to choose by."""
     modelled = scanned.plain.sample_variance(rows.modelled)
     curve = curve_from(scanned.grid.mean, modelled, scanned.bands, 1)
     effective = scanned.plain.weight**2 / scanned.plain.weight2
@@ -177,7 +177,7 @@ def make_headline(
     level: float,
     logged: Logged,
 ) -> Headline:
-    """The one answer: CAB-DR around the recalibrated model, M of least estimated error."""
+    """The headline, the one answer: CAB-DR around the recalibrated model, M of least error."""
     curve = known.curve
     k = curve.best
     bands, grid, rewards = scanned.bands, scanned.grid, plan.reward_range
@@ -217,7 +217,7 @@ def _refusal(
     rewarded: float,
     logged: Logged,
 ) -> str | None:
-    """Why this log cannot tell, and what would; None if it can."""
+    """Why the headline says that this log cannot tell, and what would; None if it can."""
     if rewarded < TOO_FEW_EFFECTIVE:
         return (
             f"only about {rewarded:.0f} rewarded rows stand behind this number, and under "
@@ -237,7 +237,7 @@ def _refusal(
 
 
 def _covers(imputed: float, unsupported: float, plan: Plan) -> str:
-    """What the interval covers, in words."""
+    """What the headline's interval covers, in words."""
     text = "the policy's value: sampling error"
     if imputed > 5e-4:
         text += f", the model's error on the {imputed:.1%} it answers for (as seen on the log)"
@@ -252,25 +252,25 @@ def _covers(imputed: float, unsupported: float, plan: Plan) -> str:
 
 
 def stderr_of(moments: Moments, row: int) -> float:
-    """Of the mean in one row, clusters allowed for."""
+    """Standard error of the mean in one row of the walk's moments, clusters allowed for."""
     return math.sqrt(moments.variance_of(np.eye(1, len(moments.mean), row)[0]))
 
 
 def _headline_stderr(scanned: Scanned, plan: Plan, k: int) -> float:
-    """The observed noise of the rows, and that of the model which was fitted to them."""
+    """The headline's: the rows' observed noise, and that of the recalibration fitted to them."""
     design = design_effect(scanned.grid, k)
     return math.hypot(stderr_of(scanned.grid, k), math.sqrt(plan.fit_variance[k] * design))
 
 
 def degrees_of(moments: Moments) -> float:
-    """Degrees of freedom of a variance: clusters less one, or rows less one."""
+    """Degrees of freedom of a variance from the walk: clusters less one, or rows less one."""
     if moments.group_weight is None:
         return max(moments.count - 1, 1)
     return max(int((moments.group_weight > 0.0).sum()) - 1, 1)
 
 
 def design_effect(moments: Moments, row: int) -> float:
-    """How much larger the variance is because rows of a cluster are alike; 1 without clusters."""
+    """How much larger a variance from the walk is as rows of a cluster are alike; at least 1."""
     if moments.group_weight is None:
         return 1.0
     alone = float(moments.covariance(grouped=False)[row])

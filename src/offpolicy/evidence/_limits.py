@@ -34,7 +34,7 @@ LEAST_MISCALIBRATION = 0.05
 
 
 def tail(excess: Any, variance: Any, bound: Any) -> Floats:
-    """How likely, at most, a sum is this far above its mean: Bennett's inequality.
+    """How likely, at most, a finding is chance: a sum this far above its mean (Bennett).
 
     1 where nothing varies, as all that is left then is rounding (of which Bennett makes nothing
     elsewhere: the exponent is at most t/b·log(1 + tb/V)).
@@ -48,7 +48,7 @@ def tail(excess: Any, variance: Any, bound: Any) -> Floats:
 
 
 def grade(value: float, steps: tuple[float, float, float]) -> Severity | None:
-    """Note, warning or problem from these values on."""
+    """How bad a finding is: note, warning or problem, from these values on."""
     note, warning, problem = steps
     if value >= problem:
         return "problem"
@@ -58,5 +58,5 @@ def grade(value: float, steps: tuple[float, float, float]) -> Severity | None:
 
 
 def percent(share: float) -> str:
-    """With two digits; whole from 99.5% on."""
+    """A share in a finding's sentence: with two digits; whole from 99.5% on."""
     return f"{100.0 * share:.2g}%" if share < 0.995 else f"{100.0 * share:.0f}%"

@@ -305,13 +305,13 @@ class Error:
 
 
 def _quadratic(left: Floats, matrix: Floats) -> Floats:
-    """leftᵀ·matrix·left by plain sums, not BLAS: the same bits whatever the threads."""
+    """leftᵀ·matrix·left of masses ``left`` by band: by plain sums, not BLAS."""
     inner = np.einsum("...i,ij->...j", left, matrix, optimize=False)
     return np.asarray((inner * left).sum(axis=-1), np.float64)
 
 
 def band_of(c: Floats) -> Ints:
-    """The band of each weight."""
+    """The band that each weight c falls into."""
     return np.searchsorted(EDGES, c, side="right")
 
 
@@ -329,7 +329,7 @@ def _binned(place: Ints, values: Floats) -> Floats:
 
 
 def _posterior(bands: Bands, size: float) -> Error:
-    """Gaussian-process regression of the bands' mean residuals on log c."""
+    """The model's error by band: Gaussian-process regression of mean residuals on log c."""
     rows, rows2 = bands.rows, bands.rows2
     seen = rows > 0.0
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -21,7 +21,10 @@ _OPTIMISTIC, _SUBGAUSSIAN = KINDS["optimistic"], KINDS["subgaussian"]
 
 @njit(**SUMS)
 def _observe(kind, parameter, c, observed):
-    """The weight of the reward of an estimator that leaves this share. Twin: `Masses.observed`."""
+    """For the walk: the weight on a reward of an estimator that leaves this share of π.
+
+    NumPy twin: `Masses.observed`.
+    """
     if kind == _ALL or (kind == _OPTIMISTIC and parameter == 0.0):
         observed[:] = 0.0
     elif kind == _STATIC:
@@ -49,7 +52,7 @@ def member_moments(
     c, answers, modelled, corrected_by, mass, dot, kinds, parameters, leaves, imputes, answered,
     row_weight, moments,
 ):  # fmt: skip
-    """Moments of everything that is kept of the named estimators: `onepass.Rows` says where.
+    """The walk's moments of everything kept of the named estimators: `_walk.Rows` says where.
 
     The j-th leaves the share ``leaves[j]``, −1 for one that is not known here, imputes the share
     ``imputes[j]``, −1 for none, and adds its weight times ``answers[answered[j]]``: the rewards,
@@ -90,7 +93,7 @@ def member_moments(
 
 @njit(**SUMS)
 def row_bands(c, residual, reward, usual, row_weight, edges, table, sums):
-    """Adds to ``sums``, per band of c: Σω, Σω², Σω·residual, Σω·residual² and the number of
+    """Adds a block to ``sums``, per band of c: Σω, Σω², Σω·residual, Σω·residual² and the number of
     rewards that are not the ``usual`` one. NumPy twin: `Bands.from_sums`."""
     weighted = len(row_weight) > 0
     for i in range(len(c)):
@@ -109,8 +112,8 @@ def row_bands(c, residual, reward, usual, row_weight, edges, table, sums):
 def row_tallies(
     starts, part, c, modelled, residual, reward, row_weight, edges, table, by_part, by_band
 ):
-    """Adds the rows of each stretch to ``by_part[part, part + 1, …]`` and ``by_band``: the first
-    row of the k-th of them is ``starts[k]``. NumPy twin: `_summary_sums._row_sums`."""
+    """Adds a block's rows of each stretch to ``by_part[part, part + 1, …]`` and ``by_band``: the
+    first row of the k-th of them is ``starts[k]``. NumPy twin: `_summary_sums._row_sums`."""
     weighted = len(row_weight) > 0
     for k in range(len(starts) - 1):
         own, bands = by_part[part + k], by_band[part + k]
@@ -137,7 +140,10 @@ def row_tallies(
 
 @njit(**SUMS)
 def model_tallies(given, recalibrated, reward, row_weight, cuts, sums):
-    """Adds to ``sums``, per class of the prediction. NumPy twin: `_summary_sums._model_sums`."""
+    """Adds a block to the summary's sums by class of prediction.
+
+    NumPy twin: `_summary_sums._model_sums`.
+    """
     weighted = len(row_weight) > 0
     for i in range(len(given)):
         low, high = 0, len(cuts)

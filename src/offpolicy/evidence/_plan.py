@@ -50,7 +50,7 @@ class RewardRange(NamedTuple):
 
 
 def range_of_rewards(source: Source, declared: tuple[float, float] | None = None) -> RewardRange:
-    """The range declared, else 0 and 1 if there are no other rewards, else what was observed."""
+    """The plan's range of rewards: declared, else 0 and 1 if none are other, else as observed."""
     low, high, binary = source.rewards
     if declared is not None:
         a, b = declared_range(declared)
@@ -65,7 +65,7 @@ def range_of_rewards(source: Source, declared: tuple[float, float] | None = None
 
 
 def declared_range(limits: Any) -> tuple[float, float]:
-    """What was given as ``reward_range``."""
+    """What a verb was given as ``reward_range``, checked for the plan."""
     try:
         low, high = (float(limit) for limit in limits)
     except (TypeError, ValueError):
@@ -116,12 +116,12 @@ class Plan:
 
 
 def sample_size(width: float) -> int:
-    """How many decisions of ``width`` candidates each are looked at before the scan."""
+    """How many decisions of ``width`` candidates each a plan's sample has, before the walk."""
     return _at_most(SAMPLE, SAMPLE_CANDIDATES, width)
 
 
 def sample_of(source: Source) -> list[Block]:
-    """The rows that plans are made from, for every policy of the source; checked."""
+    """The sample that plans are made from, one block for every policy of the source; checked."""
     sample = source.sample(sample_size(source.width))
     for block in sample:
         block.check_whole()
@@ -137,7 +137,7 @@ def make_plan(
     rule: str = "theory",
     first_row: int = 0,
 ) -> Plan:
-    """Look at a sample of a log of ``n`` decisions and fix what must be fixed."""
+    """The plan: what a sample of a log of ``n`` decisions fixes before the walk."""
     log, width = sample.log, width_of(sample.log.offsets)
     recalibration = Recalibration.fitted(
         log, sample.target.flat, sample.delta_hat, (rewards.low, rewards.high)
@@ -184,13 +184,13 @@ def make_plan(
 
 
 def _at_most(decisions: int, candidates: int, width: float) -> int:
-    """How many decisions of ``width`` candidates each."""
+    """How many decisions of ``width`` candidates each a plan looks at."""
     return min(decisions, int(candidates / width) + 1)
 
 
 def usual_reward(reward: Floats) -> float | None:
-    """The reward of at least half of the rows, if there is one: that of decisions which led to
-    nothing, where clicks are rare."""
+    """For the plan, the reward of at least half of the sample's rows, if there is one: that of
+    decisions which led to nothing."""
     middle = float(np.partition(reward, (len(reward) - 1) // 2)[(len(reward) - 1) // 2])
     return middle if 2 * np.count_nonzero(reward == middle) >= len(reward) else None
 
@@ -204,7 +204,7 @@ class Look(NamedTuple):
 
 
 def look_at(block: Block, recalibration: Recalibration, usual: float | None = None) -> Look:
-    """Predict the rewards of a block and take its bands."""
+    """Predict a block's rewards with the recalibrated model and take its bands."""
     if block.compiled and block.target.flat is not None:
         return _look_compiled(block, recalibration, usual)
     tilde = recalibration.predict(block.log, block.target.flat, block.delta_hat)
@@ -214,7 +214,7 @@ def look_at(block: Block, recalibration: Recalibration, usual: float | None = No
 
 
 def _look_compiled(block: Block, fit: Recalibration, usual: float | None) -> Look:
-    """The same in one compiled pass, which holds no prediction but those it returns."""
+    """`look_at` a block in one compiled pass, which holds no prediction but those it returns."""
 
     log, features = block.log, fit.features
     nothing: Floats = np.empty(0)
@@ -270,7 +270,7 @@ class HeadlineCurve(NamedTuple):
 
 
 def headline_curve(look: Look, n: int) -> HeadlineCurve:
-    """The curve from the rows at hand, for a log of ``n`` of them."""
+    """From a sample, the headline's error at every M of the grid, for a log of ``n`` rows."""
     log, tilde = look.block.log, look.tilde
     omega = log.weights
     omega = omega / omega.mean()
@@ -283,7 +283,7 @@ def headline_curve(look: Look, n: int) -> HeadlineCurve:
 
 
 def curve_from(value: Floats, modelled: float, bands: Bands, n: int) -> HeadlineCurve:
-    """The theory's terms on the grid; ``modelled`` is the variance of Σ πδ̃."""
+    """The headline's curve on the grid of M, by theory; ``modelled`` is the variance of Σ πδ̃."""
     c = bands.mean_weight
     observed = np.minimum(c, GRID[:, None])
     left = bands.left(observed)

@@ -215,19 +215,20 @@ class Prediction:
 
 
 def ridge(size: int) -> Floats:
-    """The penalty on every coefficient of the regression, the intercept first."""
+    """The penalty on every coefficient of the recalibration, the intercept first."""
     penalty = np.full(size, _RIDGE)
     penalty[0] = _INTERCEPT_RIDGE
     return penalty
 
 
 def counted(c: Floats) -> Floats:
-    """How much a row of weight c counts when the share that is kept is found."""
+    """How much a row of weight c counts in how much of its model a recalibration keeps."""
     return np.minimum(c, _LARGEST_WEIGHT)
 
 
 def _kept(refitted: Floats, given: Floats, share: Floats, count: Floats) -> float:
-    """The w in [0, 1] for which (1 − w)·refitted + w·given is nearest to ``share``."""
+    """How much of a given model the recalibration keeps: the w in [0, 1] for which
+    (1 − w)·refitted + w·given is nearest to ``share``."""
     apart, residual = given - refitted, share - refitted
     total = float(count.sum())
     noise = float((count * residual * residual).sum()) / total if total > 0.0 else 0.0
@@ -238,7 +239,7 @@ def _kept(refitted: Floats, given: Floats, share: Floats, count: Floats) -> floa
 
 
 def _logistic(X: Floats, y: Floats, omega: Floats) -> Floats:
-    """Ridge-penalised logistic regression of shares ``y`` in [0, 1] on the rows of ``X``."""
+    """The recalibration's logistic regression of shares ``y`` in [0, 1] on ``X``, with a ridge."""
     size, rows = X.shape
     if rows == 0:
         return np.zeros(size)
@@ -268,7 +269,7 @@ def _logistic(X: Floats, y: Floats, omega: Floats) -> Floats:
 
 
 def _derivatives(beta: Floats, X: Floats, y: Floats, omega: Floats) -> tuple[Floats, Floats]:
-    """Gradient and Hessian of the weighted cross-entropy."""
+    """Gradient and Hessian of the recalibration's weighted cross-entropy."""
     if X.shape[1] > _MANY:
         gradient, hessian = np.zeros(len(X)), np.zeros((len(X), len(X)))
         from offpolicy._core.logistic_kernels import logistic_derivatives

@@ -31,12 +31,14 @@ from offpolicy.logs import (
     Sums,
     keep_well_formed,
     listed_reasons,
+    need_log,
     refuse_many,
     sample_ranges,
     source_of_kept,
     width_of,
 )
-from offpolicy.policies import Target, need_log, resolve, resolve_prediction
+from offpolicy.models import resolve_prediction
+from offpolicy.policies import Target, resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -273,7 +275,7 @@ def source_of(
     prediction: Any,
     resume: str | Path | None = None,
 ) -> Source:
-    """The log with its policies and its model; ``resume`` is a folder to keep walks in."""
+    """A log with policies and a model, to be walked; ``resume`` is a folder to keep walks in."""
     log = without_bad_rows(log, policies, prediction)
     source: Source
     wants_model = prediction is None
@@ -305,8 +307,8 @@ def source_of(
 def without_bad_rows(
     log: BanditLog | LogScan, policies: Mapping[str, Any], prediction: Any
 ) -> BanditLog | LogScan:
-    """The log without the rows that these policies and predictions make malformed, as far as they
-    are columns of it, and if such rows are to be dropped."""
+    """A source's log without the rows that its policies and predictions make malformed, as far as
+    they are columns of it, and if such rows are to be dropped."""
     columns = {name: policy for name, policy in policies.items() if isinstance(policy, str)}
     predicted = prediction if isinstance(prediction, str) else None
     if isinstance(log, LogScan):
@@ -339,7 +341,7 @@ def without_bad_rows(
 
 
 def check_columns(log: BanditLog, policies: Mapping[str, str], prediction: str | None) -> None:
-    """Raise, naming the rows, unless these columns hold probabilities and predictions."""
+    """Raise, naming the rows, unless these columns hold a source's policies and predictions."""
     for name, column in policies.items():
         resolve(log, column, name).check(log)
     delta_hat = resolve_prediction(log, prediction)
@@ -348,12 +350,12 @@ def check_columns(log: BanditLog, policies: Mapping[str, str], prediction: str |
 
 
 def _answers(given: Any) -> bool:
-    """Whether it can be asked about any log."""
+    """Whether a source's policy or model can be asked about any log."""
     return any(hasattr(given, name) for name in ("probabilities", "predict_proba", "predict"))
 
 
 def thinned(block: Block, size: int) -> Block:
-    """At most ``size`` of the rows of a block, evenly spread."""
+    """A sample of a block: at most ``size`` of its rows, evenly spread."""
     n = len(block.log)
     if n <= size:
         return block

@@ -57,7 +57,7 @@ def make_summary(
     policy: str, scanned: Scanned, rows: Rows, plan: Plan, known: Known | None, level: float,
     *, trained: bool,
 ) -> Summary:  # fmt: skip
-    """What is drawn of one policy; ``known`` is None without propensities."""
+    """The summary of one policy, from the walk's sums; ``known`` is None without propensities."""
     with np.errstate(all="ignore"):
         return Summary(
             policy,
@@ -148,7 +148,7 @@ def _explained(left: float, spread: float) -> float:
 
 
 def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
-    """At the M of the headline."""
+    """The headline's value over the course of the log, at its M, from the walk's tally."""
     tally, k = scanned.tally, known.curve.best
     by_part = tally.by_part
     M = float(GRID[k]) if math.isfinite(GRID[k]) else 0.0
@@ -164,7 +164,8 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     so_far = np.cumsum(total) / np.cumsum(weight)
     variance = np.maximum(np.cumsum(squares) / np.cumsum(weight) - so_far**2, 0.0)
     variance *= design_effect(scanned.grid, k)
-    half = sequence(np.cumsum(weight) ** 2 / np.cumsum(weight2), np.sqrt(variance), level)
+    effective = np.cumsum(weight) ** 2 / np.cumsum(weight2)
+    half = sequence_half_width(effective, np.sqrt(variance), level)
     parts, n = len(by_part), scanned.plain.count
     times = tally.times
     return OverLog(
@@ -180,8 +181,11 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     )
 
 
-def sequence(t: Floats, spread: Floats, level: float) -> Floats:
-    """Half the width of the confidence sequence after t rows, narrowest after a quarter of them."""
+def sequence_half_width(t: Floats, spread: Floats, level: float) -> Floats:
+    """Half the width of the headline's confidence sequence after t rows of the log.
+
+    It is narrowest after a quarter of them.
+    """
     alpha = 1.0 - level
     far = -2.0 * math.log(alpha)
     rho2 = (far + math.log1p(far)) / (0.25 * float(t[-1]))
@@ -199,7 +203,7 @@ def _numbers(values: Floats) -> tuple[float, ...]:
 
 
 def notice(summary: Summary, scanned: Scanned, rows: Rows, *, clustered: bool) -> list[Finding]:
-    """What the scan came across: some of what `check` looks for, from every row."""
+    """Findings from the walk's sums over every row: some of what `check` looks for."""
     n = scanned.plain.count
     found = []
     if summary.weights is not None:
@@ -224,7 +228,7 @@ def _about_weights(policy: str, weights: Weights, n: int) -> list[Finding]:
 
 
 def _about_frequencies(scanned: Scanned, summary: Summary) -> list[Finding]:
-    """Was every action chosen as often as the logged probabilities say?"""
+    """A finding from the walk: was every action chosen as often as logged probabilities say?"""
     if not summary.support.exact:
         return []
     actions = scanned.tally.actions
@@ -250,7 +254,7 @@ def _weighted(scanned: Scanned) -> bool:
 
 
 def _about_drift(scanned: Scanned, rows: Rows) -> list[Finding]:
-    """Did the mean reward move from one tenth of the log, or half, to the rest?"""
+    """A finding from the walk: did the mean reward move from a tenth of the log, or half, on?"""
     plain, by_part = scanned.plain, scanned.tally.by_part
     n = plain.count
     if n < FEWEST_FOR_DRIFT or len(by_part) < TENTHS or _weighted(scanned):
@@ -277,7 +281,7 @@ def _about_drift(scanned: Scanned, rows: Rows) -> list[Finding]:
 
 
 def _about_model(calibration: Calibration, scanned: Scanned, rows: Rows) -> list[Finding]:
-    """Does the model get the mean reward of the log itself right?"""
+    """A finding from the walk: does the model get the mean reward of the log itself right?"""
     plain, shares = scanned.plain, np.array(calibration.rows)
     predicted = float((shares * np.array(calibration.predicted)).sum())
     reward, variance = float(plain.mean[rows.reward]), plain.sample_variance(rows.reward)
@@ -296,6 +300,6 @@ def _about_model(calibration: Calibration, scanned: Scanned, rows: Rows) -> list
 
 
 def without_repeats(*found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """What is about the log itself is noticed once for every policy."""
+    """All findings, each once: those about the log itself are made for every policy."""
     every = [one for part in found for one in part]
     return tuple({(one.code, one.place): one for one in reversed(every)}.values())[::-1]

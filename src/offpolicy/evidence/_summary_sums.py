@@ -42,12 +42,12 @@ CHOSEN, EARNED, POLICY, LOGGING, UNSUPPORTED, SPREAD = range(6)
 
 
 def stretches_of(n: int) -> int:
-    """How many stretches a log of ``n`` rows is cut into."""
+    """How many stretches a log of ``n`` rows is cut into, for the walk to tally."""
     return min(max(n // FEWEST, 1), STRETCHES)
 
 
 def classes_of(sample: Block) -> Floats:
-    """The limits of the classes of predictions, from a sample; none without a model."""
+    """The limits of a plan's classes of predictions, from its sample; none without a model."""
     if sample.delta_hat is None:
         return np.empty(0)
     shares = np.arange(1, CLASSES) / CLASSES
@@ -179,7 +179,7 @@ class Tally:
 
 
 def _starts(first: int, rows: int, n: int, parts: int) -> tuple[int, Ints]:
-    """The stretch of a block's first row, and where in the block it and those after it begin."""
+    """The stretch of a block's first row, and where in the block it and the next ones begin."""
     part, last = first * parts // n, (first + rows - 1) * parts // n
     # The first row of stretch k is the least i with i·parts ≥ k·n.
     begins = [-(-k * n // parts) - first for k in range(part + 1, last + 1)]
@@ -288,7 +288,7 @@ def _text(name: Any) -> str:
 
 
 def _times(log: BanditLog, parts: int, part: int, starts: Ints) -> Times | None:
-    """None without times, or if they are no numbers and no dates."""
+    """When a block's stretches of the log began and ended; None without numbers or dates."""
     found = None if log.time is None else _as_numbers(log.time)
     if found is None or log.time is None:
         return None

@@ -40,7 +40,7 @@ _AS_GOOD_AS = 2.0
 
 
 def parameter_grid(member: Estimator) -> Floats:
-    """The values of a parameter from which one is chosen: from all model to all weights."""
+    """The values from which tuning chooses a parameter: from all model to all weights."""
     if member.parameter_name == "M":
         return GRID
     if member.parameter_name == "tau":
@@ -103,7 +103,7 @@ def tune(
 
 
 def chosen_by(rule: str, tuned: Tuned, span: float, headline: float | None = None) -> float:
-    """The parameter that another rule would have chosen from the same table."""
+    """The parameter that another rule of tuning would have chosen from the same table."""
     columns = {name: getattr(tuned, name) for name in vars(_Table(0))}
     table = _Table(0)
     vars(table).update(columns)
@@ -111,7 +111,7 @@ def chosen_by(rule: str, tuned: Tuned, span: float, headline: float | None = Non
 
 
 def check_rule(rule: str) -> None:
-    """Raise unless there is such a rule."""
+    """Raise unless there is such a rule of tuning."""
     if rule not in RULES:
         raise ParameterError(f'tuning is "{rule}"; it can be {", ".join(RULES)}.', column="tuning")
 
@@ -200,7 +200,7 @@ class _Theory:
 
 
 def _spread(values: Floats, omega: Floats) -> float:
-    """Standard deviation; row weights ω have mean 1."""
+    """Standard deviation over a sample's rows, for tuning; row weights ω have mean 1."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float((omega * values).mean())
         variance = float((omega * omega * (values - mean) ** 2).mean())
@@ -269,6 +269,6 @@ def _reason(rule: str, name: str, table: _Table, j: int) -> str:
 
 
 def least_error(noise: float, bias: float) -> str:
-    """Why a parameter was chosen, in words."""
+    """Why tuning (or the headline) chose its parameter, in words."""
     shown = 0.0 if bias < 1e-6 * noise else bias
     return f"least estimated error: {noise:.2g} noise, {shown:.2g} bias"

@@ -95,7 +95,7 @@ class Scanned:
 
 
 def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:
-    """The one pass, for every policy of the source."""
+    """The one walk over a source, for every policy of it, as planned."""
 
     def of_blocks(made: list[Block]) -> list[Scanned]:
         return [scan_block(block, plan) for block, plan in zip(made, plans, strict=True)]
@@ -107,7 +107,7 @@ def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:
 
 
 def scan_block(block: Block, plan: Plan) -> Scanned:
-    """Moments of one block; depends on its rows and the plan alone."""
+    """What the walk takes from one block; depends on its rows and the plan alone."""
     log = block.log
     if block.compiled and log.group is None and {"logging", "policy"} <= block.columns:
         return _scan_compiled(block, plan)
@@ -136,7 +136,7 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
 
 
 def _columns(parts: Sequence[Contributions], modelled: Floats, residual: Floats) -> Floats:
-    """What is kept of every estimator, in the order of `Rows`."""
+    """What the walk keeps of every estimator, in the order of `Rows`."""
     with np.errstate(over="ignore"):
         corrected = [modelled + part.observed * residual for part in parts]
     kept = [[getattr(part, name) for part in parts] for name in Contributions._fields[:3]]
@@ -144,7 +144,7 @@ def _columns(parts: Sequence[Contributions], modelled: Floats, residual: Floats)
 
 
 def _about_ratio(block: Block, member: Estimator, centre: Centre, modelled: Floats) -> Floats:
-    """The columns of `Scanned.ratios` for one self-normalised estimator."""
+    """What the walk keeps of a block for one self-normalised estimator: `Scanned.ratios`."""
     columns = np.empty((3, len(block.log)))
     c, weighted, whole = columns
     c[:] = block.c
@@ -192,7 +192,7 @@ def _tally(look: Look, plan: Plan) -> Tally:
 
 
 def _modelled(block: Block, member: Estimator, sums: ShareSums) -> Floats:
-    """Σ imputed·δ̂ of every decision."""
+    """Σ imputed·δ̂ of every decision of a block, from the sums over shares of π."""
     if not _is_named(member):
         (part,) = contributions_from(block, [member], sums.by_share())
         return part.modelled
@@ -201,7 +201,7 @@ def _modelled(block: Block, member: Estimator, sums: ShareSums) -> Floats:
 
 
 def _is_named(member: Estimator) -> bool:
-    """Whether its shares say everything about it."""
+    """Whether all that the walk must know of an estimator are its shares of π."""
     return type(member) in NAMED.values()
 
 
@@ -212,7 +212,7 @@ def _member_moments(
     modelled: Floats,
     residual: Floats,
 ) -> Floats:
-    """The moments of all `Rows`, those of estimators without a name left open."""
+    """A block's moments of all `Rows` of the walk; those of unnamed estimators are left open."""
     from offpolicy.evidence import _moment_kernels as accumulate
 
     log = block.log
@@ -237,5 +237,5 @@ def _member_moments(
 
 
 def _whole(numbers: Sequence[int]) -> Ints:
-    """Also where there are none: `compare` asks for no estimator."""
+    """Numbers of a plan's estimators as integers, also if there are none, as for `compare`."""
     return np.array(numbers, dtype=np.int64)

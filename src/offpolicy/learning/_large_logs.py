@@ -33,7 +33,7 @@ from offpolicy.logs import (
     with_names,
     with_names_of,
 )
-from offpolicy.policies import resolve_prediction
+from offpolicy.models import resolve_prediction
 from offpolicy.policies.learned import numeric
 
 if TYPE_CHECKING:

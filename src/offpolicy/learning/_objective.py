@@ -10,8 +10,9 @@ from offpolicy.estimators import NAMED, Estimator, as_estimator
 from offpolicy.evaluation import choose_estimators
 from offpolicy.evidence import whole_block
 from offpolicy.learning._risk import Observed, RaggedRisk
-from offpolicy.logs import BanditLog
-from offpolicy.policies import need_log, resolve, resolve_prediction
+from offpolicy.logs import BanditLog, need_log
+from offpolicy.models import resolve_prediction
+from offpolicy.policies import resolve
 
 
 class Objective(NamedTuple):

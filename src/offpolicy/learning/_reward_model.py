@@ -21,7 +21,6 @@ import numpy as np
 
 from offpolicy._core.lbfgs import minimise
 from offpolicy._core.types import Floats, Ints, Singles
-from offpolicy.policies.learned import even_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +113,16 @@ def fit(
     units = None
     if not even:
         mean = _random_reward(base)
-        units = np.tile(even_units(evidence.phi, mean * (1.0 - mean) / K, l2), K)
+        units = np.tile(_even_units(evidence.phi, mean * (1.0 - mean) / K, l2), K)
     end = minimise(loss, first, most_steps=most_steps, tolerance=tolerance, units=units)
     return end.w.reshape(K, d)
+
+
+def _even_units(phi: Singles, curvature: float, l2: float | Floats) -> Floats:
+    """Units of the learner's weights in which its loss is about as curved along every feature, if
+    it is ``curvature`` along one of mean square 1, and has the penalty ``l2``."""
+    square = np.einsum("nd,nd->d", phi, phi, dtype=np.float64) / len(phi)
+    return np.asarray(1.0 / np.sqrt(curvature * square + l2))
 
 
 def as_at_random(evidence: Evidence, base: float) -> Known:

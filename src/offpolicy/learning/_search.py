@@ -20,8 +20,9 @@ from offpolicy.evidence import whole_block
 from offpolicy.learning import _task_data as preparing
 from offpolicy.learning._softmax_learner import Learned, SoftmaxLearner
 from offpolicy.learning._task import Task
-from offpolicy.logs import BanditLog, with_names
-from offpolicy.policies import need_log, resolve, resolve_prediction
+from offpolicy.logs import BanditLog, need_log, with_names
+from offpolicy.models import resolve_prediction
+from offpolicy.policies import resolve
 
 _PREPARING = ("features", "centres", "gamma", "model_l2", "folds", "seed", "start")
 """Parameters that features, reward model and start depend on; what differs in others only shares

@@ -18,8 +18,7 @@ from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
 from offpolicy.learning._objective import need_differentiable
 from offpolicy.learning._task import Task
-from offpolicy.logs import BanditLog, LogScan, with_names
-from offpolicy.policies import need_log
+from offpolicy.logs import BanditLog, LogScan, need_log, with_names
 from offpolicy.policies.learned import LinearSoftmax, save_policy
 
 STARTS = {

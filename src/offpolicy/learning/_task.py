@@ -18,7 +18,7 @@ from offpolicy.learning import _task_data as preparing
 from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
 from offpolicy.learning._task_data import Scale, Views
 from offpolicy.logs import BanditLog, context_columns
-from offpolicy.policies import resolve_prediction
+from offpolicy.models import resolve_prediction
 from offpolicy.policies.learned import Dense, LinearSoftmax, Ragged, Scores
 
 if TYPE_CHECKING:

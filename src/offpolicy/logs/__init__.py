@@ -9,7 +9,7 @@ from offpolicy.logs._bad_rows import (
     refuse_many,
     source_of_kept,
 )
-from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._bandit_log import BanditLog, need_log
 from offpolicy.logs._columns import (
     Columns,
     as_table,
@@ -42,6 +42,6 @@ __all__ = [
     "Dropped", "LogScan", "RewardSummary", "Sums", "all_action_names", "as_table",
     "check_chosen_probabilities", "check_probabilities", "column_of", "context_columns", "files",
     "formats", "keep_well_formed", "labels", "listed_reasons", "matching_columns", "missing_column",
-    "read_plain", "refuse_many", "sample_ranges", "source_of_kept", "tolerance_of", "width_of",
-    "with_names", "with_names_of", "without_rounding",
+    "need_log", "read_plain", "refuse_many", "sample_ranges", "source_of_kept", "tolerance_of",
+    "width_of", "with_names", "with_names_of", "without_rounding",
 ]  # fmt: skip

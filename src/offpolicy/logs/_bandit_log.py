@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core import ragged
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, OffpolicyError, PropensityError
+from offpolicy.errors import LogError, OffpolicyError, ParameterError, PropensityError
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import (
     Dropped,
@@ -530,6 +530,16 @@ class BanditLog:
                 digest.update(raw.tobytes())
         digest.update(repr((self.actions, self.candidates_known)).encode())
         return digest.hexdigest()
+
+
+def need_log(log: object) -> None:
+    """Raise, saying how to make a log, unless this is one in memory."""
+    if not isinstance(log, BanditLog):
+        raise ParameterError(
+            f"A {type(log).__name__} is not a log. Make one with BanditLog.from_frame (any "
+            f"dataframe), from_arrays or from_ragged.",
+            column="log",
+        )
 
 
 def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditLog:

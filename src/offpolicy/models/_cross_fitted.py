@@ -25,7 +25,7 @@ from offpolicy.errors import (
     PropensityError,
     did_you_mean,
 )
-from offpolicy.logs import SMALLEST_PROPENSITY, BanditLog
+from offpolicy.logs import SMALLEST_PROPENSITY, BanditLog, need_log
 from offpolicy.logs.labels import GROUPS
 from offpolicy.models._fits import (
     LEAST_ROWS,
@@ -49,8 +49,8 @@ from offpolicy.models._inputs import (
     known_of,
     need_width,
 )
+from offpolicy.models._predictions import remember_prediction, resolve_prediction
 from offpolicy.models._probabilities import floored, mapped, monotone, normalised, sigmoid
-from offpolicy.policies import need_log, remember, resolve_prediction
 
 ENOUGH_ROWS = 50
 """Mode "auto" gives every action a model of its own if each was chosen at least this often."""
@@ -203,7 +203,7 @@ class RewardModel(_CrossFitted):
         models: list[PerAction | OneForAll | None] = [None] * self.folds
         remembered = scores = None
         if mode == "recalibrate":
-            remembered = remember(log, prediction)
+            remembered = remember_prediction(log, prediction)
             score = _predictions(log, remembered)[chosen]
             scores = np.broadcast_to(score, (self.folds, len(log)))
         else:
@@ -449,7 +449,7 @@ class PropensityModel(_CrossFitted):
 
 
 def _predictions(log: BanditLog, prediction: Any) -> Floats:
-    """Of every candidate, flat and finite."""
+    """What a reward model is to recalibrate: predictions of every candidate, flat and finite."""
     flat = resolve_prediction(log, prediction)
     assert flat is not None
     check.check_finite(flat, "prediction", log.source, PredictionError, log.offsets)

@@ -95,7 +95,7 @@ class Training:
 
 
 def fit_weights(log: BanditLog, weighting: Weighting, policy: Any) -> Floats | None:
-    """What each row weighs in the fit; None if all weigh alike."""
+    """What each row weighs in the fit of a reward model; None if all weigh alike."""
     if weighting == "none":
         return log.row_weight
     if policy is None:
@@ -248,7 +248,7 @@ class OneForAll:
 
 
 def _takes_sparse(fitted: _Fitted, inputs: Inputs, candidates: Ints) -> bool:
-    """Whether the model says the same of a sparse matrix.
+    """Whether a fitted reward model says the same of a sparse matrix.
 
     Then asking about every candidate is linear in their number, instead of quadratic.
     """
@@ -349,7 +349,7 @@ class Chooser:
 
 
 def need_estimator(model: Any) -> None:
-    """Raise unless this is an instance that can be fitted, cloned and asked."""
+    """Raise unless this scikit-learn model is an instance that can be fitted, cloned and asked."""
     name = getattr(model, "__name__", type(model).__name__)
     if isinstance(model, type):
         raise ParameterError(f"{name} is a class; give an instance: {name}(…).", column=name)
@@ -362,7 +362,7 @@ def need_estimator(model: Any) -> None:
 
 
 def need_probabilities(model: Any) -> None:
-    """Raise unless the model gives probabilities."""
+    """Raise unless a model to be fitted gives probabilities."""
     if not hasattr(model, "predict_proba"):
         raise ParameterError(
             f"{type(model).__name__} has no predict_proba. Use a classifier that gives "
@@ -371,7 +371,7 @@ def need_probabilities(model: Any) -> None:
 
 
 def is_a_classifier(model: Any) -> bool:
-    """As the model says; if it does not, whether it gives probabilities."""
+    """Whether a model to be fitted is a classifier: as it says, or if it gives probabilities."""
     from sklearn.base import is_classifier
 
     try:
@@ -381,7 +381,7 @@ def is_a_classifier(model: Any) -> bool:
 
 
 def _weight_argument(model: Any) -> str:
-    """What the model's fit calls the weights of the rows; a pipeline's last step takes them."""
+    """What a scikit-learn model's fit calls row weights; a pipeline's last step takes them."""
     from sklearn.utils.validation import has_fit_parameter
 
     if has_fit_parameter(model, "sample_weight"):

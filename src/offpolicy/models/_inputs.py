@@ -94,12 +94,12 @@ class Inputs:
 
 
 def known_of(code: Ints, table: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The table's entry for each code; False for the unknown code −1."""
+    """Whether a model knows each action: ``table`` by code, False for the unknown code −1."""
     return np.append(table, False)[code]
 
 
 def by_action(code: Ints, actions: int) -> Iterator[tuple[int, Ints]]:
-    """Each action that occurs, with its positions in ``code``."""
+    """Each action that occurs, with its positions in ``code``, to fit or ask a model for each."""
     order = np.argsort(code, kind="stable")
     bounds = np.searchsorted(code[order], np.arange(actions + 1))
     for action in np.flatnonzero(np.diff(bounds)):
@@ -107,14 +107,14 @@ def by_action(code: Ints, actions: int) -> Iterator[tuple[int, Ints]]:
 
 
 def parts(rows: int, width: int) -> Iterator[slice]:
-    """The rows in pieces small enough for a model to be asked about at once."""
+    """Rows in pieces small enough for a fitted model to be asked about at once."""
     step = max(1, min(MOST_ROWS, MOST_CELLS // max(width, 1)))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
 
 
 def feature_width(log: BanditLog) -> int | None:
-    """How many numbers describe a candidate; None if none do."""
+    """How many features of a candidate a reward model is fitted with; None if there are none."""
     if log.candidate_features is None:
         return None
     return log.candidate_features.size // int(log.offsets[-1])
@@ -124,7 +124,7 @@ def feature_width(log: BanditLog) -> int | None:
 
 
 def need_width(width: int | None, expected: int | None, column: str) -> None:
-    """Raise unless there are as many columns as the model was fitted with."""
+    """Raise unless there are as many columns as the cross-fitted model saw."""
     if width != expected:
         raise LogError(
             f"{column} has {width or 'no'} columns, but the model was fitted with "

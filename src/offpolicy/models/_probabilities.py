@@ -22,7 +22,7 @@ SLOPE_PENALTY = 1e-3
 
 
 def monotone(x: Floats, y: Floats, weight: Floats | None) -> Any:
-    """The increasing step function of x that is nearest to y."""
+    """Isotonic calibration of a model: the increasing step function of x that is nearest to y."""
     from sklearn.isotonic import IsotonicRegression
 
     return IsotonicRegression(out_of_bounds="clip").fit(x, y, sample_weight=weight)
@@ -40,7 +40,7 @@ class _Sigmoid:
 
 
 def sigmoid(p: Floats, y: Floats, weight: Floats | None) -> _Sigmoid:
-    """The logistic curve of greatest likelihood.
+    """Sigmoid calibration of a propensity model: the logistic curve of greatest likelihood.
 
     A very small penalty on the slope keeps it finite where one score parts the choices cleanly.
     """
@@ -61,7 +61,7 @@ def _log_odds(p: Floats) -> Floats:
 
 
 def mapped(p: Floats, code: Ints, maps: dict[int, Any]) -> Floats:
-    """Each probability through its action's map, if it has one."""
+    """A propensity model's probabilities, each through its action's calibration, if it has one."""
     out = p.copy()
     for action, mine in by_action(code, max(maps) + 1):
         if action in maps:
@@ -70,7 +70,7 @@ def mapped(p: Floats, code: Ints, maps: dict[int, Any]) -> Floats:
 
 
 def normalised(p: Floats, offsets: Ints, open_: NDArray[np.bool_]) -> Floats:
-    """Each decision's probabilities made to sum to 1; where all are 0, equal among the open."""
+    """A propensity model's probabilities made to sum to 1; if all are 0, equal among the open."""
     total = row_sums(p, offsets)
     lengths = np.diff(offsets)
     nothing = np.repeat(~(total > SMALLEST_PROPENSITY), lengths)
@@ -81,7 +81,7 @@ def normalised(p: Floats, offsets: Ints, open_: NDArray[np.bool_]) -> Floats:
 
 
 def floored(p: Floats, offsets: Ints, open_: NDArray[np.bool_], floor: float) -> Floats:
-    """No open candidate under the floor; the others give way in proportion."""
+    """A propensity model's probabilities, none of an open candidate under the floor."""
     lengths = np.diff(offsets)
     count = np.repeat(row_sums(open_.astype(np.float64), offsets), lengths)
     least = np.where(open_, np.minimum(floor, 1.0 / np.maximum(count, 1.0)), 0.0)

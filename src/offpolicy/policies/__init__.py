@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from offpolicy.policies._inputs import need_log, remember, resolve_prediction
 from offpolicy.policies._policies import (
     Classifier,
     Deterministic,
@@ -19,6 +18,5 @@ from offpolicy.policies._policies import (
 
 __all__ = [
     "Classifier", "Deterministic", "EpsilonGreedy", "Mixture", "MonteCarlo", "Policy", "Softmax",
-    "Tabular", "Target", "Uniform", "learned", "need_log", "remember", "resolve",
-    "resolve_prediction",
+    "Tabular", "Target", "Uniform", "learned", "resolve",
 ]  # fmt: skip

@@ -400,7 +400,7 @@ def _number(value: Any, name: Hashable) -> float:
 
 
 def _checked_positions(values: Any, log: BanditLog, what: str) -> Ints:
-    """One position inside its decision for every decision."""
+    """What a policy chooses or draws: one position inside its decision for every decision."""
     array = np.asarray(values)
     lengths = np.diff(log.offsets)
     if array.shape == (len(log),) and np.issubdtype(array.dtype, np.number):
@@ -414,7 +414,7 @@ def _checked_positions(values: Any, log: BanditLog, what: str) -> Ints:
 
 
 def _of_candidates(table: Floats, log: BanditLog) -> Floats:
-    """The entries of an (n, actions) table that belong to the log's candidates, flat."""
+    """A policy's (n, actions) table for the log's candidates, flat."""
     if log.candidate is None:
         return table.reshape(-1)
     return table[decision_of_candidate(log.offsets), log.candidate]

@@ -26,12 +26,11 @@ from offpolicy.results._summary import (
     Support,
     Weights,
 )
-from offpolicy.results._table import ResultTable, named
+from offpolicy.results._table import ResultTable, estimate_named
 
 __all__ = [
     "CANNOT_TELL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action", "Calibration",
     "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog", "Report",
-    "Result", "ResultTable", "Severity", "Summary", "Support", "Tuned", "Weights", "finding",
-    "named",
-    "shown_estimator",
+    "Result", "ResultTable", "Severity", "Summary", "Support", "Tuned", "Weights", "estimate_named",
+    "finding", "shown_estimator",
 ]  # fmt: skip

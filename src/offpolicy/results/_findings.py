@@ -163,7 +163,7 @@ def finding(
     place: str | None = None,
     **numbers: float | int | str,
 ) -> list[Finding]:
-    """The finding, if it is severe enough to be one."""
+    """A `Finding` as results return it, with its code's advice; nothing if it is not severe."""
     if severity is None:
         return []
     return [Finding(code, severity, place, sentence, CODES[code].advice, numbers)]

@@ -16,7 +16,7 @@ from offpolicy.intervals import Interval
 from offpolicy.logs import Dropped
 from offpolicy.results._findings import Finding
 from offpolicy.results._summary import Summary
-from offpolicy.results._table import ResultTable, named
+from offpolicy.results._table import ResultTable, estimate_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -236,7 +236,7 @@ class Result(ResultTable[Estimate]):
                 f'There is no policy "{policy}".{did_you_mean(str(policy), self.policies)} '
                 f"The policies are {', '.join(self.policies)}."
             )
-        return named(rows, wanted)
+        return estimate_named(rows, wanted)
 
     def sentence(self) -> str:
         """The answer about every policy, a line each, and what its interval covers."""
@@ -286,12 +286,12 @@ class Result(ResultTable[Estimate]):
 
 
 def _short(value: float) -> str:
-    """Five significant digits."""
+    """A number in a result's table: five significant digits."""
     return f"{value:.5g}"
 
 
 def shown_estimator(estimator: str) -> str:
-    """The name with its parameter rounded, for people: CAB(M=3.21)."""
+    """An estimator's name in a result's table, its parameter rounded: CAB(M=3.21)."""
     try:
         member = parse(estimator)
     except EstimatorError:

@@ -91,8 +91,8 @@ class ResultTable(Document, Generic[Row]):
             raise ValueError(f"it holds no {self.rows}")
 
 
-def named(rows: Sequence[Named], wanted: str | Estimator) -> Named:
-    """The one estimate by this name."""
+def estimate_named(rows: Sequence[Named], wanted: str | Estimator) -> Named:
+    """A result's one estimate by this name: what ``result[name]`` returns."""
     name = str(wanted)
     with suppress(EstimatorError):  # the label of an ICE
         name = str(parse(name))  # cab(10) is CAB(M=10)

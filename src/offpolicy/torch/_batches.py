@@ -13,8 +13,8 @@ from torch import Tensor
 from offpolicy._core import validation as check
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy.errors import ParameterError, Place
-from offpolicy.logs import BanditLog
-from offpolicy.policies import need_log, resolve_prediction
+from offpolicy.logs import BanditLog, need_log
+from offpolicy.models import resolve_prediction
 
 _PER_DECISION = ("chosen", "reward", "propensity", "row_weight")
 _PER_CANDIDATE = ("logging", "prediction", "mask")

@@ -85,7 +85,7 @@ class Rows:
 
 
 def kish(w: Floats) -> float:
-    """Effective number of rows, (Σw)²/Σw²; 0 if all are 0."""
+    """Effective rows behind a finding, (Σw)²/Σw²; 0 if all are 0."""
     top = float(w.max(initial=0.0))
     if top == 0.0:
         return 0.0

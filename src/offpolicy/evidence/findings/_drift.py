@@ -21,7 +21,7 @@ DRIFT_CLIP = 10.0
 
 
 def about_drift(log: BanditLog, rows: Rows) -> list[Finding]:
-    """Of rewards, of propensities, and of what was chosen."""
+    """Findings of drift: of rewards, of propensities, and of what was chosen."""
     if len(log) < FEWEST_FOR_DRIFT:
         return []
     order, codes = order_in_time(log), log.chosen_codes()
@@ -48,7 +48,7 @@ def about_drift(log: BanditLog, rows: Rows) -> list[Finding]:
 
 
 def _restless(rows: Rows, codes: Ints, order: Ints | None) -> list[int]:
-    """The actions whose shares seem to move most."""
+    """The actions whose shares drift most, as candidates for a finding."""
     n, K, omega = len(codes), int(codes.max()) + 1, rows.omega
     if order is not None:
         codes, omega = codes[order], omega[order]
@@ -65,7 +65,7 @@ def _restless(rows: Rows, codes: Ints, order: Ints | None) -> list[int]:
 
 
 def moved(rows: Rows, x: Floats, order: Ints | None) -> Move | None:
-    """Compare each tenth of the log, and the first half, with the whole; None if all x are equal.
+    """Drift of x: each tenth of the log, and its first half, against the whole; None if all alike.
 
     Were rows in random order, a part would be a sample without replacement, whose sum strays less
     than that of independent draws (Hoeffding 1963), whatever the values are.
@@ -98,7 +98,7 @@ def moved(rows: Rows, x: Floats, order: Ints | None) -> Move | None:
 
 
 def _rounded_off(value: float, scale: float) -> float:
-    """0 for what is 0 but for rounding."""
+    """A mean as a finding of drift tells it: 0 for what is 0 but for rounding."""
     return value if abs(value) > 1e-12 * scale else 0.0
 
 
@@ -107,13 +107,13 @@ def _tenths(n: int) -> Ints:
 
 
 def _with_half(parts: NDArray[Any]) -> Floats:
-    """Sums over each tenth (the last axis), and over the first half."""
+    """For findings of drift: sums over each tenth of a log (the last axis), and its first half."""
     half = parts[..., : TENTHS // 2].sum(axis=-1, keepdims=True)
     return np.concatenate([parts, half], axis=-1).astype(np.float64)
 
 
 def order_in_time(log: BanditLog) -> Ints | None:
-    """None for the order of the rows."""
+    """In which order findings of drift look at a log; None for the order of its rows."""
     if log.time is None:
         return None
     try:

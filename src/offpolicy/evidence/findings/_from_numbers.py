@@ -24,20 +24,20 @@ from offpolicy.results import Finding, Severity, finding
 
 
 def support(policy: str, mass: float, where: str = "", **numbers: int) -> list[Finding]:
-    """A policy's probability where the logger has none."""
+    """The finding of a policy's probability where the logger has none."""
     sentence = f"{policy} puts {percent(mass)} of its probability where the logger has none{where}."
     return finding("support", grade(mass, UNSUPPORTED_MASS), sentence, policy, mass=mass, **numbers)
 
 
 def how_few(ess: float) -> Severity | None:
-    """How bad it is that so few effective rows stand behind a number."""
+    """How bad a finding it is that so few effective rows stand behind a number."""
     if ess >= FEW_EFFECTIVE:
         return None
     return "problem" if ess < TOO_FEW_EFFECTIVE else "warning"
 
 
 def effective_size(policy: str | None, ess: float, n: int) -> list[Finding]:
-    """Of the policy's weights; of the log's own without one."""
+    """The finding of too few effective rows by a policy's weights, or by the log's own."""
     severity = how_few(ess) or ("note" if ess < FEW_EFFECTIVE_SHARE * n else None)
     if policy is None:
         worth = "" if ess > n - 0.05 else f", worth {ess:,.1f} of equal weight"
@@ -58,7 +58,7 @@ def effective_size(policy: str | None, ess: float, n: int) -> list[Finding]:
 def heavy_weights(
     policy: str, which: str, share: float, rows: float, largest: float
 ) -> list[Finding]:
-    """What the heaviest rows hold."""
+    """The finding of how much of a policy's weight the heaviest rows hold."""
     sentence = (
         f"The {which} hold {percent(share)} of all weight for {policy}; the largest weight is "
         f"{largest:,.4g}."
@@ -73,7 +73,7 @@ def frequencies(
     what: str, observed: float, expected: float, spread: float, chance: float,
     *, were: str = "was", also: str = "", **numbers: int,
 ) -> list[Finding]:  # fmt: skip
-    """How often something was chosen, against what the logged probabilities say."""
+    """The finding of how often something was chosen, against the logged probabilities."""
     sentence = (
         f"{what[0].upper()}{what[1:]} {were} chosen {observed:,.0f} times; the logged "
         f"probabilities add up to {expected:,.0f} (give or take {spread:,.0f}).{also}"
@@ -86,7 +86,7 @@ def frequencies(
 
 
 def miscalibration(predicted: float, reward: float, stderr: float, chance: float) -> list[Finding]:
-    """The model's mean and the log's."""
+    """The finding of a reward model whose mean prediction is not the log's mean reward."""
     sentence = (
         f"For what was chosen, the model predicts {predicted:.4g} on average; the mean reward is "
         f"{reward:.4g} (the difference is known to ±{stderr:.2g})."

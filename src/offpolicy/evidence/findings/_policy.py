@@ -46,7 +46,7 @@ CLIPS = (0.5, 2.0, 10.0, 100.0, 1000.0)
 
 
 def about_policy(log: BanditLog, rows: Rows, target: Target) -> list[Finding]:
-    """What its weights, and where the logger allows its actions, say of an answer."""
+    """Findings on a policy: its weights, and where the logger allows its actions."""
     name, c = target.name, np.minimum(whole_block(log, target, None).c, LARGEST)
     found = about_size(log, rows, c, name)
     if not c.any():
@@ -106,7 +106,7 @@ def _support(log: BanditLog, name: str, masses: _Masses) -> list[Finding]:
 
 
 def _missing_mass(rows: Rows, name: str, c: Floats) -> list[Finding]:
-    """Where the logger's other probabilities are unknown: the mean of c is the supported mass."""
+    """The finding of lacking support where only propensities are known: from the mean of c."""
     mass = 1.0 - float((rows.omega * c).mean())
     spread = rows.spread(c - 1.0)
     bound = float(c.max()) * float(rows.sizes().max())
@@ -135,7 +135,7 @@ def _heavy_weights(rows: Rows, name: str, c: Floats) -> list[Finding]:
 
 
 def _weight_mean(log: BanditLog, rows: Rows, target: Target) -> list[Finding]:
-    """min(c, M) against its exact mean under the logged probabilities, Σ_y min(π, Mπ₀)."""
+    """The finding of weights that do not fit: min(c, M) against its exact mean, Σ_y min(π, Mπ₀)."""
 
     def of_block(block: Block) -> tuple[Floats, Floats]:
         """For every M: how far each row is from its mean; the sums of means and of variances."""
@@ -177,7 +177,7 @@ def _weight_mean(log: BanditLog, rows: Rows, target: Target) -> list[Finding]:
 
 
 def _weights_above_one(rows: Rows, name: str, c: Floats) -> list[Finding]:
-    """Without the other probabilities, all that is known of the mean is that it is at most 1."""
+    """The finding of weights that average above 1, where only propensities are known."""
     chance, mean = rows.chance_above(c - 1.0, -1.0), float((rows.omega * c).mean())
     if chance >= FALSE_ALARM:
         return []

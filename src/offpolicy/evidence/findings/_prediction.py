@@ -27,7 +27,7 @@ fewer rows than this: 0.8 % of honest logs of heavy rewards were called miscalib
 def about_prediction(
     log: BanditLog, rows: Rows, delta_hat: Floats, limits: tuple[float, float] | None
 ) -> list[Finding]:
-    """Are they right on average, within the range, and different for different actions?"""
+    """Findings on predictions: right on average, within the range, different between actions?"""
     found = _calibration(log, rows, delta_hat[log.chosen_index])
     low, high, N = float(delta_hat.min()), float(delta_hat.max()), len(delta_hat)
     if limits is None and _is_binary(log.reward):
@@ -60,7 +60,7 @@ def _is_binary(reward: Floats) -> bool:
 
 
 def _may_be_unseen(rows: Rows, reward: Floats, x: Floats, error: float) -> bool:
-    """Whether rewards that would set the mean right may just not have come up yet."""
+    """Whether a finding is too early: rewards that set the mean right may not have come up yet."""
     usual = usual_reward(reward)
     if usual is not None and np.count_nonzero(reward != usual) < TOO_FEW_EFFECTIVE:
         return True
@@ -69,7 +69,7 @@ def _may_be_unseen(rows: Rows, reward: Floats, x: Floats, error: float) -> bool:
 
 
 def _calibration(log: BanditLog, rows: Rows, predicted: Floats) -> list[Finding]:
-    """Does the model get the mean reward of the log itself right?"""
+    """The finding, if any, that the model gets the mean reward of the log itself wrong."""
     off = log.reward - predicted
     scale = float(np.abs(off).max())
     if scale == 0.0:

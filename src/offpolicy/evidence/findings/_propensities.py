@@ -33,7 +33,7 @@ EDGES = (1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0
 
 
 def about_propensities(log: BanditLog) -> list[Finding]:
-    """Are they there, and do they look like probabilities of a draw?"""
+    """Findings on propensities: are they there, do they look like probabilities of a draw?"""
     if log.propensity is None:
         sentence = "The log has no propensities: nothing says how likely each choice was."
         return finding("no-propensity", "problem", sentence)
@@ -50,7 +50,7 @@ def about_propensities(log: BanditLog) -> list[Finding]:
 
 
 def _constant(log: BanditLog, propensity: Floats) -> list[Finding]:
-    """One propensity for all rows, that is not one over the number of candidates."""
+    """The finding of one propensity for all rows that is not one over the number of candidates."""
     p = float(propensity[0])
     if log.logging is not None or not log.candidates_known or len(log) < FEWEST_ON_GRID:
         return []
@@ -97,7 +97,7 @@ def _rounded(propensity: Floats) -> list[Finding]:
 
 
 def about_frequencies(log: BanditLog, rows: Rows) -> list[Finding]:
-    """Were actions, and candidates of like probability, chosen as often as logged?"""
+    """Findings on frequencies: were actions, or candidates of like π₀, chosen as logged?"""
     if log.propensity is None:
         return []
     if log.logging is None:
@@ -128,8 +128,8 @@ def about_frequencies(log: BanditLog, rows: Rows) -> list[Finding]:
 
 
 def _class_totals(log: BanditLog, rows: Rows, K: int) -> tuple[Floats, Floats, Floats]:
-    """How often each of K actions, and then each class of probability, was chosen, the mean of
-    that by the logged probabilities, and its variance."""
+    """For findings: how often each of K actions, then each class of probability, was chosen, the
+    mean of that by the logged probabilities, and its variance."""
     B = len(EDGES) + 1
 
     def of_block(block: Block) -> Floats:
@@ -155,7 +155,7 @@ def _class_totals(log: BanditLog, rows: Rows, K: int) -> tuple[Floats, Floats, F
 
 
 def _deviation(log: BanditLog, k: int, K: int) -> Floats:
-    """Of every decision: was one of class ``k`` chosen, less the probability of that."""
+    """For the finding on frequencies: was one of class ``k`` chosen, less its probability."""
 
     def of_block(block: Block) -> Floats:
         part = block.log
@@ -168,7 +168,7 @@ def _deviation(log: BanditLog, k: int, K: int) -> Floats:
 
 
 def _normalised(log: BanditLog) -> Floats:
-    """π₀ of every candidate, without the rounding that its sums are allowed."""
+    """π₀ of every candidate for findings, without the rounding that its sums are allowed."""
     assert log.logging is not None
     sums = np.repeat(row_sums(log.logging, log.offsets), np.diff(log.offsets))
     return np.asarray(log.logging / sums)
@@ -183,7 +183,7 @@ def _bin(k: int) -> str:
 
 
 def _inverse_propensities(log: BanditLog, rows: Rows, propensity: Floats) -> list[Finding]:
-    """Where only the chosen action's probability is known: Σ 1{chosen k}/π₀ estimates how many
+    """The finding where only propensities are known: Σ 1{chosen k}/π₀ estimates how many
     decisions could have chosen k, and Σ 1/π₀ how many candidates there were. Too few may be for
     lack of support, or by chance; too many cannot be."""
     codes, n = log.chosen_codes(), len(log)

@@ -37,7 +37,7 @@ FEW_VALUES, REPEATED = 10, 5
 
 
 def about_clusters(rows: Rows) -> list[Finding]:
-    """Are there enough of them?"""
+    """The finding of too few clusters."""
     if rows.cluster is None:
         return []
     sizes = rows.sizes()
@@ -57,7 +57,7 @@ def about_clusters(rows: Rows) -> list[Finding]:
 
 
 def about_dropped(dropped: Dropped | None) -> list[Finding]:
-    """Rows that were left out because they are malformed."""
+    """The finding of rows that were left out because they are malformed."""
     if dropped is None or not dropped.rows:
         return []
     share = dropped.rows / dropped.of
@@ -69,7 +69,7 @@ def about_dropped(dropped: Dropped | None) -> list[Finding]:
 
 
 def about_sample(n: int, size: int) -> list[Finding]:
-    """A log too large to be looked at whole."""
+    """The finding that a log was too large to be looked at whole."""
     if n <= size:
         return []
     sentence = (
@@ -79,7 +79,7 @@ def about_sample(n: int, size: int) -> list[Finding]:
 
 
 def about_size(log: BanditLog, rows: Rows, c: Floats, name: str | None) -> list[Finding]:
-    """How many rows, and how many rewarded ones, stand behind an answer."""
+    """Findings on how many rows, and how many rewarded ones, stand behind an answer."""
     who, n = "the log" if name is None else name, len(log)
     w = rows.omega * c
     found = effective_size(name, kish(w), n)
@@ -104,7 +104,7 @@ def about_size(log: BanditLog, rows: Rows, c: Floats, name: str | None) -> list[
 
 
 def about_rewards(reward: Floats, limits: tuple[float, float] | None) -> list[Finding]:
-    """Are they amounts, within their range, and more than one?"""
+    """Findings on rewards: are they amounts, within their range, and more than one?"""
     n, low, high = len(reward), float(reward.min()), float(reward.max())
     found = []
     if limits is not None and (low < limits[0] or high > limits[1]):
@@ -153,7 +153,7 @@ def _outlier(reward: Floats) -> list[Finding]:
 
 
 def about_duplicates(log: BanditLog) -> list[Finding]:
-    """Do rows repeat others more often than chance allows?
+    """The finding of rows that repeat others more often than chance allows.
 
     Rows with the same context, time, cluster and probabilities are paired. Honest rows are drawn
     anew, so the second of a pair repeats the first one's action with its propensity at most. (Where
@@ -188,7 +188,7 @@ def about_duplicates(log: BanditLog) -> list[Finding]:
 
 
 def _situations(log: BanditLog) -> NDArray[np.uint64]:
-    """A hash of all that is known of each decision before the choice."""
+    """For the finding of duplicates: a hash of what is known of each decision before the choice."""
 
     def of_block(block: Block) -> NDArray[np.uint64]:
         part = block.log
@@ -207,7 +207,7 @@ def _situations(log: BanditLog) -> NDArray[np.uint64]:
 
 
 def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """One integer for each value, the same for equal values."""
+    """For the finding of duplicates: an integer for each value, the same for equal ones."""
     if values.dtype.kind == "f":
         return (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
     if values.dtype.kind in "biumM":
@@ -216,7 +216,7 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _mixed(state: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Two hashes as one (multiply and shift, as in MurmurHash3)."""
+    """For the finding of duplicates: two hashes as one (multiply and shift, as in MurmurHash3)."""
     x = state * np.uint64(0x9E3779B97F4A7C15) + bits
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         x ^= x >> np.uint64(33)

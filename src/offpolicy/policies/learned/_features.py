@@ -107,20 +107,13 @@ class FeatureMap:
         return out
 
 
-def even_units(phi: Singles, curvature: float, l2: float | Floats) -> Floats:
-    """Of the weights of each feature: in them a loss is about as curved along every one, if it is
-    ``curvature`` along a feature of mean square 1, and has the penalty ``l2``."""
-    square = np.einsum("nd,nd->d", phi, phi, dtype=np.float64) / len(phi)
-    return np.asarray(1.0 / np.sqrt(curvature * square + l2))
-
-
 def _kernel(x: Floats, z: Floats, gamma: float) -> Floats:
     square = (x**2).sum(axis=1)[:, None] + (z**2).sum(axis=1) - 2.0 * (x @ z.T)
     return np.asarray(np.exp((-gamma / x.shape[1]) * np.maximum(square, 0.0)))
 
 
 def numeric(values: Any, column: str) -> Floats:
-    """Numbers, all of them finite, in columns."""
+    """What a learned policy sees, context or features, as finite numbers in columns."""
     cells = np.asarray(values)
     if cells.dtype.kind in "USO" and cells.size and isinstance(cells.flat[0], str):
         raise LogError(

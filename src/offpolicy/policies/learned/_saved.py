@@ -44,7 +44,7 @@ def load_policy(path: str | Path) -> LinearSoftmax:
 
 
 def how_learned(path: str | Path) -> dict[str, Any]:
-    """What is kept of how a policy came about: its learner's parameters and report."""
+    """What a policy's file keeps of how it came about: its learner's parameters and report."""
     body = read_body(path, SCHEMA, WHAT)
     with damage_named(WHAT, error=PolicyError, place=path):
         return dict(body["learned"])
@@ -72,7 +72,7 @@ def _arrays(policy: LinearSoftmax) -> dict[str, Floats]:
 
 
 def _plain(name: Hashable) -> Hashable:
-    """JSON keeps these types apart by itself."""
+    """An action's name, if a learned policy's file can keep it: JSON tells these types apart."""
     if name is None or type(name) in (str, int, bool):
         return name
     if type(name) is float and math.isfinite(name):

@@ -11,7 +11,7 @@ from offpolicy.evidence import TOO_FEW_EFFECTIVE
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import parse_metric
-from offpolicy.results import Finding, ResultTable, Tuned, finding, named, shown_estimator
+from offpolicy.results import Finding, ResultTable, Tuned, estimate_named, finding, shown_estimator
 
 FEWEST_QUERIES = 20
 """With fewer, errors over queries are far from normal."""
@@ -95,7 +95,7 @@ class RankingResult(ResultTable[RankingEstimate]):
         return parse_metric(self.metric).higher_is_better
 
     def __getitem__(self, key: str | Estimator) -> RankingEstimate:
-        return named(self.estimates, key)
+        return estimate_named(self.estimates, key)
 
     def sentence(self) -> str:
         """The answer in words, what its interval covers, and what is doubtful."""

@@ -1,4 +1,4 @@
-"""What users hand over: is it a log, and what does the reward model predict for its candidates?"""
+"""What can stand for a reward model: a column, an array, anything that predicts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,8 @@ from numpy.typing import ArrayLike
 
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import check_finite
-from offpolicy.errors import ParameterError, PredictionError
+from offpolicy.errors import PredictionError
 from offpolicy.logs import BanditLog
-
-
-def need_log(log: object) -> None:
-    """Raise, saying how to make one, unless this is a log in memory."""
-    if not isinstance(log, BanditLog):
-        raise ParameterError(
-            f"A {type(log).__name__} is not a log. Make one with BanditLog.from_frame (any "
-            f"dataframe), from_arrays or from_ragged.",
-            column="log",
-        )
 
 
 def resolve_prediction(log: BanditLog, prediction: Any, *, checked: bool = False) -> Floats | None:
@@ -61,8 +51,8 @@ class _Remembered:
         )
 
 
-def remember(log: BanditLog, prediction: Any) -> Any:
-    """The same predictions in a form that serves other logs too, as far as they can."""
+def remember_prediction(log: BanditLog, prediction: Any) -> Any:
+    """A reward model's predictions in a form that serves other logs too, as far as they can."""
     if isinstance(prediction, str) or hasattr(prediction, "predict"):
         return prediction
     return _Remembered(log, log.per_candidate(prediction, "prediction", PredictionError))

@@ -1,0 +1,90 @@
+"""Double-doubles: sums and products with their rounding errors, in compiled code.
+
+Nothing here may be re-associated by the compiler: the errors of additions and products are
+computed by operations that would then be simplified to 0.
+"""
+
+from __future__ import annotations
+
+from numba import njit, types
+from numba.extending import intrinsic
+
+from offpolicy._core.kernels import COMMON
+
+EXACT = COMMON | {"fastmath": False}
+
+
+@intrinsic
+def fma(typing_context, a, b, c):
+    """a·b + c with one rounding."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@njit(**EXACT)
+def two_sum(a, b):
+    """a + b as a rounded sum and its exact error (Knuth)."""
+    s = a + b
+    v = s - a
+    return s, (a - (s - v)) + (b - v)
+
+
+@njit(**EXACT)
+def plus(x, y):
+    """x + y of two double-doubles (high, low)."""
+    s, e = two_sum(x[0], y[0])
+    e += x[1] + y[1]
+    high = s + e
+    return high, e - (high - s)
+
+
+@njit(**EXACT)
+def times(x, factor):
+    """A double-double times a double."""
+    p = x[0] * factor
+    e = fma(x[0], factor, -p) + x[1] * factor
+    high = p + e
+    return high, e - (high - p)
+
+
+@njit(**EXACT)
+def product(x, y):
+    """x·y of two double-doubles."""
+    p = x[0] * y[0]
+    e = fma(x[0], y[0], -p) + (x[0] * y[1] + x[1] * y[0])
+    high = p + e
+    return high, e - (high - p)
+
+
+@njit(**EXACT)
+def quotient(x, y):
+    """x/y of two double-doubles."""
+    high = x[0] / y[0]
+    rest = plus(x, times(y, -high))
+    return high, rest[0] / y[0]
+
+
+@njit(**EXACT)
+def add(sums, j, x):
+    """sums[j] += x, a double-double; the rounding error goes to the second place."""
+    s, e = two_sum(sums[j, 0], x)
+    sums[j, 0] = s
+    sums[j, 1] += e
+
+
+@njit(**EXACT)
+def add_product(sums, j, a, b):
+    """sums[j] += a·b, a double-double, the product taken exactly."""
+    p = a * b
+    s, e = two_sum(sums[j, 0], p)
+    sums[j, 0] = s
+    sums[j, 1] += e + fma(a, b, -p)
+
+
+@njit(**EXACT)
+def get(sums, j):
+    """sums[j] as a double-double."""
+    return two_sum(sums[j, 0], sums[j, 1])
