@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import offpolicy as op
-from offpolicy.cli.progress import Progress, line
+from offpolicy.cli.progress import Progress, progress_line
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.evidence._plan import sample_of
 from offpolicy.evidence._sources import InMemory, Streamed
@@ -245,11 +245,11 @@ def test_progress_is_told(tmp_path, monkeypatch):
 
 
 def test_the_line_of_progress(capsys):
-    assert line(3_000_000, 20_000_000, 2.0) == (
+    assert progress_line(3_000_000, 20_000_000, 2.0) == (
         "read 3,000,000 of 20,000,000 decisions (15%), 1,500,000 a second, 11 s left"
     )
-    assert line(1, 10_000, 1.0).endswith("166 min 39 s left")
-    assert line(0, 10, 0.0) == "read 0 of 10 decisions (0%)"
+    assert progress_line(1, 10_000, 1.0).endswith("166 min 39 s left")
+    assert progress_line(0, 10, 0.0) == "read 0 of 10 decisions (0%)"
     progress = Progress()
     progress(1, 10)
     assert capsys.readouterr().err == ""
