@@ -189,7 +189,7 @@ flipped = path.with_name("flipped.parquet")
 
 def run(file):
     sys.argv = ["offpolicy", "evaluate", str(file), "--policy", "new", "--prediction", "q",
-                "--cluster", "user", "--format", "json", *options]
+                "--cluster", "user", "--format", "json", "-e", "DR", *options]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
