@@ -50,3 +50,15 @@ def test_doors_are_light(path):
 def test_what_stood_many_times_stands_once(what, most):
     found = house.places(house.COUNTED[what])
     assert len(found) <= most, found
+
+
+def test_refusals_are_told_by_class_and_place():
+    """`refuses` says what is refused; matching is for where the words themselves are tested."""
+    tests = sorted((house.ROOT / "tests").rglob("test_*.py"))
+    by_words = [
+        f"{path.name}:{number}"
+        for path in tests
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if "match" + "=" in line
+    ]
+    assert len(by_words) <= 50, by_words
