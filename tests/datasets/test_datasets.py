@@ -438,7 +438,7 @@ def test_names_that_are_none(tmp_path, monkeypatch):
     monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
     with refuses(DatasetError, "name", match=r"A set of your own would be .*/uci/x\.csv\.gz\.$"):
         datasets.load("x")
-    for name in ("../uci/letter", "..", "a/b"):
+    for name in ("../uci/letter", "..", "a/b", "MQ2007"):
         with refuses(DatasetError, "name"):
             datasets.load(name)
 

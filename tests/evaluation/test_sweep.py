@@ -200,6 +200,14 @@ def test_frame_and_plot(tmp_path):
     axes = curve.plot()
     assert axes.get_xlabel() == "M"
     assert axes.get_xscale() == "log"
+    with refuses(ParameterError, "points"):
+        curve.to_frame(points=1)
+    with refuses(ParameterError, "grid"):
+        sweep(case, "SB", grid=[0.5])
+    (line,) = sweep(case, "CAB", grid=[0.0, 1.0, 2.0, np.inf]).plot().lines
+    assert line.get_xdata().tolist() == [1.0, 2.0]
+    axes = sweep(case, "SB").plot()
+    assert (axes.get_xlabel(), axes.get_xscale(), axes.get_xlim()) == ("tau", "linear", (0.0, 1.0))
     import matplotlib.pyplot as plt
 
     plt.close("all")

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import offpolicy as op
-from offpolicy._core.checkpoint import Checkpoint, decode, digest, encode
+from offpolicy._core.checkpoint import Checkpoint, decode, digest, encode, storable
 from offpolicy._core.moments import Moments
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
 from tests.support.files import table_of, write
@@ -287,6 +287,14 @@ def test_moments_come_back_bit_by_bit(columns, rows, grouped, seed):
     back = decode(encode([moments]))[0]
     for name in Moments.__slots__:
         np.testing.assert_array_equal(getattr(back, name), getattr(moments, name))
+
+
+def test_what_is_not_ours_is_not_kept():
+    for value in (Place("log.csv"), object(), [Moments]):
+        with pytest.raises(TypeError):
+            encode(value)
+    with pytest.raises(TypeError):
+        storable(type("Moments", (), {}))
 
 
 def test_foreign_classes_are_not_built():

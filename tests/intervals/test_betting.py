@@ -42,6 +42,11 @@ def low_limit(x, level=0.95):
     return lower_limit(np.asarray(x, dtype=float), 1.0 - level)
 
 
+def test_next_to_no_doubt_rules_out_nothing():
+    assert lower_limit(np.array([0.0, 1.0]), 1e-100) > 0.0
+    assert lower_limit(np.array([0.0, 1.0]), 1e-300) == 0.0
+
+
 amounts = st.sampled_from([0.0, 0.0, 1e-6, 0.1, 0.5, 1.0, 1.0, 3.0, 100.0, 1e9]) | st.floats(0, 10)
 
 

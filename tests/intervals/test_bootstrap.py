@@ -153,6 +153,14 @@ def test_bca_leans_to_the_skew():
     assert corrected.high > plain.high
 
 
+def test_bca_takes_all_where_the_skew_is_beyond_its_correction():
+    """One row is nearly everything: 1 − a(b + z) is negative, and the largest mean is the end."""
+    x = np.append(np.linspace(0.0, 1e-3, 20), 1e3)
+    low, high = bootstrap(x, 1.0 - 1e-11, kind="bca", resamples=200)
+    assert low >= 0.0
+    assert high == pytest.approx(bootstrap(x, 1.0 - 1e-11, resamples=200).high)
+
+
 # -- empirical likelihood -----------------------------------------------------------------------
 
 

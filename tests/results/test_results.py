@@ -80,6 +80,7 @@ def test_index_by_policy_and_estimator(result):
             ("nwe", "IPS"),
             'There is no policy "nwe". Did you mean "new"? The policies are new, old.',
         ),
+        (("new", "IPS", "M"), "Ask for result[estimator] or result[policy, estimator]."),
     ],
 )
 def test_index_errors_say_what_there_is(result, key, message):
@@ -325,6 +326,7 @@ def test_another_schema_is_named(result):
         {"headlines": [{}]},
         {"tuned": [5]},
         {"tuned": [{}]},
+        {"findings": [{"code": "x", "severity": "dire", "sentence": "", "advice": ""}]},
     ],
     ids=str,
 )
