@@ -28,6 +28,7 @@ from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs.files import _json
 from offpolicy.logs.files import _text as text
 from offpolicy.logs.files._convert import ConvertedScan
+from offpolicy.logs.files._csv import csv_tables, tiny_table
 from tests.support.cases import make_case
 from tests.support.files import as_csv, as_jsonl, same, table_of
 from tests.support.foreign import DANGLING, DSJSON, LINE, SLOTS, data, needs_data
@@ -751,3 +752,35 @@ def test_compressed_files_count_as_they_are_unpacked(tmp_path, monkeypatch):
     assert not text.is_large([tmp_path / "a.csv"])
     assert text.is_large([tmp_path / "a.csv.gz"])
     assert text.is_large([tmp_path / "a.csv"] * 4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_tiny_file_is_read_as_a_large_one(data):
+    """By Python where that is sooner, and then to the same table."""
+    words = ["a", "b c", "x_1", "", "NA", "nan", "true", "2020-01-01", 'q"', "ä", "inf", "-", "1a"]
+    numbers = ["0", "1", "-7", "1.5", "2.", ".5", "1e3", "1E-400", "007", "+1", " 3", "9" * 17]
+    numbers += ["9" * 19, "9007199254740993", "-0", "0.1", "1e400", "-0.0"]
+    lists = [
+        "[]",
+        "[1, 2]",
+        "[0.5, 1]",
+        "[-1]",
+        "[1e3]",
+        "[null]",
+        '["a"]',
+        "[[1]]",
+        "[true]",
+        "[1",
+    ]
+    lists += ["[9007199254740993]", "[NaN]", f"[{10**30}]"]
+    kinds = [numbers[:3], numbers, words[:3], words, words + numbers, lists[:4], lists]
+    picked = [data.draw(st.sampled_from(kinds)) for _ in range(data.draw(st.integers(1, 3)))]
+    rows = data.draw(st.lists(st.tuples(*map(st.sampled_from, picked)), max_size=5))
+    end = data.draw(st.sampled_from(["\n", "\r\n"]))
+    written = [",".join(f"c{k}" for k in range(len(picked)))]
+    written += [",".join(quoted(cell) if "," in cell else cell for cell in row) for row in rows]
+    with temporary("log.csv", end.join([*written, ""])) as path:
+        tiny = tiny_table(path)
+        if tiny is not None:
+            assert tiny.equals(pa.concat_tables(csv_tables(path)))

@@ -5,6 +5,7 @@ Rows are counted from 0. ``source`` names the file or frame, if there is one.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -113,13 +114,18 @@ def need_shape(
         raise error(f"{name} has shape {np.shape(values)}; it must be {rule}.", column=name)
 
 
-def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
-    """A contiguous float64 array; anything that is not a number is an error."""
-    kind = getattr(getattr(values, "dtype", None), "kind", "f")
-    if np.ma.is_masked(values):
+def refuse_masked(values: Any, column: str, error: type[OffpolicyError]) -> None:
+    """Raise if an array hides values; where nothing has loaded `numpy.ma`, none does."""
+    if "numpy.ma" in sys.modules and np.ma.is_masked(values):
         raise error(
             f"{column} has masked values. Fill them in or leave these rows out.", column=column
         )
+
+
+def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
+    """A contiguous float64 array; anything that is not a number is an error."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "f")
+    refuse_masked(values, column, error)
     try:
         if isinstance(kind, str) and kind in "cmMSU":
             raise TypeError

@@ -13,6 +13,9 @@ from offpolicy._core.types import Ints
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_FEW = 1_000
+"""Rows that are encoded sooner than Arrow's functions are loaded."""
+
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
@@ -31,8 +34,13 @@ class Encoded:
             kind = kind.value_type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)) or not len(column):
             return None
-        coded = column.cast(kind).combine_chunks().dictionary_encode()
         try:
+            if len(column) < _FEW:
+                texts = column.to_pylist()
+                names = sorted(set(texts))
+                code = {name: k for k, name in enumerate(names)}
+                return cls(tuple(names), np.array([code[text] for text in texts], dtype=np.int64))
+            coded = column.cast(kind).combine_chunks().dictionary_encode()
             names = coded.dictionary.to_pylist()
         except UnicodeDecodeError:
             return None

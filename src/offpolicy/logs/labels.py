@@ -18,6 +18,7 @@ from offpolicy._core.validation import (
     malformed,
     need_shape,
     refuse,
+    refuse_masked,
     where,
 )
 from offpolicy.errors import LogError, OffpolicyError, did_you_mean
@@ -33,10 +34,7 @@ def as_names(
     """A log's names (actions, clusters), one per row. Tuples and mixed types stay what they are."""
     if isinstance(values, Encoded):
         return values
-    if np.ma.is_masked(values):
-        raise error(
-            f"{column} has masked values. Fill them in or leave these rows out.", column=column
-        )
+    refuse_masked(values, column, error)
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
         raise error(
             f"{column} is the single value {values!r}; there must be one for every row.",

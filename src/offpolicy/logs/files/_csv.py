@@ -9,12 +9,16 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from offpolicy._core.types import Ints
 from offpolicy.errors import LogError, Place
 from offpolicy.logs.files._sql import connect, first_line, interrupts_as_pythons, literal
 from offpolicy.logs.formats._lines import cut_off
@@ -64,6 +68,14 @@ _LIST_KIND = rf"""bit_or(CASE
     ELSE {_TEXT} END)"""
 
 
+_TINY = 2**15
+"""Bytes of a file that Python reads."""
+_TINY_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_TINY_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+_TINY_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_ ./-]*")
+_WORDS = ("inf", "infinity", "na", "nan", "null", "n/a", "true", "false")
+
+
 def csv_tables(path: Path, *, lenient: bool = False, **settings: Any) -> Iterator[pa.Table]:
     """A CSV log's rows in order, at least one table; if ``lenient``, what is no list is missing.
 
@@ -83,6 +95,62 @@ def csv_tables(path: Path, *, lenient: bool = False, **settings: Any) -> Iterato
                     yield pa.Table.from_batches([batch]).rename_columns(names)
         except (duckdb.Error, pa.ArrowException, OSError, ValueError) as problem:
             raise _located(plain, path, names, problem, lenient) from None
+
+
+def tiny_table(path: Path) -> pa.Table | None:
+    """A CSV log of a few rows as `csv_tables` would read it, sooner than DuckDB is loaded; None if
+    it is larger, or holds anything but text, numbers and lists of numbers."""
+    import pyarrow as pa
+
+    if path.stat().st_size > _TINY or path.suffix.lower() in COMPRESSED:
+        return None
+    content = path.read_bytes()
+    ends = content.count(b"\n")
+    if b"\0" in content or {content.count(b"\r"), content.count(b"\r\n")} not in ({0}, {ends}):
+        return None
+    (_, names), *rows = [(0, _header(path, path)[1]), *list(_records(path, path))[1:]]
+    cells = [row for _, row in rows]
+    if len(names) < 2 or not cells or any(len(row) != len(names) for row in cells):
+        return None
+    columns = [_tiny_column(column) for column in zip(*cells, strict=True)]
+    if any(column is None for column in columns):
+        return None
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _tiny_column(cells: Sequence[str]) -> pa.Array | None:
+    """A column of a tiny CSV log; None if it is not plainly of numbers, lists or text."""
+    import pyarrow as pa
+
+    if _list_in(cells[0]) is not None:
+        lists = [_list_in(cell) for cell in cells]
+        flat = [value for values in lists for value in values or []]
+        kinds = set(map(type, flat))
+        if None in lists or kinds not in ({int}, {float}, {int, float}):
+            return None
+        if not all(abs(value) < 2**53 for value in flat):
+            return None
+        starts = np.cumsum([0, *(len(values or []) for values in lists)])
+        values = _numbers(flat, "int64" if kinds == {int} else "double")
+        return pa.ListArray.from_arrays(_numbers(starts, "int32"), values)
+    if all(map(_TINY_WHOLE.fullmatch, cells)):
+        return _numbers(list(map(int, cells)), "int64")
+    if all(map(_TINY_NUMBER.fullmatch, cells)):
+        return _numbers(list(map(float, cells)), "double")
+    plain = all(_TINY_TEXT.fullmatch(cell) and cell.lower() not in _WORDS for cell in cells)
+    if not plain:
+        return None
+    starts = np.cumsum([0, *map(len, cells)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer("".join(cells).encode())]
+    return pa.Array.from_buffers(pa.string(), len(cells), buffers)
+
+
+def _numbers(values: Sequence[float] | Ints, kind: str) -> pa.Array:
+    """A column of a CSV log's numbers. Not by `pa.array`, which loads pandas if it is there."""
+    import pyarrow as pa
+
+    buffer = pa.py_buffer(np.array(values, dtype=kind))
+    return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), [None, buffer])
 
 
 @contextlib.contextmanager

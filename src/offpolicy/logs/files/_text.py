@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import LogError, Place
-from offpolicy.logs.files._csv import COMPRESSED, csv_tables
+from offpolicy.logs.files._csv import COMPRESSED, csv_tables, tiny_table
 from offpolicy.logs.files._json import json_tables, read_json
 from offpolicy.logs.files._sql import first_line, unreadable
 from offpolicy.logs.formats._lines import existing
@@ -61,16 +61,20 @@ def is_large(files: Sequence[Path]) -> bool:
 def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
     """A log's file as an Arrow table; if rows are to be dropped, what is no list is missing."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     existing(path)
     if is_parquet(path):
+        import pyarrow.parquet as pq
+
         try:
             return pq.read_table(path, page_checksum_verification=True)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
             raise unreadable(problem, str(path)) from None
     if known_kind(path) == "json":
         return read_json(path)
+    tiny = tiny_table(path)
+    if tiny is not None:
+        return tiny
     return pa.concat_tables(csv_tables(path, lenient=on_bad_row == "drop"))
 
 
