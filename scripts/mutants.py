@@ -5,7 +5,8 @@
 
 A mutant is named by symbol, operator and occurrence (``cab: min to max #1``), so that the same one
 can be made after code has moved to another file. Each is run against the tests that cover its line,
-which one run with coverage finds out (kept beside ``--out``). Needs pytest-cov.
+which one run with coverage finds out (kept beside ``--out``); examples in docstrings, which would
+be looked for beside the mutant, do not count. Needs pytest-cov.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def covering(root: Path, data: Path, tests: list[str]) -> dict[str, dict[int, li
     measured.read()
     return {
         path: {
-            line: [context.split("|")[0] for context in contexts if "|" in context]
+            line: [context.split("|")[0] for context in contexts if context.startswith("tests")]
             for line, contexts in measured.contexts_by_lineno(path).items()
         }
         for path in measured.measured_files()
