@@ -760,7 +760,7 @@ def test_a_tiny_file_is_read_as_a_large_one(data):
     """By Python where that is sooner, and then to the same table."""
     words = ["a", "b c", "x_1", "", "NA", "nan", "true", "2020-01-01", 'q"', "ä", "inf", "-", "1a"]
     numbers = ["0", "1", "-7", "1.5", "2.", ".5", "1e3", "1E-400", "007", "+1", " 3", "9" * 17]
-    numbers += ["9" * 19, "9007199254740993", "-0", "0.1", "1e400", "-0.0"]
+    numbers += ["9" * 19, "9007199254740993", "-0", "0.1", "1e400", "-0.0", f"1{'0' * 18}"]
     lists = [
         "[]",
         "[1, 2]",
@@ -784,3 +784,10 @@ def test_a_tiny_file_is_read_as_a_large_one(data):
         tiny = tiny_table(path)
         if tiny is not None:
             assert tiny.equals(pa.concat_tables(csv_tables(path)))
+
+
+def test_long_numbers_stay_whole():
+    """As 64-bit ids are: two that differ in the last digit are one as floating-point numbers."""
+    ids = [10**18 + 1, 10**18 + 2]
+    with temporary("log.csv", f"id,x\n{ids[0]},a\n{ids[1]},b\n") as path:
+        assert text.read_table(path)["id"].to_pylist() == ids

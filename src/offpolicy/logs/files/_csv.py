@@ -71,7 +71,7 @@ _LIST_KIND = rf"""bit_or(CASE
 _TINY = 2**15
 """Bytes of a file that Python reads."""
 _TINY_WHOLE = re.compile(r"-?[0-9]{1,18}")
-_TINY_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+_TINY_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 _TINY_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_ ./-]*")
 _WORDS = ("inf", "infinity", "na", "nan", "null", "n/a", "true", "false")
 
@@ -108,8 +108,8 @@ def tiny_table(path: Path) -> pa.Table | None:
     ends = content.count(b"\n")
     if b"\0" in content or {content.count(b"\r"), content.count(b"\r\n")} not in ({0}, {ends}):
         return None
-    (_, names), *rows = [(0, _header(path, path)[1]), *list(_records(path, path))[1:]]
-    cells = [row for _, row in rows]
+    _, names = _header(path, path)
+    cells = [row for _, row in _records(path, path)][1:]
     if len(names) < 2 or not cells or any(len(row) != len(names) for row in cells):
         return None
     columns = [_tiny_column(column) for column in zip(*cells, strict=True)]
