@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+FEWEST_EFFECTIVE = 100
+"""Effective rows below which the standard errors of heavy weights are not to be trusted."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -41,11 +45,13 @@ class Estimate:
         The largest weight put on one reward.
     policy_stderr
         Error from knowing the policy only through draws (`MonteCarlo`); part of the interval.
-    bias, bias_stderr
-        What clipping, blending or the model add to the value, as far as the log shows it, and
-        the uncertainty of the part that it shows only thinly.
+    plausible_bias
+        What clipping, blending or the model may have added to the value, and the interval allows
+        for: imputed mass times the root-mean-square error of what is imputed.
     bias_bound
-        The most that the bias can be: imputed mass times the largest error of what is imputed.
+        The most that it can be: imputed mass times the largest error of what is imputed.
+    from_headline
+        How far the value is above the headline's, in standard errors of the difference.
     reason
         Why its parameter was chosen; None if it was given.
     """
@@ -61,10 +67,15 @@ class Estimate:
     largest_weight: float
     policy_stderr: float = 0.0
     covers: str = ""
-    bias: float = 0.0
-    bias_stderr: float = 0.0
+    plausible_bias: float = 0.0
     bias_bound: float = math.inf
+    from_headline: float | None = None
     reason: str | None = None
+
+    @property
+    def too_heavy(self) -> bool:
+        """Whether so few effective rows stand behind it that a standard error says little."""
+        return self.ess is not None and self.ess < FEWEST_EFFECTIVE and self.largest_weight > 1.0
 
     @property
     def member(self) -> Estimator:
@@ -84,15 +95,26 @@ class Estimate:
 @final
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The one answer about a policy: CAB-DR around a model recalibrated on the log.
+    """The one answer about a policy: CAB-DR around a model fitted to the log.
 
     Attributes
     ----------
-    value, stderr, interval, level, covers, imputed_mass, policy_stderr
-    bias, bias_stderr, bias_bound
-        As in `Estimate`; the standard error is that of the noise alone.
+    value, stderr, interval, level, covers, imputed_mass, policy_stderr, bias_bound
+        As in `Estimate`; the standard error is that of the noise alone, scaled up to the weights
+        that could have been drawn.
     estimator
         ``"CAB-DR(M=…)"``; ``reason`` says why this M.
+    model
+        What it is around: the reward "model", recalibrated on the log; a regression on the
+        "policy"'s probabilities; a "constant" (then it is nearly SNIPS). Or "logger", where the
+        policy is the one that wrote the log, and the answer is the logged mean.
+    correction
+        What was added to CAB-DR: the model's mean error on the mass left to it, as far as rows
+        show it.
+    kappa
+        The model's mean error over its root-mean-square error, as bins of the weight show it.
+    interval_M, plausible_bias
+        The M around which the interval stands, and the bias that it allows for.
     rewarded
         Effective number of rewarded rows behind the number.
     refusal
@@ -104,14 +126,17 @@ class Headline:
 
     policy: str
     estimator: str
+    model: str
     value: float
     stderr: float
     interval: Interval
     level: float
     covers: str
     imputed_mass: float
-    bias: float
-    bias_stderr: float
+    correction: float
+    kappa: float
+    interval_M: float
+    plausible_bias: float
     bias_bound: float
     rewarded: float
     policy_stderr: float
