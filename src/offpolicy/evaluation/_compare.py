@@ -1,8 +1,8 @@
 """`compare`: which of these policies is better, and by how much?
 
 All policies are asked about the same decisions, so most of the luck of the draw is common to them
-and cancels in the difference, which has a rule of its own (`evidence._differences`). The policy that
-wrote the log takes part under the name "logged", with the reward itself for its contribution.
+and cancels in the difference, which has a rule of its own (`evidence._differences`). The policy
+that wrote the log takes part under the name "logged", with the reward for its contribution.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from offpolicy.evidence import (
     Arm,
     Gap,
     Plan,
-    RewardRange,
     Rows,
     Scanned,
     Source,
     gap_of,
+    gap_to_logged,
     guarded,
     make_headline,
     make_plan,
@@ -137,7 +137,7 @@ def compare(
         _answered(source, k, plan, scanned, level, logged)
         for k, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
     ]
-    contests = _contests(source, answers, pairs, rewards, logged)
+    contests = _contests(source, answers, pairs)
     return Comparison(
         _judged(contests, source.n, level, multiplicity),
         tuple(answer.headline for answer in answers),
@@ -196,6 +196,8 @@ class _Answered(NamedTuple):
     """A policy, planned and scanned."""
 
     arm: Arm
+    gap: Gap
+    """To the policy that wrote the log."""
     headline: Headline
     summary: Summary
     findings: list[Finding]
@@ -209,12 +211,14 @@ def _answered(
     by_draws = policy_stderr(source, k, plan)[-1]
     known = what_is_known(scanned.path, plan, by_draws, level, logged)
     known, found = guarded(name, scanned, known, plan, logged)
-    headline = make_headline(name, known, plan, by_draws, level, logged)
+    arm = Arm(plan, known, by_draws)
+    gap = gap_to_logged(arm, scanned, logged)
+    headline = make_headline(name, arm, gap.interval(level), level, logged)
     summary = make_summary(
         name, scanned, rows, plan, known, level, trained=source.trained is not None
     )
     found += notice(summary, scanned, rows, clustered=scanned.plain.group_weight is not None)
-    return _Answered(Arm(plan, known, by_draws), headline, summary, found)
+    return _Answered(arm, gap, headline, summary, found)
 
 
 class _Contest(NamedTuple):
@@ -227,23 +231,26 @@ class _Contest(NamedTuple):
 
 
 def _contests(
-    source: Source,
-    answers: Sequence[_Answered],
-    pairs: Sequence[tuple[int, int]],
-    rewards: RewardRange,
-    logged: Logged,
+    source: Source, answers: Sequence[_Answered], pairs: Sequence[tuple[int, int]]
 ) -> list[_Contest]:
-    """All pairs that `compare` looks at, from one more pass over the log."""
-    paired = pair(source, [answer.arm for answer in answers], pairs)
+    """All pairs that `compare` looks at; those of two policies from one more pass over the log."""
     names = [*(answer.headline.policy for answer in answers), LOGGED]
-    contests = []
-    for j, (a, b) in enumerate(pairs):
-        sides = [answers[k] for k in (a, b) if k < len(answers)]
-        second = sides[1].arm if len(sides) == 2 else None
-        gap = gap_of(paired, j, sides[0].arm, second, rewards, logged.value)
-        headlines = tuple(side.headline for side in sides)
-        contests.append(_Contest(names[a], names[b], headlines, gap))
-    return contests
+    gaps = {k: answers[a].gap for k, (a, b) in enumerate(pairs) if names[b] == LOGGED}
+    others = [k for k in range(len(pairs)) if k not in gaps]
+    if others:
+        paired = pair(source, [answer.arm for answer in answers], [pairs[k] for k in others])
+        for j, k in enumerate(others):
+            a, b = pairs[k]
+            gaps[k] = gap_of(paired, j, answers[a].arm, answers[b].arm)
+    return [
+        _Contest(
+            names[a],
+            names[b],
+            tuple(answers[x].headline for x in (a, b) if x < len(answers)),
+            gaps[k],
+        )
+        for k, (a, b) in enumerate(pairs)
+    ]
 
 
 # -- verdicts --------------------------------------------------------------------------------
@@ -296,9 +303,7 @@ def _difference(
         verdict, reason, decided = IDENTICAL, None, False
     elif decided and reason is None:
         up = gap.low + gap.high > 0.0
-        better, worse = (
-            (contest.first, contest.second) if up else (contest.second, contest.first)
-        )
+        better, worse = (contest.first, contest.second) if up else (contest.second, contest.first)
         verdict, rows = f"{better} is better than {worse}", (None, None)
     elif hopeless is None:
         rows = _rows_needed(contest, interval, n)

@@ -15,6 +15,7 @@ from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator
 from offpolicy.evaluation._interval_kinds import check_kind, interval_of
 from offpolicy.evidence import (
+    Arm,
     InMemory,
     Plan,
     RiskCurve,
@@ -25,6 +26,7 @@ from offpolicy.evidence import (
     degrees_of,
     effective_size,
     from_headline,
+    gap_to_logged,
     guarded,
     make_headline,
     make_plan,
@@ -260,7 +262,9 @@ def _answer(
         )
     headline = None
     if weighed:
-        headline = make_headline(name, known, plan, by_draws[-1], asked.level, logged)
+        arm = Arm(plan, known, by_draws[-1])
+        gap = gap_to_logged(arm, scanned, logged)
+        headline = make_headline(name, arm, gap.interval(asked.level), asked.level, logged)
     summary = make_summary(
         name, scanned, rows, plan, known if weighed else None, asked.level,
         trained=source.trained is not None,

@@ -13,14 +13,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from offpolicy.evidence._estimates import value_of
 from offpolicy.evidence._headline import Known
-from offpolicy.evidence._noise import degrees_of
+from offpolicy.evidence._noise import degrees_of, design_effect
 from offpolicy.evidence._plan import GUARDS, Plan
 from offpolicy.evidence._walk import Scanned
-from offpolicy.evidence._weight_bins import GRID
 from offpolicy.intervals import Interval, t_quantile
 from offpolicy.results import Finding, Logged, finding
 
@@ -40,7 +37,9 @@ class Apart(NamedTuple):
         """In standard errors."""
         if abs(self.value) <= 1e-9 * self.stderr:
             return 0.0
-        return self.value / self.stderr if self.stderr > 0.0 else math.copysign(math.inf, self.value)
+        if not self.stderr > 0.0:
+            return math.copysign(math.inf, self.value)
+        return self.value / self.stderr
 
     @property
     def disagrees(self) -> bool:
@@ -52,31 +51,17 @@ def from_headline(
     j: int, value: float, stderr: float, scanned: Scanned, known: Known, plan: Plan
 ) -> Apart:
     """How far the j-th estimator's ``value``, with its standard error, is from the headline."""
-    path, curve = known.path, known.curve
-    k, bins = curve.at_value, path.bins
-    moments, ratio = path.moments, scanned.ratios[j]
-    with np.errstate(all="ignore"):
-        M = 0.0 if math.isinf(GRID[k]) else float(GRID[k])
-        below, beyond = scanned.paired[j, :k, 0].sum(), scanned.paired[j, k:-1, 1].sum()
-        along, total = scanned.paired[j, -1]
-        both = along + below + M * beyond
-        z = float(scanned.plain.mean[j] if ratio is None else ratio.mean[2]) - plan.centre
-        x = float(moments.mean[k]) - plan.centre
-        sum_x = float(moments.cross[k]) + x * moments.weight2
-        covariance = both - x * total - z * sum_x + z * x * moments.weight2
-        covariance *= moments.count / max(moments.count - 1, 1) / moments.weight**2
-        observed = float(moments.covariance()[k])
-        alone = float(moments.covariance(grouped=False)[k])
-        if alone > 0.0:
-            # Of clusters, as much as the headline's variance is larger by them.
-            covariance *= max(observed / alone, 1.0)
-        variance = stderr**2 + observed - 2.0 * covariance
-        # Rounding leaves a trace where both are the same.
-        variance = variance if variance > 1e-12 * (stderr**2 + observed) else 0.0
-        squares = float(bins.excess_squares[k]) / bins.weight
-        growth = float(bins.excess_second[k]) / squares if squares > 0.0 else math.inf
+    moments, bins, k = known.path.moments, known.path.bins, known.curve.at_value
+    ratio = scanned.ratios[j]
+    z, design = float(scanned.plain.mean[j]), design_effect(scanned.plain, j)
+    if ratio is not None:
+        z, design = float(ratio.mean[2]), design_effect(ratio, 2)
+    variance = scanned.variance_apart(j, k, z, stderr**2 / design, plan.centre)
+    variance *= max(design, design_effect(moments, k))
     degrees = degrees_of(moments)
     if bins.mass[k] > 0.0:
+        squares = float(bins.excess_squares[k]) / bins.weight
+        growth = float(bins.excess_second[k]) / squares if squares > 0.0 else math.inf
         variance *= max(growth, 1.0)
         degrees = min(degrees, max(float(bins.excess_rows[k]) - 1.0, 1.0))
     spread = math.sqrt(variance) if math.isfinite(variance) else math.inf

@@ -77,7 +77,9 @@ def apply_model(
     return Modelled(block, prediction, ClipPath(*_moments(block, prediction, centres), bins))
 
 
-def _moments(block: Block, prediction: Prediction, centres: Floats | None) -> tuple[Moments, Floats]:
+def _moments(
+    block: Block, prediction: Prediction, centres: Floats | None
+) -> tuple[Moments, Floats]:
     """Moments of x_M, and fourth powers."""
     log = block.log
     base, residual = prediction.modelled, log.reward - prediction.chosen

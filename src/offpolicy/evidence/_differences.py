@@ -1,8 +1,8 @@
 r"""The difference of two policies on one log: an answer of its own, by the headline's rule.
 
 All policies are asked about the same decisions, so most of the luck of the draw is common to them
-and cancels. Policies a and b, each clipped at its interval's M, with d its model,
-:math:`w = \min(c, M)` and :math:`m = (\pi - M\pi_0)_+` the mass left to the model, differ by the mean of
+and cancels. Two policies, each clipped at its interval's M, with d its model,
+:math:`w = \min(c, M)`, and :math:`m = (\pi - M\pi_0)_+` left to the model, differ by the mean of
 
 .. math:: y = x_a - x_b - \tfrac12 \sum_y (m_a + m_b)(d_a - d_b), \qquad
           x = \sum_y \pi d + w\,(r - d).
@@ -11,7 +11,8 @@ The last term lets the mean of the two models answer for what is left to either.
 on which they differ, :math:`\sum_y |m_a - m_b|`, can be biased: nothing for identical policies, and
 little for like ones. Noise is the variance of y, scaled up to the differences of weights that could
 have been drawn; bias, Student's t, the row that was not seen and the worst case without support are
-as in `evidence._headline`. The policy that wrote the log takes part with the reward itself, w = 1.
+as in `evidence._headline`. The policy that wrote the log takes part with the reward itself, w = 1;
+its difference to any other follows from the sums of the one walk.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
 from offpolicy.estimators import weights
 from offpolicy.evidence._blocks import Block
-from offpolicy.evidence._headline import Known
-from offpolicy.evidence._noise import satterthwaite
-from offpolicy.evidence._plan import Plan, RewardRange
+from offpolicy.evidence._headline import Arm
+from offpolicy.evidence._noise import design_effect, satterthwaite
 from offpolicy.evidence._sources import Source
-from offpolicy.evidence._weight_bins import GRID
+from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.evidence._weight_bins import EDGES, GRID
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog
 from offpolicy.logs.labels import GROUPS
+from offpolicy.results import Logged
 
 _CHUNK = 64
 """Pairs whose differences are held at a time."""
@@ -48,28 +50,20 @@ Times its square: the squared difference of w·(r − d). And where the logger n
 and (π_b − π_a)₊."""
 
 
-class Arm(NamedTuple):
-    """A policy that takes part."""
+_MIDDLES: Floats = np.concatenate([[0.5 * EDGES[0]], np.sqrt(EDGES[1:] * EDGES[:-1]), [EDGES[-1]]])
+"""A weight in the middle of every bin."""
 
-    plan: Plan
-    known: Known
-    policy_stderr: float
 
-    @property
-    def M(self) -> float:
-        return float(GRID[self.known.curve.at_interval])
+def _guess(arm: Arm) -> float:
+    """What the model adds for candidates that the logger never chooses."""
+    bins = arm.known.path.bins
+    return float(bins.unsupported[1]) / bins.weight
 
-    @property
-    def guess(self) -> float:
-        """What the model adds for candidates that the logger never chooses."""
-        bins = self.known.path.bins
-        return float(bins.unsupported[1]) / bins.weight
 
-    @property
-    def undrawn_mass(self) -> float:
-        """How much less than 1 is kept in the mean, where only that shows mass left to the model."""
-        curve = self.known.curve
-        return float(curve.cautious_mass[curve.at_interval] - curve.mass[curve.at_interval])
+def _undrawn_mass(arm: Arm) -> float:
+    """What is left to the model but not seen, where π₀ is known of chosen candidates only."""
+    curve = arm.known.curve
+    return float(curve.cautious_mass[curve.at_interval] - curve.mass[curve.at_interval])
 
 
 @storable
@@ -98,31 +92,25 @@ class Paired:
 
 
 def pair(source: Source, arms: Sequence[Arm], pairs: Sequence[tuple[int, int]]) -> Paired:
-    """The pass over the log that takes the differences of all pairs of arms, by position; one more
-    than the last is the policy that wrote the log."""
+    """One more pass over the log, which takes the differences of pairs of arms, by position."""
     exact = all(arm.plan.exact for arm in arms)
     means = [float(arm.known.curve.value[arm.known.curve.at_interval]) for arm in arms]
-    means.append(arms[0].plan.centre)
     with np.errstate(invalid="ignore"):
         centres = np.array([means[a] - means[b] for a, b in pairs])
 
     def of_blocks(blocks: list[Block]) -> Paired:
         log = blocks[0].log
-        sides = [_Side.of(part, arm, exact) for part, arm in zip(blocks, arms, strict=True)]
-        sides.append(_Side.of_logger(log, exact))
-        moments, fourth, sums = [], np.empty(len(pairs)), np.zeros((len(pairs), len(_SUMS)))
+        pi0 = log.logging if exact else None
+        sides = [_Side.of(part, arm, pi0) for part, arm in zip(blocks, arms, strict=True)]
+        moments, fourth = [], np.empty(len(pairs))
         for start in range(0, len(pairs), _CHUNK):
             chunk = slice(start, start + _CHUNK)
-            columns = [_row_differences(log, sides[a], sides[b], exact) for a, b in pairs[chunk]]
             with np.errstate(over="ignore", invalid="ignore"):
-                y = np.stack(columns)
+                y = np.stack([_differences(log, sides[a], sides[b], pi0) for a, b in pairs[chunk]])
                 off = (log.weights * (y - centres[chunk, None])) ** 2
                 fourth[chunk] = (off * off).sum(axis=1)
-            moments.append(
-                Moments.of(y, log.row_weight, log.group, groups=GROUPS, diagonal=True)
-            )
-        for j, (a, b) in enumerate(pairs):
-            sums[j] = _sums(log, sides[a], sides[b], exact)
+            moments.append(Moments.of(y, log.row_weight, log.group, groups=GROUPS, diagonal=True))
+        sums = np.array([_sums(log, sides[a], sides[b], pi0) for a, b in pairs])
         return Paired(tuple(moments), fourth, sums)
 
     asked = [(arm.plan, arm.M) for arm in arms]
@@ -130,84 +118,56 @@ def pair(source: Source, arms: Sequence[Arm], pairs: Sequence[tuple[int, int]]) 
 
 
 class _Side(NamedTuple):
-    """One policy on a block. The last four are of every candidate with support, or if π or π₀ are
-    not known of all, of the chosen ones, which stand in for them."""
+    """One policy on a block. The last three are of every candidate, 0 without support; or if π or
+    π₀ are not known of all, of the chosen ones, which stand in for them."""
 
     x: Floats
     chosen: Floats
     """w of the chosen candidate."""
-    residual: Floats | None
-    """r − d; None for the logger, who has no model."""
+    residual: Floats
+    """r − d."""
     unsupported: Floats
     """π of the candidates without support."""
     c: Floats
     w: Floats
-    d: Floats | None
+    d: Floats
 
     @classmethod
-    def of(cls, block: Block, arm: Arm, exact: bool) -> _Side:
+    def of(cls, block: Block, arm: Arm, pi0: Floats | None) -> _Side:
         log, pi = block.log, block.target.flat
         model = arm.plan.recalibration.predict(log, pi, block.delta_hat)
         residual, chosen = log.reward - model.chosen, np.minimum(block.c, arm.M)
         with np.errstate(over="ignore", invalid="ignore"):
             x = model.modelled + chosen * residual
-        if not exact:
-            return cls(x, chosen, residual, np.empty(0), block.c, chosen, model.chosen)
-        assert pi is not None
-        assert log.logging is not None
-        c = np.where(log.logging > 0.0, weights.ratio(pi, log.logging), 0.0)
-        lost = pi[log.logging == 0.0]
-        return cls(x, chosen, residual, lost, c, np.minimum(c, arm.M), model.flat)
-
-    @classmethod
-    def of_logger(cls, log: BanditLog, exact: bool) -> _Side:
-        one = np.ones(len(log))
-        every = one
-        lost: Floats = np.empty(0)
-        if exact:
-            assert log.logging is not None
-            every = (log.logging > 0.0).astype(np.float64)
-            lost = np.zeros(int((log.logging == 0.0).sum()))
-        return cls(log.reward, one, None, lost, every, every, None)
+        if pi0 is None or pi is None:
+            return cls(x, chosen, residual, np.zeros(0), block.c, chosen, model.chosen)
+        assert model.flat is not None
+        c = np.where(pi0 > 0.0, weights.ratio(pi, pi0), 0.0)
+        return cls(x, chosen, residual, pi[pi0 == 0.0], c, np.minimum(c, arm.M), model.flat)
 
 
-def _row_differences(log: BanditLog, a: _Side, b: _Side, exact: bool) -> Floats:
+def _differences(log: BanditLog, a: _Side, b: _Side, pi0: Floats | None) -> Floats:
     """y of every row of a block."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        y = a.x - b.x
-        if a.d is None or b.d is None:
-            return y
-        shared = 0.5 * ((a.c - a.w) + (b.c - b.w)) * (a.d - b.d)
-        if exact:
-            shared = row_sums(log.logging * shared, log.offsets)
-        return y - shared
+    shared = 0.5 * ((a.c - a.w) + (b.c - b.w)) * (a.d - b.d)
+    return a.x - b.x - (shared if pi0 is None else row_sums(pi0 * shared, log.offsets))
 
 
-def _sums(log: BanditLog, a: _Side, b: _Side, exact: bool) -> Floats:
+def _sums(log: BanditLog, a: _Side, b: _Side, pi0: Floats | None) -> list[float]:
     """`_SUMS` of a block."""
     omega = share = log.weights
-    if exact:
-        of_candidate = decision_of_candidate(log.offsets)
-        share = omega[of_candidate] * log.logging
-        lost = omega[of_candidate[log.logging == 0.0]] * (a.unsupported - b.unsupported)
-    else:
-        lost = np.zeros(1)
-    first = a.residual if a.residual is not None else b.residual
-    second = b.residual if b.residual is not None else a.residual
+    lost = np.zeros(0)
+    if pi0 is not None:
+        each = omega[decision_of_candidate(log.offsets)]
+        share, lost = each * pi0, each[pi0 == 0.0] * (a.unsupported - b.unsupported)
     with np.errstate(over="ignore", invalid="ignore"):
-        w = a.w - b.w
-        drawn = omega * (a.chosen - b.chosen) ** 2
-        noise = (omega * (a.chosen * first - b.chosen * second)) ** 2
-        return np.array([
-            (share * np.abs(a.c - b.c)).sum(),
-            (share * np.abs((a.c - a.w) - (b.c - b.w))).sum(),
-            (share * w * w).sum(),
-            drawn.sum(),
-            (share * np.abs(w)).sum(),
-            noise.sum(),
-            np.maximum(lost, 0.0).sum(),
-            np.maximum(-lost, 0.0).sum(),
-        ])  # fmt: skip
+        w, drawn = a.w - b.w, a.chosen - b.chosen
+        noise = a.chosen * a.residual - b.chosen * b.residual
+        sums = (
+            share * np.abs(a.c - b.c), share * np.abs((a.c - a.w) - (b.c - b.w)), share * w * w,
+            omega * drawn**2, share * np.abs(w), (omega * noise) ** 2,
+            np.maximum(lost, 0.0), np.maximum(-lost, 0.0),
+        )  # fmt: skip
+        return [float(values.sum()) for values in sums]
 
 
 # -- one pair --------------------------------------------------------------------------------
@@ -253,49 +213,109 @@ class Gap:
         return math.exp(above)
 
 
-def gap_of(
-    paired: Paired, j: int, first: Arm, second: Arm | None, rewards: RewardRange, logged: float
-) -> Gap:
-    """The difference of the j-th pair; ``second`` is None for the policy that wrote the log."""
+SAME = Gap(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, math.inf, 0.0, identical=True)
+"""Of a policy and itself."""
+
+
+def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
+    """The difference of the j-th pair."""
     chunk, column = divmod(j, _CHUNK)
     moments, total = paired.moments[chunk], paired.moments[chunk].weight
-    arms = [first] if second is None else [first, second]
-    other = logged if second is None else second.known.value
     above, below = (paired.sum_of(name, j) / total for name in ("above", "below"))
-    identical = paired.sum_of("differ", j) / total <= 1e-12 and above + below == 0.0
-    if identical:
-        return Gap(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, math.inf, 0.0, identical=True)
-    low = high = float(moments.mean[column])
+    if paired.sum_of("differ", j) <= 1e-12 * total and above + below == 0.0:
+        return SAME
+    curves = [(arm.known.curve, arm.known.curve.at_interval) for arm in (first, second)]
+    mass = paired.sum_of("mass", j) / total + abs(_undrawn_mass(first) - _undrawn_mass(second))
+    size = max(float(curve.size[k]) for curve, k in curves)
+    drawable, drawn, kept = (paired.sum_of(name, j) for name in ("drawable", "drawn", "kept"))
+    return _gap(
+        first,
+        first.known.value - second.known.value,
+        moments.stderr(column),
+        _Weights(drawable, drawn, kept, paired.sum_of("noise", j) * design_effect(moments, column)),
+        centre=float(moments.mean[column]),
+        guess=_guess(first) - _guess(second),
+        unsupported=(above, below),
+        bias=max(curve.caution for curve, _ in curves) * size * mass if mass > 0.0 else 0.0,
+        degrees=satterthwaite(moments, paired.fourth[j], column),
+        policy_stderr=math.hypot(first.policy_stderr, second.policy_stderr),
+    )
+
+
+def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
+    """The difference between a policy and the one that wrote the log, from the sums of the walk."""
+    if arm.known.identical:
+        return SAME
+    curve, bins, moments = arm.known.curve, arm.known.path.bins, arm.known.path.moments
+    k, reward = curve.at_interval, Rows(arm.plan.members).reward
+    alone = float(scanned.plain.covariance(grouped=False)[reward])
+    variance = scanned.variance_apart(-1, k, logged.value, alone, arm.plan.centre)
+    design = max(design_effect(moments, k), design_effect(scanned.plain, reward))
+    lost = float(bins.unsupported[0]) / bins.weight
+    # |w − 1|: bins lie on one side of 1, but for one.
+    rows, candidates = bins.rows("1"), bins.of_candidates[:, 1]
+    clipped = np.minimum(_MIDDLES, GRID[k])
+    with np.errstate(all="ignore"):
+        drawn = bins.clipped_rows("cc", "1", 2)[k] - 2.0 * bins.clipped_rows("c", "1", 1)[k]
+        noise = bins.clipped_rows("ωccee", "ωee", 2) - 2.0 * bins.clipped_rows("ωcee", "ωee", 1)
+        drawable = bins.weight * (bins.second[k] - 2.0 * bins.kept[k]) + candidates.sum()
+    return _gap(
+        arm,
+        arm.known.value - logged.value,
+        math.sqrt(variance * design),
+        _Weights(
+            float(drawable),
+            float(drawn + rows.sum()),
+            float((candidates * np.abs(clipped - 1.0)).sum()),
+            float(noise[k] + bins.rows("ωee").sum()) * design,
+        ),
+        centre=float(curve.value[k]) - logged.value,
+        guess=_guess(arm),
+        unsupported=(lost, 0.0),
+        bias=float(curve.plausible_bias[k]),
+        degrees=satterthwaite(moments, arm.known.path.fourth[k], k),
+        policy_stderr=arm.policy_stderr,
+    )
+
+
+class _Weights(NamedTuple):
+    """Of the differences of weights: what could have been drawn, what was, their size, noise."""
+
+    drawable: float
+    drawn: float
+    kept: float
+    noise: float
+
+
+def _gap(
+    arm: Arm,
+    value: float,
+    stderr: float,
+    weights: _Weights,
+    *,
+    centre: float,
+    guess: float,
+    unsupported: tuple[float, float],
+    bias: float,
+    degrees: float,
+    policy_stderr: float,
+) -> Gap:
+    """A difference by the headline's rule; ``unsupported`` is the mass of either alone."""
+    rewards, moments = arm.plan.reward_range, arm.known.path.moments
+    above, below = unsupported
+    low = high = centre
     if above > 0.0 or below > 0.0:
-        guess = first.guess - (0.0 if second is None else second.guess)
         low += above * rewards.low - below * rewards.high - guess
         high += above * rewards.high - below * rewards.low - guess
-    noise = moments.stderr(column)
-    drawable, drawn = paired.sum_of("drawable", j), paired.sum_of("drawn", j)
-    growth = drawable / drawn if drawn > 0.0 else 1.0
-    if growth > 1.0:
-        alone = float(moments.covariance(grouped=False)[column])
-        design = max(noise * noise / alone, 1.0) if alone > 0.0 else 1.0
-        noise = math.sqrt(noise**2 + (growth - 1.0) * paired.sum_of("noise", j) / total**2 * design)
-    kept = paired.sum_of("kept", j)
-    typical = max(drawable, drawn) / kept if kept > 0.0 else 0.0
-    worst = max(rewards.high - logged, logged - rewards.low)
-    row = typical * worst * moments.weight2 / total**2
-    spread = math.hypot(noise, row, *(arm.policy_stderr for arm in arms))
-    mass = paired.sum_of("mass", j) / total
-    undrawn = [arm.undrawn_mass for arm in arms] + [0.0] * (second is None)
-    mass += abs(undrawn[0] - undrawn[1])
-    curves = [(arm.known.curve, arm.known.curve.at_interval) for arm in arms]
-    size = max(float(curve.size[k]) for curve, k in curves)
-    caution = max(curve.caution for curve, _ in curves)
-    return Gap(
-        first.known.value - other,
-        moments.stderr(column),
-        low,
-        high,
-        spread,
-        caution * size * mass if mass > 0.0 else 0.0,
-        satterthwaite(moments, paired.fourth[j], column),
-        above + below,
-        identical=False,
-    )
+    noise = stderr
+    if weights.drawable > weights.drawn > 0.0:
+        growth = weights.drawable / weights.drawn
+        noise = math.sqrt(stderr**2 + (growth - 1.0) * max(weights.noise, 0.0) / moments.weight**2)
+    largest = max(weights.drawable, weights.drawn)
+    typical = largest / weights.kept if weights.kept > 0.0 else 0.0
+    middle = min(max(arm.known.value, rewards.low), rewards.high)
+    worst = max(rewards.high - middle, middle - rewards.low)
+    row = typical * worst * moments.weight2 / moments.weight**2
+    spread = math.hypot(noise, row, policy_stderr)
+    spread = spread if math.isfinite(spread) else math.inf
+    return Gap(value, stderr, low, high, spread, bias, degrees, above + below, identical=False)

@@ -1,10 +1,11 @@
 """One estimator's row: its value, its standard error, and an interval by the headline's rule.
 
-The interval is from what the estimator itself does: its value ± z(b/se)·se, with its own standard error, and for b what its own clipping, blending or
-imputing may have moved: its imputed mass, times the root mean square of the rewards less what it
-imputes (its model's prediction, or 0). IPS, SNIPS and DR impute nothing where the logger goes: theirs
-is the usual interval. Where the logger never goes the worst case is added. It is not stretched to
-hold anything, so that rows which disagree are seen to.
+The interval is from what the estimator itself does: its value ± z(b/se)·se, with its own standard
+error, and for b what its own clipping, blending or imputing may have moved: its imputed mass, times
+the root mean square of the rewards less what it imputes (its model's prediction, or 0). IPS, SNIPS
+and DR impute nothing where the logger goes: theirs is the usual interval. Where the logger never
+goes the worst case is added. It is not stretched to hold anything, so that rows which disagree are
+seen to.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ def value_of(
     """An estimator's value and standard error, as `evaluate` returns them, from the moments."""
     ratio, centre, plain = scanned.ratios[j], plan.centres[j], scanned.plain
     observed = len(plan.members) + j
-    if logged is not None and member.imputes is None:
-        if plain.low[observed] == plain.high[observed] == 1.0:
-            # Every reward counts once: the logged mean, to the last digit.
-            return logged.value, logged.stderr
+    once = member.imputes is None and plain.low[observed] == plain.high[observed] == 1.0
+    if once and logged is not None:
+        # Every reward counts once: the logged mean, to the last digit.
+        return logged.value, logged.stderr
     if ratio is None:
         value = float(plain.mean[j])
         variance = plain.variance_of(np.eye(1, len(plain.mean), j)[0])

@@ -1,4 +1,4 @@
-r"""The one answer about a policy: a value, an interval that covers the policy's value, or a refusal.
+r"""The one answer about a policy: a value and an interval that covers the policy's, or a refusal.
 
 The *value* is θ(M₁), CAB-DR around the model that won (`evidence._recalibration`), with the model's
 mean error on what is left to it taken off as far as the rows seen there show it. The *interval*
@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy import intervals
-from offpolicy.estimators import CABDR
 from offpolicy.evidence._clip_path import ClipPath
 from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import satterthwaite
@@ -95,10 +94,24 @@ def _typical_weight(path: ClipPath, k: int) -> float:
     return max(float(bins.second[k]), seen) / kept if kept > 0.0 else 0.0
 
 
+class Arm(NamedTuple):
+    """A policy with all that is known about it."""
+
+    plan: Plan
+    known: Known
+    policy_stderr: float
+
+    @property
+    def M(self) -> float:
+        """Around which its interval stands."""
+        return float(GRID[self.known.curve.at_interval])
+
+
 def make_headline(
-    policy: str, known: Known, plan: Plan, policy_stderr: float, level: float, logged: Logged
+    policy: str, arm: Arm, versus_logged: Interval, level: float, logged: Logged
 ) -> Headline:
     """The headline as it is returned."""
+    plan, known = arm.plan, arm.known
     path, curve = known.path, known.curve
     k, j = curve.at_value, curve.at_interval
     stderrs = np.sqrt(curve.variance)
@@ -107,7 +120,7 @@ def make_headline(
     bias = 0.0 if known.identical else float(curve.plausible_bias[j])
     return Headline(
         policy=policy,
-        estimator=str(CABDR(M=M)),
+        M=M,
         model="logger" if known.identical else plan.recalibration.kind,
         value=known.value,
         stderr=logged.stderr if known.identical else float(stderrs[k]),
@@ -121,7 +134,8 @@ def make_headline(
         plausible_bias=bias,
         bias_bound=mass * plan.reward_range.span,
         rewarded=rewarded,
-        policy_stderr=policy_stderr,
+        policy_stderr=arm.policy_stderr,
+        versus_logged=versus_logged,
         reason=(
             "the policy is the one that wrote the log"
             if known.identical

@@ -102,6 +102,7 @@ def member_moments(
                     column[i] = added[i] + observed[i] * answer[i]
             _keep(moments, j, column, row_weight)
             _pair(column, centre, c, place, modelled, residual, row_weight, paired[j])
+    _pair(answers[0], centre, c, place, modelled, residual, row_weight, paired[E])
     _keep(moments, 3 * E, c, row_weight)
     _keep(moments, 3 * E + 1, answers[0], row_weight)
 

@@ -56,6 +56,18 @@ def satterthwaite(moments: Moments, fourth: float, column: int) -> float:
     return min(max(2.0 / max(shares - 1.0 / units, 1e-300), _FEWEST_DEGREES), most)
 
 
+def design_effect(moments: Moments, column: int) -> float:
+    """How much larger a column's variance is as rows of a cluster are alike; at least 1."""
+    if moments.group_weight is None:
+        return 1.0
+    together, alone = (np.atleast_2d(moments.covariance(grouped=g)) for g in (True, False))
+    if len(together) > 1:
+        together, alone = (np.diag(x)[None] for x in (together, alone))
+    if not (alone[0, column] > 0.0 and np.isfinite(together[0, column])):
+        return 1.0
+    return max(float(together[0, column] / alone[0, column]), 1.0)
+
+
 def degrees_of(moments: Moments) -> float:
     """Clusters less one, or rows less one."""
     if moments.group_weight is None:

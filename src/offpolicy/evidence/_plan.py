@@ -24,7 +24,6 @@ from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import Source, thinned
 from offpolicy.evidence._summary_sums import classes_of
 from offpolicy.evidence._tuning import tune
-from offpolicy.evidence._weight_bins import GRID
 from offpolicy.logs import width_of
 from offpolicy.results import Tuned
 

@@ -32,22 +32,23 @@ _PRIOR_ROWS = 10.0
 
 def typical_error(bins: WeightBins) -> float:
     """κ: the model's mean error over its root-mean-square error, as bins of the weight show it."""
-    names = ("1", "ω", "c", "e", "ee")
-    rows, squares, c, e, ee = (bins.rows(name) for name in names)
+    names = ("1", "ω", "e", "ee")
+    fine = [bins.rows(name) for name in names]
+    c = bins.rows("c")
     with np.errstate(all="ignore"):
         total = np.cumsum(c)
-        place = (total - 0.5 * c) / total[-1] * _BINS
-        place = np.where(np.isfinite(place), np.clip(place, 0, _BINS - 1), 0).astype(np.int64)
-        rows, squares, e, ee = (np.bincount(place, x, _BINS) for x in (rows, squares, e, ee))
+        share = (total - 0.5 * c) / total[-1] * _BINS
+        place = np.nan_to_num(np.clip(share, 0, _BINS - 1)).astype(np.int64)
+        rows, squares, e, ee = (np.bincount(place, sums, _BINS) for sums in fine)
         overall = ee.sum() / rows.sum()
         count = rows * rows / squares
         size = (count * ee / rows + _PRIOR_ROWS * overall) / (count + _PRIOR_ROWS)
-        share = (e / rows) ** 2 / size - 1.0 / count
+        square = (e / rows) ** 2 / size - 1.0 / count
         q = count / (count + 1.0 / TYPICAL**2)
-    seen = (count > 2.0) & np.isfinite(share)
-    share, q = share[seen], q[seen]
-    square = (_PRIOR_BINS * TYPICAL**2 + float((q * share).sum())) / (_PRIOR_BINS + float(q.sum()))
-    return math.sqrt(min(max(square, LEAST**2), 1.0))
+    seen = (count > 2.0) & np.isfinite(square)
+    square, q = square[seen], q[seen]
+    kappa2 = (_PRIOR_BINS * TYPICAL**2 + float((q * square).sum())) / (_PRIOR_BINS + float(q.sum()))
+    return math.sqrt(min(max(kappa2, LEAST**2), 1.0))
 
 
 def residual_size(bins: WeightBins) -> Floats:

@@ -238,16 +238,16 @@ def _fitted(
 def _shares(sample: Block, low: float, high: float) -> Floats:
     """Rewards as shares of their range."""
     if high > low:
-        return (sample.log.reward - low) / (high - low)
+        return np.asarray((sample.log.reward - low) / (high - low))
     return np.full(len(sample.log), 0.5)
 
 
 def _counts(sample: Block) -> Floats:
     """How much the rows count on the decisions that the policy would take: ω min(c, 5)."""
-    omega = sample.log.weights / sample.log.weights.mean()
+    omega: Floats = sample.log.weights / sample.log.weights.mean()
     if sample.log.propensity is None:
         return omega
-    return omega * np.minimum(sample.c, _LARGEST_WEIGHT)
+    return np.asarray(omega * np.minimum(sample.c, _LARGEST_WEIGHT))
 
 
 def _mean(values: Floats, count: Floats, rest: NDArray[np.bool_]) -> float:

@@ -1,8 +1,8 @@
 r"""Value, noise and plausible bias of CAB-DR over M: the only place where M is chosen.
 
 The value is taken where noise and typical bias are together least,
-:math:`V + (\kappa s\,\mathrm{mass})^2`; the interval where they are with :math:`k = \min(5\kappa, 1)`
-in the place of κ.
+:math:`V + (\kappa s\,\mathrm{mass})^2`; the interval where they are with
+:math:`k = \min(5\kappa, 1)` in the place of κ.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ class RiskCurve(NamedTuple):
             shown = bins.excess_rows / (bins.excess_rows + 2.0 / kappa**2)
             correction = mass * mean_residual(bins) * shown
             noise = variance(path) / grown
-        return cls(
-            path.moments.mean, noise, mass, cautious, residual_size(bins), correction, kappa
-        )
+        return cls(path.moments.mean, noise, mass, cautious, residual_size(bins), correction, kappa)
 
     @property
     def caution(self) -> float:

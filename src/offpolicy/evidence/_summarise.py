@@ -33,6 +33,7 @@ from offpolicy.evidence._limits import (
     percent,
     tail,
 )
+from offpolicy.evidence._noise import design_effect
 from offpolicy.evidence._plan import Plan
 from offpolicy.evidence._walk import Rows, Scanned
 from offpolicy.evidence._weight_bins import EDGES, GRID
@@ -164,9 +165,7 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
         return None
     so_far = np.cumsum(total) / np.cumsum(weight)
     variance = np.maximum(np.cumsum(squares) / np.cumsum(weight) - so_far**2, 0.0)
-    moments = scanned.path.moments
-    alone = float(moments.covariance(grouped=False)[k])
-    variance *= max(float(moments.covariance()[k]) / alone, 1.0) if alone > 0.0 else 1.0
+    variance *= design_effect(scanned.path.moments, k)
     effective = np.cumsum(weight) ** 2 / np.cumsum(weight2)
     half = sequence_half_width(effective, np.sqrt(variance), level)
     parts, n = len(by_part), scanned.plain.count

@@ -23,7 +23,7 @@ from offpolicy.evidence._clip_path import ClipPath, Modelled, apply_model
 from offpolicy.evidence._plan import Centre, Plan
 from offpolicy.evidence._sources import Source
 from offpolicy.evidence._summary_sums import Tally
-from offpolicy.evidence._weight_bins import BINS, bin_of
+from offpolicy.evidence._weight_bins import BINS, GRID, bin_of
 from offpolicy.logs.labels import GROUPS
 
 
@@ -66,9 +66,9 @@ class Scanned:
     path: ClipPath
     """CAB-DR around the headline's model, over M."""
     paired: Floats
-    """For each estimator, how its contributions z go with those of the headline: Σω²z·ce and Σω²z·e
-    in every bin of the weight, and last Σω²z·m and Σω²z, where e = r − d, m = Σ πd. (Both z and m are
-    less the plan's centre.)"""
+    """For each estimator, and last for the reward itself, how its contributions z go with those of
+    the headline: Σω²z·ce and Σω²z·e in every bin of the weight, and last Σω²z·m and Σω²z, where
+    e = r − d, m = Σ πd. (Both z and m are less the plan's centre.)"""
     tally: Tally
     """What pictures are drawn from."""
 
@@ -86,6 +86,27 @@ class Scanned:
             paired,
             self.tally + other.tally,
         )
+
+    def variance_apart(self, j: int, k: int, z: float, variance: float, centre: float) -> float:
+        """Variance of the difference between the j-th estimate (−1: the logged mean) and CAB-DR at
+        the k-th M, as the rows show it, were they independent.
+
+        ``z`` is the mean of the estimate's contributions, ``variance`` that of the estimate, and
+        ``centre`` the plan's.
+        """
+        moments = self.path.moments
+        with np.errstate(all="ignore"):
+            M = 0.0 if np.isinf(GRID[k]) else GRID[k]
+            along, total = self.paired[j, -1]
+            both = along + self.paired[j, :k, 0].sum() + M * self.paired[j, k:-1, 1].sum()
+            x, z = moments.mean[k] - centre, z - centre
+            covariance = both - x * total - z * (moments.cross[k] + x * moments.weight2)
+            covariance += z * x * moments.weight2
+            covariance *= moments.count / max(moments.count - 1, 1) / moments.weight**2
+            own = float(moments.covariance(grouped=False)[k])
+            apart = variance + own - 2.0 * float(covariance)
+        # Rounding leaves a trace where both are the same.
+        return 0.0 if apart < 1e-12 * (variance + own) else apart
 
 
 def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:
@@ -137,11 +158,11 @@ def _moments(
 ) -> tuple[Moments, Floats]:
     """`Scanned.plain` and `paired` of a block, from every estimator's contributions."""
     block, log = modelled.block, modelled.block.log
-    columns = [[getattr(part, name) for part in parts] for name in Contributions._fields[:3]]
-    x = np.array([*columns[0], *columns[1], *columns[2], block.c, log.reward])
-    paired = np.array([_pair(modelled, part.value, plan.centre) for part in parts])
-    plain = Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True)
-    return plain, paired.reshape(len(parts), BINS + 1, 2)
+    kept = [[getattr(part, name) for part in parts] for name in Contributions._fields[:3]]
+    x = np.array([*kept[0], *kept[1], *kept[2], block.c, log.reward])
+    columns = [*(part.value for part in parts), log.reward]
+    paired = np.array([_pair(modelled, column, plan.centre) for column in columns])
+    return Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True), paired
 
 
 def _pair(modelled: Modelled, z: Floats, centre: float) -> Floats:
@@ -196,7 +217,7 @@ def _compiled_moments(modelled: Modelled, plan: Plan, sums: ShareSums) -> tuple[
     log, prediction = block.log, modelled.prediction
     named = [member if _is_named(member) else None for member in members]
     moments = np.empty((5, Rows(members).total))
-    paired = np.zeros((len(members), BINS + 1, 2))
+    paired = np.zeros((len(members) + 1, BINS + 1, 2))
     nothing: Floats = np.empty(0)
     accumulate.member_moments(
         block.c,
@@ -219,7 +240,8 @@ def _compiled_moments(modelled: Modelled, plan: Plan, sums: ShareSums) -> tuple[
     others = [j for j, member in enumerate(members) if not _is_named(member)]
     if others:
         parts = contributions_from(block, [members[j] for j in others], sums.by_share())
-        own, paired[others] = _moments(modelled, plan, parts)
+        own, own_paired = _moments(modelled, plan, parts)
+        paired[others] = own_paired[:-1]
         places = [row * len(members) + j for row in range(3) for j in others]
         columns = np.array([own.mean, own.cross, own.second, own.low, own.high])
         moments[:, places] = columns[:, : len(places)]

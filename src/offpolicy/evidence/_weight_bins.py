@@ -91,7 +91,7 @@ class WeightBins:
 
     @cached_property
     def second(self) -> Floats:
-        """At every M: E Σ π₀ min(c, M)², over the weights that could have been drawn (Theorem 6)."""
+        """At every M: E Σ π₀ min(c, M)², over weights that could have been drawn (Theorem 6)."""
         _, logging, square = self.of_candidates.T
         return self.clipped(square, logging, 2) / self.weight
 

@@ -16,6 +16,6 @@ from offpolicy.intervals._closed_form import (
 )
 
 __all__ = [
-    "Interval", "bernstein", "bias_aware", "betting", "bootstrap", "check_level", "empirical_bernstein",
-    "hoeffding", "normal", "normal_quantile", "student_t", "t_quantile",
+    "Interval", "bernstein", "betting", "bias_aware", "bootstrap", "check_level",
+    "empirical_bernstein", "hoeffding", "normal", "normal_quantile", "student_t", "t_quantile",
 ]  # fmt: skip
