@@ -18,7 +18,12 @@ from scipy.stats import t as student
 
 import offpolicy as op
 from offpolicy._core.logistic import fit
-from offpolicy.evidence import GRID
+from offpolicy.evidence import GRID, whole_block
+from offpolicy.evidence._clip_path import ClipPath, _moments
+from offpolicy.evidence._recalibration import Prediction
+from offpolicy.evidence._weight_bins import WeightBins, sums_of_candidates, sums_of_rows
+from offpolicy.policies import Target
+from tests.support.cases import Case
 
 EDGES = GRID[1:-1]
 
@@ -217,6 +222,28 @@ class SlowCurve:
     def unsupported(self, f: Callable[[Candidate], float]) -> float:
         lost = lambda one: one.pi0 == 0.0 < one.pi  # noqa: E731
         return self.sum(lambda row: sum(f(one) for one in row.candidates or [] if lost(one)))
+
+
+def around(
+    case: Case,
+    log: op.BanditLog,
+    d: np.ndarray,
+    *,
+    known: bool = True,
+    centres: np.ndarray | None = None,
+) -> tuple[ClipPath, SlowCurve]:
+    """CAB-DR around a model: the library's sums, and the same rows for the loops."""
+    chosen, pi = case.pi[log.chosen_index], case.pi if known else None
+    of_chosen = d[log.chosen_index]
+    base = np.add.reduceat(case.pi * d, log.offsets[:-1]) if known else of_chosen
+    block = whole_block(log, Target("new", pi, None if known else chosen), None)
+    prediction = Prediction(base, of_chosen, d if known else None)
+    bins = WeightBins(
+        sums_of_rows(log, block.c, log.reward - of_chosen, None, compiled=False),
+        *sums_of_candidates(log, pi, block.c, prediction.flat),
+    )
+    path = ClipPath(*_moments(block, prediction, centres), bins)
+    return path, SlowCurve(rows_of(log, chosen, pi, d if known else None, of_chosen))
 
 
 def half_width(stderr: float, bias: float, level: float, degrees: float) -> float:
