@@ -341,9 +341,6 @@ def regression(
     y = (log.reward - low) / (high - low) if high > low else np.full(len(log), 0.5)
     weight = omega + count
     weight = weight * weight.sum() / (weight**2).sum()
-    start = np.zeros(X.shape[1])
-    first = ((weight * y).sum() + 0.5) / (weight.sum() + 1.0)
-    start[0] = math.log(first / (1.0 - first))
     ridge = np.array([1e-6, *np.ones(X.shape[1] - 1)])
     share, off = np.empty(len(table)), 0.0
     of_fold = np.repeat(fold, np.diff(log.offsets))
@@ -351,7 +348,10 @@ def regression(
         rest = fold != k
         beta = np.zeros(X.shape[1])
         if rest.any():
-            beta = fit(X[chosen][rest].T, y[rest], ridge, weight=weight[rest], start=start)
+            w = weight[rest]
+            first = ((w * y[rest]).sum() + 0.5) / (w.sum() + 1.0)
+            start = np.array([math.log(first / (1.0 - first)), *beta[1:]])
+            beta = fit(X[chosen][rest].T, y[rest], ridge, weight=w, start=start)
         p = 1.0 / (1.0 + np.exp(-(X @ beta)))
         if delta_hat is not None:
             given = np.clip((delta_hat - low) / (high - low), 0.0, 1.0)
