@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -82,7 +83,14 @@ def _refuse_others(folder: Path, now: dict[str, str]) -> None:
 
 
 def _stamp(path: Path) -> str:
-    return f"{path.stat().st_size}/{path.stat().st_mtime_ns}"
+    """By what it holds, not by when it was written: other machines may go on from here."""
+    return _digest(path, path.stat().st_size, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _digest(path: Path, size: int, when: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:24]
 
 
 def _is_whole(path: Path) -> bool:
