@@ -188,7 +188,7 @@ def coverage(quick: bool, **settings: Any) -> None:
 
     On labelled data sets, in worlds where the value is known, for differences, clusters, row
     weights, policies known by draws and estimated propensities; and whether that is good enough.
-    About an hour on two cores, with --quick five minutes. If it is stopped, the same command goes
+    About an hour on two cores, with --quick ten minutes. If it is stopped, the same command goes
     on where it was.
     """
     if quick:

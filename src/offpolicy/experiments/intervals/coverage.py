@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from offpolicy.evaluation import evaluate
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import to_markdown
 from offpolicy.experiments.intervals.outcomes import Cell, Outcome, grouped_logs, joined
-from offpolicy.experiments.intervals.protocol import KIND, MODELS, run_block, run_differences
+from offpolicy.experiments.intervals.protocol import MODELS, run_block, run_differences
 from offpolicy.experiments.intervals.variations import VARIATIONS, run_variation
 from offpolicy.experiments.intervals.verdicts import (
     Before,
@@ -45,7 +45,6 @@ from offpolicy.results import Result
 
 LEVEL = 0.95
 HEADLINE = "default: headline"
-WORLD = "finite world"
 QUICK = (20, 5)
 """Splits, and draws of each."""
 _BLOCK = 25
@@ -102,7 +101,7 @@ def run(
     groups = max(splits // 2, 2)
     pairs = [(name, groups, draws) for name in sets[:2]]
     varied = [*itertools.chain(*cells.all("differences", run_differences, pairs))]
-    work = [(*each, _DECISIONS, groups * draws) for each in VARIATIONS]
+    work = [(name, _DECISIONS, groups * draws) for name in VARIATIONS]
     varied += itertools.chain(*cells.all("variations", run_variation, work))
     worlds = [world.name for world in finite_worlds()]
     drawn = [(name, n, logs_at(n, repeats)) for name in worlds for n in sizes]
@@ -112,20 +111,22 @@ def run(
     verdicts = [
         *protocol_verdicts(protocol),
         cover(varied, text, [limit_of(cell) for cell in varied]),
-        *error_verdicts([*protocol, *of_worlds]),
+        *error_verdicts(grouped(protocol, lambda cell: cell.model) | {"worlds": of_worlds}),
         *version_verdicts(of_worlds, before(cells.folder.parent / "version_01.json")),
     ]
     rows = [row for part in finite for row in part.rows]
     told = to_markdown(verdicts)
-    table = f"{told}\n{cells_markdown(protocol, varied, of_worlds)}\n{worlds_markdown(rows)}"
+    tables = {"Labelled sets": protocol, "Differences and variations": varied,
+              "Simulated worlds": of_worlds}  # fmt: skip
+    table = f"{told}\n{cells_markdown(tables)}\n{worlds_markdown(rows)}"
     return Report(told, {"verdicts.json": verdicts, "table.md": table})
 
 
 def plan(splits: int, draws: int, contexts: bool) -> dict[str, tuple[int, int]]:
     """Splits and draws with each model; with contexts, where a model is trained for every log, few
     unless asked for."""
-    fewer = (max(splits // 4, 2), draws)
-    small = fewer if contexts else (min(fewer[0], QUICK[0]), min(draws, QUICK[1]))
+    fewer = (max(splits // 4, min(splits, QUICK[0])), draws)
+    small = fewer if contexts else (min(splits, QUICK[0]), min(draws, QUICK[1]))
     return dict(zip(MODELS, ((splits, draws), fewer, small), strict=True))
 
 
@@ -173,7 +174,7 @@ def run_one(name: str, n: int, repeats: int) -> OfWorld:
     known = {"logging": "candidates", "none": "estimated"}.get(world.reveals, "chosen only")
     model = "no model" if world.prediction is None else "given"
     groups = grouped_logs(outcomes)
-    return OfWorld(rows, Cell.of(WORLD, name, f"n = {n:,}", model, known, n, groups))
+    return OfWorld(rows, Cell.of(name, f"n = {n:,}", model, known, n, groups))
 
 
 def _weights(log: BanditLog, policy: Floats) -> Floats:
@@ -228,21 +229,23 @@ def _others(
     return taken
 
 
-def cells_markdown(*tables: Sequence[Cell]) -> str:
+def cells_markdown(tables: Mapping[str, Sequence[Cell]]) -> str:
     """Every cell of the experiment, a row each."""
     heads = ["", "policy", "model", "π₀ known of", "logs", "covered", "SNIPS ± 1.96 se", "width",
              "refused", "squared error", "lower limit"]  # fmt: skip
-    return "\n\n".join(markdown(heads, map(_row, cells)) for cells in tables if cells) + "\n"
+    return "\n".join(f"### {title}\n\n{markdown(heads, map(_row, cells))}\n"
+                     for title, cells in tables.items())  # fmt: skip
 
 
 def _row(cell: Cell) -> list[str]:
-    rest = ["–"] * 2
+    beside, ratios = ["–"] * 2, ["–"] * 2
     if cell.snips_error:
-        rest = [f"{number:.2f}" for number in cell.error_ratio()]
-    where = cell.where if cell.kind in (KIND, WORLD) else f"{cell.kind}: {cell.where}"
-    beside = [f"{cell.snips_covered:.1%}", f"{cell.width_ratio:.2f}"] if cell.snips_error else rest
-    return [where, cell.policy, cell.model, cell.known, f"{cell.logs:,}", f"{cell.coverage:.1%}",
-            *beside, f"{cell.refused / cell.logs:.1%}", *rest]  # fmt: skip
+        beside = [f"{cell.snips_covered:.1%}", f"{cell.width_ratio:.2f}"]
+        ratios = [f"{number:.2f}" for number in cell.error_ratio()]
+    names = [cell.where, cell.policy, cell.model, cell.known]
+    covered = f"{cell.coverage:.1%}"
+    refused = f"{cell.refused / cell.logs:.1%}"
+    return [*names, f"{cell.logs:,}", covered, *beside, refused, *ratios]
 
 
 def worlds_markdown(rows: Sequence[Coverage]) -> str:

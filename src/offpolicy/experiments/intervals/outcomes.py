@@ -48,8 +48,8 @@ class Cell:
     Refused logs count like all others.
     """
 
-    kind: str
     where: str
+    """The data set, world or variation."""
     policy: str
     """In finite worlds: the number of decisions."""
     model: str
@@ -79,7 +79,7 @@ class Cell:
 
     @classmethod
     def of(
-        cls, kind: str, where: str, policy: str, model: str, known: str, n: int,
+        cls, where: str, policy: str, model: str, known: str, n: int,
         groups: Sequence[Sequence[Outcome]],
     ) -> Cell:  # fmt: skip
         """All that is kept of these logs."""
@@ -87,7 +87,7 @@ class Cell:
         with_snips = [(o.truth, o.snips) for o in every if o.snips is not None]
         enough = [o.refused for o in every if o.snips is not None and (o.snips.ess or 0) >= ENOUGH]
         return cls(
-            kind, where, policy, model, known, n, len(every),
+            where, policy, model, known, n, len(every),
             _means([[o.truth in o.interval for o in group] for group in groups]),
             _means([[(o.value - o.truth) ** 2 for o in group] for group in groups]),
             _means(_errors(groups, "snips")),
@@ -132,18 +132,17 @@ class Cell:
 
 
 def joined(parts: Sequence[Cell]) -> Cell:
-    """One cell from blocks of it."""
-    first, weights = parts[0], [part.logs for part in parts]
-    lists = ("covered", "error", "snips_error", "dr_error")
-    means = ("width", "snips_width", "snips_covered")
-    counts = ("logs", "refused", "enough", "refused_enough")
-    changes: dict[str, Any] = {name: [x for part in parts for x in getattr(part, name)]
-                               for name in lists}  # fmt: skip
-    for name in means:
-        changes[name] = float(np.average([getattr(part, name) for part in parts], weights=weights))
-    for name in counts:
-        changes[name] = sum(getattr(part, name) for part in parts)
-    return replace(first, **changes)
+    """One cell from blocks of it: lists one after another, means weighted by logs, counts added."""
+    changes: dict[str, Any] = {}
+    for name, value in vars(parts[0]).items():
+        values = [getattr(part, name) for part in parts]
+        if name in ("covered", "error", "snips_error", "dr_error"):
+            changes[name] = [x for part in values for x in part]
+        elif isinstance(value, float):
+            changes[name] = float(np.average(values, weights=[part.logs for part in parts]))
+        elif isinstance(value, int) and name != "n":
+            changes[name] = sum(values)
+    return replace(parts[0], **changes)
 
 
 def grouped_logs(outcomes: Sequence[Outcome], groups: int = 100) -> list[Sequence[Outcome]]:

@@ -34,7 +34,6 @@ KNOWN = ("candidates", "chosen only")
 MODELS = ("no model", "ridge", "contexts")
 """None; a ridge regression for each action, cross-fitted on the log and given as a prediction; and
 contexts in the log, so that the library trains its own."""
-KIND = "protocol"
 
 
 class Split(NamedTuple):
@@ -117,7 +116,7 @@ def run_block(name: str, model: str, start: int, splits: int, draws: int) -> lis
             for target, table in split.policies.items():
                 outcomes[target, known].append(Outcome.of(split.value(table), result, target))
     return [
-        Cell.of(KIND, name, target, model, known, n, _by_split(part, draws))
+        Cell.of(name, target, model, known, n, _by_split(part, draws))
         for (target, known), part in outcomes.items()
     ]
 
@@ -143,7 +142,7 @@ def run_differences(name: str, splits: int, draws: int) -> list[Cell]:
             truth = split.value(tables["strong"]) - split.value(tables[other])
             outcomes[other].append(Outcome.about(truth, compared["strong", other]))
     return [
-        Cell.of("paired difference", name, f"strong − {other}", "no model", "candidates", n,
+        Cell.of(f"paired difference, {name}", f"strong − {other}", "no model", "candidates", n,
                 _by_split(part, draws))
         for other, part in outcomes.items()
     ]  # fmt: skip

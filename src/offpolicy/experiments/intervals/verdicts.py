@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.intervals.outcomes import Cell
-from offpolicy.experiments.tables import geometric_mean
+from offpolicy.experiments.tables import geometric_mean, named
 
 LEAST = {"chosen only": 0.90}
 """Coverage that no cell may be significantly below; 93 % unless named here."""
@@ -96,10 +96,13 @@ def protocol_verdicts(cells: Sequence[Cell]) -> list[Verdict]:
     ]  # fmt: skip
 
 
-def error_verdicts(cells: Sequence[Cell]) -> list[Verdict]:
+def error_verdicts(parts: Mapping[str, Sequence[Cell]]) -> list[Verdict]:
     """The mean squared error against the better of SNIPS and DR, in every world and set."""
+    cells = [cell for part in parts.values() for cell in part]
     ratios = [cell.error_ratio() for cell in cells]
     overall = geometric_mean([ratio for ratio, _ in ratios])
+    by_part = {name: geometric_mean([cell.error_ratio()[0] for cell in part])
+               for name, part in parts.items()}  # fmt: skip
     above = [(cell, low) for cell, (_, low) in zip(cells, ratios, strict=True) if low > 1.15]
     worst = max(range(len(cells)), key=lambda k: ratios[k][0])
     measured = f"largest {ratios[worst][0]:.2f} ({cells[worst].name})"
@@ -107,7 +110,7 @@ def error_verdicts(cells: Sequence[Cell]) -> list[Verdict]:
         measured += "; to be explained: " + "; ".join(f"{c.name} {low:.2f}" for c, low in above)
     return [
         Verdict("the mean squared error is at most 0.7 of that of the better of SNIPS and DR "
-                "(geometric mean)", overall <= 0.7, f"{overall:.3f}"),
+                "(geometric mean)", overall <= 0.7, f"{overall:.3f} ({named(by_part)})"),
         Verdict(f"in no cell is the ratio's lower limit above 1.15, but for at most {EXPLAINED} "
                 f"explained ones up to 1.3",
                 len(above) <= EXPLAINED and all(low <= 1.3 for _, low in above), measured),
