@@ -3,9 +3,9 @@ r"""How far an estimate is from the headline, in standard errors of their differ
 Both are means over the same rows, z and x_M, so their noise is common to a large part: the variance
 of the difference is :math:`\mathrm{Var}(z) + \mathrm{Var}(x_M) - 2\,\mathrm{Cov}(z, x_M)`, at the
 headline's own M. What they do not share is mostly the weight beyond M. Few rows carry it, and a log
-may have drawn none of the heaviest: so the variance is scaled up as the headline's is, by
-:math:`\overline{\sum_y \pi_0 (c - M)_+^2}` over the mean of :math:`(c - M)_+^2` seen, and judged by
-Student's t with as many degrees of freedom as there are effective rows beyond M.
+may have drawn none of the heaviest: what :math:`\overline{\sum_y \pi_0 (c - M)_+^2}` is more than
+the mean of :math:`(c - M)_+^2` seen, times the residuals' mean square, is added to the variance; it
+is judged by Student's t with as many degrees of freedom as there are effective rows beyond M.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def from_headline(
     variance *= max(design, design_effect(moments, k))
     degrees = degrees_of(moments)
     if bins.mass[k] > 0.0:
-        squares = float(bins.excess_squares[k]) / bins.weight
-        growth = float(bins.excess_second[k]) / squares if squares > 0.0 else math.inf
-        variance *= max(growth, 1.0)
+        undrawn = float(bins.excess_second[k] - bins.excess_squares[k] / bins.weight)
+        noise = undrawn * float(known.curve.size[k]) ** 2 * moments.weight2 / moments.weight**2
+        variance += noise if noise > 0.0 else 0.0
         degrees = min(degrees, max(float(bins.excess_rows[k]) - 1.0, 1.0))
     spread = math.sqrt(variance) if math.isfinite(variance) else math.inf
     return Apart(value - known.value, spread, degrees)
