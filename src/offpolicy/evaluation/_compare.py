@@ -325,7 +325,7 @@ def _difference(
 def _thin(contest: _Contest) -> str | None:
     """Why `compare` needs more rows before it says anything; None if there are enough."""
     for headline in contest.headlines:
-        if headline.rewarded < TOO_FEW_EFFECTIVE:
+        if headline.rewarded < TOO_FEW_EFFECTIVE and headline.refusal is not None:
             return f"{headline.policy}: {headline.refusal}"
     return None
 

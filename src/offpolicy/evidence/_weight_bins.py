@@ -122,13 +122,13 @@ class WeightBins:
         seen = (total > 1e-9 * self.weight) & (squares > 0.0) & np.isfinite(rows)
         return np.where(seen, np.maximum(rows, 1.0), 0.0)
 
-    def effective_rewarded(self, M: float) -> float:
-        """(Σw)²/Σw² over the rewarded rows, w = min(c, M) with M at least 1."""
-        rows, rewarded = self.rows("1"), self.rows("rewarded")
+    def effective(self, M: float, rows: str) -> float:
+        """(Σw)²/Σw² over "rewarded" rows, or over all ("1"), w = min(c, M) with M at least 1."""
+        every, counted = self.rows("1"), self.rows(rows)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            c = np.where(rows > 0.0, self.rows("c") / rows, 0.0)
+            c = np.where(every > 0.0, self.rows("c") / every, 0.0)
         w = np.minimum(c, max(M, 1.0))
-        total, squares = float((rewarded * w).sum()), float((rewarded * w * w).sum())
+        total, squares = float((counted * w).sum()), float((counted * w * w).sum())
         return total * total / squares if squares > 0.0 else 0.0
 
     @property
