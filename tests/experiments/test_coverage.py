@@ -181,9 +181,9 @@ def test_coverage_counts_what_is_inside():
     assert len(found.cell.dr_error) == 6
 
 
-def test_rare_rewards_are_refused_not_covered():
+def test_refused_logs_are_named_not_counted():
     """In the table of all kinds; the cell counts refused logs too."""
-    found = run_one("rare rewards", 200, 4)
+    found = run_one("deficient support", 2000, 4)
     assert "default: headline" not in {row.kind for row in found.rows}
     assert "every log was refused" in coverage.worlds_markdown(found.rows)
     assert found.cell.logs == found.cell.refused == 4
