@@ -204,7 +204,7 @@ def made(covered=0.96, error=1.0, snips=2.0, dr=None, width=1.0, **changes):
     shares += covered - shares.mean()
     return replace(
         Cell("set", "strong", "no model", "candidates", 100, 500, list(shares), around(error),
-             around(snips), around(dr), width, 1.0, 0.95, 0, 500, 0, []),
+             around(snips), around(dr), width, 1.0, 0.95, 0, 0, 500, 0, []),
         **changes,
     )  # fmt: skip
 

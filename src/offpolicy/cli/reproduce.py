@@ -179,7 +179,7 @@ def tuning(**settings: Any) -> None:
     splits=_whole(200, "of each data set; a quarter of them with a reward model", least=2),
     draws=_whole(10, "logs of each split"),
     repeats=_whole(2000, "logs of each simulated world; fewer of long ones", least=2),
-    sizes=_listed("200,2000,20000", int),
+    sizes=_listed("50,200,2000,20000", int),
     contexts=option("as many logs with contexts as with a ridge regression", default=False),
     quick=option("twenty splits, five draws, a hundred repeats", default=False),
 )

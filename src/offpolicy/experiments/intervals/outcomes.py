@@ -25,6 +25,8 @@ class Outcome(NamedTuple):
     value: float
     interval: Interval
     refused: bool
+    alarm: bool = False
+    """Whether SNIPS or DR were found to disagree."""
     snips: Estimate | None = None
     dr: Estimate | None = None
 
@@ -34,7 +36,9 @@ class Outcome(NamedTuple):
         name = result.policies[0] if policy is None else policy
         (headline,) = (one for one in result.headlines if one.policy == name)
         rows = {row.estimator: row for row in result if row.policy == name}
-        return cls.about(truth, headline)._replace(snips=rows["SNIPS"], dr=rows.get("DR"))
+        alarm = any(one.code == "disagreement" and one.place == name for one in result.findings)
+        about = cls.about(truth, headline)
+        return about._replace(alarm=alarm, snips=rows["SNIPS"], dr=rows.get("DR"))
 
     @classmethod
     def about(cls, truth: float, answer: Headline | Difference) -> Outcome:
@@ -71,6 +75,8 @@ class Cell:
     """Of SNIPS ± 1.96 standard errors."""
     snips_covered: float
     refused: int
+    alarms: int
+    """Logs in which SNIPS or DR were found to disagree with the headline."""
     enough: int
     """Logs in which SNIPS has an effective size of 100 or more."""
     refused_enough: int
@@ -96,7 +102,7 @@ class Cell:
             _rounded(np.mean([2 * 1.96 * row.stderr for _, row in with_snips] or [0.0])),
             _rounded(np.mean([abs(row.value - truth) <= 1.96 * row.stderr
                               for truth, row in with_snips] or [False])),
-            sum(o.refused for o in every), len(enough), sum(enough),
+            sum(o.refused for o in every), sum(o.alarm for o in every), len(enough), sum(enough),
             [[_rounded(x, 10) for x in (o.value, *o.interval)] for o in every[:_FIRST]],
         )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""What else must cover: clusters, row weights, Monte-Carlo policies, estimated propensities.
+"""What else must cover: clusters, row weights, policies known by draws, estimated propensities,
+other levels.
 
 Two of each, made from the finite worlds; the truth is the world's value.
 """
@@ -23,6 +24,7 @@ VARIATIONS = (
     "row weights by reward", "row weights by context",
     "Monte-Carlo policy, own draws", "Monte-Carlo policy, common draws",
     "estimated propensities", "estimated propensities, sharper policy",
+    "level 90 %", "level 90 %, heavy weights", "level 99 %", "level 99 %, heavy weights",
 )  # fmt: skip
 _DRAWS = 100
 _KEPT = 0.2
@@ -31,6 +33,8 @@ _KEPT = 0.2
 def run_variation(name: str, n: int, logs: int) -> list[Cell]:
     """One variation: logs of ``n`` decisions, before any are left out."""
     world = _world(name)
+    words = name.split(", ", maxsplit=1)[0]
+    level = float(words.split()[1]) / 100.0 if words.startswith("level") else 0.95
     rng = np.random.default_rng([n, *map(ord, name)])
     outcomes = []
     for _ in range(logs):
@@ -38,11 +42,14 @@ def run_variation(name: str, n: int, logs: int) -> list[Cell]:
         outcomes.append(
             Outcome.of(
                 world.value,
-                evaluate(log, policy, prediction=prediction, estimators=["SNIPS", "DR"]),
+                evaluate(
+                    log, policy, prediction=prediction, estimators=["SNIPS", "DR"], level=level
+                ),
             )
         )
     known = "estimated" if world.reveals == "none" else "candidates"
-    return [Cell.of(name, "", "given", known, n, grouped_logs(outcomes))]
+    policy = words if words.startswith("level") else ""
+    return [Cell.of(name, policy, "given", known, n, grouped_logs(outcomes))]
 
 
 def _world(name: str) -> World:
@@ -53,6 +60,8 @@ def _world(name: str) -> World:
         world = worlds["estimated propensities"]
         sharper = world.policy**2
         return replace(world, policy=sharper / sharper.sum(axis=1, keepdims=True))
+    if name.startswith("level") and name.endswith("weights"):
+        return worlds["heavy weights"]
     return worlds.get(name, worlds["plain"])
 
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpolicy._core.types import Floats
+from offpolicy.evaluation import holm
 from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.intervals.outcomes import Cell
 from offpolicy.experiments.tables import geometric_mean, named
 
-LEAST = {"chosen only": 0.90}
+LEAST = {"chosen only": 0.90, "level 90 %": 0.88, "level 99 %": 0.97}
 """Coverage that no cell may be significantly below; 93 % unless named here."""
 ALPHA = 0.05
 EXPLAINED = 3
@@ -49,17 +50,9 @@ def p_below(groups: Sequence[float] | Floats, limit: float) -> float:
     return float(stdtr(len(x) - 1, gap / (spread / math.sqrt(len(x)))))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted for the number of tests (Holm 1979)."""
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, k in enumerate(np.argsort(p_values, kind="stable")):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[k]))
-        adjusted[k] = largest
-    return adjusted
-
-
 def limit_of(cell: Cell) -> float:
-    return LEAST.get(cell.known, 0.93)
+    """Two points below the interval's level."""
+    return LEAST.get(cell.policy, LEAST.get(cell.known, 0.93))
 
 
 def cover(cells: Sequence[Cell], text: str, limits: Sequence[float]) -> Verdict:
@@ -88,12 +81,20 @@ def protocol_verdicts(cells: Sequence[Cell]) -> list[Verdict]:
                 bool(pooled >= 0.945), f"{pooled:.2%}"),
         Verdict("in no cell more than 5 % are refused of the logs in which SNIPS has an effective "
                 "size of 100 or more", refused <= 0.05, f"at most {refused:.1%}"),
+        guard_verdict(cells),
         Verdict("the width is at most 1.1 of that of SNIPS ± 1.96 standard errors (geometric mean)",
                 width <= 1.1, f"{width:.3f}"),
         Verdict("and at most 1.5 in every cell in which SNIPS itself covers 90 %",
                 widest is None or widest.width_ratio <= 1.5,
                 "no such cell" if widest is None else f"{widest.width_ratio:.2f} ({widest.name})"),
     ]  # fmt: skip
+
+
+def guard_verdict(cells: Sequence[Cell]) -> Verdict:
+    """The headline's guard: SNIPS and DR are each to be called different in 1 log of 1,000."""
+    alarms, logs = (sum(getattr(cell, name) for cell in cells) for name in ("alarms", "logs"))
+    text = "the guard raises an alarm in at most 2 logs of 1,000"
+    return Verdict(text, alarms <= 0.002 * logs, f"{1000 * alarms / logs:.2f} of 1,000")
 
 
 def error_verdicts(parts: Mapping[str, Sequence[Cell]]) -> list[Verdict]:
