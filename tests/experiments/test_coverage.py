@@ -283,10 +283,10 @@ def holds(cells):
 
 
 def test_what_the_protocol_asks_for():
-    assert holds([made(0.96)] * 3) == [True] * 5
-    assert holds([made(0.94)] * 3) == [True, False, True, True, True]
+    assert holds([made(0.96)] * 3) == [True] * 6
+    assert holds([made(0.94)] * 3) == [True, False, True, True, True, True]
     # chosen only: 90 %, and not among those that are pooled
-    assert holds([made(0.96), made(0.9, known="chosen only")]) == [True] * 5
+    assert holds([made(0.96), made(0.9, known="chosen only")]) == [True] * 6
     assert not holds([made(0.96), made(0.8, known="chosen only")])[0]
 
 
@@ -295,10 +295,12 @@ def test_coverage_is_not_bought():
     assert not holds([fine, replace(fine, refused_enough=30)])[2]
     assert holds([fine, replace(fine, refused_enough=30, enough=600)])[2]
     assert holds([fine, replace(fine, refused=400)])[2]  # where SNIPS has nothing to say either
-    assert not holds([made(width=1.2)] * 2)[3]
-    assert holds([made(width=1.4), made(width=0.8)])[3:] == [True, True]
-    assert holds([made(width=1.6), made(width=0.6)])[3:] == [True, False]
-    assert holds([made(width=1.6, snips_covered=0.8), made(width=0.6)])[3:] == [True, True]
+    assert holds([replace(fine, alarms=1)] * 2)[3]
+    assert not holds([replace(fine, alarms=2)] * 2)[3]
+    assert not holds([made(width=1.2)] * 2)[4]
+    assert holds([made(width=1.4), made(width=0.8)])[4:] == [True, True]
+    assert holds([made(width=1.6), made(width=0.6)])[4:] == [True, False]
+    assert holds([made(width=1.6, snips_covered=0.8), made(width=0.6)])[4:] == [True, True]
 
 
 def test_errors_against_the_better_of_two():
