@@ -15,8 +15,6 @@ from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.demo import ESTIMATORS, Demo, run_demo
 from offpolicy.experiments.evaluation import theorems, tuning
 from offpolicy.experiments.evaluation.theorems import MEMBERS, Row, compare_with_simulation
-from offpolicy.experiments.intervals import coverage
-from offpolicy.experiments.intervals.coverage import run_one
 from offpolicy.experiments.worlds import READINGS, finite_worlds, labelled_world
 
 
@@ -106,23 +104,6 @@ def test_every_world_s_log_is_fair_to_its_value():
         row = op.evaluate(log, policy, estimators=["IPS"], reward_range=world.reward_range)["IPS"]
         supported = np.where(world.logging > 0.0, world.policy * world.reward, 0.0)
         assert row.value == pytest.approx(supported.sum(axis=1).mean(), abs=5 * row.stderr)
-
-
-def test_coverage_counts_what_is_inside():
-    rows = run_one("plain", 200, 6)
-    kinds = {row.kind: row for row in rows}
-    assert kinds["default: headline"].repeats + kinds["default: headline"].refused == 6
-    assert all(0 <= row.covered <= row.repeats for row in rows)
-    assert kinds["hoeffding: CIPS + bias bound"].width > kinds["normal: IPS"].width
-    assert run_one("plain", 200, 6) == rows
-    text = coverage.to_markdown(rows)
-    assert f"| default: IPS | {kinds['default: IPS'].share:.1%} |" in text
-
-
-def test_rare_rewards_are_refused_not_covered():
-    rows = run_one("rare rewards", 200, 4)
-    assert "default: headline" not in {row.kind for row in rows}
-    assert "every log was refused" in coverage.to_markdown(rows)
 
 
 @pytest.fixture

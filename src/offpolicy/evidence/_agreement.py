@@ -68,12 +68,15 @@ def from_headline(
     variance = scanned.variance_apart(j, k, z, stderr**2 / design, plan.centre)
     variance *= max(design, design_effect(moments, k))
     degrees = degrees_of(moments)
-    if bins.mass[k] > 0.0 and scanned.plain.high[Rows(plan.members).observed(j)] > GRID[k]:
+    member = plan.members[j]
+    unclipped = member.leaves is not None and member.leaves.kind == "unsupported"
+    largest = scanned.plain.high[Rows(plan.members).observed(j)]
+    if bins.mass[k] > 0.0 and (unclipped or largest > GRID[k]):
         undrawn = float(bins.excess_second[k] - bins.excess_squares[k] / bins.weight)
         size = float(known.curve.size[k])
-        if not plan.members[j].self_normalised:
+        if not member.self_normalised:
             # What it multiplies with the weights may be larger than the headline's residuals.
-            size = max(size, residual_size_of(plan.members[j], scanned, plan))
+            size = max(size, residual_size_of(member, scanned, plan))
         noise = undrawn * size**2 * moments.weight2 / moments.weight**2
         variance += noise if noise > 0.0 else 0.0
         degrees = min(degrees, max(float(bins.excess_rows[k]) - 1.0, 1.0))
