@@ -18,7 +18,7 @@ from scipy.stats import t as student
 
 import offpolicy as op
 from offpolicy._core.logistic import fit
-from offpolicy.evidence import GRID, whole_block
+from offpolicy.evidence import GRID, Block, whole_block
 from offpolicy.evidence._clip_path import ClipPath, _moments
 from offpolicy.evidence._recalibration import Prediction
 from offpolicy.evidence._weight_bins import WeightBins, sums_of_candidates, sums_of_rows
@@ -224,26 +224,29 @@ class SlowCurve:
         return self.sum(lambda row: sum(f(one) for one in row.candidates or [] if lost(one)))
 
 
+def path_around(
+    block: Block, prediction: Prediction, centres: np.ndarray | None = None
+) -> ClipPath:  # fmt: skip
+    """The library's sums of CAB-DR, around a model that is given."""
+    log, residual = block.log, block.log.reward - prediction.chosen
+    bins = WeightBins(
+        sums_of_rows(log, block.c, residual, None, compiled=False),
+        *sums_of_candidates(log, block.target.flat, block.c, prediction.flat),
+    )
+    return ClipPath(*_moments(block, prediction, centres), bins)
+
+
 def around(
-    case: Case,
-    log: op.BanditLog,
-    d: np.ndarray,
-    *,
-    known: bool = True,
+    case: Case, log: op.BanditLog, d: np.ndarray, *, known: bool = True,
     centres: np.ndarray | None = None,
-) -> tuple[ClipPath, SlowCurve]:
-    """CAB-DR around a model: the library's sums, and the same rows for the loops."""
-    chosen, pi = case.pi[log.chosen_index], case.pi if known else None
-    of_chosen = d[log.chosen_index]
+) -> tuple[ClipPath, SlowCurve]:  # fmt: skip
+    """The same, and the rows for the loops; of the chosen only, if no more is ``known``."""
+    chosen, of_chosen = case.pi[log.chosen_index], d[log.chosen_index]
+    pi, flat = (case.pi, d) if known else (None, None)
     base = np.add.reduceat(case.pi * d, log.offsets[:-1]) if known else of_chosen
     block = whole_block(log, Target("new", pi, None if known else chosen), None)
-    prediction = Prediction(base, of_chosen, d if known else None)
-    bins = WeightBins(
-        sums_of_rows(log, block.c, log.reward - of_chosen, None, compiled=False),
-        *sums_of_candidates(log, pi, block.c, prediction.flat),
-    )
-    path = ClipPath(*_moments(block, prediction, centres), bins)
-    return path, SlowCurve(rows_of(log, chosen, pi, d if known else None, of_chosen))
+    path = path_around(block, Prediction(base, of_chosen, flat), centres)
+    return path, SlowCurve(rows_of(log, chosen, pi, flat, of_chosen))
 
 
 def half_width(stderr: float, bias: float, level: float, degrees: float) -> float:
