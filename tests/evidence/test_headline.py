@@ -1,110 +1,187 @@
-"""What an interval covers, when the log cannot tell, and what must not change the answer."""
+"""The headline against a slow one; what its interval covers, when the log cannot tell, and what
+must not change the answer."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.errors import LogError, ParameterError, SupportError
+from offpolicy.evidence import GRID, InMemory, RewardRange, make_plan, range_of_rewards, whole_block
 from offpolicy.evidence import _headline as trust
-from offpolicy.evidence._plan import Plan, RewardRange, make_plan, range_of_rewards, sample_of
-from offpolicy.evidence._sources import InMemory
-from offpolicy.evidence._walk import Rows, scan
-from offpolicy.intervals._closed_form import Interval, hull, t_quantile
-from offpolicy.policies._policies import resolve
+from offpolicy.intervals import Interval, normal
+from offpolicy.policies._policies import Target
 from offpolicy.results._result import Headline, Logged
-from offpolicy.testing import random_problem, sample_log
-from tests.support.cases import Case, bandit_log, cases, make_case
+from tests.support.cases import bandit_log, cases, make_case
 from tests.support.refusals import refuses
+from tests.support.slow_headline import around, slow_headline
 
-# -- the interval of a value that lies between two -------------------------------------------
+# -- the whole rule --------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
-@pytest.mark.parametrize("apart", [0.01, 0.3, 1.0, 2.5, 8.0])
-@pytest.mark.parametrize("degrees", [3.0, 50.0, math.inf])
-def test_a_hull_covers_the_worst_point_with_the_probability_asked_for(level, apart, degrees):
-    """Solved by bisection on the coverage at either end, which is least; then stretched as far
-    as Student's t stretches the normal."""
-    phi = NormalDist().cdf
-    low, high = 0.0, 20.0
-    for _ in range(200):
-        k = 0.5 * (low + high)
-        low, high = (k, high) if phi(k + apart) - phi(-k) < level else (low, k)
-    z = NormalDist().inv_cdf(0.5 + level / 2.0)
-    k = low * t_quantile(level, degrees) / z
-    got = hull(1.0, 1.0 + 2.0 * apart, 2.0, level, degrees)
-    assert got == pytest.approx((1.0 - 2.0 * k, 1.0 + 2.0 * apart + 2.0 * k), rel=1e-9)
+KNOWN = ["all", "chosen propensities", "chosen policy", "both chosen"]
 
 
-@pytest.mark.parametrize("level", [0.5, 0.95])
-def test_limits_of_a_hull(level):
-    one, two = NormalDist().inv_cdf(level), NormalDist().inv_cdf(0.5 + level / 2.0)
-    t = t_quantile(level, 7.0)
-    assert hull(3.0, 3.0, 2.0, level, 7.0) == pytest.approx((3.0 - 2.0 * t, 3.0 + 2.0 * t))
-    near = hull(3.0, 3.0 + 1e-9, 2.0, level, 7.0)
-    assert near == pytest.approx((3.0 - 2.0 * t, 3.0 + 2.0 * t))
-    assert hull(0.0, 1e6, 2.0, level) == pytest.approx((-2.0 * one, 1e6 + 2.0 * one))
-    wide = hull(0.0, 1e6, 2.0, level, 7.0)
-    assert wide.low == pytest.approx(-2.0 * one * t / two)
-    assert hull(1.0, 2.0, 0.0, level) == (1.0, 2.0)
-    for bad in ((0.0, 1.0, math.inf), (-math.inf, 1.0, 1.0), (0.0, math.nan, 1.0)):
-        assert hull(*bad, level) == (-math.inf, math.inf)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([2, 3, 10, 60]),
+    st.sampled_from(KNOWN),
+    st.booleans(),
+    st.sampled_from([0.0, 0.3]),
+    st.sampled_from([None, 1, 12]),
+    st.sampled_from(["few", "binary", "equal", "skewed"]),
+    st.sampled_from([(0.95, None), (0.8, (-3.0, 40.0)), (0.99, None)]),
+)
+@settings(max_examples=80, deadline=None)
+def test_the_headline_is_what_a_slow_one_says(
+    seed, n, known, with_model, unsupported, clusters, rewards, asked
+):
+    rng, (level, declared) = np.random.default_rng(seed), asked
+    case = make_case(rng, n, unsupported=unsupported, weighted=seed % 2 == 0, drawn=n > 3)
+    case = replace(case, reward={
+        "few": case.reward, "binary": (case.reward > 0).astype(float), "equal": np.full(n, 0.7),
+        "skewed": np.minimum(rng.exponential(size=n) ** 3, 30.0),
+    }[rewards])  # fmt: skip
+    columns = {"cluster": None if clusters is None else rng.integers(0, clusters, n)}
+    if known in ("chosen propensities", "both chosen"):
+        columns |= {"logging": None, "propensity": case.log.propensity}
+    log, pi = case.log_with(**columns), case.pi
+    if known in ("chosen policy", "both chosen"):
+        pi = case.pi[log.chosen_index]
+    model = case.delta_hat if with_model and len(pi) == len(case.pi) > n else None
+    assume(case.pi[log.chosen_index].any())
+    assume(len(case.pi) > n)  # else the policy is the logger
+    result = op.evaluate(log, pi, prediction=model, level=level, reward_range=declared)
+    row = result.headline
+    if np.ptp(log.reward) == 0.0:
+        return  # no error anywhere: every model and every M are as good
+    slow = slow_headline(log, pi, model, level=level, reward_range=declared)
+    unit = max(1.0, np.abs(log.reward).max()) * max(1.0, np.max(case.pi[log.chosen_index]
+                                                               / log.propensity))  # fmt: skip
+    near = {"rel": 1e-9, "abs": 1e-9 * unit}
+    assert row.value == pytest.approx(slow.value, **near)
+    assert row.model == slow.model
+    assert row.kappa == pytest.approx(slow.kappa, rel=1e-9)
+    assert row.stderr == pytest.approx(slow.stderr, **near)
+    assert row.plausible_bias == pytest.approx(slow.bias, **near)
+    if not any(one.code == "disagreement" for one in result.findings):
+        assert row.interval == pytest.approx((slow.low, slow.high), **near)
+    assert row.value in row.interval
 
 
-def test_a_hull_covers_in_simulation():
-    """20,000 draws around either end and the middle: 0.9 within 4 standard errors, 0.0085."""
-    rng = np.random.default_rng(0)
-    for truth in (0.0, 0.7, 1.4):
-        noise = rng.standard_normal(20_000)
-        covered = np.mean([truth in hull(x, x + 1.4, 1.0, 0.9) for x in noise])
-        assert covered > 0.9 - 0.0085
-        if truth != 0.7:
-            assert covered < 0.9 + 0.0085
+@pytest.mark.parametrize("declared", [None, (0.0, 1.0)])
+def test_rewards_that_are_all_equal_are_the_answer(declared):
+    case = make_case(np.random.default_rng(3), 200, drawn=True)
+    for model in (None, case.delta_hat):
+        row = op.evaluate(
+            case.log_with(reward=np.full(200, 0.7)), case.pi, prediction=model,
+            reward_range=declared,
+        ).headline  # fmt: skip
+        assert row.value == pytest.approx(0.7, abs=0.01 if declared else 1e-12)
+        assert 0.7 in Interval(row.interval.low - 1e-9, row.interval.high + 1e-9)
+
+
+def test_one_cluster_leaves_nothing_to_a_model_that_nothing_was_learnt_for():
+    """Neither noise nor a model is known: the rewards as they are weighted, and no interval."""
+    case = make_case(np.random.default_rng(3), 200, drawn=True)
+    log = case.log_with(cluster=np.zeros(200, int), reward=np.full(200, 5.0))
+    result = op.evaluate(log, case.pi, estimators=["IPS"], reward_range=(0.0, 10.0))
+    row = result.headline
+    assert (row.M, row.interval, row.stderr) == (math.inf, (0.0, 10.0), math.inf)
+    assert row.value == pytest.approx(min(result["IPS"].value, 10.0), abs=2.0)
+    assert not (result.findings and result.findings[0].code == "disagreement")
+
+
+def test_the_whole_curve_is_told():
+    case = make_case(np.random.default_rng(0), 200, drawn=True, unsupported=0.1)
+    row = case.evaluate(["IPS"]).headline
+    assert row.grid == tuple(GRID)
+    at = row.grid.index(row.M)
+    assert row.errors[at] == min(row.errors)
+    assert row.value == pytest.approx(row.values[at] + row.correction)
+    assert row.stderr == row.stderrs[at]
+    assert row.errors[at] >= row.stderr
+    assert row.reason.startswith("least estimated error: ")
+
+
+# -- a policy that is the logger -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", ["all", "chosen"])
+@pytest.mark.parametrize("extra", ["plain", "weighted", "clustered", "model"])
+def test_the_logger_s_own_value_is_the_logged_mean_exactly(known, extra):
+    case = make_case(np.random.default_rng(14), 200, drawn=True, weighted=extra == "weighted")
+    cluster = np.arange(200) // 7 if extra == "clustered" else None
+    log, pi, model = case.log_with(cluster=cluster), case.pi0, None
+    if known == "chosen":
+        log = case.log_with(cluster=cluster, logging=None, propensity=case.log.propensity)
+        pi = log.propensity
+    elif extra == "model":
+        model = case.delta_hat
+    members = ["IPS", "SNIPS", "CIPS(M=1)", "CIPS(M=7)", "CIPS(M=inf)"]
+    result = op.evaluate(log, pi, prediction=model, estimators=members)
+    mean = result.logged.value
+    assert mean == pytest.approx(np.average(case.reward, weights=case.row_weight), rel=1e-14)
+    for row in [*result, result.headline]:
+        assert (row.value, row.stderr) == (mean, result.logged.stderr)
+    row = result.headline
+    assert (row.model, row.correction, row.plausible_bias) == ("logger", 0.0, 0.0)
+    assert row.interval == result.logged.interval == normal(mean, row.stderr, 0.95)
+    assert row.versus_logged == (0.0, 0.0)
+    assert row.verdict == "identical"
+    assert "identical to what ran" in result.sentence()
+    found = op.compare(log, {"a": pi}, prediction=model)["a", "logged"]
+    assert (found.verdict, found.value, found.interval) == ("identical", 0.0, (0.0, 0.0))
+    assert not [one for one in result.findings if one.code == "disagreement"]
+
+
+def test_hardly_different_from_the_logger_is_hardly_different():
+    """1e-3 of every probability moved: the answer moves by about that, and its interval is that of
+    the logged mean, but that with what ran is a hundred times narrower."""
+    rng = np.random.default_rng(1)
+    pi0 = rng.dirichlet(np.ones(4), 1000)
+    action = (rng.random((1000, 1)) > pi0.cumsum(axis=1)).sum(axis=1).clip(0, 3)
+    log = bandit_log(action, rng.integers(0, 2, 1000), pi0)
+    result = op.evaluate(log, 0.999 * pi0 + 0.001 / 4)
+    row, logged = result.headline, result.logged
+    assert row.verdict == "not decided"
+    assert row.value == pytest.approx(logged.value, abs=1e-2)
+    assert row.interval.width == pytest.approx(logged.interval.width, rel=0.2)
+    assert row.versus_logged.width < 0.1 * logged.interval.width
 
 
 # -- mass that the logger never touches ------------------------------------------------------
 
 
-def known_with(case: Case, reward_range: tuple[float, float]) -> tuple[trust.Known, Plan]:
-    log = case.log
-    target = resolve(log, case.pi)
-    source = InMemory(log, [target], case.delta_hat)
-    (block,) = sample_of(source)
-    plan = make_plan(block, len(log), RewardRange(-1.0, 2.0, "declared"), [op.IPS()])
-    (scanned,) = scan(source, [plan])
-    plan = replace(plan, reward_range=RewardRange(*reward_range, "declared"))
-    return trust.what_is_known(scanned, Rows(plan.members), plan), plan
-
-
-def test_unsupported_mass_widens_by_mass_times_range():
+def test_unsupported_mass_is_the_worst_case_of_any_reward():
+    """Around one model, in wider ranges: each end moves by the mass times the range, and by one
+    row's more."""
     case = make_case(np.random.default_rng(1), 400, unsupported=0.5, drawn=True)
     mass = case.pi[case.pi0 == 0.0].sum() / 400
     assert mass > 0.1
-    base, _ = known_with(case, (-1.0, 2.0))
-    assert base.unsupported == pytest.approx(mass)
-    assert base.high - base.low == pytest.approx(mass * 3.0)
+    path, _ = around(case, case.log, np.full(len(case.pi), 0.5))
+    block = whole_block(case.log, Target("new", case.pi), None)
+    plan = make_plan(block, 400, RewardRange(-1.0, 2.0, "declared"), ())
+    logged = Logged(400, 0.5, 0.05, Interval(0.4, 0.6))
+
+    def ends(low: float, high: float, known: str = "observed") -> Interval:
+        asked = replace(plan, reward_range=RewardRange(low, high, known))
+        known = trust.what_is_known(path, asked, 0.0, 0.95, logged)
+        assert known.unsupported == pytest.approx(mass)
+        return known.interval
+
+    base = ends(-1.0, 2.0)
     for low, high in ((-1.0, 5.0), (-4.0, 2.0), (-4.0, 9.0)):
-        other, plan = known_with(case, (low, high))
-        assert other.low - base.low == pytest.approx(mass * (low + 1.0))
-        assert other.high - base.high == pytest.approx(mass * (high - 2.0))
-        assert other.noise == base.noise
-    interval = trust.interval_for(base.low, base, 0.0, plan, 0.95, math.inf)
-    expected = hull(base.low, base.high, base.noise, 0.95)
-    assert interval == pytest.approx((max(expected.low, -4.0), min(expected.high, 9.0)))
-
-
-def test_with_full_support_nothing_is_added():
-    known, _ = known_with(make_case(np.random.default_rng(2), 200, drawn=True), (-9.0, 9.0))
-    assert known.unsupported == 0.0
-    assert known.low == known.high
+        other = ends(low, high)
+        assert base.low - other.low >= mass * (-1.0 - low) - 1e-12
+        assert other.high - base.high >= mass * (high - 2.0) - 1e-12
+        assert base.low - other.low <= (mass + 0.2) * (-1.0 - low) + 1e-12
+        assert ends(low, high, "declared") == (max(other.low, low), min(other.high, high))
 
 
 def test_what_is_unknown_is_within_the_interval_of_every_estimate():
@@ -119,20 +196,22 @@ def test_what_is_unknown_is_within_the_interval_of_every_estimate():
     seen = 0.2 * 0.3 + 0.4 * 0.6
     for row in [*result, *result.headlines]:
         assert row.interval.low < seen < seen + 0.4 < row.interval.high
-        assert row.interval.width < 0.4 + 0.2
-        assert "the worst case between 0 and 1 on the 40.0% that the logger never" in row.covers
+        assert "the worst case" in row.covers
+        assert "on the 40.0% that the logger never chooses" in row.covers
         assert row.bias_bound >= 0.4 - 1e-9
 
 
 # -- refusing --------------------------------------------------------------------------------
 
 
-def clicks(n: int, rate: float, seed: int = 0, unsupported: bool = False) -> op.Result:
+def clicks(
+    n: int, rate: float, seed: int = 0, *, unsupported: bool = False, worth: float = 1.0
+) -> op.Result:  # fmt: skip
     """Two actions, and a third that the logger may never take; clicks are alike on all."""
     rng = np.random.default_rng(seed)
     pi0 = np.tile([0.5, 0.5, 0.0] if unsupported else [0.4, 0.4, 0.2], (n, 1))
     action = rng.choice(3, n, p=pi0[0])
-    log = bandit_log(action, (rng.random(n) < rate).astype(float), pi0)
+    log = bandit_log(action, worth * (rng.random(n) < rate), pi0)
     return op.evaluate(log, {"new": np.tile([0.5, 0.3, 0.2], (n, 1))}, estimators=["IPS"])
 
 
@@ -144,8 +223,8 @@ def test_a_log_with_enough_rewards_can_tell():
 
 
 def test_few_rewarded_rows_cannot_tell():
-    """2,000 rows, but four clicks or so: it is the clicks that count."""
-    result = clicks(2000, 0.002)
+    """2,000 rows, but four sales or so, of any size: it is the sales that count."""
+    result = clicks(2000, 0.002, worth=7.0)
     row = result.headline
     assert 0.0 < row.rewarded < 20.0
     assert row.refusal == (
@@ -154,6 +233,15 @@ def test_few_rewarded_rows_cannot_tell():
         f"log."
     )
     assert not result.can_tell
+
+
+@pytest.mark.parametrize(("n", "tells"), [(2000, True), (60, False)])
+def test_few_clicks_are_an_answer_if_many_rows_stand_behind_them(n, tells):
+    """That nearly nobody clicks is known of 2,000 rows: a click is worth 1 at most."""
+    result = clicks(n, 0.002, seed=3)
+    assert result.headline.rewarded < 20.0
+    assert result.can_tell is tells
+    assert result.headline.interval.high < (0.01 if tells else 0.3)
 
 
 def test_any_reward_counts_where_none_is_usual():
@@ -188,47 +276,40 @@ def test_unsupported_mass_that_does_not_matter_is_no_refusal():
 
 # -- words -----------------------------------------------------------------------------------
 
-KNOWN = {
+RANGES = {
     "declared": "within the declared range of rewards",
     "binary": "between 0 and 1",
     "observed": "within the observed range of rewards",
 }
 
 
-@pytest.mark.parametrize("how", KNOWN)
-def test_covers_says_what_is_allowed_for(how):
-    _, plan = known_with(make_case(np.random.default_rng(6), 30), (0.0, 1.0))
-    plan = replace(plan, reward_range=RewardRange(0.0, 1.0, how))
-    sampling = "the policy's value: sampling error"
-    model = ", the model's error on the 12.3% it answers for (as seen on the log)"
-    worst = f", the worst case {KNOWN[how]} on the 45.6% that the logger never chooses"
-    assert trust._covers(0.0, 0.0, plan) == sampling
-    assert trust._covers(4e-4, 0.0, plan) == sampling
-    assert trust._covers(0.123, 0.0, plan) == sampling + model
-    assert trust._covers(0.0, 0.456, plan) == sampling + worst
-    assert trust._covers(0.123, 0.456, plan) == sampling + model + worst
-
-
-def test_all_estimators_share_what_is_known_stretched_to_their_own_value():
-    case = make_case(np.random.default_rng(7), 60, drawn=True, ties=True)
-    result = op.evaluate(case.log, case.pi, prediction=case.delta_hat, estimators=None)
-    low = max(row.interval.low for row in result)
-    high = min(row.interval.high for row in result)
-    assert low < high
-    for row in result:
-        assert row.covers == result.headline.covers
-        assert row.interval == (min(low, row.value), max(high, row.value))
-        assert (row.bias == 0.0) == (row.estimator in ("IPS", "SNIPS", "DR"))
+@pytest.mark.parametrize("how", RANGES)
+@pytest.mark.parametrize("unsupported", [0.0, 0.3])
+def test_covers_says_what_is_allowed_for(how, unsupported):
+    case = make_case(np.random.default_rng(6), 60, unsupported=unsupported, drawn=True)
+    reward = (case.reward > 0.5).astype(float) * (3.0 if how == "observed" else 1.0)
+    declared = (-1.0, 2.0) if how == "declared" else None
+    row = op.evaluate(case.log_with(reward=reward), case.pi, reward_range=declared).headline
+    text = "the policy's value: sampling error"
+    if row.plausible_bias > 0.0:
+        share = row.covers.split("error on the ")[1].split(" it answers for")[0]
+        text += f", the model's plausible error on the {share} it answers for"
+    if unsupported:
+        mass = case.pi[case.pi0 == 0.0].sum() / 60
+        text += f", the worst case {RANGES[how]} on the {mass:.1%} that the logger never chooses"
+    assert row.covers == text
 
 
 def test_few_clusters_widen_the_interval():
-    """All rows alike within 4 clusters: t with 3 degrees of freedom."""
+    """Rows of ten clusters are alike: it is the clusters that count."""
     rng = np.random.default_rng(8)
-    cluster = np.repeat(np.arange(4), 50)
-    reward = rng.normal(size=4)[cluster]
-    log = bandit_log(np.zeros(200, int), reward, np.ones((200, 1)), cluster=cluster)
-    row = op.evaluate(log, np.ones((200, 1)), estimators=["IPS"])["IPS"]
-    assert row.interval.high >= row.value + t_quantile(0.95, 3) * row.stderr * (1 - 1e-9)
+    cluster, n = np.repeat(np.arange(10), 50), 500
+    reward = rng.normal(size=10)[cluster] + 0.1 * rng.normal(size=n)
+    log = bandit_log(rng.integers(0, 2, n), reward, [0.5, 0.5])
+    alone, together = (
+        op.evaluate(replace(log, cluster=c), [[0.4, 0.6]] * n).headline for c in (None, cluster)
+    )
+    assert together.interval.width > 4.0 * alone.interval.width
 
 
 # -- the range of rewards --------------------------------------------------------------------
@@ -274,47 +355,50 @@ def test_a_reward_outside_the_declared_range():
 
 def test_intervals_stay_where_rewards_can_be_if_that_is_certain():
     rng = np.random.default_rng(9)
-    reward = (rng.random(30) < 0.97).astype(float)
-    for declared, inside in (((0, 1), True), (None, True)):
-        row = op.evaluate(with_rewards(list(reward)), [[1.0]] * 30, reward_range=declared).headline
-        assert (row.interval.high <= 1.0) == inside
-    wide = op.evaluate(with_rewards(list(3.0 * reward)), [[1.0]] * 30).headline
-    assert wide.interval.high > 3.0
+    action, reward = rng.integers(0, 2, 30), (rng.random(30) < 0.97).astype(float)
+
+    def high(scale: float, **options: object) -> float:
+        log = bandit_log(action, scale * reward, [0.5, 0.5])
+        return op.evaluate(log, [[0.7, 0.3]] * 30, **options).headline.interval.high
+
+    assert high(1.0) == high(1.0, reward_range=(0, 1)) == 1.0
+    assert high(3.0) > 3.0
+    assert high(3.0, reward_range=(0, 3)) == 3.0
 
 
 # -- what must not change the answer ---------------------------------------------------------
 
 
-def assert_shifted(a: Headline, b: Headline, shift: float, tolerance: float) -> None:
-    def near(x: float) -> object:
-        return pytest.approx(x, abs=tolerance)
+def assert_mapped(a: Headline, b: Headline, shift: float, scale: float, tolerance: float) -> None:
+    def near(x: object) -> object:
+        return pytest.approx(x, abs=tolerance, rel=1e-9)
 
-    assert b.estimator == a.estimator
-    assert b.value == near(a.value + shift)
-    assert tuple(b.interval) == near(tuple(end + shift for end in a.interval))
-    for name in ("stderr", "imputed_mass", "bias", "bias_stderr", "bias_bound"):
-        assert getattr(b, name) == near(getattr(a, name))
+    assert (b.M, b.interval_M, b.model) == (a.M, a.interval_M, a.model)
+    assert b.value == near(shift + scale * a.value)
+    assert tuple(b.interval) == near(tuple(shift + scale * end for end in a.interval))
+    assert tuple(b.versus_logged) == near(tuple(scale * end for end in a.versus_logged))
+    for name in ("stderr", "plausible_bias", "bias_bound", "correction"):
+        assert getattr(b, name) == near(scale * getattr(a, name))
+    assert b.kappa == pytest.approx(a.kappa, rel=1e-6)
+    assert b.imputed_mass == near(a.imputed_mass)
     assert b.rewarded == pytest.approx(a.rewarded)
     assert (b.refusal is None) == (a.refusal is None)
 
 
-@pytest.mark.parametrize("shift", [1.0, -7.5, 1e6])
+@pytest.mark.parametrize(("shift", "scale"), [(1.0, 1.0), (-7.5, 8.0), (1e6, 1.0), (0.0, 1e-6)])
 @pytest.mark.parametrize("unsupported", [0.0, 0.3])
-def test_a_constant_added_to_rewards_and_predictions_is_added_to_the_headline(shift, unsupported):
+@pytest.mark.parametrize("declared", [False, True])
+def test_other_units_of_reward_are_other_units_of_the_headline(
+    shift, scale, unsupported, declared
+):  # fmt: skip
     case = make_case(np.random.default_rng(10), 300, unsupported=unsupported, drawn=True)
-    moved = replace(case, reward=case.reward + shift, delta_hat=case.delta_hat + shift)
-    a, b = (one.evaluate(["IPS"]).headline for one in (case, moved))
-    assert_shifted(a, b, shift, 1e-6)
-
-
-def test_other_units_of_reward_are_other_units_of_the_headline():
-    case = make_case(np.random.default_rng(11), 300, drawn=True)
-    scaled = replace(case, reward=8.0 * case.reward, delta_hat=8.0 * case.delta_hat)
-    a, b = (one.evaluate(["IPS"]).headline for one in (case, scaled))
-    assert b.estimator == a.estimator
-    assert (b.value, b.stderr, *b.interval) == pytest.approx(
-        (8.0 * a.value, 8.0 * a.stderr, *(8.0 * end for end in a.interval)), rel=1e-6
-    )
+    rows = []
+    for a, b in ((0.0, 1.0), (shift, scale)):
+        log = case.log_with(reward=a + b * case.reward)
+        limits = (a - 2.0 * b, a + 3.0 * b) if declared else None
+        model = a + b * case.delta_hat
+        rows.append(op.evaluate(log, case.pi, prediction=model, reward_range=limits).headline)
+    assert_mapped(*rows, shift, scale, 1e-9 * max(abs(shift), scale))
 
 
 @given(cases(smallest=2, largest=40), st.integers(0, 1000))
@@ -351,36 +435,65 @@ def test_names_and_sources_do_not_matter():
     assert a == b
 
 
+def test_the_labels_of_actions_and_the_order_of_rows_do_not_matter():
+    """Rows of other folds fit the model, so rows change places with all else that is theirs."""
+    rng = np.random.default_rng(12)
+    n, K = 300, 5
+    pi0, pi = rng.dirichlet(np.ones(K), n), rng.dirichlet(np.ones(K), n)
+    model, action, reward = rng.random((n, K)), rng.integers(0, K, n), rng.random(n)
+    order = rng.permutation(K)
+    a = op.evaluate(bandit_log(action, reward, pi0), pi, prediction=model).headline
+    moved = bandit_log(np.argsort(order)[action], reward, pi0[:, order])
+    b = op.evaluate(moved, pi[:, order], prediction=model[:, order]).headline
+    assert_mapped(a, b, 0.0, 1.0, 1e-9)
+
+
 # -- coverage --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model_error", [0.1, 0.8])
-def test_the_headline_and_every_clipped_estimator_cover_the_value(model_error):
-    """40 problems of 300 rows, twice each, at 90%. 66 of 80 is asked: one in a hundred runs of a
-    true 90% has fewer. The interval of CIPS that knows of noise alone covers 8%."""
-    rng = np.random.default_rng(13)
-    names = ["DM", "CIPS(M=2)", "CAB(M=2)", "SWITCH(M=2)", "SB(tau=0.5)", "CAB", "CAB-DR"]
-    covered = dict.fromkeys([*names, "headline", "noise only"], 0)
-    for _ in range(40):
-        problem = random_problem(rng, model_error=model_error)
-        for _ in range(2):
-            log, pi, delta_hat = sample_log(problem, 300, rng)
-            result = op.evaluate(log, pi, prediction=delta_hat, estimators=names, level=0.9)
-            for name, row in zip(names, result, strict=True):
-                covered[name] += problem.value in row.interval
-            covered["headline"] += problem.value in result.headline.interval
-            cips = result["CIPS"]
-            covered["noise only"] += abs(cips.value - problem.value) < 1.645 * cips.stderr
-    for name in [*names, "headline"]:
-        assert covered[name] >= 66, covered
-    assert covered["noise only"] < 20
+def heavy(rng: np.random.Generator, n: int) -> tuple[op.BanditLog, np.ndarray, None]:
+    """A logger that seldom does what the policy does; rewards follow the policy's scores."""
+    score = rng.normal(size=(n, 6))
+    pi = np.exp(2.0 * score)
+    pi /= pi.sum(axis=1, keepdims=True)
+    pi0 = np.exp(-0.7 * score + 0.5 * rng.normal(size=(n, 6)))
+    pi0 /= pi0.sum(axis=1, keepdims=True)
+    return drawn(rng, pi, pi0, 1.0 / (1.0 + np.exp(1.0 - score)), None)
 
 
-def test_an_interval_for_the_logged_policy_itself():
-    """The log's own mean: 'what ran'."""
-    case = make_case(np.random.default_rng(14), 200, drawn=True)
-    result = op.evaluate(case.log, case.pi0, estimators=["IPS"])
-    assert isinstance(result.logged, Logged)
-    assert result["IPS"].value == pytest.approx(result.logged.value)
-    assert isinstance(result.logged.interval, Interval)
-    assert result.logged.value == pytest.approx(case.reward.mean())
+def plain(rng: np.random.Generator, n: int) -> tuple[op.BanditLog, np.ndarray, np.ndarray]:
+    """Contexts, and a good model."""
+    rate = rng.beta(1.0, 2.0, (n, 4))
+    pi, pi0 = rate**2 / (rate**2).sum(axis=1, keepdims=True), rng.dirichlet(np.full(4, 3.0), n)
+    return drawn(rng, pi, pi0, rate, np.clip(rate + 0.1 * rng.normal(size=(n, 4)), 0.0, 1.0))
+
+
+def misled(rng: np.random.Generator, n: int) -> tuple[op.BanditLog, np.ndarray, np.ndarray]:
+    """A model that says the opposite, and a policy that believes it."""
+    rate = rng.beta(1.0, 2.0, (n, 4))
+    pi, pi0 = (1.0 - rate) ** 4, rng.dirichlet(np.full(4, 2.0), n)
+    return drawn(rng, pi / pi.sum(axis=1, keepdims=True), pi0, rate, 1.0 - rate)
+
+
+def drawn(rng, pi, pi0, rate, model):
+    n, K = pi.shape
+    action = (rng.random((n, 1)) > pi0.cumsum(axis=1)).sum(axis=1).clip(0, K - 1)
+    log = bandit_log(action, (rng.random(n) < rate[np.arange(n), action]).astype(float), pi0)
+    return log, pi, (pi * rate).sum(axis=1).mean(), model
+
+
+@pytest.mark.parametrize("world", [heavy, plain, misled])
+def test_the_headline_covers_the_value(world):
+    """200 logs of 400 decisions at 95 %: 0.9 is asked, which a true 95 % misses once in a thousand
+    runs. And no honest log is an alarm: at most one in a thousand may be."""
+    covered, apart, alarms = 0, 0, 0
+    for seed in range(200):
+        log, pi, value, model = world(np.random.default_rng(seed), 400)
+        result = op.evaluate(log, pi, prediction=model, estimators=["SNIPS"])
+        row = result.headline
+        covered += value in row.interval
+        apart += abs(row.value - value) < abs(result["SNIPS"].value - value)
+        alarms += any(one.code == "disagreement" for one in result.findings)
+    assert covered >= 180
+    assert apart >= 80, "the value itself is no worse than SNIPS, by far"
+    assert alarms == 0

@@ -14,6 +14,7 @@ from offpolicy.errors import ParameterError
 from offpolicy.intervals._closed_form import (
     EVERYTHING,
     bernstein,
+    bias_aware,
     empirical_bernstein,
     hoeffding,
     normal,
@@ -34,6 +35,57 @@ FROM_MOMENTS = {
 def most_misses(repeats: int, rate: float) -> int:
     """More misses than this happen with probability 1% or less, if the rate is as stated."""
     return int(scipy.stats.binom.isf(0.01, repeats, rate))
+
+
+# -- an estimate that may be biased -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
+@pytest.mark.parametrize("ratio", [0.0, 1e-9, 0.01, 0.3, 1.0, 2.5, 8.0, 1e6])
+@pytest.mark.parametrize("degrees", [1.0, 3.0, 50.0, math.inf])
+def test_bias_aware_is_the_quantile_of_a_folded_normal(level, ratio, degrees):
+    """Of |N(b/se, 1)|, times Student's t over the normal quantile."""
+    found = bias_aware(2.0, 2.0 * ratio, level, degrees)
+    z = found / 2.0 * normal_quantile(level) / t_quantile(level, degrees)
+    for nudged, side in ((z * (1 - 1e-9) - 1e-9, -1), (z * (1 + 1e-9) + 1e-9, 1)):
+        covered = scipy.stats.norm.cdf(nudged - ratio) - scipy.stats.norm.cdf(-nudged - ratio)
+        assert side * (covered - level) > 0.0
+
+
+def test_limits_of_bias_aware():
+    t, one_sided = t_quantile(0.95, 7.0), normal_quantile(0.9)
+    assert bias_aware(2.0, 0.0, 0.95, 7.0) == pytest.approx(2.0 * t)
+    assert bias_aware(2.0, 1e-12, 0.95, 7.0) == pytest.approx(2.0 * t)
+    # Far off only one end can miss.
+    assert bias_aware(1.0, 50.0, 0.95) == pytest.approx(50.0 + one_sided, rel=1e-10)
+    assert bias_aware(0.0, 0.3, 0.95, 5.0) == 0.3
+    assert bias_aware(0.0, 0.0, 0.95, 5.0) == 0.0
+    assert bias_aware(1e-300, 1.0, 0.95) == pytest.approx(1.0)
+    for bad in ((math.inf, 0.0), (1.0, math.inf), (math.nan, 1.0), (1.0, math.nan)):
+        assert bias_aware(*bad, 0.95) == math.inf
+    with refuses(ParameterError, "level"):
+        bias_aware(1.0, 1.0, 1.5)
+
+
+@given(st.floats(0.0, 1e6), st.floats(1e-6, 1e6), st.floats(0.5, 0.999))
+@settings(max_examples=100, deadline=None)
+def test_more_bias_or_noise_is_never_narrower(bias, stderr, level):
+    half = bias_aware(stderr, bias, level)
+    assert bias_aware(stderr, 1.1 * bias + 1e-6, level) > half * (1.0 - 1e-12)
+    assert bias_aware(1.1 * stderr, bias, level) > half * (1.0 - 1e-12)
+    assert max(bias, stderr * normal_quantile(level) * (1 - 1e-9)) <= half
+    assert half <= (bias + stderr * normal_quantile(level)) * (1 + 1e-9)
+    assert bias_aware(3.0 * stderr, 3.0 * bias, level) == pytest.approx(3.0 * half)
+
+
+def test_bias_aware_covers_whatever_the_bias_up_to_the_largest():
+    """20,000 draws: 0.9 within 4 standard errors, 0.0085, at the largest bias, and above within."""
+    noise, half = np.random.default_rng(0).standard_normal(20_000), bias_aware(1.0, 0.7, 0.9)
+    for bias in (-0.7, -0.3, 0.0, 0.7):
+        covered = np.mean(np.abs(noise + bias) <= half)
+        assert covered > 0.9 - 0.0085
+        if abs(bias) == 0.7:
+            assert covered < 0.9 + 0.0085
 
 
 # -- Student's t --------------------------------------------------------------------------------

@@ -210,8 +210,9 @@ class SlowCurve:
         return self.variance(M) + (k * self.size(M) * mass) ** 2
 
     def best(self, k: float, *, cautious: bool) -> tuple[float, float]:
-        """The least error, and its M."""
-        return min((self.error(float(M), k, cautious=cautious), float(M)) for M in GRID)
+        """The least error, and its M; ∞ if nothing is known of noise."""
+        best = min((self.error(float(M), k, cautious=cautious), float(M)) for M in GRID)
+        return best if math.isfinite(best[0]) else (math.inf, math.inf)
 
     def degrees(self, M: float) -> float:
         totals = [t * t for t in self.totals(M)]
@@ -359,9 +360,11 @@ def regression(
         if delta_hat is not None:
             given = np.clip((delta_hat - low) / (high - low), 0.0, 1.0)
             at, w = chosen[rest], count[rest]
-            noise = (w * (y[rest] - p[at]) ** 2).sum() / w.sum()
-            top = (w * (given[at] - p[at]) * (y[rest] - p[at])).sum() + 6.0 * noise
-            kept = top / ((w * (given[at] - p[at]) ** 2).sum() + 12.0 * noise)
+            kept = 0.5
+            if w.sum() > 0.0:
+                noise = (w * (y[rest] - p[at]) ** 2).sum() / w.sum()
+                top = (w * (given[at] - p[at]) * (y[rest] - p[at])).sum() + 6.0 * noise
+                kept = top / ((w * (given[at] - p[at]) ** 2).sum() + 12.0 * noise)
             p = p + min(max(kept, 0.0), 1.0) * (given - p)
         share[of_fold == k] = p[of_fold == k]
     for i, at in enumerate(chosen):

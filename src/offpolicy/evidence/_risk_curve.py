@@ -80,12 +80,18 @@ class RiskCurve(NamedTuple):
     @property
     def at_value(self) -> int:
         """Where on the grid the value is taken."""
-        return int(np.argmin(self.mse))
+        return self._least(self.mse)
 
     @property
     def at_interval(self) -> int:
         """Where on the grid the interval is taken."""
-        return int(np.argmin(self.cautious_mse))
+        return self._least(self.cautious_mse)
+
+    def _least(self, error: Floats) -> int:
+        if np.isfinite(error).any():
+            return int(np.argmin(error))
+        # One row, or one cluster, says nothing of noise; nor was a model learnt from others.
+        return int(np.flatnonzero(np.isfinite(self.value))[-1])
 
 
 def _product(k: float, size: Floats, mass: Floats) -> Floats:
