@@ -250,6 +250,15 @@ def around(
     return path, SlowCurve(rows_of(log, chosen, pi, flat, of_chosen))
 
 
+def size_of(log: op.BanditLog, model: np.ndarray | None) -> float:
+    """Root mean square of r − δ̂; or of r, from its mean and its variance."""
+    omega = log.weights
+    if model is not None:
+        return math.sqrt(np.average((log.reward - model[log.chosen_index]) ** 2, weights=omega))
+    mean = np.average(log.reward, weights=omega)
+    return math.sqrt(mean**2 + np.average((log.reward - mean) ** 2, weights=omega**2))
+
+
 def half_width(stderr: float, bias: float, level: float, degrees: float) -> float:
     """z(b/se)·se, times Student's t over the normal quantile."""
     if math.isinf(stderr):
