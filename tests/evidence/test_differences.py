@@ -128,8 +128,8 @@ def test_every_pair_by_hand(kind, with_model):
     for a, b in combinations([*sides, "logged"], 2):
         pair, ran = found[a, b], b == "logged"
         second = logged(log, sides[a]) if ran else sides[b]
-        middle = min(max(values[a], low), high)
-        worst = max(high - middle, middle - low)
+        middles = [min(max(values[one], low), high) for one in (a, b)]
+        worst = max(high - min(middles), max(middles) - low)
         mean, stderr, spread, mass, degrees = slow_gap(log, sides[a], second, worst, shared=not ran)
         if ran and cluster is not None:
             continue  # rows alike within clusters as either is alone: see below

@@ -230,7 +230,7 @@ def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
     drawable, drawn, kept = (paired.sum_of(name, j) for name in ("drawable", "drawn", "kept"))
     return _gap(
         first,
-        first.known.value - second.known.value,
+        (first.known.value, second.known.value),
         moments.stderr(column),
         _Weights(drawable, drawn, kept, paired.sum_of("noise", j) * design_effect(moments, column)),
         centre=float(moments.mean[column]),
@@ -261,7 +261,7 @@ def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
         drawable = bins.weight * (bins.second[k] - 2.0 * bins.kept[k]) + candidates.sum()
     return _gap(
         arm,
-        arm.known.value - logged.value,
+        (arm.known.value, logged.value),
         math.sqrt(variance * design),
         _Weights(
             float(drawable),
@@ -289,7 +289,7 @@ class _Weights(NamedTuple):
 
 def _gap(
     arm: Arm,
-    value: float,
+    values: tuple[float, float],
     stderr: float,
     weights: _Weights,
     *,
@@ -313,9 +313,10 @@ def _gap(
         noise = math.sqrt(stderr**2 + (growth - 1.0) * max(weights.noise, 0.0) / moments.weight**2)
     largest = max(weights.drawable, weights.drawn)
     typical = largest / weights.kept if weights.kept > 0.0 else 0.0
-    middle = min(max(arm.known.value, rewards.low), rewards.high)
-    worst = max(rewards.high - middle, middle - rewards.low)
+    middles = [min(max(value, rewards.low), rewards.high) for value in values]
+    worst = max(rewards.high - min(middles), max(middles) - rewards.low)
     row = typical * worst * moments.weight2 / moments.weight**2
     spread = math.hypot(noise, row, policy_stderr)
     spread = spread if math.isfinite(spread) else math.inf
+    value = values[0] - values[1]
     return Gap(value, stderr, low, high, spread, bias, degrees, above + below, identical=False)
