@@ -21,6 +21,9 @@ CAP = 0.95
 AIM = 1.25
 """By how much the fixed-n bets overshoot their goal: it is then mostly met before the last row."""
 
+EARLY = 8
+"""Large weights are waited for in the first 1/EARLY of the rows only: they may never come."""
+
 HORIZONS = (16.0, 256.0, 4096.0, 65_536.0, 1_048_576.0)
 """The numbers of rows for which the bets of a sequence are tuned."""
 
@@ -43,32 +46,50 @@ class Side(NamedTuple):
     unit: float
 
 
-def side_of(x: Floats) -> Side:
+def side_of(x: Floats, weight: Floats | None = None) -> Side:
     """The rows on which one bets, for one end of the interval; they must not all be 0."""
     largest = float(x.max())
     x = x / largest
     mean = float(x.mean())
     x = x / mean
-    before = np.arange(len(x), dtype=np.float64)
-    # About any constant the variance is the same; about a row it keeps its digits.
-    total = _before(np.cumsum(x - x[0]))
-    squares = _before(np.cumsum((x - x[0]) ** 2))
-    deviation = np.maximum(squares - total * total / np.maximum(before, 1.0), 0.0)
+    rows = np.arange(1.0, len(x) + 1.0)
     # As long as all was 0, the first positive row is expected to make up for the wait.
     nothing = np.arange(len(x)) <= int(np.argmax(x > 0.0))
-    prior = np.where(nothing, before + 1.0, (before + 1.0) ** -2.0)
-    return Side(x, deviation / (before + 1.0), prior, largest * mean)
+    missing = 0.0 if weight is None else _missing(weight)
+    prior = np.where(nothing, rows, rows**-2.0 + rows * missing**2)
+    return Side(x, _so_far(x)[1] / rows, prior, largest * mean)
+
+
+def _missing(weight: Floats) -> Floats:
+    """Before each row of a betting interval's early ones: by how much more than two standard errors
+    the weights' mean is below 1. Then large ones are to come, and so the variance is."""
+    before = np.arange(len(weight))
+    mean, deviation = _so_far(np.minimum(weight, 1e100))  # whose squares are finite
+    missing = np.maximum(1.0 - mean - 2.0 * np.sqrt(deviation) / np.maximum(before, 1), 0.0)
+    return np.where((before > 0) & (before * EARLY < len(weight)), missing, 0.0)
+
+
+def _so_far(values: Floats) -> tuple[Floats, Floats]:
+    """Of the rows before each, for the bets on it: mean, and sum of squared deviations from it."""
+    count = np.maximum(np.arange(len(values), dtype=np.float64), 1.0)
+    # About any constant the variance is the same; about a row it keeps its digits.
+    total = _before(np.cumsum(values - values[0]))
+    squares = _before(np.cumsum((values - values[0]) ** 2))
+    return values[0] + total / count, np.maximum(squares - total * total / count, 0.0)
 
 
 def _before(running: Floats) -> Floats:
     return np.concatenate([[0.0], running[:-1]])
 
 
-def lower_limit(x: Floats, alpha: float) -> float:
-    """The betting interval's lower end: the largest m ruled out at a fixed n; 0 if none is."""
+def lower_limit(x: Floats, alpha: float, weight: Floats | None = None) -> float:
+    """The betting interval's lower end: the largest m ruled out at a fixed n; 0 if none is.
+
+    ``weight`` are the rows' importance weights, if they have any; their mean should be 1.
+    """
     if not x.any():
         return 0.0
-    side = side_of(x)
+    side = side_of(x, weight)
     left = np.arange(len(x), 0, -1, dtype=np.float64)
     run, data = prepared(final_capital, side.x, side.spread * left, side.prior * left, stakes())
 
