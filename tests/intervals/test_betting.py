@@ -97,8 +97,7 @@ def slow_capital(x, m, alpha, weight=None):
         variance += m * m * (t if not any(seen) else t**-2)
         if weight is not None and any(seen) and t - 1 < n / 8:
             before = weight[: t - 1]
-            missing = max(1.0 - np.mean(before) - 2.0 * np.std(before) / math.sqrt(t - 1), 0.0)
-            variance += m * m * t * missing**2
+            variance += m * m * t * max(1.0 - np.mean(before), 0.0) ** 2
         price = standard.pdf(standard.inv_cdf(v))
         stake = min(price / max(math.sqrt(variance * (n - t + 1)), 1e-300), CAP * v / m)
         v += stake * (value - m)

@@ -52,30 +52,25 @@ def side_of(x: Floats, weight: Floats | None = None) -> Side:
     x = x / largest
     mean = float(x.mean())
     x = x / mean
-    rows = np.arange(1.0, len(x) + 1.0)
+    before = np.arange(len(x), dtype=np.float64)
+    # About any constant the variance is the same; about a row it keeps its digits.
+    total = _before(np.cumsum(x - x[0]))
+    squares = _before(np.cumsum((x - x[0]) ** 2))
+    deviation = np.maximum(squares - total * total / np.maximum(before, 1.0), 0.0)
     # As long as all was 0, the first positive row is expected to make up for the wait.
     nothing = np.arange(len(x)) <= int(np.argmax(x > 0.0))
     missing = 0.0 if weight is None else _missing(weight)
-    prior = np.where(nothing, rows, rows**-2.0 + rows * missing**2)
-    return Side(x, _so_far(x)[1] / rows, prior, largest * mean)
+    prior = np.where(nothing, 1.0, (before + 1.0) ** -3.0 + missing**2) * (before + 1.0)
+    return Side(x, deviation / (before + 1.0), prior, largest * mean)
 
 
 def _missing(weight: Floats) -> Floats:
-    """Before each row of a betting interval's early ones: by how much more than two standard errors
-    the weights' mean is below 1. Then large ones are to come, and so the variance is."""
+    """Before each row that is early in a betting interval: by how much the weights' mean is below
+    1. Large ones are then to come, and the next row is expected to make up for them as well."""
     before = np.arange(len(weight))
-    mean, deviation = _so_far(np.minimum(weight, 1e100))  # whose squares are finite
-    missing = np.maximum(1.0 - mean - 2.0 * np.sqrt(deviation) / np.maximum(before, 1), 0.0)
-    return np.where((before > 0) & (before * EARLY < len(weight)), missing, 0.0)
-
-
-def _so_far(values: Floats) -> tuple[Floats, Floats]:
-    """Of the rows before each, for the bets on it: mean, and sum of squared deviations from it."""
-    count = np.maximum(np.arange(len(values), dtype=np.float64), 1.0)
-    # About any constant the variance is the same; about a row it keeps its digits.
-    total = _before(np.cumsum(values - values[0]))
-    squares = _before(np.cumsum((values - values[0]) ** 2))
-    return values[0] + total / count, np.maximum(squares - total * total / count, 0.0)
+    total = _before(np.cumsum(np.minimum(weight, 1e100)))  # of which the sum is finite
+    early = (before > 0) & (before * EARLY < len(weight))
+    return np.where(early, np.maximum(1.0 - total / np.maximum(before, 1), 0.0), 0.0)
 
 
 def _before(running: Floats) -> Floats:

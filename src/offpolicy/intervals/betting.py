@@ -19,7 +19,7 @@ bet "all or nothing" of price V,
 .. math:: V \lambda_t = \varphi(\Phi^{-1}(V)) \big/ \hat\sigma_t \sqrt{n - t + 1},
 
 at most :math:`V/m` times `CAP`. Of :math:`\hat\sigma_t^2` the rows before t tell, and the weights
-before t: as long as their mean is clearly below 1, large ones are to come, and the stake is small
+before t: as long as their mean is below 1, large ones are to come, and the stake is small
 (in the first eighth of the rows; they may never come). The interval is thereby about as wide as
 the normal one, where that one is right. (Bets that look at their goal: Voráček and Orabona 2025.)
 

@@ -1,3 +1,3 @@
-"""Do intervals cover?"""
+"""Do intervals cover, and how tight are limits that hold at every n?"""
 
-__all__ = ["coverage"]
+__all__ = ["bounds", "coverage"]
