@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from offpolicy.errors import EstimatorError
 from offpolicy.evidence._estimates import residual_size_of, value_of
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import degrees_of, design_effect
@@ -90,10 +91,15 @@ def guarded(
     """What is known, its interval widened to hold the estimates that disagree with it; and the
     findings that say so."""
     found: list[Finding] = []
+    if scanned.plain.high[Rows(plan.members).weight] == 0.0:
+        return known, found
     value = known.value
     for j, member in enumerate(plan.members):
         if member.name in GUARDS:
-            other, stderr = value_of(member, j, scanned, plan, logged)
+            try:
+                other, stderr = value_of(member, j, scanned, plan, logged)
+            except EstimatorError:  # it overflows
+                continue
             apart = from_headline(j, other, stderr, scanned, known, plan)
             if apart.disagrees:
                 low, high = known.interval
