@@ -1,3 +1,4 @@
-"""Do intervals cover, and how tight are limits that hold at every n?"""
+"""Do intervals cover, what does the headline's error come to, and how tight are limits that hold at
+every n?"""
 
-__all__ = ["bounds", "coverage"]
+__all__ = ["bounds", "coverage", "outcomes", "protocol", "variations", "verdicts"]
