@@ -34,6 +34,21 @@ def test_the_fit_is_where_a_search_ends(weighted, hidden, shares):
     assert found == pytest.approx(expected, abs=2e-4 if hidden else 1e-6)
 
 
+@pytest.mark.parametrize("kind", ["separable", "all one", "all zero", "one row", "none"])
+def test_odd_rows_are_fitted_as_well(kind):
+    n = {"one row": 1, "none": 0}.get(kind, 60)
+    rng = np.random.default_rng(7)
+    X = np.vstack([np.ones(n), rng.normal(size=(4, n))])
+    y = {"separable": (X[1] > 0.3).astype(float), "all one": np.ones(n),
+         "one row": np.full(n, 0.3)}.get(kind, np.zeros(n))  # fmt: skip
+    ridge = np.array([1e-6, 1.0, 1.0, 1.0, 1.0])
+    beta = logistic.fit(X, y, ridge)
+    gradient = X @ (logistic.sigmoid(beta @ X) - y) + ridge * beta
+    assert np.abs(gradient).max() < 1e-3
+    if kind == "none":
+        assert not beta.any()
+
+
 def test_a_clean_cut_ends_where_the_penalty_says():
     """All that is above 0 is 1: only the penalty keeps the slope finite."""
     x = np.linspace(-3.0, 3.0, 200)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offpolicy.evidence._model_error import GRID
 
 import offpolicy as op
 from offpolicy.errors import (
@@ -19,6 +18,7 @@ from offpolicy.errors import (
     SupportError,
 )
 from offpolicy.evaluation import _sweep as curves
+from offpolicy.evidence import GRID
 from offpolicy.evidence._sources import InMemory
 from tests.support import reference
 from tests.support.cases import Case, cases, make_case

@@ -2,97 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offpolicy.evidence._model_error import Bands
 
 import offpolicy as op
 from offpolicy.evidence import _recalibration as calibration
-from offpolicy.evidence._blocks import whole_block
-from offpolicy.evidence._plan import look_at, range_of_rewards
-from offpolicy.evidence._recalibration import FOLDS, Prediction, Recalibration
+from offpolicy.evidence._blocks import Block, whole_block
+from offpolicy.evidence._clip_path import Modelled, apply_model
+from offpolicy.evidence._plan import make_plan, range_of_rewards
+from offpolicy.evidence._recalibration import (
+    FOLDS,
+    Features,
+    Prediction,
+    Recalibration,
+    _fitted,
+    constant,
+    regression,
+)
 from offpolicy.evidence._sources import InMemory
+from offpolicy.evidence._weight_bins import GRID
 from offpolicy.policies._policies import Target
 from offpolicy.testing import random_problem, sample_log
-from tests.support.cases import cases, make_case
+from tests.support.cases import bandit_log, cases, make_case
 from tests.support.limits import limit
 
-# -- the regression --------------------------------------------------------------------------
-
-
-def rows_for(seed: int, n: int = 300, columns: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """X with the intercept first, one row per column, and row weights."""
-    rng = np.random.default_rng(seed)
-    X = np.vstack([np.ones(n), rng.normal(size=(columns, n))])
-    return X, rng.uniform(0.2, 3.0, n)
-
-
-def loss(beta: np.ndarray, X: np.ndarray, y: np.ndarray, omega: np.ndarray) -> float:
-    """Weighted cross-entropy of shares, and half the squared coefficients but the first."""
-    score = beta @ X
-    return float((omega * (np.logaddexp(0.0, score) - y * score)).sum() + 0.5 * beta[1:] @ beta[1:])
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_of_binary_rewards_equals_scikit_learn(seed):
-    from sklearn.linear_model import LogisticRegression
-
-    X, omega = rows_for(seed)
-    rng = np.random.default_rng(seed + 10)
-    truth = 1.0 / (1.0 + np.exp(-(0.5 + X[1] - 2.0 * X[2])))
-    y = (rng.random(X.shape[1]) < truth).astype(float)
-    model = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000)
-    model.fit(X[1:].T, y, sample_weight=omega)
-    beta = calibration._logistic(X, y, omega)
-    np.testing.assert_allclose(beta, [*model.intercept_, *model.coef_[0]], atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["fractions", "separable", "all one", "all zero", "one row"])
-def test_of_shares_equals_a_plain_optimiser(kind):
-    from scipy.optimize import minimize
-
-    X, omega = rows_for(7, n=1 if kind == "one row" else 60)
-    rng = np.random.default_rng(3)
-    y = {
-        "fractions": rng.random(X.shape[1]),
-        "separable": (X[1] > 0.3).astype(float),
-        "all one": np.ones(X.shape[1]),
-        "all zero": np.zeros(X.shape[1]),
-        "one row": np.full(X.shape[1], 0.3),
-    }[kind]
-    beta = calibration._logistic(X, y, omega)
-    if kind in ("all one", "all zero"):
-        # The intercept is without a penalty worth the name: the best one is far away.
-        p = 1.0 / (1.0 + np.exp(-(beta @ X)))
-        assert np.abs(p - y).max() < 1e-3
-        return
-    best = minimize(loss, np.zeros(len(X)), (X, y, omega), method="BFGS", options={"gtol": 1e-8})
-    np.testing.assert_allclose(beta, best.x, atol=1e-4)
-    assert loss(beta, X, y, omega) <= best.fun + 1e-6
-
-
-def test_many_rows_are_fitted_like_few(monkeypatch):
-    X, omega = rows_for(2, n=50_000)
-    rng = np.random.default_rng(3)
-    y = rng.random(50_000) < 1.0 / (1.0 + np.exp(-(0.5 + X[1] - 2.0 * X[2])))
-    fast = calibration._logistic(X, y.astype(float), omega)
-    compiled = calibration._derivatives(fast + 0.1, X, y.astype(float), omega)
-    limit(monkeypatch, "offpolicy.evidence._recalibration._MANY", 10**9)
-    np.testing.assert_allclose(fast, calibration._logistic(X, y.astype(float), omega), atol=1e-9)
-    plain = calibration._derivatives(fast + 0.1, X, y.astype(float), omega)
-    for one, other in zip(compiled, plain, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-9)
-
-
-def test_without_rows_the_share_is_one_half():
-    assert calibration._logistic(np.ones((3, 0)), np.empty(0), np.empty(0)).tolist() == [0, 0, 0]
-
-
 # -- cross-fitting ---------------------------------------------------------------------------
+
+
+def block_of(log: op.BanditLog, pi: np.ndarray | None, delta_hat: np.ndarray | None) -> Block:
+    """π of every candidate; or None, then it is even over four of the chosen only."""
+    target = Target("new", pi, np.full(len(log), 0.25) if pi is None else None)
+    return whole_block(log, target, delta_hat)
+
+
+def model_for(
+    log: op.BanditLog,
+    pi: np.ndarray | None,
+    delta_hat: np.ndarray | None,
+    reward_range: tuple[float, float] | None = None,
+) -> Recalibration:
+    """On both π and δ̂ where they are known, whether or not that predicts better."""
+    rewards = range_of_rewards(InMemory(log, [], None), reward_range)[:2]
+    block = block_of(log, pi, delta_hat)
+    features = Features.fitted(block, *rewards)
+    if not features.has_policy:
+        return constant(block, rewards)
+    return _fitted(block, rewards, features)[0]
 
 
 def fitted(
@@ -101,9 +60,7 @@ def fitted(
     delta_hat: np.ndarray | None,
     reward_range: tuple[float, float] | None = None,
 ) -> Prediction:
-    rewards = range_of_rewards(InMemory(log, [], None), reward_range)
-    model = Recalibration.fitted(log, pi, delta_hat, (rewards.low, rewards.high))
-    return model.predict(log, pi, delta_hat)
+    return model_for(log, pi, delta_hat, reward_range).predict(log, pi, delta_hat)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -164,7 +121,7 @@ def test_a_part_of_the_log_is_predicted_like_the_whole(columns, most):
     log = case.log
     pi = None if columns == "chosen" else case.pi
     delta_hat = case.delta_hat if columns == "both" else None
-    model = Recalibration.fitted(log, pi, delta_hat, (-1.0, 2.0))
+    model = model_for(log, pi, delta_hat, (-1.0, 2.0))
     whole = model.predict(log, pi, delta_hat)
     parts = [
         (log.rows(37, 120), np.arange(37, 120)),
@@ -183,17 +140,23 @@ def test_a_part_of_the_log_is_predicted_like_the_whole(columns, most):
             np.testing.assert_allclose(got.flat, whole.flat[at], rtol=1e-13)
 
 
-def test_where_only_the_chosen_are_known_it_is_the_mean_of_the_other_folds():
+@pytest.mark.parametrize("propensities", [True, False])
+def test_a_constant_is_the_mean_of_the_other_folds(propensities):
+    """Rows count ω min(c, 5); or ω alone, where c is not known."""
     case = make_case(np.random.default_rng(3), 500, weighted=True)
     log = case.log
+    if not propensities:
+        log = case.log_with(logging=None)
     got = fitted(log, None, case.delta_hat)
     assert got.flat is None
     np.testing.assert_array_equal(got.modelled, got.chosen)
-    fold = log.fold(FOLDS)
+    fold, count = log.fold(FOLDS), case.row_weight.copy()
+    if propensities:
+        count *= np.minimum(0.25 / log.propensity, 5.0)
     for k in range(FOLDS):
         other = fold != k
-        mean = np.average(case.reward[other], weights=case.row_weight[other])
-        np.testing.assert_allclose(got.chosen[fold == k], mean, rtol=1e-6)
+        mean = np.average(case.reward[other], weights=count[other])
+        np.testing.assert_allclose(got.chosen[fold == k], mean, rtol=1e-9)
 
 
 @given(cases(largest=12), st.sampled_from(["both", "policy"]))
@@ -278,28 +241,70 @@ def test_a_good_model_is_followed_and_a_bad_one_left(right):
     reward = (rng.random(n) < truth[np.arange(n), action]).astype(float)
     log = op.BanditLog.from_arrays(action=action, reward=reward, logging=pi0)
     delta_hat = truth if right == "model" else rng.random((n, K))
-    fit = Recalibration.fitted(log, pi.ravel(), delta_hat.ravel(), (0.0, 1.0))
+    fit = model_for(log, pi.ravel(), delta_hat.ravel(), (0.0, 1.0))
     off = fit.predict(log, pi.ravel(), delta_hat.ravel()).flat - truth.ravel()
     if right == "model":
         assert np.sqrt((off**2).mean()) < 0.03
     else:
         assert (fit.kept < 0.05).all()
         assert np.sqrt((off**2).mean()) < 0.2
+    # The regression on both is used only if it predicts better than the one on π alone.
+    block = block_of(log, pi.ravel(), delta_hat.ravel())
+    assert regression(block, (0.0, 1.0)).kind == ("model" if right == "model" else "policy")
 
 
 def test_a_model_beyond_the_rewards_is_cut_to_their_range():
     case = make_case(np.random.default_rng(4), 300, drawn=True)
-    model = Recalibration.fitted(case.log, case.pi, 1e9 * case.delta_hat, (-5.0, 5.0))
-    predicted = model.predict(case.log, case.pi, 1e9 * case.delta_hat)
-    assert np.abs(predicted.given).max() == 5.0
-    np.testing.assert_allclose(predicted.gap, predicted.refitted - predicted.given)
+    wild = 1e9 * case.delta_hat
+    model = model_for(case.log, case.pi, wild, (-5.0, 5.0))
+    own = np.repeat(model.kept[case.log.fold(FOLDS)], np.diff(case.offsets))
+    refitted = replace(model, kept=np.zeros(FOLDS)).predict(case.log, case.pi, wild).flat
+    expected = (1.0 - own) * refitted + own * np.clip(wild, -5.0, 5.0)
+    np.testing.assert_allclose(model.predict(case.log, case.pi, wild).flat, expected, rtol=1e-12)
 
 
 def test_without_a_model_nothing_is_kept():
     case = make_case(np.random.default_rng(4), 100)
-    model = Recalibration.fitted(case.log, case.pi, None, (-5.0, 5.0))
-    assert not model.kept.any()
-    assert model.predict(case.log, case.pi, None).gap is None
+    model = model_for(case.log, case.pi, None, (-5.0, 5.0))
+    assert (model.kind, model.kept.any()) == ("policy", False)
+    assert model_for(case.log, None, None).kind == "constant"
+
+
+def test_many_rows_are_fitted_like_few(monkeypatch):
+    """From a start that some of the rows give."""
+    case = make_case(np.random.default_rng(8), 3000, drawn=True)
+    slow = model_for(case.log, case.pi, case.delta_hat)
+    limit(monkeypatch, "offpolicy.evidence._recalibration._MANY", 100)
+    fast = model_for(case.log, case.pi, case.delta_hat)
+    np.testing.assert_allclose(fast.coefficients, slow.coefficients, atol=1e-4)
+    assert (fast.coefficients != slow.coefficients).any()
+
+
+# -- which model wins ------------------------------------------------------------------------
+
+
+def headline_model(log: op.BanditLog, pi: np.ndarray, delta_hat: np.ndarray | None) -> str:
+    rewards = range_of_rewards(InMemory(log, [], None))
+    return make_plan(block_of(log, pi, delta_hat), len(log), rewards, ()).recalibration.kind
+
+
+def test_the_best_of_three_models_is_the_headline_s():
+    """Rewards that a model knows; that π tells; and of a few rows, where neither may."""
+    rng = np.random.default_rng(6)
+    n, K = 3000, 4
+    truth, spread = rng.choice([0.05, 0.95], (n, K)), rng.dirichlet(np.full(K, 0.3), n)
+    pi = np.where(truth > 0.5, 5.0, 1.0)
+    pi /= pi.sum(axis=1, keepdims=True)
+    action = rng.integers(0, K, n)
+    reward = (rng.random(n) < truth[np.arange(n), action]).astype(float)
+    log = bandit_log(action, reward, np.full(K, 1.0 / K))
+    assert headline_model(log, spread.ravel(), truth.ravel()) == "model"
+    assert headline_model(log, pi.ravel(), rng.random(n * K)) == "policy"
+    kinds = {
+        headline_model(log.rows(k, k + 30), spread[k : k + 30].ravel(), None)
+        for k in range(0, n, 60)
+    }
+    assert kinds == {"policy", "constant"}
 
 
 # -- the compiled pass -----------------------------------------------------------------------
@@ -307,42 +312,50 @@ def test_without_a_model_nothing_is_kept():
 
 @given(
     cases(smallest=1, largest=40),
-    st.sampled_from(["both", "policy"]),
+    st.sampled_from(["both", "policy", "constant"]),
     st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
 def test_the_compiled_pass_equals_the_plain_one(case, columns, known):
     log = case.log if known else case.narrow
     delta_hat = case.delta_hat if columns == "both" else None
-    rewards = range_of_rewards(InMemory(log, [], None))
-    fit = Recalibration.fitted(log, case.pi, delta_hat, (rewards.low, rewards.high))
-    block = whole_block(log, Target("new", case.pi), delta_hat)
-    plain = look_at(block, fit, 0.0)
+    rewards = range_of_rewards(InMemory(log, [], None))[:2]
+    block = block_of(log, case.pi, delta_hat)
+    fit = constant(block, rewards) if columns == "constant" else regression(block, rewards)
+    centres = np.linspace(-1.0, 1.0, len(GRID))
+    plain = apply_model(block, fit, 0.0, centres)
     block.compiled = True
-    fast = look_at(block, fit, 0.0)
-    unit = max(abs(rewards.low), abs(rewards.high), 1.0)
+    assert_near(apply_model(block, fit, 0.0, centres), plain, 1e-10)
+
+
+def assert_near(fast: Modelled, plain: Modelled, tolerance: float) -> None:
+    """All sums of the compiled pass, each as far as the size of its terms allows."""
+    reward = max(1.0, np.abs(plain.block.log.reward).max())
+    unit = reward * max(1.0, plain.block.c.max(initial=0.0)) * max(1.0, plain.path.bins.weight)
     for name in ("modelled", "chosen"):
-        a, b = getattr(plain.tilde, name), getattr(fast.tilde, name)
-        np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-11 * unit)
-    for item in fields(Bands):
-        a, b = getattr(plain.bands, item.name), getattr(fast.bands, item.name)
-        size = np.abs(a[np.isfinite(a)]).max(initial=unit)
-        np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-10 * size)
+        a, b = getattr(plain.prediction, name), getattr(fast.prediction, name)
+        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * reward)
+    a, b = plain.path.bins, fast.path.bins
+    np.testing.assert_allclose(b.of_candidates, a.of_candidates, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(b.unsupported, a.unsupported, rtol=tolerance, atol=tolerance * unit)
+    size = np.abs(a.of_rows).sum(axis=0) + tolerance * unit**2
+    assert (np.abs(a.of_rows - b.of_rows) <= tolerance * size).all()
+    one, other = plain.path, fast.path
+    np.testing.assert_allclose(other.fourth, one.fourth, rtol=1e-7, atol=(tolerance * unit) ** 4)
+    for name, power in (("mean", 1), ("low", 1), ("high", 1), ("second", 2)):
+        a, b = getattr(one.moments, name), getattr(other.moments, name)
+        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * unit**power)
 
 
 def test_the_compiled_pass_over_many_candidates():
     """More than fit into one tile."""
     case = make_case(np.random.default_rng(0), 20, most=700, unsupported=0.2, weighted=True)
-    fit = Recalibration.fitted(case.log, case.pi, case.delta_hat, (-5.0, 5.0))
-    block = whole_block(case.log, Target("new", case.pi), case.delta_hat)
-    plain = look_at(block, fit)
+    block = block_of(case.log, case.pi, case.delta_hat)
+    fit = model_for(case.log, case.pi, case.delta_hat, (-5.0, 5.0))
+    plain = apply_model(block, fit, 0.0, np.zeros(len(GRID)))
     block.compiled = True
-    fast = look_at(block, fit)
-    np.testing.assert_allclose(fast.tilde.modelled, plain.tilde.modelled, rtol=1e-12)
-    np.testing.assert_allclose(fast.tilde.chosen, plain.tilde.chosen, rtol=1e-12)
-    np.testing.assert_allclose(fast.bands.excess, plain.bands.excess, rtol=1e-12)
-    np.testing.assert_allclose(fast.bands.unsupported, plain.bands.unsupported, rtol=1e-12)
-    assert plain.bands.unsupported[0] > 0.0
+    assert_near(apply_model(block, fit, 0.0, np.zeros(len(GRID))), plain, 1e-12)
+    assert plain.path.bins.unsupported[0] > 0.0
 
 
 def test_logarithm_and_exponential():

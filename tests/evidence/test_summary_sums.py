@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from offpolicy.evidence._model_error import BANDS, EDGES, GRID
 
 import offpolicy as op
 from offpolicy._core.checkpoint import decode, encode
 from offpolicy.evidence._blocks import whole_block
 from offpolicy.evidence._summarise import sequence_half_width
 from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally, _starts, stretches_of
+from offpolicy.evidence._weight_bins import BINS, EDGES, GRID
 from offpolicy.policies._policies import resolve
 from tests.support.cases import Shape, bandit_log, make_case
 
@@ -47,7 +47,7 @@ def test_all_sums_row_by_row(compiled, weighted):
     cuts, modelled, tilde = np.array([0.2, 0.5, 0.8]), RNG.random(n), RNG.random(n)
     found = tally(log, pi, delta_hat, cuts, modelled, tilde, compiled=compiled)
     parts = stretches_of(n)
-    by_part, by_band = np.zeros((parts, 5)), np.zeros((parts, BANDS, 7))
+    by_part, by_bin = np.zeros((parts, 5)), np.zeros((parts, BINS, 7))
     by_class, by_action = np.zeros((4, 7)), {name: np.zeros(6) for name in log.actions}
     for i in range(n):
         w = 1.0 if log.row_weight is None else log.row_weight[i]
@@ -56,8 +56,8 @@ def test_all_sums_row_by_row(compiled, weighted):
         c, r, m, e = pi[at] / log.logging[at], log.reward[i], modelled[i], log.reward[i] - tilde[i]
         part = i * parts // n
         by_part[part] += [w, w * w, w * r, w * m, w * m * m]
-        band = int((c >= EDGES).sum())
-        by_band[part, band] += np.array([c, c * e, e, m * c * e, m * e, (c * e) ** 2, e * e]) * w
+        place = int((c >= EDGES).sum())
+        by_bin[part, place] += np.array([c, c * e, e, m * c * e, m * e, (c * e) ** 2, e * e]) * w
         d = delta_hat[at]
         given = [1.0, w, d, tilde[i], r, r * r, (r - d) ** 2]
         by_class[int((d >= cuts).sum())] += w * np.array(given)
@@ -67,7 +67,7 @@ def test_all_sums_row_by_row(compiled, weighted):
             more = [w * p, w * q, w * p * (q == 0.0), w * w * q * (1.0 - q)]
             by_action[log.actions[log.candidate[k]]][2:] += more
     assert_allclose(found.by_part, by_part, rtol=1e-12)
-    assert_allclose(found.by_band, by_band, rtol=1e-10, atol=1e-13)
+    assert_allclose(found.by_bin, by_bin, rtol=1e-10, atol=1e-13)
     assert_allclose(found.by_class, by_class, rtol=1e-12)
     assert found.actions.names == log.actions
     assert_allclose(found.actions.sums, np.array(list(by_action.values())), rtol=1e-10, atol=1e-13)
@@ -84,12 +84,12 @@ def test_parts_add_up_to_the_whole(compiled):
     cut = [(0, 1), (1, 150), (150, 399), (399, 400)]
     parts = [tally(log, pi, delta_hat, *rest, compiled=compiled, rows=rows, n=n) for rows in cut]
     added = parts[0] + parts[1] + parts[2] + parts[3]
-    for name in ("by_part", "by_band", "by_class"):
+    for name in ("by_part", "by_bin", "by_class"):
         assert_allclose(getattr(added, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
     assert set(added.actions.names) == set(whole.actions.names)
     again = decode(encode(added))
     assert again.actions.names == added.actions.names
-    assert (again.by_band == added.by_band).all()
+    assert (again.by_bin == added.by_bin).all()
 
 
 @pytest.mark.parametrize(("n", "parts"), [(7, 3), (50, 50), (1000, 50), (20, 1)])
@@ -129,10 +129,11 @@ def test_the_end_of_the_log_is_the_headline():
     log, pi, delta_hat = ragged(3000)
     result = op.evaluate(log, pi, prediction=delta_hat)
     (summary,) = result.summaries
-    assert summary.over_log.so_far[-1] == pytest.approx(result.headline.value, rel=1e-12)
+    row = result.headline
+    assert summary.over_log.so_far[-1] == pytest.approx(row.value - row.correction, rel=1e-12)
     assert summary.over_log.rows[-1] == 3000.0
-    at = GRID.tolist().index(result.headline.M)
-    assert summary.imputed[at] == pytest.approx(result.headline.imputed_mass, rel=1e-12)
+    at = GRID.tolist().index(row.M)
+    assert summary.imputed[at] == pytest.approx(row.imputed_mass, rel=1e-12)
     assert sum(summary.weights.rows) == pytest.approx(1.0)
     assert sum(summary.weights.weight) == pytest.approx(1.0)
     lost = sum(action.unsupported for action in summary.support.actions)

@@ -8,22 +8,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from offpolicy.evidence._model_error import GRID, Bands, band_of
 
 import offpolicy as op
 from offpolicy.errors import EstimatorError, ParameterError
 from offpolicy.estimators import theory
 from offpolicy.estimators._named import NAMED, parse
 from offpolicy.estimators.theory import Problem
-from offpolicy.estimators.weights import ratio
 from offpolicy.evidence._blocks import Block, whole_block
+from offpolicy.evidence._clip_path import Modelled
+from offpolicy.evidence._plausible_bias import residual_size, typical_error
 from offpolicy.evidence._recalibration import Prediction
 from offpolicy.evidence._tuning import RULES, chosen_by, parameter_grid, tune
+from offpolicy.evidence._weight_bins import GRID
 from offpolicy.policies._policies import Target
 from offpolicy.results._result import Tuned
 from offpolicy.testing import random_problem
 from tests.support.cases import bandit_log, make_case
 from tests.support.refusals import refuses
+from tests.support.slow_headline import path_around
 
 TUNABLE = [name for name, kind in NAMED.items() if kind.parameter_name is not None]
 Z = 1.959963984540054
@@ -47,40 +49,46 @@ class World:
         self.block: Block = whole_block(self.log, Target("new", pi), self.delta_hat)
         modelled = (given.pi * given.delta).sum(axis=1)
         chosen = given.delta[np.arange(S), action]
-        self.tilde = Prediction(modelled, chosen, given.delta.ravel())
-        self.bands = Bands.of(self.log, pi, self.block.c, reward - chosen, self.tilde.flat)
-        c = ratio(given.pi, given.pi0)
+        self.modelled = with_model(self.block, Prediction(modelled, chosen, given.delta.ravel()))
         self.problem = Problem(
             p=np.full(S, 1.0 / S),
             pi=given.pi,
             pi0=given.pi0,
             delta=given.delta,
             delta_hat=given.delta_hat if model else None,
-            sigma2=self.bands.error.square[band_of(np.where(np.isinf(c), 0.0, c))],
+            sigma2=np.full((S, K), size_of(self.modelled) ** 2),
         )
 
     def tune(self, name: str, **options: object) -> Tuned:
         settings = {"n": 40, "reward_range": (0.0, 1.0)} | options
-        return tune(parse(name), self.block, self.tilde, self.bands, **settings)
+        return tune(parse(name), self.modelled, **settings)
 
 
-def error_of(bands: Bands, member: op.Estimator) -> tuple[float, float]:
-    observed = bands.observed_by(member)
-    return bands.error.bias(bands.left(observed), bands.apart(observed))
+def with_model(block: Block, prediction: Prediction) -> Modelled:
+    return Modelled(block, prediction, path_around(block, prediction))
+
+
+def size_of(modelled: Modelled) -> float:
+    """Of the residuals, rows weighted by c."""
+    block = modelled.block
+    residual = block.log.reward - modelled.prediction.chosen
+    size = math.sqrt(np.average(residual**2, weights=block.log.weights * block.c))
+    assert residual_size(modelled.path.bins)[-1] == pytest.approx(size)
+    return size
 
 
 @pytest.mark.parametrize("unsupported", [0.0, 0.4])
 @pytest.mark.parametrize("name", TUNABLE)
 def test_bias_and_variance_are_those_of_the_theorems(name, unsupported):
     world = World(0, unsupported=unsupported)
-    tuned = world.tune(name, n=1000)
+    tuned, kappa = world.tune(name, n=1000), typical_error(world.modelled.path.bins)
     kind = NAMED[name]
     for j, value in enumerate(tuned.grid):
         member = kind(float(value))
-        error, error_stderr = error_of(world.bands, member)
-        bias = theory.bias(member, world.problem) + error
+        bias = theory.bias(member, world.problem)
         assert tuned.bias[j] == pytest.approx(bias, rel=1e-9, abs=1e-12)
-        assert tuned.bias_stderr[j] == error_stderr
+        error = kappa * size_of(world.modelled) * tuned.imputed_mass[j]
+        assert tuned.bias_stderr[j] == pytest.approx(error)
         variance = theory.variance(member, world.problem, 1000)
         assert tuned.variance[j] == pytest.approx(variance, rel=1e-9, abs=1e-15)
 
@@ -90,8 +98,7 @@ def test_the_same_without_a_model(name):
     world = World(1, model=False)
     tuned = world.tune(name)
     member = NAMED[name](float(tuned.grid[20]))
-    error, _ = error_of(world.bands, member)
-    assert tuned.bias[20] == pytest.approx(theory.bias(member, world.problem) + error)
+    assert tuned.bias[20] == pytest.approx(theory.bias(member, world.problem))
 
 
 @pytest.mark.parametrize("name", TUNABLE)
@@ -113,21 +120,19 @@ def test_value_error_and_mass_are_those_of_evaluate(name):
 
 
 def test_where_only_the_chosen_are_known_the_drawn_ones_stand_in():
-    """The bias of CIPS is then the mean of −(c − min(c, M))·δ̃, over the rows."""
+    """The bias of CIPS is then the mean of −(c − min(c, M))·d, over the rows."""
     rng = np.random.default_rng(3)
     n = 2000
     pi, propensity = rng.uniform(0.01, 1.0, n), rng.uniform(0.05, 1.0, n)
     log = bandit_log(np.zeros(n, int), rng.integers(0, 2, n), propensity=propensity)
     block = whole_block(log, Target("new", None, pi), None)
     constant = np.full(n, 0.4)
-    tilde = Prediction(constant, constant, None)
-    bands = Bands.of(log, None, block.c, log.reward - constant, None)
-    tuned = tune(op.CIPS(), block, tilde, bands, n=n, reward_range=(0.0, 1.0))
+    modelled = with_model(block, Prediction(constant, constant, None))
+    tuned = tune(op.CIPS(), modelled, n=n, reward_range=(0.0, 1.0))
     for k in (0, 10, 20, 63):
         M = GRID[k]
-        error, _ = error_of(bands, op.CIPS(M=float(M)))
         kept = np.minimum(block.c, M)
-        assert tuned.bias[k] - error == pytest.approx((0.4 * (kept - 1.0)).mean(), abs=1e-12)
+        assert tuned.bias[k] == pytest.approx((0.4 * (kept - 1.0)).mean(), abs=1e-12)
         assert tuned.variance[k] == pytest.approx((kept * log.reward).var() / n)
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offpolicy.evidence._model_error import GRID, Bands
 
 import offpolicy as op
 from offpolicy._core.moments import Moments
@@ -16,8 +13,11 @@ from offpolicy.estimators import _kernels as kernels
 from offpolicy.estimators import weights
 from offpolicy.estimators._named import CAB, ICE, Estimator, parse
 from offpolicy.evidence import _blocks as scan
+from offpolicy.evidence._blocks import whole_block
 from offpolicy.evidence._plan import RewardRange, make_plan
-from offpolicy.evidence._walk import Scanned, scan_block
+from offpolicy.evidence._walk import Rows, Scanned, scan_block
+from offpolicy.evidence._weight_bins import GRID
+from offpolicy.policies import Target
 from tests.support.cases import ALL_MEMBERS, Case, cases, make_case
 
 SQUARE_ROOT = ICE(
@@ -74,31 +74,78 @@ def assert_near(slow: Moments, fast: Moments, unit: np.ndarray | float) -> None:
 @settings(max_examples=60, deadline=None)
 def test_compiled_block_equals_numpy(case):
     slow, fast = both_paths(case, MEMBERS)
-    largest = float(np.abs(slow.plain.high[4 * len(MEMBERS)]))
+    largest = float(np.abs(slow.plain.high[Rows(tuple(MEMBERS)).weight]))
     unit = max(1.0, largest) * (1.0 + np.abs(case.delta_hat).max() + np.abs(case.reward).max())
     assert_near(slow.plain, fast.plain, unit)
-    assert_near(slow.grid, fast.grid, unit)
+    assert_near(slow.path.moments, fast.path.moments, unit)
     for one, other in zip(slow.ratios, fast.ratios, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             assert_near(one, other, unit * max(1.0, largest))
-    for item in dataclasses.fields(Bands):
-        a, b = getattr(slow.bands, item.name), getattr(fast.bands, item.name)
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * unit)
+    room = slow.plain.weight2 * unit**2 * max(1.0, largest)
+    for a, b in sums_of(slow, fast):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12 * room)
+    np.testing.assert_allclose(slow.path.fourth, fast.path.fourth, rtol=1e-6, atol=1e-18 * room**2)
+
+
+def sums_of(slow: Scanned, fast: Scanned) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Everything in both but moments and fourth powers."""
+    pairs = [(slow.paired, fast.paired)]
+    for name in ("of_rows", "of_candidates", "unsupported"):
+        pairs.append((getattr(slow.path.bins, name), getattr(fast.path.bins, name)))
+    for name in ("by_part", "by_bin", "by_class"):
+        pairs.append((getattr(slow.tally, name), getattr(fast.tally, name)))
+    return pairs
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_compiled_block_keeps_its_digits(weighted):
     case = make_case(np.random.default_rng(4), 3000, most=9, weighted=weighted, drawn=True)
     slow, fast = both_paths(case, MEMBERS)
-    for one, other in ((slow.plain, fast.plain), (slow.grid, fast.grid)):
+    for one, other in ((slow.plain, fast.plain), (slow.path.moments, fast.path.moments)):
         np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(one.second, other.second, rtol=1e-11, atol=1e-24)
         np.testing.assert_allclose(one.low, other.low, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(one.high, other.high, rtol=1e-12, atol=1e-14)
-    for item in dataclasses.fields(Bands):
-        a, b = getattr(slow.bands, item.name), getattr(fast.bands, item.name)
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+    for a, b in sums_of(slow, fast):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12 * np.abs(a).max())
+    np.testing.assert_allclose(slow.path.fourth, fast.path.fourth, rtol=1e-10)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_paired_sums_are_those_of_the_rows(compiled, weighted):
+    """From them, and the moments, the variance of a difference to CAB-DR at any M, against the
+    differences of the rows themselves."""
+    case = make_case(np.random.default_rng(5), 400, weighted=weighted, drawn=True)
+    members = [parse(name) for name in ("IPS", "SNIPS", "DR", "CAB(M=3)", "DM")]
+    scanned = both_paths(case, members)[compiled]
+    log, block = case.log, whole_block(case.log, Target("new", case.pi), case.delta_hat)
+    rewards = (float(case.reward.min()), float(case.reward.max()))
+    plan = make_plan(block, 400, RewardRange(*rewards, "observed"), members)
+    prediction = plan.recalibration.predict(log, case.pi, case.delta_hat)
+    omega = log.weights
+    for j, member in enumerate([*members, None]):
+        if member is None:
+            z, own = log.reward, scanned.plain.covariance()[Rows(plan.members).reward]
+        elif scanned.ratios[j] is not None:
+            centre = plan.centres[j]
+            z = block.c * (log.reward - centre.ratio) / centre.weight
+            own = scanned.ratios[j].variance_of(np.array([0.0, 0.0, 1.0]))
+        else:
+            (part,) = scan.contributions(block, [member])
+            z, own = part.value, scanned.plain.covariance()[j]
+        for k in (0, 5, 15, 40, 63):
+            x = prediction.modelled + np.minimum(block.c, GRID[k]) * (
+                log.reward - prediction.chosen
+            )
+            y = z - x
+            off = omega * (y - np.average(y, weights=omega))
+            expected = 400 / 399 * (off**2).sum() / omega.sum() ** 2
+            mean = float(np.average(z, weights=omega))
+            place = j if member is not None else -1
+            found = scanned.variance_apart(place, k, mean, float(own), plan.centre)
+            assert found == pytest.approx(expected, rel=1e-9, abs=1e-12 * float(own))
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200), st.booleans(), st.sampled_from([0.0, 1e8]))
@@ -117,17 +164,25 @@ def test_joint_moments_equal_numpy(seed, n, weighted, offset):
     assert (fast.second == fast.second.T).all()
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.05, 3.0, 1e7]), st.booleans())
+@given(
+    st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.05, 3.0, 1e7]), st.booleans(), st.booleans()
+)
 @settings(max_examples=60, deadline=None)
-def test_clipped_moments_equal_numpy(seed, largest, weighted):
+def test_clipped_moments_equal_numpy(seed, largest, weighted, same):
     rng = np.random.default_rng(seed)
     base, residual, c = rng.normal(size=50), rng.normal(size=50), largest * rng.random(50) ** 2
     weight = rng.uniform(0.1, 3.0, 50) if weighted else None
-    slow = Moments.of(base + np.minimum(c, GRID[:, None]) * residual, weight, diagonal=True)
-    fast = Moments.clipped(base, c, residual, GRID, weight)
+    x, centres = base + np.minimum(c, GRID[:, None]) * residual, rng.normal(size=len(GRID))
+    if same:
+        centres[:] = 0.3
+    slow = Moments.of(x, weight, diagonal=True)
+    fast, fourth = Moments.clipped(base, c, residual, GRID, weight, centres)
     for name in ("mean", "second", "low", "high"):
         a, b = getattr(slow, name), getattr(fast, name)
         np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-14 * max(1.0, largest))
+    omega = 1.0 if weight is None else weight
+    expected = ((omega * (x - centres[:, None])) ** 4).sum(axis=1)
+    np.testing.assert_allclose(fourth, expected, rtol=1e-11)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from offpolicy.evidence import (
     degrees_of,
     effective_size,
     from_headline,
+    from_moments,
     gap_to_logged,
     guarded,
     make_headline,
@@ -289,7 +290,7 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
             return [math.inf] * (len(plan.members) + 1)
         replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
         (scanned,) = scan(replaced, [plan])
-        estimates = [value_of(m, j, scanned, plan, None)[0] for j, m in enumerate(plan.members)]
+        estimates = [from_moments(m, j, scanned, plan, None)[0] for j, m in enumerate(plan.members)]
         curve = RiskCurve.of(scanned.path, exact=plan.exact)
         at = curve.at_value
         values.append([*estimates, float(curve.value[at] + curve.correction[at])])

@@ -109,7 +109,7 @@ def _chosen(source: Source, name: str) -> float:
     """The parameter on a curve of `sweep` that `evaluate` would choose."""
     (sample,) = sample_of(source)
     plan = make_plan(sample, source.n, range_of_rewards(source), [as_estimator(name)])
-    (choice,) = plan.tuned
+    choice = plan.tuned[0]  # the others are guards
     assert choice is not None
     return choice.chosen
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from offpolicy.errors import EstimatorError
-from offpolicy.evidence._estimates import residual_size_of, value_of
+from offpolicy.evidence._estimates import from_moments, residual_size_of
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import degrees_of, design_effect
 from offpolicy.evidence._plan import GUARDS, Plan
@@ -96,12 +95,9 @@ def guarded(
     value = known.value
     for j, member in enumerate(plan.members):
         if member.name in GUARDS:
-            try:
-                other, stderr = value_of(member, j, scanned, plan, logged)
-            except EstimatorError:  # it overflows
-                continue
+            other, stderr = from_moments(member, j, scanned, plan, logged)
             apart = from_headline(j, other, stderr, scanned, known, plan)
-            if apart.disagrees:
+            if math.isfinite(other) and apart.disagrees:
                 low, high = known.interval
                 known = known._replace(interval=Interval(min(low, other), max(high, other)))
                 sentence = (

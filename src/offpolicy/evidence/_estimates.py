@@ -45,9 +45,24 @@ def own_mean(value: float, stderr: float, level: float) -> Trust:
 def value_of(
     member: Estimator, j: int, scanned: Scanned, plan: Plan, logged: Logged | None
 ) -> tuple[float, float]:
-    """An estimator's value and standard error, as `evaluate` returns them, from the moments."""
+    """An estimator's value and standard error, as `evaluate` returns them, or raise."""
+    value, stderr = from_moments(member, j, scanned, plan, logged)
+    if not math.isfinite(value):
+        largest = scanned.plain.high[Rows(plan.members).observed(j)]
+        raise EstimatorError(
+            f"{member} overflows: the largest weight is {largest:.3g}. Use an estimator that "
+            f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions.",
+            column=str(member),
+        )
+    return value, stderr
+
+
+def from_moments(
+    member: Estimator, j: int, scanned: Scanned, plan: Plan, logged: Logged | None
+) -> tuple[float, float]:
+    """An estimator's value, which may not be finite, and standard error."""
     ratio, centre, plain = scanned.ratios[j], plan.centres[j], scanned.plain
-    observed = len(plan.members) + j
+    observed = Rows(plan.members).observed(j)
     once = member.imputes is None and plain.low[observed] == plain.high[observed] == 1.0
     if once and logged is not None:
         # Every reward counts once: the logged mean, to the last digit.
@@ -61,13 +76,6 @@ def value_of(
         value = centre.ratio + influence + weighted * rest
         # The influence function of the ratio, as the gradient with respect to the three means.
         variance = ratio.variance_of(np.array([-weighted / weight / weight, rest, 1.0]))
-    if not math.isfinite(value):
-        largest = plain.high[observed]
-        raise EstimatorError(
-            f"{member} overflows: the largest weight is {largest:.3g}. Use an estimator that "
-            f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions.",
-            column=str(member),
-        )
     return value, math.sqrt(variance)
 
 

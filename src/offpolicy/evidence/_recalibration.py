@@ -41,7 +41,7 @@ _KEPT_PRECISION = 12.0
 _LARGEST_WEIGHT = 5.0
 """Beyond this, a row counts no more."""
 _MANY = 10_000
-"""Rows from which the regressions of all folds start from one on some of the rows."""
+"""Rows from which a regression starts from one on some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +212,6 @@ def _fitted(
     weight *= weight.sum() / (weight * weight).sum()
     ridge = np.full(len(X), _RIDGE)
     ridge[0] = _INTERCEPT_RIDGE
-    mean = (float((weight * share).sum()) + 0.5) / (float(weight.sum()) + 1.0)
-    start = np.zeros(len(X))
-    start[0] = np.log(mean / (1.0 - mean))
-    if len(log) > _MANY:
-        some = slice(None, None, len(log) // (_MANY // 2))
-        start = fit(X[:, some], share[some], ridge, weight=weight[some], start=start)
     given = None
     if features.has_prediction and high > low:
         assert sample.delta_hat is not None
@@ -226,13 +220,24 @@ def _fitted(
     for k in range(FOLDS):
         rest, own = fold != k, fold == k
         if rest.any():
-            coefficients[k] = fit(X[:, rest], share[rest], ridge, weight=weight[rest], start=start)
+            coefficients[k] = _regressed(X[:, rest], share[rest], ridge, weight[rest])
         refitted = sigmoid((coefficients[k][:, None] * X).sum(axis=0))
         if given is not None:
             kept[k] = _kept(refitted[rest], given[rest], share[rest], count[rest])
             refitted += kept[k] * (given - refitted)
         off += float((count[own] * (share[own] - refitted[own]) ** 2).sum())
     return Recalibration(low, high, features, centre, spread, coefficients, kept), off
+
+
+def _regressed(X: Floats, share: Floats, ridge: Floats, weight: Floats) -> Floats:
+    """A regression that starts from the mean, or from one on some of the rows."""
+    mean = (float((weight * share).sum()) + 0.5) / (float(weight.sum()) + 1.0)
+    start = np.zeros(len(X))
+    start[0] = np.log(mean / (1.0 - mean))
+    if len(share) > _MANY:
+        some = slice(None, None, len(share) // (_MANY // 2))
+        start = fit(X[:, some], share[some], ridge, weight=weight[some], start=start)
+    return fit(X, share, ridge, weight=weight, start=start)
 
 
 def _shares(sample: Block, low: float, high: float) -> Floats:

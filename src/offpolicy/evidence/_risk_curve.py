@@ -60,24 +60,22 @@ class RiskCurve(NamedTuple):
     @property
     def bias(self) -> Floats:
         """The typical one, κ·s·mass."""
-        return _times(self.kappa * self.size, self.mass)
+        return _product(self.kappa, self.size, self.mass)
 
     @property
     def plausible_bias(self) -> Floats:
         """The largest that the interval allows for, k·s·mass."""
-        return _times(self.caution * self.size, self.cautious_mass)
+        return _product(self.caution, self.size, self.cautious_mass)
 
     @property
     def mse(self) -> Floats:
         """What the value's M makes least."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self.variance + self.bias**2)
+        return _sum(self.variance, self.bias)
 
     @property
     def cautious_mse(self) -> Floats:
         """What the interval's M makes least."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self.variance + self.plausible_bias**2)
+        return _sum(self.variance, self.plausible_bias)
 
     @property
     def at_value(self) -> int:
@@ -90,8 +88,13 @@ class RiskCurve(NamedTuple):
         return int(np.argmin(self.cautious_mse))
 
 
-def _times(error: Floats, mass: Floats) -> Floats:
-    """A bias, infinite where it cannot be computed."""
+def _product(k: float, size: Floats, mass: Floats) -> Floats:
+    """A bias: none without mass, infinite where the numbers are too large."""
     with np.errstate(over="ignore", invalid="ignore"):
-        bias = error * mass
+        bias = np.where(mass > 0.0, k * size * mass, 0.0)
     return np.where(np.isnan(bias), np.inf, bias)
+
+
+def _sum(variance: Floats, bias: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        return variance + bias**2

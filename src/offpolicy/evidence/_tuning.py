@@ -83,7 +83,9 @@ def tune(
         table.stderr[j] = _spread(terms.value, omega) / math.sqrt(n)
         table.imputed_mass[j] = min(max(float((omega * terms.imputed_mass).mean()), 0.0), 1.0)
         table.bias[j], table.variance[j] = terms.bias, terms.variance / n
-    table.bias_stderr = theory.kappa * theory.size * table.imputed_mass
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = theory.kappa * theory.size * table.imputed_mass
+    table.bias_stderr = np.where(table.imputed_mass > 0.0, error, 0.0)
     for column in vars(table).values():
         column[np.isnan(column)] = np.inf
     j = _RULE[rule](table, reward_range[1] - reward_range[0], headline)

@@ -128,6 +128,7 @@ class WeightBins:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             c = np.where(every > 0.0, self.rows("c") / every, 0.0)
         w = np.minimum(c, max(M, 1.0))
+        w = w / max(float(w.max()), 1.0)
         total, squares = float((counted * w).sum()), float((counted * w * w).sum())
         return total * total / squares if squares > 0.0 else 0.0
 
