@@ -90,8 +90,25 @@ def joint_moments(x, row_weight, moments, second):
 
 
 @njit(**SUMS)
-def clipped_moments(base, c, residual, grid, row_weight, moments):
-    """Fills moments (5, values of M): `_moments_of` each base + min(c, M)·residual, not kept.
+def _fourth(column, centre, row_weight):
+    """Σω⁴(x − centre)⁴ of an array."""
+    weighted = len(row_weight) > 0
+    total = 0.0
+    if weighted:
+        for i in range(len(column)):
+            square = (row_weight[i] * (column[i] - centre)) ** 2
+            total += square * square
+    else:
+        for i in range(len(column)):
+            square = (column[i] - centre) ** 2
+            total += square * square
+    return total
+
+
+@njit(**SUMS)
+def clipped_moments(base, c, residual, grid, row_weight, centres, moments, fourth):
+    """Fills moments (5, values of M): `_moments_of` each base + min(c, M)·residual, not kept; and
+    ``fourth``, its fourth powers about ``centres``.
 
     Beyond the largest c all values of an increasing grid are alike, and are taken once.
     """
@@ -102,8 +119,11 @@ def clipped_moments(base, c, residual, grid, row_weight, moments):
     for m in range(len(grid)):
         if m > 0 and grid[m - 1] >= largest:
             moments[:, m] = moments[:, m - 1]
+            same = centres[m] == centres[m - 1]
+            fourth[m] = fourth[m - 1] if same else _fourth(column, centres[m], row_weight)
             continue
         M = grid[m]
         for i in range(len(base)):
             column[i] = base[i] + (c[i] if c[i] < M else M) * residual[i]
         _keep(moments, m, column, row_weight)
+        fourth[m] = _fourth(column, centres[m], row_weight)

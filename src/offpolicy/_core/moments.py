@@ -117,15 +117,22 @@ class Moments:
 
     @classmethod
     def clipped(
-        cls, base: Floats, c: Floats, residual: Floats, grid: Floats, row_weight: Floats | None
-    ) -> Moments:
-        """Moments of base + min(c, M)·residual at every M of a grid, compiled: `of` that."""
-
-        moments = np.empty((5, len(grid)))
+        cls,
+        base: Floats,
+        c: Floats,
+        residual: Floats,
+        grid: Floats,
+        row_weight: Floats | None,
+        centres: Floats,
+    ) -> tuple[Moments, Floats]:
+        """Moments of base + min(c, M)·residual at every M of a grid, compiled: `of` that; and
+        Σω⁴(x − centre)⁴."""
+        moments, fourth = np.empty((5, len(grid))), np.empty(len(grid))
         from offpolicy._core.moment_kernels import clipped_moments
 
-        clipped_moments(base, c, residual, grid, _or_nothing(row_weight), moments)
-        return cls.from_columns(moments, len(base), row_weight)
+        omega = _or_nothing(row_weight)
+        clipped_moments(base, c, residual, grid, omega, centres, moments, fourth)
+        return cls.from_columns(moments, len(base), row_weight), fourth
 
     @classmethod
     def from_columns(cls, moments: Floats, rows: int, row_weight: Floats | None) -> Moments:
@@ -214,6 +221,12 @@ class Moments:
                 variance = float((slope[:, None] * inner * slope).sum())
         # Only an overflow of the squares gives NaN here: the spread is beyond 1e154.
         return np.inf if np.isnan(variance) else max(variance, 0.0)
+
+    def stderr(self, row: int) -> float:
+        """Standard error of the mean of one column, groups allowed for."""
+        variance = self.covariance()
+        variance = variance if variance.ndim == 1 else np.diag(variance)
+        return float(np.sqrt(variance[row])) if not np.isnan(variance[row]) else np.inf
 
     def sample_variance(self, row: int) -> float:
         """Variance of one column between rows: n times that of its mean, were rows independent."""

@@ -15,29 +15,32 @@ from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator
 from offpolicy.evaluation._interval_kinds import check_kind, interval_of
 from offpolicy.evidence import (
-    Centre,
+    Arm,
     InMemory,
     Plan,
+    RiskCurve,
     Rows,
     Scanned,
     Source,
     check_rule,
-    chosen_place,
     degrees_of,
     effective_size,
+    from_headline,
+    gap_to_logged,
+    guarded,
     make_headline,
     make_plan,
     make_summary,
     notice,
+    own_interval,
     own_mean,
     range_of_rewards,
     refuse_no_overlap,
     sample_of,
     scan,
     source_of,
-    stderr_of,
     train_model,
-    trusted,
+    value_of,
     what_is_known,
     without_repeats,
 )
@@ -119,7 +122,7 @@ def evaluate(
     scans = scan(source, plans)
     logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
     answers = [
-        _answer(source, j, plan, scanned, level, interval, logged)
+        _answer(source, j, plan, scanned, Asked(level, interval), logged)
         for j, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
     ]
     return Result(
@@ -191,26 +194,11 @@ def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
     raise MissingColumnError(f"{member.name} needs {needed}. {rest}", column=missing[0])
 
 
-def _value(member: Estimator, j: int, scanned: Scanned, centre: Centre) -> tuple[float, float]:
-    """An estimator's value and standard error, as `evaluate` returns them, from the moments."""
-    ratio = scanned.ratios[j]
-    if ratio is None:
-        value = float(scanned.plain.mean[j])
-        variance = scanned.plain.variance_of(np.eye(1, len(scanned.plain.mean), j)[0])
-    else:
-        weight, weighted, influence = map(float, ratio.mean)
-        rest = 1.0 / weight - 1.0 / centre.weight
-        value = centre.ratio + influence + weighted * rest
-        # The influence function of the ratio, as the gradient with respect to the three means.
-        variance = ratio.variance_of(np.array([-weighted / weight / weight, rest, 1.0]))
-    if not math.isfinite(value):
-        largest = scanned.plain.high[len(scanned.ratios) + j]
-        raise EstimatorError(
-            f"{member} overflows: the largest weight is {largest:.3g}. Use an estimator that "
-            f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions.",
-            column=str(member),
-        )
-    return value, math.sqrt(variance)
+class Asked(NamedTuple):
+    """What `evaluate` was asked for besides policies and estimators."""
+
+    level: float
+    interval: str
 
 
 class Answer(NamedTuple):
@@ -224,68 +212,65 @@ class Answer(NamedTuple):
 
 
 def _answer(
-    source: Source,
-    k: int,
-    plan: Plan,
-    scanned: Scanned,
-    level: float,
-    kind: str,
-    logged: Logged,
+    source: Source, k: int, plan: Plan, scanned: Scanned, asked: Asked, logged: Logged
 ) -> Answer:
     """All that `evaluate` answers about the k-th policy."""
     name, rows, plain = source.names[k], Rows(plan.members), scanned.plain
-    if any("propensity" in member.needs for member in plan.members):
+    weighed = "propensity" in plan.columns
+    if weighed:
         refuse_no_overlap(float(plain.high[rows.weight]), name)
     by_draws = policy_stderr(source, k, plan)
+    known = what_is_known(scanned.path, plan, by_draws[-1], asked.level, logged)
+    found: list[Finding] = []
+    if weighed:
+        known, found = guarded(name, scanned, known, plan, logged)
     squares = plain.sum_of_squares()
-    exact, weighed = {"logging", "policy"} <= plan.columns, "propensity" in plan.columns
-    known = what_is_known(scanned, rows, plan)
     estimates = []
-    for j, member in enumerate(plan.members):
-        value, stderr = _value(member, j, scanned, plan.centres[j])
-        observed = rows.observed(j)
-        mass = float(plain.mean[rows.imputed(j)])
+    for j, member in enumerate(plan.members[: plan.shown]):
+        value, stderr = value_of(member, j, scanned, plan, logged)
+        noise = math.hypot(stderr, by_draws[j])
         trust = (
-            trusted(member, value, by_draws[-1], scanned, rows, j, plan, known, level)
+            own_interval(j, value, noise, scanned, plan, asked.level)
             if weighed
-            else own_mean(value, math.hypot(stderr, by_draws[j]), level)
+            else own_mean(value, noise, asked.level)
         )
-        if kind != "default":
+        if asked.interval != "default":
             span, covers = interval_of(
-                kind, member, source, k, plan,
-                value=value, stderr=math.hypot(stderr, by_draws[j]), level=level,
-                degrees=degrees_of(plain),
+                asked.interval, member, source, k, plan,
+                value=value, stderr=noise, level=asked.level, degrees=degrees_of(plain),
             )  # fmt: skip
             trust = trust._replace(interval=span, covers=covers)
+        observed = rows.observed(j)
+        mass = float(plain.mean[rows.imputed(j)])
         estimates.append(
             Estimate(
                 policy=name,
                 estimator=str(member),
                 value=value,
                 stderr=stderr,
-                level=level,
-                imputed_mass=mass if exact else min(max(mass, 0.0), 1.0),
+                level=asked.level,
+                imputed_mass=mass if plan.exact else min(max(mass, 0.0), 1.0),
                 ess=effective_size(plain.mean[observed] * plain.weight, float(squares[observed])),
                 largest_weight=float(plain.high[observed]),
                 policy_stderr=by_draws[j],
                 reason=None if (choice := plan.tuned[j]) is None else choice.reason,
+                from_headline=(
+                    from_headline(j, value, stderr, scanned, known, plan).ratio if weighed else None
+                ),
                 **trust._asdict(),
             )
         )
     headline = None
     if weighed:
-        headline = make_headline(name, scanned, rows, plan, known, by_draws[-1], level, logged)
+        arm = Arm(plan, known, by_draws[-1])
+        gap = gap_to_logged(arm, scanned, logged)
+        headline = make_headline(name, arm, gap.interval(asked.level), asked.level, logged)
     summary = make_summary(
-        name, scanned, rows, plan, known if weighed else None, level,
+        name, scanned, rows, plan, known if weighed else None, asked.level,
         trained=source.trained is not None,
     )  # fmt: skip
-    return Answer(
-        estimates,
-        headline,
-        [c for c in plan.tuned if c is not None],
-        summary,
-        notice(summary, scanned, rows, clustered=plain.group_weight is not None),
-    )
+    found += notice(summary, scanned, rows, clustered=plain.group_weight is not None)
+    return Answer(estimates, headline, [c for c in plan.tuned if c is not None], summary, found)
 
 
 def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
@@ -304,9 +289,10 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
             return [math.inf] * (len(plan.members) + 1)
         replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
         (scanned,) = scan(replaced, [plan])
-        estimates = [_value(m, j, scanned, plan.centres[j])[0] for j, m in enumerate(plan.members)]
-        place = chosen_place(scanned, Rows(plan.members))
-        values.append([*estimates, float(scanned.grid.mean[place])])
+        estimates = [value_of(m, j, scanned, plan, None)[0] for j, m in enumerate(plan.members)]
+        curve = RiskCurve.of(scanned.path, exact=plan.exact)
+        at = curve.at_value
+        values.append([*estimates, float(curve.value[at] + curve.correction[at])])
     replicates = len(values)
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.var(np.array(values), axis=0) * (replicates - 1)
@@ -315,5 +301,5 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
 
 def logged_of(moments: Moments, row: int, n: int, level: float) -> Logged:
     """How the logger did, for `evaluate` and `compare`: ``row`` of the moments holds the reward."""
-    value, stderr = float(moments.mean[row]), stderr_of(moments, row)
+    value, stderr = float(moments.mean[row]), moments.stderr(row)
     return Logged(n, value, stderr, intervals.normal(value, stderr, level))

@@ -15,7 +15,7 @@ LANES = 32
 
 
 def bucket_table(grid: np.ndarray) -> np.ndarray:
-    """For each leading 16 bits of a weight c, how many M of a grid (or bands) lie surely below it.
+    """For each leading 16 bits of a weight c, how many M of a grid (or bins) lie surely below it.
 
     A start from which few steps up lead to the bucket.
     """
@@ -180,13 +180,14 @@ def recalibrated_sums(
     offsets, chosen, pi, pi0, delta_hat, row_weight, fold, beta, kept, limits, edges, table,
     modelled, at_chosen, sums, unsupported,
 ):  # fmt: skip
-    """The recalibrated model δ̃ on every candidate, and what the bands of the weight need of it.
+    """The headline's model d on every candidate, and what the bins of the weight need of it.
 
     ``beta`` holds, per fold, the intercept and the coefficients of share, bent and top, of δ̂ and
     then of π; ``limits`` are the least and the highest reward and prediction, and the trace.
-    ``pi0`` and ``delta_hat`` may be empty. Fills Σ πδ̃ and δ̃ of the chosen candidate of every
-    decision; adds to ``sums``, per band, Σωπ, Σωπ₀, Σωπ²/π₀, Σωπ·gap, Σωπ₀·gap, and to
-    ``unsupported`` Σωπ and Σωπδ̃ where π₀ = 0. NumPy twin: `Recalibration.predict`, `Bands.of`.
+    ``pi0`` and ``delta_hat`` may be empty. Fills Σ πd and d of the chosen candidate of every
+    decision; adds to ``sums``, per bin of the weight, Σωπ, Σωπ₀, Σωπ²/π₀, and to
+    ``unsupported`` Σωπ and Σωπd where π₀ = 0. NumPy twin: `Recalibration.predict`,
+    `_weight_bins.sums_of_candidates`.
 
     What costs most, logarithms and exponentials, runs over a whole tile of candidates at once,
     whichever decisions they belong to.
@@ -194,9 +195,9 @@ def recalibrated_sums(
     low, high, d_low, d_high, trace = limits
     n = len(offsets) - 1
     with_model, with_logging, weighted = len(delta_hat) > 0, len(pi0) > 0, len(row_weight) > 0
-    tilde, gap, share = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE)
+    d_all, share = np.zeros(TILE), np.zeros(TILE)
     bent, bent_d = np.zeros(TILE), np.zeros(TILE)
-    bands = np.zeros(TILE, table.dtype)
+    bins = np.zeros(TILE, table.dtype)
     beyond = len(sums)
     modelled[:] = 0.0
     i = 0
@@ -212,7 +213,7 @@ def recalibrated_sums(
         if with_model:
             _bent_model(d, d_low, 1.0 / (d_high - d_low), share, bent_d)
         if with_logging:
-            _find_bands(p, q, edges, table, bands)
+            _find_bins(p, q, edges, table, bins)
         begun = i
         while i < n and offsets[i] < last:
             # A decision may have begun in the tile before, or end in the next.
@@ -226,12 +227,12 @@ def recalibrated_sums(
                 if with_model:
                     score += b[1] * share[k] + b[2] * bent_d[k]
                     score += b[3] if d[k] == best_d else 0.0
-                tilde[k] = score
+                d_all[k] = score
             fresh = offsets[i + 1] <= last
             if not fresh:
                 break
             i += 1
-        squash(tilde[: last - first], low, high - low)
+        squash(d_all[: last - first], low, high - low)
         for j in range(begun, min(i + 1, n)):
             if offsets[j] >= last:
                 break
@@ -243,36 +244,33 @@ def recalibrated_sums(
                 if with_model:
                     given = d[k] if d[k] > low else low
                     given = given if given < high else high
-                    gap[k] = tilde[k] - given
-                    tilde[k] -= w * gap[k]
-                total += p[k] * tilde[k]
+                    d_all[k] -= w * (d_all[k] - given)
+                total += p[k] * d_all[k]
             modelled[j] += total
             at = offsets[j] + chosen[j] - first
             if start <= at < stop:
-                at_chosen[j] = tilde[at]
+                at_chosen[j] = d_all[at]
             if with_logging:
                 for k in range(np.uint64(start), np.uint64(stop)):
-                    band = np.uint64(bands[k])
+                    place = np.uint64(bins[k])
                     mass, logged = omega * p[k], omega * q[k]
-                    if band == beyond:
+                    if place == beyond:
                         unsupported[0] += mass
-                        unsupported[1] += mass * tilde[k]
+                        unsupported[1] += mass * d_all[k]
                     else:
-                        sums[band, 0] += mass
-                        sums[band, 1] += logged
-                        sums[band, 2] += mass * (p[k] / q[k])
-                        sums[band, 3] += mass * gap[k]
-                        sums[band, 4] += logged * gap[k]
+                        sums[place, 0] += mass
+                        sums[place, 1] += logged
+                        sums[place, 2] += mass * (p[k] / q[k])
         first = last
 
 
 @njit(**SUMS)
-def _find_bands(pi, pi0, edges, table, bands):
-    """Fills in each candidate's band of the weight c; one more than the last if π₀ = 0."""
+def _find_bins(pi, pi0, edges, table, bins):
+    """Fills in each candidate's bin of the weight c; one more than the last if π₀ = 0."""
     for k in range(len(pi)):
         c = pi[k] / pi0[k]
-        band = np.int64(table[(float_bits(c) >> 48) & 0x7FFF])
-        band += edges[band] <= c
-        while edges[band] <= c < np.inf:
-            band += 1
-        bands[k] = len(edges) if pi0[k] == 0.0 else band
+        place = np.int64(table[(float_bits(c) >> 48) & 0x7FFF])
+        place += edges[place] <= c
+        while edges[place] <= c < np.inf:
+            place += 1
+        bins[k] = len(edges) if pi0[k] == 0.0 else place

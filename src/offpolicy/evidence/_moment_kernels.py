@@ -48,16 +48,34 @@ def _observe(kind, parameter, c, observed):
 
 
 @njit(**SUMS)
+def _pair(z, centre, c, place, modelled, residual, row_weight, sums):
+    """Adds how the contributions z of an estimator go with the headline's. NumPy twin:
+    `_walk._pair`."""
+    weighted = len(row_weight) > 0
+    along = total = 0.0
+    for i in range(len(z)):
+        a = z[i] - centre
+        if weighted:
+            a *= row_weight[i] * row_weight[i]
+        sums[place[i], 0] += a * residual[i] * c[i]
+        sums[place[i], 1] += a * residual[i]
+        along += a * (modelled[i] - centre)
+        total += a
+    sums[-1, 0] += along
+    sums[-1, 1] += total
+
+
+@njit(**SUMS)
 def member_moments(
-    c, answers, modelled, corrected_by, mass, dot, kinds, parameters, leaves, imputes, answered,
-    row_weight, moments,
+    c, place, answers, modelled, residual, mass, dot, kinds, parameters, leaves, imputes, answered,
+    row_weight, centre, moments, paired,
 ):  # fmt: skip
     """The walk's moments of everything kept of the named estimators: `_walk.Rows` says where.
 
     The j-th leaves the share ``leaves[j]``, −1 for one that is not known here, imputes the share
     ``imputes[j]``, −1 for none, and adds its weight times ``answers[answered[j]]``: the rewards,
     or the residuals of δ̂. What several have in common is taken once. ``modelled`` and
-    ``corrected_by`` are Σ πδ̃ and r − δ̃. NumPy twin: `contributions`, `Moments.of`.
+    ``residual`` are Σ πd and r − d. NumPy twin: `contributions`, `Moments.of`, `_walk._pair`.
     """
     E, n = len(leaves), len(c)
     observed, column = np.empty(n), np.empty(n)
@@ -70,12 +88,9 @@ def member_moments(
                 _observe(kinds[share], parameters[share], c, observed)
                 _keep(moments, E + j, observed, row_weight)
                 _keep(moments, 2 * E + j, mass[share], row_weight)
-                for i in range(n):
-                    column[i] = modelled[i] + observed[i] * corrected_by[i]
-                _keep(moments, 3 * E + j, column, row_weight)
                 done = j
             else:
-                for block in range(1, 4):
+                for block in range(1, 3):
                     moments[:, block * E + j] = moments[:, block * E + done]
             answer = answers[answered[j]]
             if imputes[j] < 0:
@@ -86,41 +101,55 @@ def member_moments(
                 for i in range(n):
                     column[i] = added[i] + observed[i] * answer[i]
             _keep(moments, j, column, row_weight)
-    _keep(moments, 4 * E, c, row_weight)
-    _keep(moments, 4 * E + 1, modelled, row_weight)
-    _keep(moments, 4 * E + 2, answers[0], row_weight)
+            _pair(column, centre, c, place, modelled, residual, row_weight, paired[j])
+    _pair(answers[0], centre, c, place, modelled, residual, row_weight, paired[E])
+    _keep(moments, 3 * E, c, row_weight)
+    _keep(moments, 3 * E + 1, answers[0], row_weight)
 
 
 @njit(**SUMS)
-def row_bands(c, residual, reward, usual, row_weight, edges, table, sums):
-    """Adds a block to ``sums``, per band of c: Σω, Σω², Σω·residual, Σω·residual² and the number of
-    rewards that are not the ``usual`` one. NumPy twin: `Bands.from_sums`."""
+def row_bins(c, residual, reward, usual, row_weight, edges, table, sums):
+    """Adds a block to ``sums``, per bin of c, in the order of `_weight_bins.OF_ROWS`. NumPy twin:
+    `_weight_bins.sums_of_rows`."""
     weighted = len(row_weight) > 0
     for i in range(len(c)):
-        band = np.int64(table[(float_bits(c[i]) >> 48) & 0x7FFF])
-        while edges[band] <= c[i] < np.inf:
-            band += 1
+        place = np.int64(table[(float_bits(c[i]) >> 48) & 0x7FFF])
+        while edges[place] <= c[i] < np.inf:
+            place += 1
+        at = sums[place]
         omega = row_weight[i] if weighted else 1.0
-        sums[band, 0] += omega
-        sums[band, 1] += omega * omega
-        sums[band, 2] += omega * residual[i]
-        sums[band, 3] += omega * residual[i] * residual[i]
-        sums[band, 4] += reward[i] != usual
+        e = residual[i]
+        weight, ce = c[i], c[i] * e
+        at[0] += omega
+        at[1] += omega * weight
+        at[2] += omega * weight * weight
+        at[3] += omega * e
+        at[4] += omega * e * e
+        at[5] += omega * ce
+        at[6] += omega * ce * e
+        square = omega * omega
+        at[7] += square
+        at[8] += square * weight
+        at[9] += square * weight * weight
+        at[10] += square * e * e
+        at[11] += square * ce * e
+        at[12] += square * ce * ce
+        at[13] += reward[i] != usual
 
 
 @njit(**SUMS)
 def row_tallies(
-    starts, part, c, modelled, residual, reward, row_weight, edges, table, by_part, by_band
+    starts, part, c, modelled, residual, reward, row_weight, edges, table, by_part, by_bin
 ):
-    """Adds a block's rows of each stretch to ``by_part[part, part + 1, …]`` and ``by_band``: the
+    """Adds a block's rows of each stretch to ``by_part[part, part + 1, …]`` and ``by_bin``: the
     first row of the k-th of them is ``starts[k]``. NumPy twin: `_summary_sums._row_sums`."""
     weighted = len(row_weight) > 0
     for k in range(len(starts) - 1):
-        own, bands = by_part[part + k], by_band[part + k]
+        own, bins = by_part[part + k], by_bin[part + k]
         for i in range(starts[k], starts[k + 1]):
-            band = np.int64(table[(float_bits(c[i]) >> 48) & 0x7FFF])
-            while edges[band] <= c[i] < np.inf:
-                band += 1
+            place = np.int64(table[(float_bits(c[i]) >> 48) & 0x7FFF])
+            while edges[place] <= c[i] < np.inf:
+                place += 1
             omega = row_weight[i] if weighted else 1.0
             own[0] += omega
             own[1] += omega * omega
@@ -128,7 +157,7 @@ def row_tallies(
             own[3] += omega * modelled[i]
             own[4] += omega * modelled[i] * modelled[i]
             one = omega * residual[i]
-            at = bands[band]
+            at = bins[place]
             at[0] += omega * c[i]
             at[1] += one * c[i]
             at[2] += one

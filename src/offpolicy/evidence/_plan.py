@@ -18,9 +18,9 @@ from offpolicy._core.types import Floats
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator, parse
 from offpolicy.evidence._blocks import Block
-from offpolicy.evidence._fit_noise import fit_variance
-from offpolicy.evidence._model_error import BANDS, EDGES, GRID, Bands, band_table
-from offpolicy.evidence._recalibration import FOLDS, Prediction, Recalibration
+from offpolicy.evidence._clip_path import ClipPath, apply_model
+from offpolicy.evidence._recalibration import Recalibration, constant, regression
+from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import Source, thinned
 from offpolicy.evidence._summary_sums import classes_of
 from offpolicy.evidence._tuning import tune
@@ -31,8 +31,10 @@ SAMPLE = 200_000
 """Decisions from which the plan is made."""
 SAMPLE_CANDIDATES = 4_000_000
 """Candidates they may have together, if there are many to a decision."""
-FIT_ROWS, FIT_CANDIDATES = 5_000, 500_000
-"""Decisions, and candidates they may have, from which it is found how noisy its model is."""
+_PREFERRED = 0.9
+"""A constant is preferred to a regression whose error is more than one over this as large."""
+GUARDS = ("SNIPS", "DR")
+"""Estimators that the headline is held against; part of every walk, as far as they can be."""
 TUNING_CANDIDATES = 100_000
 """Candidates over which the theory's terms are summed for every value of a parameter."""
 
@@ -101,11 +103,14 @@ class Plan:
     usual: float | None
     """See `usual_reward`."""
     recalibration: Recalibration
-    sampled: int
-    """Decisions on which it was fitted."""
-    fit_variance: Floats
-    """What the noise of that fit adds to the variance of the headline, for every M of the grid."""
+    """The model that the headline rests on."""
+    centre: float
+    """About what rewards are in the mean, so that few digits are lost where sums are centred."""
+    path_centres: Floats
+    """About what the headline is, for every M of the grid."""
     members: tuple[Estimator, ...]
+    shown: int
+    """The first so many were asked for; the rest are `GUARDS`."""
     centres: tuple[Centre, ...]
     tuned: tuple[Tuned | None, ...]
     """For each member, how its parameter was chosen; None if it came with one."""
@@ -113,6 +118,11 @@ class Plan:
     """Between which predictions the classes lie in which the model's calibration is looked at."""
     first_row: int
     """The position of the log's first row, if it is a part of another."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether π and π₀ are known of every candidate."""
+        return {"logging", "policy"} <= self.columns
 
 
 def sample_size(width: float) -> int:
@@ -138,30 +148,26 @@ def make_plan(
     first_row: int = 0,
 ) -> Plan:
     """The plan: what a sample of a log of ``n`` decisions fixes before the walk."""
+    shown, members = len(members), _with_guards(members, sample.columns)
     log, width = sample.log, width_of(sample.log.offsets)
-    recalibration = Recalibration.fitted(
-        log, sample.target.flat, sample.delta_hat, (rewards.low, rewards.high)
-    )
-    noise = np.zeros(len(GRID))
-    if log.propensity is not None:
-        part = thinned(sample, _at_most(FIT_ROWS, FIT_CANDIDATES, width))
-        noise = fit_variance(part, recalibration, GRID) * (len(part.log) / len(log))
+    exact = {"logging", "policy"} <= sample.columns
+    fitted = regression(sample, (rewards.low, rewards.high))
+    model, path = _best_model(sample, fitted, n)
     tuned: list[Tuned | None] = [None] * len(members)
     if any(not member.resolved for member in members):
         part = thinned(sample, _at_most(SAMPLE, TUNING_CANDIDATES, width))
-        look = look_at(part, recalibration)
-        curve = headline_curve(look, n)
+        modelled = apply_model(part, fitted, None, None)
+        curve = RiskCurve.of(modelled.path, exact=exact)
+        k = curve.at_value
         for j, member in enumerate(members):
             if not member.resolved:
                 tuned[j] = tune(
                     member,
-                    part,
-                    look.tilde,
-                    look.bands,
+                    modelled,
                     n=n,
                     reward_range=(rewards.low, rewards.high),
                     rule=rule,
-                    headline=float(curve.value[curve.best]),
+                    headline=float(curve.value[k] + curve.correction[k]),
                 )
     resolved = tuple(
         member if choice is None else parse(choice.estimator)
@@ -172,15 +178,41 @@ def make_plan(
         sample.columns,
         rewards,
         usual_reward(log.reward),
-        recalibration,
-        len(log),
-        noise,
+        model,
+        float(log.reward.mean()),
+        path.moments.mean,
         resolved,
+        shown,
         tuple(_centre(sample, member) for member in resolved),
         tuple(tuned),
         classes_of(sample),
         first_row,
     )
+
+
+def _with_guards(members: Sequence[Estimator], columns: frozenset[str]) -> list[Estimator]:
+    """The plan's estimators: those asked for, and those that guard the headline."""
+    names = {member.name for member in members}
+    guards = [parse(name) for name in GUARDS if name not in names]
+    return [*members, *(guard for guard in guards if guard.needs <= columns)]
+
+
+def _best_model(sample: Block, fitted: Recalibration, n: int) -> tuple[Recalibration, ClipPath]:
+    """The model of the headline for a log of ``n`` rows: a regression, or the constant if its
+    estimated error at the interval's M is clearly less; and CAB-DR around it on the sample."""
+    grown = max(n / len(sample.log), 1.0)
+    exact = {"logging", "policy"} <= sample.columns
+
+    def tried(model: Recalibration) -> tuple[float, Recalibration, ClipPath]:
+        path = apply_model(sample, model, None, None).path
+        return float(RiskCurve.of(path, exact=exact, grown=grown).cautious_mse.min()), model, path
+
+    best = tried(fitted)
+    if fitted.kind != "constant" and sample.log.propensity is not None:
+        plain = tried(constant(sample, (fitted.low, fitted.high)))
+        if plain[0] < _PREFERRED * best[0]:
+            best = plain
+    return best[1:]
 
 
 def _at_most(decisions: int, candidates: int, width: float) -> int:
@@ -193,108 +225,6 @@ def usual_reward(reward: Floats) -> float | None:
     decisions which led to nothing."""
     middle = float(np.partition(reward, (len(reward) - 1) // 2)[(len(reward) - 1) // 2])
     return middle if 2 * np.count_nonzero(reward == middle) >= len(reward) else None
-
-
-class Look(NamedTuple):
-    """Rows with the recalibrated model's predictions and the bands they fill."""
-
-    block: Block
-    tilde: Prediction
-    bands: Bands
-
-
-def look_at(block: Block, recalibration: Recalibration, usual: float | None = None) -> Look:
-    """Predict a block's rewards with the recalibrated model and take its bands."""
-    if block.compiled and block.target.flat is not None:
-        return _look_compiled(block, recalibration, usual)
-    tilde = recalibration.predict(block.log, block.target.flat, block.delta_hat)
-    residual = block.log.reward - tilde.chosen
-    bands = Bands.of(block.log, block.target.flat, block.c, residual, tilde.flat, usual, tilde.gap)
-    return Look(block, tilde, bands)
-
-
-def _look_compiled(block: Block, fit: Recalibration, usual: float | None) -> Look:
-    """`look_at` a block in one compiled pass, which holds no prediction but those it returns."""
-
-    log, features = block.log, fit.features
-    nothing: Floats = np.empty(0)
-    assert block.target.flat is not None
-    modelled, at_chosen = np.empty((2, len(log)))
-    sums, unsupported = np.zeros((BANDS, 5)), np.zeros(2)
-    from offpolicy.evidence._candidate_kernels import recalibrated_sums
-
-    recalibrated_sums(
-        log.offsets,
-        log.chosen,
-        block.target.flat,
-        nothing if log.logging is None else log.logging,
-        block.delta_hat if features.has_prediction else nothing,
-        nothing if log.row_weight is None else log.row_weight,
-        log.fold(FOLDS),
-        fit.raw_coefficients(),
-        fit.kept,
-        np.array([fit.low, fit.high, features.low, features.high, features.trace]),
-        np.append(EDGES, np.inf),
-        band_table(),
-        modelled,
-        at_chosen,
-        sums,
-        unsupported,
-    )
-    residual = log.reward - at_chosen
-    if log.logging is None:
-        bands = Bands.of(log, None, block.c, residual, None, usual)
-    else:
-        bands = Bands.compiled(log, block.c, residual, usual, sums, unsupported)
-    return Look(block, Prediction(modelled, at_chosen, None), bands)
-
-
-class HeadlineCurve(NamedTuple):
-    """CAB-DR with the recalibrated model on the grid of M: what the choice is made from."""
-
-    value: Floats
-    variance: Floats
-    bias: Floats
-    bias_stderr: Floats
-    imputed_mass: Floats
-
-    @property
-    def mse(self) -> Floats:
-        with np.errstate(over="ignore", invalid="ignore"):
-            mse = self.variance + self.bias**2 + self.bias_stderr**2
-        return np.where(np.isfinite(mse), mse, np.inf)
-
-    @property
-    def best(self) -> int:
-        return int(np.argmin(self.mse))
-
-
-def headline_curve(look: Look, n: int) -> HeadlineCurve:
-    """From a sample, the headline's error at every M of the grid, for a log of ``n`` rows."""
-    log, tilde = look.block.log, look.tilde
-    omega = log.weights
-    omega = omega / omega.mean()
-    weighted = omega * (log.reward - tilde.chosen)
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = np.array([(np.minimum(look.block.c, M) * weighted).mean() for M in GRID])
-        spread = tilde.modelled - (omega * tilde.modelled).mean()
-        modelled = float((omega * omega * spread * spread).mean())
-    return curve_from(value + float((omega * tilde.modelled).mean()), modelled, look.bands, n)
-
-
-def curve_from(value: Floats, modelled: float, bands: Bands, n: int) -> HeadlineCurve:
-    """The headline's curve on the grid of M, by theory; ``modelled`` is the variance of Σ πδ̃."""
-    c = bands.mean_weight
-    observed = np.minimum(c, GRID[:, None])
-    left = bands.left(observed)
-    bias, bias_stderr = bands.error.bias(left, bands.apart(observed))
-    return HeadlineCurve(
-        value=value,
-        variance=(modelled + bands.noise(observed)) / n,
-        bias=bias,
-        bias_stderr=bias_stderr,
-        imputed_mass=left.sum(axis=1) + bands.unsupported[0] / bands.weight,
-    )
 
 
 def _centre(sample: Block, member: Estimator) -> Centre:

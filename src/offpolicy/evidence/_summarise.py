@@ -21,7 +21,7 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.evidence import _summary_sums as tallies
 from offpolicy.evidence._blocks import effective_size
-from offpolicy.evidence._headline import Known, design_effect
+from offpolicy.evidence._headline import Known
 from offpolicy.evidence._limits import (
     FALSE_ALARM,
     FEW_EFFECTIVE,
@@ -33,9 +33,10 @@ from offpolicy.evidence._limits import (
     percent,
     tail,
 )
-from offpolicy.evidence._model_error import EDGES, GRID
+from offpolicy.evidence._noise import design_effect
 from offpolicy.evidence._plan import Plan
 from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.evidence._weight_bins import EDGES, GRID
 from offpolicy.evidence.findings import _from_numbers as found_in
 from offpolicy.results import (
     LONGEST_NAME,
@@ -61,7 +62,7 @@ def make_summary(
     with np.errstate(all="ignore"):
         return Summary(
             policy,
-            None if known is None else _numbers(known.curve.imputed_mass),
+            None if known is None else _numbers(known.curve.mass + known.unsupported),
             None if known is None else _weights(scanned, rows),
             _support(scanned, plan),
             _calibration(scanned, rows, trained),
@@ -70,16 +71,16 @@ def make_summary(
 
 
 def _weights(scanned: Scanned, rows: Rows) -> Weights:
-    bands, plain = scanned.bands, scanned.plain
-    weight = scanned.tally.by_band[:, :, tallies.C].sum(axis=0)
+    bins, plain = scanned.path.bins, scanned.plain
+    weight = scanned.tally.by_bin[:, :, tallies.C].sum(axis=0)
     total = float(weight.sum())
     squares = float(plain.sum_of_squares()[rows.weight])
     return Weights(
         edges=_numbers(EDGES),
-        rows=_numbers(bands.rows / bands.weight),
+        rows=_numbers(bins.rows("1") / bins.weight),
         weight=_numbers(weight / total if 0.0 < total < np.inf else 0.0 * weight),
-        mass=_numbers(bands.policy / bands.weight),
-        unsupported=float(bands.unsupported[0] / bands.weight),
+        mass=_numbers(bins.of_candidates[:, 0] / bins.weight),
+        unsupported=float(bins.unsupported[0] / bins.weight),
         largest=float(plain.high[rows.weight]),
         mean=float(plain.mean[rows.weight]),
         effective=effective_size(float(plain.mean[rows.weight]) * plain.weight, squares) or 0.0,
@@ -130,7 +131,8 @@ def _calibration(scanned: Scanned, rows: Rows, trained: bool) -> Calibration | N
     mean = sums[:, tallies.OBSERVED] / weight
     variance = np.maximum(sums[:, tallies.OBSERVED_2] / weight - mean**2, 0.0)
     spread = scanned.plain.sample_variance(rows.reward)
-    after = float(scanned.bands.square.sum()) / scanned.bands.weight
+    bins = scanned.path.bins
+    after = float(bins.rows("ee").sum()) / bins.weight
     return Calibration(
         rows=_numbers(weight / total),
         predicted=_numbers(sums[:, tallies.GIVEN] / weight),
@@ -149,13 +151,13 @@ def _explained(left: float, spread: float) -> float:
 
 def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     """The headline's value over the course of the log, at its M, from the walk's tally."""
-    tally, k = scanned.tally, known.curve.best
+    tally, k = scanned.tally, known.curve.at_value
     by_part = tally.by_part
     M = float(GRID[k]) if math.isfinite(GRID[k]) else 0.0
-    bands = tally.by_band[:, :k].sum(axis=1), tally.by_band[:, k:].sum(axis=1)
-    weighted = bands[0][:, tallies.CE] + M * bands[1][:, tallies.E]
-    joint = bands[0][:, tallies.MCE] + M * bands[1][:, tallies.ME]
-    square = bands[0][:, tallies.CCEE] + M * M * bands[1][:, tallies.EE]
+    below, beyond = tally.by_bin[:, :k].sum(axis=1), tally.by_bin[:, k:].sum(axis=1)
+    weighted = below[:, tallies.CE] + M * beyond[:, tallies.E]
+    joint = below[:, tallies.MCE] + M * beyond[:, tallies.ME]
+    square = below[:, tallies.CCEE] + M * M * beyond[:, tallies.EE]
     total = by_part[:, tallies.MODELLED] + weighted
     squares = by_part[:, tallies.MODELLED_2] + 2.0 * joint + square
     weight, weight2 = by_part[:, tallies.ROWS], by_part[:, tallies.SQUARES]
@@ -163,7 +165,7 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
         return None
     so_far = np.cumsum(total) / np.cumsum(weight)
     variance = np.maximum(np.cumsum(squares) / np.cumsum(weight) - so_far**2, 0.0)
-    variance *= design_effect(scanned.grid, k)
+    variance *= design_effect(scanned.path.moments, k)
     effective = np.cumsum(weight) ** 2 / np.cumsum(weight2)
     half = sequence_half_width(effective, np.sqrt(variance), level)
     parts, n = len(by_part), scanned.plain.count

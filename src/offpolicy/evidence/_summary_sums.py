@@ -1,6 +1,6 @@
 """What pictures of a log are drawn from: small sums that the one scan takes along.
 
-All have a fixed size, whatever the log's: stretches of the log by bands of the weight, classes of
+All have a fixed size, whatever the log's: stretches of the log by bins of the weight, classes of
 the reward model's prediction, and actions, of which the leading `MOST_ACTIONS` are kept apart.
 ``a + b`` is the union of the rows.
 """
@@ -17,7 +17,7 @@ from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import Block
-from offpolicy.evidence._model_error import BANDS, EDGES, band_of, band_table
+from offpolicy.evidence._weight_bins import BINS, EDGES, bin_of, bin_table
 from offpolicy.logs import BanditLog
 
 STRETCHES = 50
@@ -30,12 +30,12 @@ MOST_ACTIONS = 1000
 """Actions that are kept apart; the least of more are added up."""
 
 ROWS, SQUARES, REWARD, MODELLED, MODELLED_2 = range(5)
-"""Of a stretch: Σω, Σω², Σωr, Σωm and Σωm², with m = Σ πδ̃."""
+"""Of a stretch: Σω, Σω², Σωr, Σωm and Σωm², with m = Σ πd."""
 C, CE, E, MCE, ME, CCEE, EE = range(7)
-"""Of a stretch and band: Σω times c, ce, e, mce, me, c²e² and e², with e = r − δ̃. From these
-follow the sums of m + min(c, M)e and of its square at every M between two bands."""
+"""Of a stretch and bin: Σω times c, ce, e, mce, me, c²e² and e², with e = r − d. From these
+follow the sums of m + min(c, M)e and of its square at every M between two bins."""
 GIVEN, RECALIBRATED, OBSERVED, OBSERVED_2, OFF_2 = range(2, 7)
-"""Of a class, after Σω and Σω²: Σωδ̂, Σωδ̃, Σωr, Σωr², Σω(r − δ̂)²."""
+"""Of a class, after Σω and Σω²: Σωδ̂, Σωd, Σωr, Σωr², Σω(r − δ̂)²."""
 CHOSEN, EARNED, POLICY, LOGGING, UNSUPPORTED, SPREAD = range(6)
 """Of an action: Σω and Σωr where it was chosen, then over all decisions Σωπ, Σωπ₀, Σωπ where
 π₀ = 0, and Σω²π₀(1 − π₀)."""
@@ -121,8 +121,8 @@ class Tally:
 
     by_part: Floats
     """(stretches, 5): `ROWS` to `MODELLED_2`."""
-    by_band: Floats
-    """(stretches, bands, 7): `C` to `EE`."""
+    by_bin: Floats
+    """(stretches, bins, 7): `C` to `EE`."""
     by_class: Floats
     """(classes, 7): `GIVEN` to `OFF_2`; no classes without a model."""
     actions: Actions
@@ -138,10 +138,10 @@ class Tally:
         modelled: Floats,
         recalibrated: Floats,
     ) -> Tally:
-        """Of one block of a log of ``n`` rows from ``first_row`` on; ``modelled`` is Σ πδ̃, and
-        ``recalibrated`` δ̃ of what was chosen."""
+        """Of one block of a log of ``n`` rows from ``first_row`` on; ``modelled`` is Σ πd, and
+        ``recalibrated`` d of what was chosen."""
         log, parts = block.log, stretches_of(n)
-        by_part, by_band = np.zeros((parts, 5)), np.zeros((parts, BANDS, 7))
+        by_part, by_bin = np.zeros((parts, 5)), np.zeros((parts, BINS, 7))
         by_class = np.zeros((0 if block.delta_hat is None else len(cuts) + 1, 7))
         residual = log.reward - recalibrated
         part, starts = _starts(log.first_row - first_row, len(log), n, parts)
@@ -151,7 +151,7 @@ class Tally:
             omega = np.empty(0) if log.row_weight is None else log.row_weight
             accumulate.row_tallies(
                 starts, part, block.c, modelled, residual, log.reward, omega,
-                np.append(EDGES, np.inf), band_table(), by_part, by_band,
+                np.append(EDGES, np.inf), bin_table(), by_part, by_bin,
             )  # fmt: skip
             if len(by_class):
                 accumulate.model_tallies(
@@ -159,10 +159,10 @@ class Tally:
                 )
         else:
             of_row = part + np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-            _row_sums(block, of_row, modelled, residual, by_part, by_band)
+            _row_sums(block, of_row, modelled, residual, by_part, by_bin)
             if len(by_class):
                 _model_sums(block, cuts, recalibrated, by_class)
-        return cls(by_part, by_band, by_class, _actions(block), _times(log, parts, part, starts))
+        return cls(by_part, by_bin, by_class, _actions(block), _times(log, parts, part, starts))
 
     def __add__(self, other: Tally) -> Tally:
         times = None
@@ -171,7 +171,7 @@ class Tally:
         with np.errstate(over="ignore", invalid="ignore"):
             return Tally(
                 self.by_part + other.by_part,
-                self.by_band + other.by_band,
+                self.by_bin + other.by_bin,
                 self.by_class + other.by_class,
                 self.actions + other.actions,
                 times,
@@ -187,22 +187,22 @@ def _starts(first: int, rows: int, n: int, parts: int) -> tuple[int, Ints]:
 
 
 def _row_sums(
-    block: Block, part: Ints, modelled: Floats, residual: Floats, by_part: Floats, by_band: Floats
+    block: Block, part: Ints, modelled: Floats, residual: Floats, by_part: Floats, by_bin: Floats
 ) -> None:
     log, c = block.log, block.c
     omega = log.weights
     with np.errstate(over="ignore", invalid="ignore"):
         one = omega * residual
         rows = [omega, omega * omega, omega * log.reward, omega * modelled, omega * modelled**2]
-        bands = [
+        by_weight = [
             omega * c, one * c, one, one * c * modelled, one * modelled, one * c * c * residual,
             one * residual,
         ]  # fmt: skip
     for k, values in enumerate(rows):
         by_part[:, k] = np.bincount(part, values, len(by_part))
-    place = part * BANDS + band_of(c)
-    for k, values in enumerate(bands):
-        by_band[:, :, k] = np.bincount(place, values, len(by_band) * BANDS).reshape(-1, BANDS)
+    place = part * BINS + bin_of(c)
+    for k, values in enumerate(by_weight):
+        by_bin[:, :, k] = np.bincount(place, values, len(by_bin) * BINS).reshape(-1, BINS)
 
 
 def _model_sums(block: Block, cuts: Floats, recalibrated: Floats, sums: Floats) -> None:

@@ -29,9 +29,10 @@ from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError, ParameterError
 from offpolicy.estimators import Estimator, weights
-from offpolicy.evidence._blocks import Block, contributions
-from offpolicy.evidence._model_error import GRID, Bands, band_of
-from offpolicy.evidence._recalibration import Prediction
+from offpolicy.evidence._blocks import contributions
+from offpolicy.evidence._clip_path import Modelled
+from offpolicy.evidence._plausible_bias import residual_size, typical_error
+from offpolicy.evidence._weight_bins import GRID
 from offpolicy.intervals import normal_quantile
 from offpolicy.results import Tuned
 
@@ -57,16 +58,14 @@ EDGES_SQUARED: Floats = np.geomspace(1e-2, 1e12, 62)
 
 def tune(
     member: Estimator,
-    block: Block,
-    tilde: Prediction,
-    bands: Bands,
+    modelled: Modelled,
     *,
     n: int,
     reward_range: tuple[float, float],
     rule: str = "theory",
     headline: float | None = None,
 ) -> Tuned:
-    """Choose the parameter of ``member`` for a log of ``n`` decisions of which ``block`` holds
+    """Choose the parameter of ``member`` for a log of ``n`` decisions of which ``modelled`` holds
     some (or all); ``headline`` is the best estimate known by other means."""
     check_rule(rule)
     if member.parameter_name is None:
@@ -74,7 +73,7 @@ def tune(
     grid = parameter_grid(member)
     members = [type(member)(float(value)) for value in grid]  # type: ignore[call-arg]
     table = _Table(len(grid))
-    theory = _Theory(block, tilde, bands)
+    theory = _Theory(modelled)
     omega = theory.omega
     for j, one in enumerate(members):
         terms = theory.of(one)
@@ -84,14 +83,12 @@ def tune(
         table.stderr[j] = _spread(terms.value, omega) / math.sqrt(n)
         table.imputed_mass[j] = min(max(float((omega * terms.imputed_mass).mean()), 0.0), 1.0)
         table.bias[j], table.variance[j] = terms.bias, terms.variance / n
-    observed = np.stack([bands.observed_by(one) for one in members])
-    error, table.bias_stderr = bands.error.bias(bands.left(observed), bands.apart(observed))
-    table.bias += error
+    table.bias_stderr = theory.kappa * theory.size * table.imputed_mass
     for column in vars(table).values():
         column[np.isnan(column)] = np.inf
     j = _RULE[rule](table, reward_range[1] - reward_range[0], headline)
     return Tuned(
-        policy=block.target.name,
+        policy=modelled.block.target.name,
         estimator=str(members[j]),
         rule=rule,
         parameter=member.parameter_name,
@@ -139,14 +136,16 @@ class _Terms(NamedTuple):
 
 
 class _Theory:
-    """Bias and variance of any member of the family by Theorems 1 and 2, with δ̃ for δ."""
+    """Bias and variance of any member of the family by Theorems 1 and 2, with d for δ."""
 
-    def __init__(self, block: Block, tilde: Prediction, bands: Bands) -> None:
+    def __init__(self, modelled: Modelled) -> None:
+        block, prediction, path = modelled
         log, pi = block.log, block.target.flat
-        self.block, self.tilde = block, tilde
+        self.block, self.prediction = block, prediction
+        self.kappa, self.size = typical_error(path.bins), float(residual_size(path.bins)[-1])
         self.omega = log.weights
         self.omega = self.omega / self.omega.mean()
-        self.whole = pi is not None and log.logging is not None and tilde.flat is not None
+        self.whole = pi is not None and log.logging is not None and prediction.flat is not None
         if self.whole:
             assert pi is not None
             assert log.logging is not None
@@ -155,22 +154,21 @@ class _Theory:
             self.decision = decision_of_candidate(log.offsets)[kept]
             self.pi, self.pi0 = pi[kept], log.logging[kept]
             self.c = weights.ratio(self.pi, self.pi0)
-            assert tilde.flat is not None
-            self.delta = tilde.flat[kept]
+            assert prediction.flat is not None
+            self.delta = prediction.flat[kept]
             model = block.delta_hat
             self.delta_hat = np.zeros(len(kept)) if model is None else model[kept]
-            self.square = bands.error.square[band_of(self.c)]
 
     def of(self, member: Estimator) -> _Terms:
-        """Against a world in which δ̃ is true."""
+        """Against a world in which d is true."""
         return self._of_all(member) if self.whole else self._of_drawn(member)
 
     def _of_drawn(self, member: Estimator) -> _Terms:
         """The same sums over the candidates that were drawn."""
         (part,) = contributions(self.block, [member])
-        reward, tilde = self.block.log.reward, self.tilde
+        reward, prediction = self.block.log.reward, self.prediction
         with np.errstate(over="ignore", invalid="ignore"):
-            off = part.value - part.observed * (reward - tilde.chosen) - tilde.modelled
+            off = part.value - part.observed * (reward - prediction.chosen) - prediction.modelled
             bias = float((self.omega * off).mean())
         return _Terms(part.value, part.imputed_mass, bias, _spread(part.value, self.omega) ** 2)
 
@@ -189,11 +187,11 @@ class _Theory:
             left = summed(np.maximum(self.pi - pi0 * o, 0.0))
             imputed = summed(masses.imputed * self.delta_hat)
             mean = summed(pi0 * drawn)
-            second = summed(pi0 * (drawn * drawn + o * o * self.square))
+            second = summed(pi0 * (drawn * drawn + o * o * self.size**2))
             given_x = imputed + mean
             at = member.masses(block.pi_chosen, block.propensity, block.c)
             value = imputed + at.observed * block.log.reward + at.control * block.delta_hat_chosen
-            bias = float((self.omega * (given_x - self.tilde.modelled)).mean())
+            bias = float((self.omega * (given_x - self.prediction.modelled)).mean())
             inner = float((self.omega * np.maximum(second - mean * mean, 0.0)).mean())
             variance = _spread(given_x, self.omega) ** 2 + inner
         return _Terms(value, left, bias, variance if math.isfinite(variance) else math.inf)

@@ -1,4 +1,4 @@
-"""The one pass over a log: everything that `evaluate` needs, as mergeable moments."""
+"""The one pass over a log: everything that `evaluate` needs, as mergeable sums."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from offpolicy.evidence._blocks import (
     contributions,
     contributions_from,
 )
-from offpolicy.evidence._model_error import GRID, Bands
-from offpolicy.evidence._plan import Centre, Look, Plan, look_at
+from offpolicy.evidence._clip_path import ClipPath, Modelled, apply_model
+from offpolicy.evidence._plan import Centre, Plan
 from offpolicy.evidence._sources import Source
 from offpolicy.evidence._summary_sums import Tally
+from offpolicy.evidence._weight_bins import BINS, GRID, bin_of
 from offpolicy.logs.labels import GROUPS
 
 
@@ -34,35 +35,23 @@ class Rows:
 
     @property
     def total(self) -> int:
-        return 4 * len(self.members) + 3
+        return 3 * len(self.members) + 2
 
     @property
     def weight(self) -> int:
         """The row of c itself."""
-        return 4 * len(self.members)
-
-    @property
-    def modelled(self) -> int:
-        """The row of Σ πδ̃."""
-        return 4 * len(self.members) + 1
+        return 3 * len(self.members)
 
     @property
     def reward(self) -> int:
         """The row of the logged reward."""
-        return 4 * len(self.members) + 2
-
-    def value(self, j: int) -> int:
-        return j
+        return 3 * len(self.members) + 1
 
     def observed(self, j: int) -> int:
         return len(self.members) + j
 
     def imputed(self, j: int) -> int:
         return 2 * len(self.members) + j
-
-    def corrected(self, j: int) -> int:
-        """Σ πδ̃ + observed·(r − δ̃): the same weights around the recalibrated model."""
-        return 3 * len(self.members) + j
 
 
 @storable
@@ -74,9 +63,12 @@ class Scanned:
     ratios: tuple[Moments | None, ...]
     """For each self-normalised estimator, moments of c, of c·(residual − ratio), and of
     Σ πδ̂ + c·(residual − ratio)/weight."""
-    grid: Moments
-    """CAB-DR with the recalibrated model at every M of the grid."""
-    bands: Bands
+    path: ClipPath
+    """CAB-DR around the headline's model, over M."""
+    paired: Floats
+    """For each estimator, and last for the reward itself, how its contributions z go with those of
+    the headline: Σω²z·ce and Σω²z·e in every bin of the weight, and last Σω²z·m and Σω²z, where
+    e = r − d, m = Σ πd. (Both z and m are less the plan's centre.)"""
     tally: Tally
     """What pictures are drawn from."""
 
@@ -85,13 +77,36 @@ class Scanned:
             None if a is None or b is None else a + b
             for a, b in zip(self.ratios, other.ratios, strict=True)
         )
+        with np.errstate(over="ignore", invalid="ignore"):
+            paired = self.paired + other.paired
         return Scanned(
             self.plain + other.plain,
             ratios,
-            self.grid + other.grid,
-            self.bands + other.bands,
+            self.path + other.path,
+            paired,
             self.tally + other.tally,
         )
+
+    def variance_apart(self, j: int, k: int, z: float, variance: float, centre: float) -> float:
+        """Variance of the difference between the j-th estimate (−1: the logged mean) and CAB-DR at
+        the k-th M, as the rows show it, were they independent.
+
+        ``z`` is the mean of the estimate's contributions, ``variance`` that of the estimate, and
+        ``centre`` the plan's.
+        """
+        moments = self.path.moments
+        with np.errstate(all="ignore"):
+            M = 0.0 if np.isinf(GRID[k]) else GRID[k]
+            along, total = self.paired[j, -1]
+            both = along + self.paired[j, :k, 0].sum() + M * self.paired[j, k:-1, 1].sum()
+            x, z = moments.mean[k] - centre, z - centre
+            covariance = both - x * total - z * (moments.cross[k] + x * moments.weight2)
+            covariance += z * x * moments.weight2
+            covariance *= moments.count / max(moments.count - 1, 1) / moments.weight**2
+            own = float(moments.covariance(grouped=False)[k])
+            apart = variance + own - 2.0 * float(covariance)
+        # Rounding leaves a trace where both are the same.
+        return 0.0 if apart < 1e-12 * (variance + own) else apart
 
 
 def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:
@@ -109,38 +124,60 @@ def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:
 def scan_block(block: Block, plan: Plan) -> Scanned:
     """What the walk takes from one block; depends on its rows and the plan alone."""
     log = block.log
-    if block.compiled and log.group is None and {"logging", "policy"} <= block.columns:
-        return _scan_compiled(block, plan)
-    omega, group, rows = log.row_weight, log.group, Rows(plan.members)
-    parts = contributions(block, plan.members)
-    look = look_at(block, plan.recalibration, plan.usual)
-    modelled, residual = look.tilde.modelled, log.reward - look.tilde.chosen
-    x = np.concatenate(
-        [_columns(parts, modelled, residual), np.stack([block.c, modelled, log.reward])]
-    )
-    assert len(x) == rows.total
-    ratios = [
-        Moments.of(_about_ratio(block, member, centre, part.modelled), omega, group, groups=GROUPS)
-        if member.self_normalised
-        else None
-        for member, centre, part in zip(plan.members, plan.centres, parts, strict=True)
-    ]
-    if block.compiled and group is None:
-        grid = Moments.clipped(modelled, block.c, residual, GRID, omega)
+    compiled = block.compiled and log.group is None and {"logging", "policy"} <= block.columns
+    if compiled:
+        sums = compiled_sums(block, plan.members)
     else:
-        with np.errstate(over="ignore"):
-            x_grid = modelled + np.minimum(block.c, GRID[:, None]) * residual
-        grid = Moments.of(x_grid, omega, group, groups=GROUPS, diagonal=True)
-    plain = Moments.of(x, omega, group, groups=GROUPS, diagonal=True)
-    return Scanned(plain, tuple(ratios), grid, look.bands, _tally(look, plan))
+        parts = contributions(block, plan.members)
+    modelled = apply_model(block, plan.recalibration, plan.usual, plan.path_centres)
+    if compiled:
+        plain, paired = _compiled_moments(modelled, plan, sums)
+        shares = [_modelled(block, member, sums) for member in plan.members]
+    else:
+        plain, paired = _moments(modelled, plan, parts)
+        shares = [part.modelled for part in parts]
+    ratios: list[Moments | None] = [None] * len(plan.members)
+    for j, member in enumerate(plan.members):
+        if member.self_normalised:
+            columns = _about_ratio(block, member, plan.centres[j], shares[j])
+            ratios[j] = (
+                Moments.joint(columns, log.row_weight)
+                if compiled
+                else Moments.of(columns, log.row_weight, log.group, groups=GROUPS)
+            )
+            paired[j] = _pair(modelled, columns[2], plan.centre)
+    tally = Tally.of(
+        block, plan.first_row, plan.n, plan.classes,
+        modelled.prediction.modelled, modelled.prediction.chosen,
+    )  # fmt: skip
+    return Scanned(plain, tuple(ratios), modelled.path, paired, tally)
 
 
-def _columns(parts: Sequence[Contributions], modelled: Floats, residual: Floats) -> Floats:
-    """What the walk keeps of every estimator, in the order of `Rows`."""
-    with np.errstate(over="ignore"):
-        corrected = [modelled + part.observed * residual for part in parts]
+def _moments(
+    modelled: Modelled, plan: Plan, parts: Sequence[Contributions]
+) -> tuple[Moments, Floats]:
+    """`Scanned.plain` and `paired` of a block, from every estimator's contributions."""
+    block, log = modelled.block, modelled.block.log
     kept = [[getattr(part, name) for part in parts] for name in Contributions._fields[:3]]
-    return np.array([*kept[0], *kept[1], *kept[2], *corrected]).reshape(-1, len(modelled))
+    x = np.array([*kept[0], *kept[1], *kept[2], block.c, log.reward])
+    columns = [*(part.value for part in parts), log.reward]
+    paired = np.array([_pair(modelled, column, plan.centre) for column in columns])
+    return Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True), paired
+
+
+def _pair(modelled: Modelled, z: Floats, centre: float) -> Floats:
+    """`Scanned.paired` of a block, for one estimator's contributions."""
+    block, prediction = modelled.block, modelled.prediction
+    omega = block.log.weights
+    sums = np.empty((BINS + 1, 2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = omega * omega * (z - centre)
+        weighted = z * (block.log.reward - prediction.chosen)
+        place = bin_of(block.c)
+        sums[:-1, 0] = np.bincount(place, weighted * block.c, BINS)
+        sums[:-1, 1] = np.bincount(place, weighted, BINS)
+        sums[-1] = (z * (prediction.modelled - centre)).sum(), z.sum()
+    return sums
 
 
 def _about_ratio(block: Block, member: Estimator, centre: Centre, modelled: Floats) -> Floats:
@@ -158,39 +195,6 @@ def _about_ratio(block: Block, member: Estimator, centre: Centre, modelled: Floa
     return columns
 
 
-def _scan_compiled(block: Block, plan: Plan) -> Scanned:
-    """`scan_block` where everything is known of every candidate: no table of columns is held."""
-    log, members, omega = block.log, plan.members, block.log.row_weight
-    sums = compiled_sums(block, members)
-    look = look_at(block, plan.recalibration, plan.usual)
-    modelled, residual = look.tilde.modelled, log.reward - look.tilde.chosen
-    moments = _member_moments(block, members, sums, modelled, residual)
-    others = [j for j, member in enumerate(members) if not _is_named(member)]
-    if others:
-        parts = contributions_from(block, [members[j] for j in others], sums.by_share())
-        own = Moments.of(_columns(parts, modelled, residual), omega, diagonal=True)
-        places = [row * len(members) + j for row in range(4) for j in others]
-        moments[:, places] = own.mean, own.cross, own.second, own.low, own.high
-    ratios: list[Moments | None] = [None] * len(members)
-    for j, member in enumerate(members):
-        if member.self_normalised:
-            part = _modelled(block, member, sums)
-            ratios[j] = Moments.joint(_about_ratio(block, member, plan.centres[j], part), omega)
-    return Scanned(
-        Moments.from_columns(moments, len(log), omega),
-        tuple(ratios),
-        Moments.clipped(modelled, block.c, residual, GRID, omega),
-        look.bands,
-        _tally(look, plan),
-    )
-
-
-def _tally(look: Look, plan: Plan) -> Tally:
-    return Tally.of(
-        look.block, plan.first_row, plan.n, plan.classes, look.tilde.modelled, look.tilde.chosen
-    )
-
-
 def _modelled(block: Block, member: Estimator, sums: ShareSums) -> Floats:
     """Σ imputed·δ̂ of every decision of a block, from the sums over shares of π."""
     if not _is_named(member):
@@ -205,24 +209,22 @@ def _is_named(member: Estimator) -> bool:
     return type(member) in NAMED.values()
 
 
-def _member_moments(
-    block: Block,
-    members: Sequence[Estimator],
-    sums: ShareSums,
-    modelled: Floats,
-    residual: Floats,
-) -> Floats:
-    """A block's moments of all `Rows` of the walk; those of unnamed estimators are left open."""
+def _compiled_moments(modelled: Modelled, plan: Plan, sums: ShareSums) -> tuple[Moments, Floats]:
+    """`_moments` where everything is known of every candidate: no table of columns is held."""
     from offpolicy.evidence import _moment_kernels as accumulate
 
-    log = block.log
+    block, members = modelled.block, plan.members
+    log, prediction = block.log, modelled.prediction
     named = [member if _is_named(member) else None for member in members]
-    moments = np.empty((5, Rows(tuple(members)).total))
+    moments = np.empty((5, Rows(members).total))
+    paired = np.zeros((len(members) + 1, BINS + 1, 2))
+    nothing: Floats = np.empty(0)
     accumulate.member_moments(
         block.c,
+        bin_of(block.c),
         np.stack([log.reward, log.reward - block.delta_hat_chosen]),
-        modelled,
-        residual,
+        prediction.modelled,
+        log.reward - prediction.chosen,
         sums.mass,
         sums.dot,
         sums.kinds,
@@ -230,10 +232,20 @@ def _member_moments(
         _whole([-1 if member is None else sums.place(member.leaves) for member in named]),
         _whole([-1 if member is None else sums.place(member.imputes) for member in named]),
         _whole([0 if member.for_ranking else 1 for member in members]),
-        np.empty(0) if log.row_weight is None else log.row_weight,
+        nothing if log.row_weight is None else log.row_weight,
+        plan.centre,
         moments,
+        paired,
     )
-    return moments
+    others = [j for j, member in enumerate(members) if not _is_named(member)]
+    if others:
+        parts = contributions_from(block, [members[j] for j in others], sums.by_share())
+        own, own_paired = _moments(modelled, plan, parts)
+        paired[others] = own_paired[:-1]
+        places = [row * len(members) + j for row in range(3) for j in others]
+        columns = np.array([own.mean, own.cross, own.second, own.low, own.high])
+        moments[:, places] = columns[:, : len(places)]
+    return Moments.from_columns(moments, len(log), log.row_weight), paired
 
 
 def _whole(numbers: Sequence[int]) -> Ints:

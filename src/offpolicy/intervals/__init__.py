@@ -5,10 +5,10 @@ from __future__ import annotations
 from offpolicy.intervals._closed_form import (
     Interval,
     bernstein,
+    bias_aware,
     check_level,
     empirical_bernstein,
     hoeffding,
-    hull,
     normal,
     normal_quantile,
     student_t,
@@ -16,6 +16,6 @@ from offpolicy.intervals._closed_form import (
 )
 
 __all__ = [
-    "Interval", "bernstein", "betting", "bootstrap", "check_level", "empirical_bernstein",
-    "hoeffding", "hull", "normal", "normal_quantile", "student_t", "t_quantile",
+    "Interval", "bernstein", "betting", "bias_aware", "bootstrap", "check_level",
+    "empirical_bernstein", "hoeffding", "normal", "normal_quantile", "student_t", "t_quantile",
 ]  # fmt: skip

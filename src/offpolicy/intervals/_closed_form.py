@@ -61,30 +61,29 @@ def student_t(value: float, stderr: float, level: float, degrees: float) -> Inte
     return _around(value, half)
 
 
-def hull(
-    low: float, high: float, stderr: float, level: float, degrees: float = math.inf
-) -> Interval:
-    """The interval [low − k·stderr, high + k·stderr] for a value between ``low`` and ``high``.
+def bias_aware(stderr: float, bias: float, level: float, degrees: float = math.inf) -> float:
+    """Half the width of an interval around an estimate that may be off by up to ``bias`` besides
+    its standard error.
 
-    Imbens and Manski 2004: covers each point between the two with probability ``level``, for
-    large n. If they coincide it is the Student t interval; if they are far apart, only one end
-    can miss, and k is the one-sided quantile.
+    Armstrong and Kolesár 2018: the ``level`` quantile of abs(N(bias/stderr, 1)), times the standard
+    error, and times Student's t over the normal quantile for a standard error with so many degrees
+    of freedom. Without bias it is the Student t interval's; if the bias is large, only one end can
+    miss, and it is the bias and a one-sided quantile.
     """
     check_level(level)
-    if not (math.isfinite(stderr) and math.isfinite(low) and math.isfinite(high)):
-        return Interval(-math.inf, math.inf)
-    k = t_quantile(level, degrees)
-    if stderr > 0.0 and high > low:
-        apart, phi = (high - low) / stderr, NormalDist().cdf
-        below, above = NormalDist().inv_cdf(level), normal_quantile(level)
-        for _ in range(60):
-            middle = 0.5 * (below + above)
-            if phi(middle + apart) - phi(-middle) < level:
-                below = middle
-            else:
-                above = middle
-        k *= above / normal_quantile(level)
-    return Interval(low - k * stderr, high + k * stderr)
+    if not (math.isfinite(stderr) and math.isfinite(bias)):
+        return math.inf
+    if not stderr > 0.0:
+        return bias
+    ratio, phi, z = bias / stderr, NormalDist().cdf, normal_quantile(level)
+    below, above = ratio, ratio + z
+    while ratio > 0.0 and above - below > 1e-12 * above:
+        middle = 0.5 * (below + above)
+        if phi(middle - ratio) - phi(-middle - ratio) < level:
+            below = middle
+        else:
+            above = middle
+    return above * stderr * t_quantile(level, degrees) / z
 
 
 def hoeffding(mean: float, n: int, low: float, high: float, level: float) -> Interval:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from offpolicy.results._check_report import Report
 from offpolicy.results._comparison import (
     CANNOT_TELL,
+    IDENTICAL,
     LOGGED,
     NOT_DECIDED,
     Comparison,
@@ -29,8 +30,8 @@ from offpolicy.results._summary import (
 from offpolicy.results._table import ResultTable, estimate_named
 
 __all__ = [
-    "CANNOT_TELL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action", "Calibration",
-    "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog", "Report",
-    "Result", "ResultTable", "Severity", "Summary", "Support", "Tuned", "Weights", "estimate_named",
-    "finding", "shown_estimator",
+    "CANNOT_TELL", "IDENTICAL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action",
+    "Calibration", "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged",
+    "OverLog", "Report", "Result", "ResultTable", "Severity", "Summary", "Support", "Tuned",
+    "Weights", "estimate_named", "finding", "shown_estimator",
 ]  # fmt: skip

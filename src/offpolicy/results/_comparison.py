@@ -18,6 +18,7 @@ LOGGED = "logged"
 """The name of the policy that wrote the log."""
 NOT_DECIDED = "not decided"
 CANNOT_TELL = "this log cannot tell"
+IDENTICAL = "identical"
 
 
 @final
@@ -31,8 +32,8 @@ class Difference:
         Names of the policies; ``"logged"`` is the one that wrote the log.
     value, stderr
         Value of the first less that of the second, and its standard error, from paired
-        contributions (and clusters, where there are any). It knows of noise alone, that of the
-        models' fit included; the interval also knows of bias.
+        contributions (and clusters, where there are any). It knows of noise alone; the interval
+        also knows of bias.
     interval
         For the difference of the two policies' values; simultaneous over all pairs, unless
         ``multiplicity="none"``.
@@ -42,7 +43,8 @@ class Difference:
     adjusted_p_value
         The same, allowing for the number of pairs (Holm 1979).
     verdict
-        ``"new is better than old"``, ``"not decided"``, or ``"this log cannot tell"``.
+        ``"new is better than old"``, ``"not decided"``, ``"this log cannot tell"``, or
+        ``"identical"``: they do the same wherever the log can see.
     reason
         Why the log cannot tell; None if it can.
     rows_needed, rows_needed_80
@@ -104,6 +106,8 @@ class Difference:
                 f"{shown.verdict} by {span}: decided by the adjusted p, "
                 f"{shown.adjusted_p_value:.2g}, though the more cautious interval still holds 0."
             )
+        if shown.verdict == IDENTICAL:
+            return f"{shown.first} and {shown.second} are identical on this log."
         text = f"{shown.first} less {shown.second} is {span}: {shown.verdict}"
         if shown.reason is not None:
             return f"{text}. {shown.reason}"

@@ -41,6 +41,10 @@ CODES = {
     "deterministic": Kind("note, warning, problem", "The logger had no choice.",
         "These rows say nothing about any other action. Check that 1 is the truth and not a "
         "stand-in; to learn more, let the logger explore."),
+    "disagreement": Kind("warning",
+        "The headline and an estimate that trusts no model differ by more than chance explains.",
+        "Do not rest on the headline alone: look at the reward model where the policy differs most "
+        "from the logger, at the propensities (check), and at the rows with the largest weights."),
     "drift": Kind("note, warning", "The log is not of one piece.",
         "An answer is about the whole time of the log, on average. Look at what changed, and use "
         "the part that is like the time to come. (If rows are sorted by something else, give "

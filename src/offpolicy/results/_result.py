@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+FEWEST_EFFECTIVE = 100
+"""Effective rows below which the standard errors of heavy weights are not to be trusted."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -41,11 +45,13 @@ class Estimate:
         The largest weight put on one reward.
     policy_stderr
         Error from knowing the policy only through draws (`MonteCarlo`); part of the interval.
-    bias, bias_stderr
-        What clipping, blending or the model add to the value, as far as the log shows it, and
-        the uncertainty of the part that it shows only thinly.
+    plausible_bias
+        What clipping, blending or the model may have added to the value, and the interval allows
+        for: imputed mass times the root-mean-square error of what is imputed.
     bias_bound
-        The most that the bias can be: imputed mass times the largest error of what is imputed.
+        The most that it can be: imputed mass times the largest error of what is imputed.
+    from_headline
+        How far the value is above the headline's, in standard errors of the difference.
     reason
         Why its parameter was chosen; None if it was given.
     """
@@ -61,10 +67,15 @@ class Estimate:
     largest_weight: float
     policy_stderr: float = 0.0
     covers: str = ""
-    bias: float = 0.0
-    bias_stderr: float = 0.0
+    plausible_bias: float = 0.0
     bias_bound: float = math.inf
+    from_headline: float | None = None
     reason: str | None = None
+
+    @property
+    def too_heavy(self) -> bool:
+        """Whether so few effective rows stand behind it that a standard error says little."""
+        return self.ess is not None and self.ess < FEWEST_EFFECTIVE and self.largest_weight > 1.0
 
     @property
     def member(self) -> Estimator:
@@ -84,15 +95,29 @@ class Estimate:
 @final
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The one answer about a policy: CAB-DR around a model recalibrated on the log.
+    """The one answer about a policy: CAB-DR around a model fitted to the log.
 
     Attributes
     ----------
-    value, stderr, interval, level, covers, imputed_mass, policy_stderr
-    bias, bias_stderr, bias_bound
-        As in `Estimate`; the standard error is that of the noise alone.
-    estimator
-        ``"CAB-DR(M=…)"``; ``reason`` says why this M.
+    value, stderr, interval, level, covers, imputed_mass, policy_stderr, bias_bound
+        As in `Estimate`; the standard error is that of the noise alone, scaled up to the weights
+        that could have been drawn.
+    M
+        Where it clips; ``reason`` says why there.
+    model
+        What it is around: the reward "model", recalibrated on the log; a regression on the
+        "policy"'s probabilities; a "constant" (then it is nearly SNIPS). Or "logger", where the
+        policy is the one that wrote the log, and the answer is the logged mean.
+    correction
+        What was added to CAB-DR: the model's mean error on the mass left to it, as far as rows
+        show it.
+    kappa
+        The model's mean error over its root-mean-square error, as bins of the weight show it.
+    interval_M, plausible_bias
+        The M around which the interval stands, and the bias that it allows for.
+    versus_logged
+        Interval for the policy's value less that of the policy that ran, from paired differences:
+        narrower than ``interval``, and what decides which of the two is better.
     rewarded
         Effective number of rewarded rows behind the number.
     refusal
@@ -103,18 +128,22 @@ class Headline:
     """
 
     policy: str
-    estimator: str
+    M: float
+    model: str
     value: float
     stderr: float
     interval: Interval
     level: float
     covers: str
     imputed_mass: float
-    bias: float
-    bias_stderr: float
+    correction: float
+    kappa: float
+    interval_M: float
+    plausible_bias: float
     bias_bound: float
     rewarded: float
     policy_stderr: float
+    versus_logged: Interval
     reason: str
     refusal: str | None
     grid: tuple[float, ...]
@@ -123,11 +152,27 @@ class Headline:
     errors: tuple[float, ...]
 
     @property
-    def M(self) -> float:
-        """Its clipping constant."""
-        parameter = parse(self.estimator).parameter
-        assert parameter is not None
-        return parameter
+    def estimator(self) -> str:
+        """Its name among estimators: the row "CAB-DR" is another, around the model given."""
+        return "headline"
+
+    @property
+    def around(self) -> str:
+        """What it is around, in words."""
+        return {
+            "model": "the reward model, recalibrated on the log",
+            "policy": "a regression on the policy's probabilities",
+            "constant": "a constant",
+            "logger": "the logged mean",
+        }[self.model]
+
+    @property
+    def verdict(self) -> str:
+        """Against what ran: "better", "worse", "not decided" or "identical"."""
+        if self.model == "logger":
+            return "identical"
+        low, high = self.versus_logged
+        return "better" if low > 0.0 else "worse" if high < 0.0 else "not decided"
 
     @property
     def can_tell(self) -> bool:
@@ -240,24 +285,14 @@ class Result(ResultTable[Estimate]):
 
     def sentence(self) -> str:
         """The answer about every policy, a line each, and what its interval covers."""
-        rows = self.headlines or self.estimates[:1]
         lines = []
-        for row in rows:
-            gap = row.value - self.logged.value
-            side = "above" if gap >= 0 else "below"
-            unit = "decision" if self.logged.n == 1 else "decisions"
-            interval = f"[{_short(row.interval.low)}, {_short(row.interval.high)}]"
-            if isinstance(row, Headline) and row.refusal is not None:
-                lines.append(f"{row.policy}: this log cannot tell: {row.refusal}")
-                lines.append(f"  The estimate would be {_short(row.value)} {interval}.")
-            else:
-                lines.append(
-                    f"{row.policy}: {_short(row.value)} {interval}, {_short(abs(gap))} {side} what "
-                    f"ran ({_short(self.logged.value)}, {self.logged.n:,} {unit})."
-                )
-                lines.append(f"  The interval covers {row.covers}.")
-            if row.reason is not None:
-                lines.append(f"  By {shown_estimator(row.estimator)}; {row.reason}.")
+        for row in self.headlines:
+            lines += self._answer(row)
+        if not self.headlines:
+            first = self.estimates[0]
+            by = f"by {shown_estimator(first.estimator)}"
+            lines.append(f"{first.policy}: {_short(first.value)} {_span(first.interval)}, {by}.")
+            lines.append(f"  The interval covers {first.covers}.")
         if self.dropped is not None and self.dropped.rows:
             lines.append(f"{self.dropped}.")
         if self.trained is not None:
@@ -267,20 +302,50 @@ class Result(ResultTable[Estimate]):
             )
         return "\n".join(lines)
 
+    def _answer(self, row: Headline) -> list[str]:
+        if row.refusal is not None:
+            return [
+                f"{row.policy}: this log cannot tell: {row.refusal}",
+                f"  The estimate would be {_short(row.value)} {_span(row.interval)}.",
+            ]
+        unit = "decision" if self.logged.n == 1 else "decisions"
+        ran = f"{_short(self.logged.value)}, {self.logged.n:,} {unit}"
+        if row.model == "logger":
+            return [f"{row.policy}: {_short(row.value)} {_span(row.interval)}: identical to what "
+                    f"ran ({ran}), whose mean this is."]  # fmt: skip
+        gap = row.value - self.logged.value
+        side = "above" if gap >= 0 else "below"
+        decided = row.verdict != "not decided"
+        verdict = f"{row.verdict} than what ran" if decided else "not decided which is better"
+        return [
+            f"{row.policy}: {_short(row.value)} {_span(row.interval)}, {_short(abs(gap))} {side} "
+            f"what ran ({ran}).",
+            f"  Paired, the difference is {_span(row.versus_logged)}: {verdict}.",
+            f"  The interval covers {row.covers}.",
+            f"  By CAB-DR at M = {row.M:.4g} around {row.around}; {row.reason}.",
+        ]
+
+    def to_text(self) -> str:
+        """An aligned table."""
+        note = "† Too few effective rows for such weights: the interval may be too narrow."
+        heavy = any(row.too_heavy for row in self.estimates)
+        return "\n".join([ResultTable.to_text(self), *([note] if heavy else [])])
+
     def _cells(self) -> list[list[str]]:
         several = len(self.policies) > 1
         level = f"{self.estimates[0].level:.4g}"
         head = ["policy"] if several else []
         head += ["estimator", "value", "stderr", f"low {level}", f"high {level}"]
-        head += ["imputed", "ess", "max weight"]
+        head += ["from headline", "imputed", "ess", "max weight"]
         cells = [head]
         for row in self.estimates:
-            ess = "–" if row.ess is None else f"{row.ess:,.1f}"
+            ess = "–" if row.ess is None else f"{row.ess:,.1f}{'†' * row.too_heavy}"
+            far = "–" if row.from_headline is None else f"{row.from_headline:+.1f} se"
             cells.append(
                 ([row.policy] if several else [])
                 + [shown_estimator(row.estimator), _short(row.value), _short(row.stderr)]
                 + [_short(row.interval.low), _short(row.interval.high)]
-                + [f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
+                + [far, f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
             )
         return cells
 
@@ -288,6 +353,10 @@ class Result(ResultTable[Estimate]):
 def _short(value: float) -> str:
     """A number in a result's table: five significant digits."""
     return f"{value:.5g}"
+
+
+def _span(interval: Interval) -> str:
+    return f"[{_short(interval.low)}, {_short(interval.high)}]"
 
 
 def shown_estimator(estimator: str) -> str:

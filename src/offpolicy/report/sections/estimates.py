@@ -100,7 +100,8 @@ def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy
     body: list[list[Child]] = []
     for row, line in zip(rows, lines, strict=True):
         ess, largest = getattr(row, "ess", None), getattr(row, "largest_weight", None)
-        numbers = cells_of(row, row.value, row.stderr, *row.interval, row.bias, row.bias_bound)
+        numbers = cells_of(row, row.value, row.stderr, *row.interval, row.plausible_bias,
+                           row.bias_bound)  # fmt: skip
         rest = [
             percent(row.imputed_mass),
             "–" if ess is None else count(ess),

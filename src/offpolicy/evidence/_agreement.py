@@ -1,0 +1,93 @@
+r"""How far an estimate is from the headline, in standard errors of their difference.
+
+Both are means over the same rows, z and x_M, so their noise is common to a large part: the variance
+of the difference is :math:`\mathrm{Var}(z) + \mathrm{Var}(x_M) - 2\,\mathrm{Cov}(z, x_M)`, at the
+headline's own M. What they do not share is mostly the weight beyond M. Few rows carry it, and a log
+may have drawn none of the heaviest: what :math:`\overline{\sum_y \pi_0 (c - M)_+^2}` is more than
+the mean of :math:`(c - M)_+^2` seen, times the residuals' mean square, is added to the variance; it
+is judged by Student's t with as many degrees of freedom as there are effective rows beyond M.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from offpolicy.evidence._estimates import value_of
+from offpolicy.evidence._headline import Known
+from offpolicy.evidence._noise import degrees_of, design_effect
+from offpolicy.evidence._plan import GUARDS, Plan
+from offpolicy.evidence._walk import Scanned
+from offpolicy.intervals import Interval, t_quantile
+from offpolicy.results import Finding, Logged, finding
+
+FALSE_ALARM = 1e-3
+"""The guard calls two estimates that agree different at most this often."""
+
+
+class Apart(NamedTuple):
+    """An estimate less the headline."""
+
+    value: float
+    stderr: float
+    degrees: float
+
+    @property
+    def ratio(self) -> float:
+        """In standard errors."""
+        if abs(self.value) <= 1e-9 * self.stderr:
+            return 0.0
+        if not self.stderr > 0.0:
+            return math.copysign(math.inf, self.value)
+        return self.value / self.stderr
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether that is more than chance explains."""
+        return abs(self.ratio) > t_quantile(1.0 - FALSE_ALARM, self.degrees)
+
+
+def from_headline(
+    j: int, value: float, stderr: float, scanned: Scanned, known: Known, plan: Plan
+) -> Apart:
+    """How far the j-th estimator's ``value``, with its standard error, is from the headline."""
+    moments, bins, k = known.path.moments, known.path.bins, known.curve.at_value
+    ratio = scanned.ratios[j]
+    z, design = float(scanned.plain.mean[j]), design_effect(scanned.plain, j)
+    if ratio is not None:
+        z, design = float(ratio.mean[2]), design_effect(ratio, 2)
+    variance = scanned.variance_apart(j, k, z, stderr**2 / design, plan.centre)
+    variance *= max(design, design_effect(moments, k))
+    degrees = degrees_of(moments)
+    if bins.mass[k] > 0.0:
+        undrawn = float(bins.excess_second[k] - bins.excess_squares[k] / bins.weight)
+        noise = undrawn * float(known.curve.size[k]) ** 2 * moments.weight2 / moments.weight**2
+        variance += noise if noise > 0.0 else 0.0
+        degrees = min(degrees, max(float(bins.excess_rows[k]) - 1.0, 1.0))
+    spread = math.sqrt(variance) if math.isfinite(variance) else math.inf
+    return Apart(value - known.value, spread, degrees)
+
+
+def guarded(
+    policy: str, scanned: Scanned, known: Known, plan: Plan, logged: Logged
+) -> tuple[Known, list[Finding]]:
+    """What is known, its interval widened to hold the estimates that disagree with it; and the
+    findings that say so."""
+    found: list[Finding] = []
+    value = known.value
+    for j, member in enumerate(plan.members):
+        if member.name in GUARDS:
+            other, stderr = value_of(member, j, scanned, plan, logged)
+            apart = from_headline(j, other, stderr, scanned, known, plan)
+            if apart.disagrees:
+                low, high = known.interval
+                known = known._replace(interval=Interval(min(low, other), max(high, other)))
+                sentence = (
+                    f"The headline says {value:.5g} of {policy} and {member.name} says "
+                    f"{other:.5g}, {abs(apart.ratio):.3g} standard errors of the difference apart: "
+                    f"more than chance explains. The headline's interval was widened to hold both."
+                )
+                found += finding(
+                    "disagreement", "warning", sentence, policy, headline=value, value=other
+                )
+    return known, found

@@ -1,0 +1,321 @@
+r"""The difference of two policies on one log: an answer of its own, by the headline's rule.
+
+All policies are asked about the same decisions, so most of the luck of the draw is common to them
+and cancels. Two policies, each clipped at its interval's M, with d its model,
+:math:`w = \min(c, M)`, and :math:`m = (\pi - M\pi_0)_+` left to the model, differ by the mean of
+
+.. math:: y = x_a - x_b - \tfrac12 \sum_y (m_a + m_b)(d_a - d_b), \qquad
+          x = \sum_y \pi d + w\,(r - d).
+
+The last term lets the mean of the two models answer for what is left to either. Then only the mass
+on which they differ, :math:`\sum_y |m_a - m_b|`, can be biased: nothing for identical policies, and
+little for like ones. Noise is the variance of y, scaled up to the differences of weights that could
+have been drawn; bias, Student's t, the row that was not seen and the worst case without support are
+as in `evidence._headline`. The policy that wrote the log takes part with the reward itself, w = 1;
+its difference to any other follows from the sums of the one walk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy import intervals
+from offpolicy._core.checkpoint import storable
+from offpolicy._core.moments import Moments
+from offpolicy._core.ragged import decision_of_candidate, row_sums
+from offpolicy._core.types import Floats
+from offpolicy.estimators import weights
+from offpolicy.evidence._blocks import Block
+from offpolicy.evidence._headline import Arm
+from offpolicy.evidence._noise import design_effect, satterthwaite
+from offpolicy.evidence._sources import Source
+from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.evidence._weight_bins import EDGES, GRID
+from offpolicy.intervals import Interval
+from offpolicy.logs import BanditLog
+from offpolicy.logs.labels import GROUPS
+from offpolicy.results import Logged
+
+_CHUNK = 64
+"""Pairs whose differences are held at a time."""
+_SUMS = ("differ", "mass", "drawable", "drawn", "kept", "noise", "above", "below")
+"""Sums over rows, for every pair. Over candidates (or chosen ones standing in for them), times the
+row weight: |π_a − π_b|; |m_a − m_b|; π₀(w_a − w_b)²; the same of the chosen ones; π₀|w_a − w_b|.
+Times its square: the squared difference of w·(r − d). And where the logger never goes, (π_a − π_b)₊
+and (π_b − π_a)₊."""
+
+
+_MIDDLES: Floats = np.concatenate([[0.5 * EDGES[0]], np.sqrt(EDGES[1:] * EDGES[:-1]), [EDGES[-1]]])
+"""A weight in the middle of every bin."""
+
+
+def _guess(arm: Arm) -> float:
+    """What the model adds for candidates that the logger never chooses."""
+    bins = arm.known.path.bins
+    return float(bins.unsupported[1]) / bins.weight
+
+
+def _undrawn_mass(arm: Arm) -> float:
+    """What is left to the model but not seen, where π₀ is known of chosen candidates only."""
+    curve = arm.known.curve
+    return float(curve.cautious_mass[curve.at_interval] - curve.mass[curve.at_interval])
+
+
+@storable
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Sums over the rows, for every pair; ``a + b`` is the union of the rows."""
+
+    moments: tuple[Moments, ...]
+    """Of y, `_CHUNK` pairs at a time: of the rows' differences as they are, not from the policies'
+    co-moments, so that nothing is lost to cancellation between like policies."""
+    fourth: Floats
+    """Σω⁴(y − centre)⁴."""
+    sums: Floats
+    """(pairs, `_SUMS`)."""
+
+    def __add__(self, other: Paired) -> Paired:
+        with np.errstate(over="ignore"):
+            return Paired(
+                tuple(a + b for a, b in zip(self.moments, other.moments, strict=True)),
+                self.fourth + other.fourth,
+                self.sums + other.sums,
+            )
+
+    def sum_of(self, name: str, j: int) -> float:
+        return float(self.sums[j, _SUMS.index(name)])
+
+
+def pair(source: Source, arms: Sequence[Arm], pairs: Sequence[tuple[int, int]]) -> Paired:
+    """One more pass over the log, which takes the differences of pairs of arms, by position."""
+    exact = all(arm.plan.exact for arm in arms)
+    means = [float(arm.known.curve.value[arm.known.curve.at_interval]) for arm in arms]
+    with np.errstate(invalid="ignore"):
+        centres = np.array([means[a] - means[b] for a, b in pairs])
+
+    def of_blocks(blocks: list[Block]) -> Paired:
+        log = blocks[0].log
+        pi0 = log.logging if exact else None
+        sides = [_Side.of(part, arm, pi0) for part, arm in zip(blocks, arms, strict=True)]
+        moments, fourth = [], np.empty(len(pairs))
+        for start in range(0, len(pairs), _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            with np.errstate(over="ignore", invalid="ignore"):
+                y = np.stack([_differences(log, sides[a], sides[b], pi0) for a, b in pairs[chunk]])
+                off = (log.weights * (y - centres[chunk, None])) ** 2
+                fourth[chunk] = (off * off).sum(axis=1)
+            moments.append(Moments.of(y, log.row_weight, log.group, groups=GROUPS, diagonal=True))
+        sums = np.array([_sums(log, sides[a], sides[b], pi0) for a, b in pairs])
+        return Paired(tuple(moments), fourth, sums)
+
+    asked = [(arm.plan, arm.M) for arm in arms]
+    return source.reduce(of_blocks, Paired.__add__, question=("pairs", asked, pairs))
+
+
+class _Side(NamedTuple):
+    """One policy on a block. The last three are of every candidate, 0 without support; or if π or
+    π₀ are not known of all, of the chosen ones, which stand in for them."""
+
+    x: Floats
+    chosen: Floats
+    """w of the chosen candidate."""
+    residual: Floats
+    """r − d."""
+    unsupported: Floats
+    """π of the candidates without support."""
+    c: Floats
+    w: Floats
+    d: Floats
+
+    @classmethod
+    def of(cls, block: Block, arm: Arm, pi0: Floats | None) -> _Side:
+        log, pi = block.log, block.target.flat
+        model = arm.plan.recalibration.predict(log, pi, block.delta_hat)
+        residual, chosen = log.reward - model.chosen, np.minimum(block.c, arm.M)
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = model.modelled + chosen * residual
+        if pi0 is None or pi is None:
+            return cls(x, chosen, residual, np.zeros(0), block.c, chosen, model.chosen)
+        assert model.flat is not None
+        c = np.where(pi0 > 0.0, weights.ratio(pi, pi0), 0.0)
+        return cls(x, chosen, residual, pi[pi0 == 0.0], c, np.minimum(c, arm.M), model.flat)
+
+
+def _differences(log: BanditLog, a: _Side, b: _Side, pi0: Floats | None) -> Floats:
+    """y of every row of a block."""
+    shared = 0.5 * ((a.c - a.w) + (b.c - b.w)) * (a.d - b.d)
+    return a.x - b.x - (shared if pi0 is None else row_sums(pi0 * shared, log.offsets))
+
+
+def _sums(log: BanditLog, a: _Side, b: _Side, pi0: Floats | None) -> list[float]:
+    """`_SUMS` of a block."""
+    omega = share = log.weights
+    lost = np.zeros(0)
+    if pi0 is not None:
+        each = omega[decision_of_candidate(log.offsets)]
+        share, lost = each * pi0, each[pi0 == 0.0] * (a.unsupported - b.unsupported)
+    with np.errstate(over="ignore", invalid="ignore"):
+        w, drawn = a.w - b.w, a.chosen - b.chosen
+        noise = a.chosen * a.residual - b.chosen * b.residual
+        sums = (
+            share * np.abs(a.c - b.c), share * np.abs((a.c - a.w) - (b.c - b.w)), share * w * w,
+            omega * drawn**2, share * np.abs(w), (omega * noise) ** 2,
+            np.maximum(lost, 0.0), np.maximum(-lost, 0.0),
+        )  # fmt: skip
+        return [float(values.sum()) for values in sums]
+
+
+# -- one pair --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The difference of two policies' values, before it is judged."""
+
+    value: float
+    """That of the headlines."""
+    stderr: float
+    """Of noise alone."""
+    low: float
+    high: float
+    """Where the difference lies, but for noise and bias: apart by the worst case where the logger
+    never goes."""
+    spread: float
+    """Standard error of both: noise scaled up, draws of the policies, and one row not seen."""
+    bias: float
+    degrees: float
+    unsupported: float
+    """Probability that the two put on different candidates that the logger never chooses."""
+    identical: bool
+
+    def interval(self, level: float) -> Interval:
+        half = intervals.bias_aware(self.spread, self.bias, level, self.degrees)
+        return Interval(self.low - half, self.high + half)
+
+    def p_value(self, least: float) -> float:
+        """The smallest 1 − level, and at least ``least``, whose interval leaves out 0."""
+        if self.low - self.bias <= 0.0 <= self.high + self.bias or not math.isfinite(self.spread):
+            return 1.0
+        if 0.0 not in self.interval(1.0 - least):
+            return least
+        below, above = math.log(least), 0.0
+        for _ in range(40):
+            middle = 0.5 * (below + above)
+            if 0.0 in self.interval(-math.expm1(middle)):
+                below = middle
+            else:
+                above = middle
+        return math.exp(above)
+
+
+SAME = Gap(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, math.inf, 0.0, identical=True)
+"""Of a policy and itself."""
+
+
+def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
+    """The difference of the j-th pair."""
+    chunk, column = divmod(j, _CHUNK)
+    moments, total = paired.moments[chunk], paired.moments[chunk].weight
+    above, below = (paired.sum_of(name, j) / total for name in ("above", "below"))
+    if paired.sum_of("differ", j) <= 1e-12 * total and above + below == 0.0:
+        return SAME
+    curves = [(arm.known.curve, arm.known.curve.at_interval) for arm in (first, second)]
+    mass = paired.sum_of("mass", j) / total + abs(_undrawn_mass(first) - _undrawn_mass(second))
+    size = max(float(curve.size[k]) for curve, k in curves)
+    drawable, drawn, kept = (paired.sum_of(name, j) for name in ("drawable", "drawn", "kept"))
+    return _gap(
+        first,
+        first.known.value - second.known.value,
+        moments.stderr(column),
+        _Weights(drawable, drawn, kept, paired.sum_of("noise", j) * design_effect(moments, column)),
+        centre=float(moments.mean[column]),
+        guess=_guess(first) - _guess(second),
+        unsupported=(above, below),
+        bias=max(curve.caution for curve, _ in curves) * size * mass if mass > 0.0 else 0.0,
+        degrees=satterthwaite(moments, paired.fourth[j], column),
+        policy_stderr=math.hypot(first.policy_stderr, second.policy_stderr),
+    )
+
+
+def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
+    """The difference between a policy and the one that wrote the log, from the sums of the walk."""
+    if arm.known.identical:
+        return SAME
+    curve, bins, moments = arm.known.curve, arm.known.path.bins, arm.known.path.moments
+    k, reward = curve.at_interval, Rows(arm.plan.members).reward
+    alone = float(scanned.plain.covariance(grouped=False)[reward])
+    variance = scanned.variance_apart(-1, k, logged.value, alone, arm.plan.centre)
+    design = max(design_effect(moments, k), design_effect(scanned.plain, reward))
+    lost = float(bins.unsupported[0]) / bins.weight
+    # |w − 1|: bins lie on one side of 1, but for one.
+    rows, candidates = bins.rows("1"), bins.of_candidates[:, 1]
+    clipped = np.minimum(_MIDDLES, GRID[k])
+    with np.errstate(all="ignore"):
+        drawn = bins.clipped_rows("cc", "1", 2)[k] - 2.0 * bins.clipped_rows("c", "1", 1)[k]
+        noise = bins.clipped_rows("ωccee", "ωee", 2) - 2.0 * bins.clipped_rows("ωcee", "ωee", 1)
+        drawable = bins.weight * (bins.second[k] - 2.0 * bins.kept[k]) + candidates.sum()
+    return _gap(
+        arm,
+        arm.known.value - logged.value,
+        math.sqrt(variance * design),
+        _Weights(
+            float(drawable),
+            float(drawn + rows.sum()),
+            float((candidates * np.abs(clipped - 1.0)).sum()),
+            float(noise[k] + bins.rows("ωee").sum()) * design,
+        ),
+        centre=float(curve.value[k]) - logged.value,
+        guess=_guess(arm),
+        unsupported=(lost, 0.0),
+        bias=float(curve.plausible_bias[k]),
+        degrees=satterthwaite(moments, arm.known.path.fourth[k], k),
+        policy_stderr=arm.policy_stderr,
+    )
+
+
+class _Weights(NamedTuple):
+    """Of the differences of weights: what could have been drawn, what was, their size, noise."""
+
+    drawable: float
+    drawn: float
+    kept: float
+    noise: float
+
+
+def _gap(
+    arm: Arm,
+    value: float,
+    stderr: float,
+    weights: _Weights,
+    *,
+    centre: float,
+    guess: float,
+    unsupported: tuple[float, float],
+    bias: float,
+    degrees: float,
+    policy_stderr: float,
+) -> Gap:
+    """A difference by the headline's rule; ``unsupported`` is the mass of either alone."""
+    rewards, moments = arm.plan.reward_range, arm.known.path.moments
+    above, below = unsupported
+    low = high = centre
+    if above > 0.0 or below > 0.0:
+        low += above * rewards.low - below * rewards.high - guess
+        high += above * rewards.high - below * rewards.low - guess
+    noise = stderr
+    if weights.drawable > weights.drawn > 0.0:
+        growth = weights.drawable / weights.drawn
+        noise = math.sqrt(stderr**2 + (growth - 1.0) * max(weights.noise, 0.0) / moments.weight**2)
+    largest = max(weights.drawable, weights.drawn)
+    typical = largest / weights.kept if weights.kept > 0.0 else 0.0
+    middle = min(max(arm.known.value, rewards.low), rewards.high)
+    worst = max(rewards.high - middle, middle - rewards.low)
+    row = typical * worst * moments.weight2 / moments.weight**2
+    spread = math.hypot(noise, row, policy_stderr)
+    spread = spread if math.isfinite(spread) else math.inf
+    return Gap(value, stderr, low, high, spread, bias, degrees, above + below, identical=False)

@@ -1,0 +1,127 @@
+"""One estimator's row: its value, its standard error, and an interval by the headline's rule.
+
+The interval is from what the estimator itself does: its value ± z(b/se)·se, with its own standard
+error, and for b what its own clipping, blending or imputing may have moved: its imputed mass, times
+the root mean square of the rewards less what it imputes (its model's prediction, or 0). IPS, SNIPS
+and DR impute nothing where the logger goes: theirs is the usual interval. Where the logger never
+goes the worst case is added. It is not stretched to hold anything, so that rows which disagree are
+seen to.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy import intervals
+from offpolicy.errors import EstimatorError
+from offpolicy.estimators import Estimator
+from offpolicy.evidence import _summary_sums as tallies
+from offpolicy.evidence._noise import degrees_of
+from offpolicy.evidence._plan import Plan, RewardRange
+from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.intervals import Interval
+from offpolicy.results import Logged
+
+OWN_MEAN = "the estimator's own mean: this log has no propensities to say more"
+
+
+class Trust(NamedTuple):
+    """An interval and what stands behind it."""
+
+    interval: Interval
+    covers: str
+    plausible_bias: float = 0.0
+    bias_bound: float = math.inf
+
+
+def own_mean(value: float, stderr: float, level: float) -> Trust:
+    """What is trusted without propensities: the normal interval for the estimator's own mean."""
+    return Trust(intervals.normal(value, stderr, level), OWN_MEAN)
+
+
+def value_of(
+    member: Estimator, j: int, scanned: Scanned, plan: Plan, logged: Logged | None
+) -> tuple[float, float]:
+    """An estimator's value and standard error, as `evaluate` returns them, from the moments."""
+    ratio, centre, plain = scanned.ratios[j], plan.centres[j], scanned.plain
+    observed = len(plan.members) + j
+    once = member.imputes is None and plain.low[observed] == plain.high[observed] == 1.0
+    if once and logged is not None:
+        # Every reward counts once: the logged mean, to the last digit.
+        return logged.value, logged.stderr
+    if ratio is None:
+        value = float(plain.mean[j])
+        variance = plain.variance_of(np.eye(1, len(plain.mean), j)[0])
+    else:
+        weight, weighted, influence = map(float, ratio.mean)
+        rest = 1.0 / weight - 1.0 / centre.weight
+        value = centre.ratio + influence + weighted * rest
+        # The influence function of the ratio, as the gradient with respect to the three means.
+        variance = ratio.variance_of(np.array([-weighted / weight / weight, rest, 1.0]))
+    if not math.isfinite(value):
+        largest = plain.high[observed]
+        raise EstimatorError(
+            f"{member} overflows: the largest weight is {largest:.3g}. Use an estimator that "
+            f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions.",
+            column=str(member),
+        )
+    return value, math.sqrt(variance)
+
+
+def own_interval(
+    j: int, value: float, stderr: float, scanned: Scanned, plan: Plan, level: float
+) -> Trust:
+    """The interval of the j-th estimator for the policy's value."""
+    member, rewards, bins = plan.members[j], plan.reward_range, scanned.path.bins
+    unsupported = float(bins.unsupported[0]) / bins.weight
+    mass = float(scanned.plain.mean[Rows(plan.members).imputed(j)])
+    mass = min(max(mass - unsupported, 0.0), 1.0)
+    if member.leaves is not None and member.leaves.kind == "unsupported":
+        mass = 0.0
+    bias = mass * _residual_size(member, scanned, plan) if mass > 0.0 else 0.0
+    half = intervals.bias_aware(stderr, bias, level, degrees_of(scanned.plain))
+    low, high = value - half, value + half
+    if unsupported > 0.0:
+        down, up = _worst_case(member, value, rewards)
+        low, high = low + unsupported * down, high + unsupported * up
+    if rewards.known != "observed":
+        low = min(max(low, rewards.low), rewards.high)
+        high = max(min(high, rewards.high), rewards.low)
+    size = max(abs(rewards.low), abs(rewards.high))
+    largest = rewards.span if member.imputes is not None or member.self_normalised else size
+    return Trust(
+        Interval(low, high), _covers(mass, unsupported), bias, (mass + unsupported) * largest
+    )
+
+
+def _residual_size(member: Estimator, scanned: Scanned, plan: Plan) -> float:
+    """Root mean square of the rewards less what an estimator imputes."""
+    plain, reward = scanned.plain, Rows(plan.members).reward
+    with np.errstate(over="ignore", invalid="ignore"):
+        if member.imputes is None or not len(scanned.tally.by_class):
+            square = plain.sample_variance(reward) + float(plain.mean[reward]) ** 2
+        else:
+            square = float(scanned.tally.by_class[:, tallies.OFF_2].sum()) / plain.weight
+    return math.sqrt(square) if math.isfinite(square) else math.inf
+
+
+def _worst_case(member: Estimator, value: float, rewards: RewardRange) -> tuple[float, float]:
+    """How far down and up the value goes for each unit of the policy's mass without support."""
+    if member.imputes is not None:
+        return -rewards.span, rewards.span
+    if member.self_normalised:
+        return rewards.low - value, rewards.high - value
+    return rewards.low, rewards.high
+
+
+def _covers(mass: float, unsupported: float) -> str:
+    """What the interval covers, in words."""
+    text = "the policy's value: sampling error"
+    if mass > 5e-4:
+        text += f", a plausible error on the {mass:.1%} that no reward answers for"
+    if unsupported > 0.0:
+        text += f", the worst case on the {unsupported:.1%} that the logger never chooses"
+    return text

@@ -1,0 +1,75 @@
+r"""The noise of CAB-DR(M): the variance seen, scaled up to the weights that could have been drawn.
+
+.. math:: V(M) = \widehat{\mathrm{Var}}(\bar x_M) + \Big(\frac{A_M}{\overline{w^2}} - 1\Big)_+
+          \frac{\overline{w^2 e^2}}{n}, \qquad
+          A_M = \overline{\sum_y \pi_0 \min(c, M)^2},
+
+with w = min(c, M) and e = r − d. A log that happened to draw none of its rare huge weights has a
+small variance and a small mean of w²; but what w² is on average is known without any reward, from
+all candidates (Theorem 6). Clusters and row weights enter through the observed variance; the noise
+of the model's own fit needs no term of its own: it moves the value through what is left to the
+model only, where the plausible bias allows for more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from offpolicy._core.moments import Moments
+from offpolicy._core.types import Floats
+from offpolicy.evidence._clip_path import ClipPath
+
+_FEWEST_DEGREES = 3.0
+
+
+def variance(path: ClipPath) -> Floats:
+    """V(M), at every M; infinite where the numbers are too large."""
+    moments, bins = path.moments, path.bins
+    with np.errstate(all="ignore"):
+        observed = moments.covariance()
+        alone = moments.covariance(grouped=False)
+        # Rows of a cluster are alike: what was not drawn would be, too.
+        design = np.where(alone > 0.0, np.maximum(observed / alone, 1.0), 1.0)
+        squares = bins.clipped_rows("cc", "1", 2) / bins.weight
+        growth = np.where(squares > 0.0, bins.second / squares, 1.0)
+        undrawn = (growth - 1.0) * bins.clipped_rows("ωccee", "ωee", 2) / bins.weight**2 * design
+        total = observed + np.where(growth > 1.0, undrawn, 0.0)
+    return np.where(np.isnan(total), np.inf, total)
+
+
+def satterthwaite(moments: Moments, fourth: float, column: int) -> float:
+    """Degrees of freedom of a column's variance: 2n/(kurtosis − 1), or by clusters.
+
+    ``fourth`` is Σω⁴(x − mean)⁴, about.
+    """
+    units = degrees_of(moments) + 1.0
+    with np.errstate(all="ignore"):
+        if moments.group_total is None:
+            shares = float(fourth) / float(moments.second[column]) ** 2
+        else:
+            squares = moments.group_total[:, column] ** 2
+            shares = float((squares * squares).sum() / squares.sum() ** 2)
+    # Σ of the units' squared shares in the variance: 1/n if all are alike, 1 if it is one's alone.
+    if not 0.0 < shares <= 1.0:
+        shares = 1.0
+    most = max(units - 1.0, 1.0)
+    return min(max(2.0 / max(shares - 1.0 / units, 1e-300), _FEWEST_DEGREES), most)
+
+
+def design_effect(moments: Moments, column: int) -> float:
+    """How much larger a column's variance is as rows of a cluster are alike; at least 1."""
+    if moments.group_weight is None:
+        return 1.0
+    together, alone = (np.atleast_2d(moments.covariance(grouped=g)) for g in (True, False))
+    if len(together) > 1:
+        together, alone = (np.diag(x)[None] for x in (together, alone))
+    if not (alone[0, column] > 0.0 and np.isfinite(together[0, column])):
+        return 1.0
+    return max(float(together[0, column] / alone[0, column]), 1.0)
+
+
+def degrees_of(moments: Moments) -> float:
+    """Clusters less one, or rows less one."""
+    if moments.group_weight is None:
+        return max(moments.count - 1, 1)
+    return max(int((moments.group_weight > 0.0).sum()) - 1, 1)

@@ -1,0 +1,73 @@
+r"""How far clipping may have moved the value: the mass left to the model, times its mean error.
+
+Clipping at M leaves the model to answer for :math:`(\pi - M\pi_0)_+` of every candidate, and the
+bias of CAB-DR is that mass times the model's mean error on it (Theorem 5). The mass is known
+exactly. A mean error is at most the root-mean-square error s, which the residuals show; it is
+:math:`\kappa s` with some :math:`\kappa \le 1`, and how large :math:`\kappa` is, the log says:
+
+.. math:: \kappa^2 = \frac{2 \cdot 0.2^2 + \sum_b q_b\,(\bar e_b^2/s_b^2 - 1/N_b)}{2 + \sum_b q_b},
+          \qquad q_b = \frac{N_b}{N_b + 25},
+
+over eight bins b of the weight that hold as much of it each: the squared mean residual over the
+mean squared residual, less what noise alone gives, with two imaginary bins that say 0.2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from offpolicy._core.types import Floats
+from offpolicy.evidence._weight_bins import WeightBins
+
+TYPICAL, LEAST = 0.2, 0.1
+"""What κ is thought to be before looking, and what it is at least."""
+CAUTION = 5.0
+"""The interval allows for so many times κ, at most 1."""
+_BINS, _PRIOR_BINS = 8, 2.0
+_PRIOR_ROWS = 10.0
+"""A mean square starts from that of all rows, with the weight of this many."""
+
+
+def typical_error(bins: WeightBins) -> float:
+    """κ: the model's mean error over its root-mean-square error, as bins of the weight show it."""
+    names = ("1", "ω", "e", "ee")
+    fine = [bins.rows(name) for name in names]
+    c = bins.rows("c")
+    with np.errstate(all="ignore"):
+        total = np.cumsum(c)
+        share = (total - 0.5 * c) / total[-1] * _BINS
+        place = np.nan_to_num(np.clip(share, 0, _BINS - 1)).astype(np.int64)
+        rows, squares, e, ee = (np.bincount(place, sums, _BINS) for sums in fine)
+        overall = ee.sum() / rows.sum()
+        count = rows * rows / squares
+        size = (count * ee / rows + _PRIOR_ROWS * overall) / (count + _PRIOR_ROWS)
+        square = (e / rows) ** 2 / size - 1.0 / count
+        q = count / (count + 1.0 / TYPICAL**2)
+    seen = (count > 2.0) & np.isfinite(square)
+    square, q = square[seen], q[seen]
+    kappa2 = (_PRIOR_BINS * TYPICAL**2 + float((q * square).sum())) / (_PRIOR_BINS + float(q.sum()))
+    return math.sqrt(min(max(kappa2, LEAST**2), 1.0))
+
+
+def residual_size(bins: WeightBins) -> Floats:
+    """s(M), at every M: the root mean square of e = r − d where the mass left to the model is.
+
+    Rows weighted by (c − M)₊, and as if ten more had the mean square of all, weighted by min(c, M).
+    """
+    with np.errstate(all="ignore"):
+        total = bins.clipped_rows("c", "1", 1)
+        everywhere = bins.clipped_rows("cee", "ee", 1) / total
+        everywhere[0] = everywhere[1]
+        beyond, rows = bins.excess("c", "1"), bins.excess_rows
+        there = np.where(rows > 0.0, bins.excess("cee", "ee") / beyond, 0.0)
+        everywhere = np.where(np.isnan(everywhere), there, everywhere)
+        return np.sqrt((rows * there + _PRIOR_ROWS * everywhere) / (rows + _PRIOR_ROWS))
+
+
+def mean_residual(bins: WeightBins) -> Floats:
+    """ē(M), at every M: the mean of e there, rows weighted by (c − M)₊; 0 where there are none."""
+    with np.errstate(all="ignore"):
+        weighted = bins.excess("ce", "e") / bins.excess("c", "1")
+        return np.where((bins.excess_rows > 0.0) & np.isfinite(weighted), weighted, 0.0)

@@ -1,0 +1,214 @@
+r"""Sums by bins of the weight c, from which all that depends on clipping follows at every M.
+
+The edges of the bins are the grid of M. So the sum of :math:`\min(c, M)^p\,f` over the rows is that
+of :math:`c^p f` over the bins below M, and :math:`M^p` times that of f over the bins from M on; and
+likewise over the candidates, where :math:`\pi_0 \min(c, M)^2` becomes :math:`\pi^2/\pi_0` below.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from offpolicy._core.checkpoint import storable
+from offpolicy._core.ragged import decision_of_candidate
+from offpolicy._core.types import Floats, Ints
+from offpolicy.estimators import weights
+from offpolicy.logs import BanditLog
+
+GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e6, 62), [np.inf]])
+"""The 64 values of M on which grids are taken unless asked otherwise; never fitted to data."""
+GRID.setflags(write=False)
+
+EDGES: Floats = GRID[1:-1]
+BINS = len(EDGES) + 1
+"""Bin 0 holds c < 0.1, bin j those from ``EDGES[j − 1]`` on."""
+
+OF_ROWS = ("1", "c", "cc", "e", "ee", "ce", "cee", "ω", "ωc", "ωcc", "ωee", "ωcee", "ωccee",
+           "rewarded")  # fmt: skip
+"""What is summed over logged rows, times the row weight ω; e = r − d is the model's residual. Last,
+the number of rows whose reward is not the usual one."""
+
+
+@storable
+@dataclass(frozen=True, eq=False)
+class WeightBins:
+    """Sums over a log, by bin of the weight; ``a + b`` is the union of the rows."""
+
+    of_rows: Floats
+    """(bins, `OF_ROWS`): by the weight of the chosen candidate."""
+    of_candidates: Floats
+    """(bins, 3): Σωπ, Σωπ₀ and Σωπ²/π₀ over all candidates. Where π or π₀ are known for the chosen
+    ones only, these stand in for all: the sums have the same means."""
+    unsupported: Floats
+    """Σωπ and Σωπd over candidates with π₀ = 0: two numbers."""
+
+    def __add__(self, other: WeightBins) -> WeightBins:
+        with np.errstate(over="ignore"):
+            return WeightBins(
+                self.of_rows + other.of_rows,
+                self.of_candidates + other.of_candidates,
+                self.unsupported + other.unsupported,
+            )
+
+    @cached_property
+    def weight(self) -> float:
+        """Σω."""
+        return float(self.rows("1").sum())
+
+    def rows(self, name: str) -> Floats:
+        """One of the sums over rows, by bin."""
+        return self.of_rows[:, OF_ROWS.index(name)]
+
+    def clipped(self, free: Floats, held: Floats, power: int) -> Floats:
+        """At every M: Σ min(c, M)^power·f, from the sums of c^power·f and of f by bin."""
+        below = np.concatenate([[0.0], np.cumsum(free)])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return below + _FINITE**power * _from(held)
+
+    def clipped_rows(self, free: str, held: str, power: int) -> Floats:
+        """`clipped`, of sums over rows."""
+        return self.clipped(self.rows(free), self.rows(held), power)
+
+    def excess(self, free: str, held: str) -> Floats:
+        """At every M: Σ (c − M)₊·f, from the sums over rows of c·f and of f by bin."""
+        return _beyond(self.rows(free), self.rows(held))
+
+    @cached_property
+    def kept(self) -> Floats:
+        """At every M: E Σ π₀ min(c, M), the mass for which rewards answer."""
+        policy, logging, _ = self.of_candidates.T
+        return self.clipped(policy, logging, 1) / self.weight
+
+    @cached_property
+    def mass(self) -> Floats:
+        """At every M: E Σ (π − Mπ₀)₊, the mass that is left to the model (Theorem 5)."""
+        policy, logging, _ = self.of_candidates.T
+        return np.clip(_beyond(policy, logging) / self.weight, 0.0, 1.0)
+
+    @cached_property
+    def second(self) -> Floats:
+        """At every M: E Σ π₀ min(c, M)², over weights that could have been drawn (Theorem 6)."""
+        _, logging, square = self.of_candidates.T
+        return self.clipped(square, logging, 2) / self.weight
+
+    @cached_property
+    def excess_second(self) -> Floats:
+        """At every M: E Σ π₀ (c − M)₊², likewise."""
+        policy, logging, square = map(_from, self.of_candidates.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = square - 2.0 * _FINITE * policy + _FINITE**2 * logging
+        return np.asarray(np.where(total > 0.0, total, 0.0) / self.weight)
+
+    @cached_property
+    def excess_squares(self) -> Floats:
+        """At every M: Σω(c − M)₊² over the rows."""
+        cc, c, one = (_from(self.rows(name)) for name in ("cc", "c", "1"))
+        with np.errstate(all="ignore"):
+            total = cc - 2.0 * _FINITE * c + _FINITE**2 * one
+        return np.where(total > 1e-13 * cc, total, 0.0)
+
+    @cached_property
+    def excess_rows(self) -> Floats:
+        """At every M: (Σωt)²/Σω²t² with t = (c − M)₊, the rows seen where the model answers."""
+        total = self.excess("c", "1")
+        cc, c, one = (_from(self.rows(name)) for name in ("ωcc", "ωc", "ω"))
+        with np.errstate(all="ignore"):
+            squares = cc - 2.0 * _FINITE * c + _FINITE**2 * one
+            rows = total * total / squares
+        seen = (total > 1e-9 * self.weight) & (squares > 0.0) & np.isfinite(rows)
+        return np.where(seen, np.maximum(rows, 1.0), 0.0)
+
+    def effective_rewarded(self, M: float) -> float:
+        """(Σw)²/Σw² over the rewarded rows, w = min(c, M) with M at least 1."""
+        rows, rewarded = self.rows("1"), self.rows("rewarded")
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            c = np.where(rows > 0.0, self.rows("c") / rows, 0.0)
+        w = np.minimum(c, max(M, 1.0))
+        total, squares = float((rewarded * w).sum()), float((rewarded * w * w).sum())
+        return total * total / squares if squares > 0.0 else 0.0
+
+    @property
+    def distance(self) -> float:
+        """E Σ π₀(c − 1)², plus what has no support: 0 only if the policy is the logger."""
+        policy, logging, square = self.of_candidates.sum(axis=0)
+        return float(square - 2.0 * policy + logging + self.unsupported[0]) / self.weight
+
+
+_FINITE: Floats = np.where(np.isfinite(GRID), GRID, 0.0)
+"""M; 0 for ∞, from which on there is nothing."""
+
+
+def _from(sums: Floats) -> Floats:
+    """At every M: the sum over the bins from M on."""
+    return np.append(np.cumsum(sums[::-1])[::-1], 0.0)
+
+
+def _beyond(free: Floats, held: Floats) -> Floats:
+    """At every M: Σ (c − M)₊·f, from the sums of c·f and of f by bin; what is rounding is 0."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        free, held = _from(free), _from(held)
+        left = free - _FINITE * held
+        return np.where(np.abs(left) > 1e-13 * np.abs(free), left, 0.0)
+
+
+def bin_of(c: Floats) -> Ints:
+    """The bin that each weight c falls into."""
+    return np.searchsorted(EDGES, c, side="right")
+
+
+@functools.cache
+def bin_table() -> Ints:
+    """`bucket_table` of the edges of the bins of the weight."""
+    from offpolicy.evidence._candidate_kernels import bucket_table
+
+    return bucket_table(EDGES)
+
+
+def sums_of_rows(
+    log: BanditLog, c: Floats, residual: Floats, usual: float | None, *, compiled: bool
+) -> Floats:
+    """`WeightBins.of_rows` of the rows of a log; ``usual`` is the reward of most."""
+    sums = np.zeros((BINS, len(OF_ROWS)))
+    usual = np.nan if usual is None else usual
+    if compiled:
+        from offpolicy.evidence import _moment_kernels as accumulate
+
+        nothing: Floats = np.empty(0)
+        omega = nothing if log.row_weight is None else log.row_weight
+        edges = np.append(EDGES, np.inf)
+        accumulate.row_bins(c, residual, log.reward, usual, omega, edges, bin_table(), sums)
+        return sums
+    omega, place = log.weights, bin_of(c)
+    factors = {"1": np.ones(len(c)), "c": c, "e": residual, "ω": omega}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for j, name in enumerate(OF_ROWS[:-1]):
+            values = functools.reduce(np.multiply, [factors[letter] for letter in name], omega)
+            sums[:, j] = np.bincount(place, values, BINS)
+    sums[:, -1] = np.bincount(place, log.reward != usual, BINS)
+    return sums
+
+
+def sums_of_candidates(
+    log: BanditLog, pi: Floats | None, c: Floats, prediction: Floats | None
+) -> tuple[Floats, Floats]:
+    """`WeightBins.of_candidates` and `unsupported` of the rows of a log, where π or π₀ may be
+    known for the chosen candidates only."""
+    omega, unsupported = log.weights, np.zeros(2)
+    if pi is None or log.logging is None:
+        place, columns = bin_of(c), (omega * c, omega, omega * c * c)
+    else:
+        pi0, share = log.logging, omega[decision_of_candidate(log.offsets)]
+        ratio = weights.ratio(pi, pi0)
+        missing = np.isinf(ratio)
+        if missing.any():
+            lost = share[missing] * pi[missing]
+            model = 0.0 if prediction is None else float((lost * prediction[missing]).sum())
+            unsupported = np.array([float(lost.sum()), model])
+            pi, ratio = np.where(missing, 0.0, pi), np.where(missing, 0.0, ratio)
+        place, columns = bin_of(ratio), (share * pi, share * pi0, share * pi * ratio)
+    sums = [np.bincount(place, column, BINS) for column in columns]
+    return np.stack(sums, axis=1).astype(np.float64), unsupported
