@@ -19,9 +19,9 @@ from offpolicy.logs.labels import hash_rows
 BLOCK = 16_384
 """Decisions a block."""
 PLACES, MOST_PLACES = 32, 128
-"""In how many places a log is sampled."""
-ROWS_PER_PLACE = 600_000
-"""Of the log, from the fewest places to the most."""
+"""In how many places a log is sampled, at least and at most; each is a row group to decode."""
+ROWS_PER_PLACE = 450_000
+"""Of the log, between these two: reading the sample is 5 % of a run (docs/large.md has the table)."""
 
 
 _FIRST = 1024
