@@ -133,7 +133,7 @@ def test_places_are_apart_in_order_inside_and_everywhere(n, size):
 
 @pytest.mark.parametrize(
     ("n", "places"),
-    [(10**6, 32), (28_799_999, 32), (28_800_000, 64), (57_600_000, 128), (10**10, 128)],
+    [(10**6, 32), (191_999_999, 32), (192_000_000, 64), (384_000_000, 128), (10**10, 128)],
 )
 def test_places_grow_with_the_log(n, places):
     assert len(sample_ranges(n, 200_000)) == places

@@ -20,8 +20,8 @@ BLOCK = 16_384
 """Decisions a block."""
 PLACES, MOST_PLACES = 32, 128
 """In how many places a log is sampled, at least and at most; each is a row group to decode."""
-ROWS_PER_PLACE = 450_000
-"""Of the log, between these two: reading the sample is 5 % of a run (docs/large.md has the table)."""
+ROWS_PER_PLACE = 3_000_000
+"""Of a log with more than the least: the sample is then at most 5 % of a run (docs/large.md)."""
 
 
 _FIRST = 1024
