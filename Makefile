@@ -57,8 +57,10 @@ learning: $(READY)
 ranking: $(READY)
 	$(BIN)/offpolicy reproduce ranking --jobs 2 --out out/ranking
 
+# Goes on from the cells in the repository. Data sets: as for `evaluation`.
 coverage: $(READY)
-	$(BIN)/offpolicy reproduce coverage --jobs 2 --out out/coverage
+	$(BIN)/offpolicy reproduce coverage --jobs 2 --out measured/coverage
+	$(BIN)/python scripts/coverage_page.py
 
 tuning: $(READY)
 	$(BIN)/offpolicy reproduce tuning --jobs 2 --out out/tuning

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offpolicy.evidence._fit_noise import Pull, influence
 
 import offpolicy as op
 from offpolicy import errors
 from offpolicy.cli.compare import command
 from offpolicy.evaluation._compare import compare, holm
 from offpolicy.evidence._blocks import whole_block
-from offpolicy.evidence._fit_noise import Pull, influence
 from offpolicy.evidence._plan import make_plan, range_of_rewards, sample_of
 from offpolicy.evidence._sources import InMemory
 from offpolicy.intervals._closed_form import Interval

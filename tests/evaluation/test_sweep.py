@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offpolicy.evidence._model_error import GRID
 
 import offpolicy as op
 from offpolicy.errors import (
@@ -18,7 +19,6 @@ from offpolicy.errors import (
     SupportError,
 )
 from offpolicy.evaluation import _sweep as curves
-from offpolicy.evidence._model_error import GRID
 from offpolicy.evidence._sources import InMemory
 from tests.support import reference
 from tests.support.cases import Case, cases, make_case

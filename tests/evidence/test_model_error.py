@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offpolicy.evidence._model_error import BANDS, EDGES, GRID, Bands, Error, band_of
 
 import offpolicy as op
 from offpolicy.estimators._named import parse
 from offpolicy.estimators.weights import ratio
-from offpolicy.evidence._model_error import BANDS, EDGES, GRID, Bands, Error, band_of
 from tests.support.cases import Case, cases, make_case
 
 CENTRE = np.append(math.log(EDGES[0]), np.log(EDGES)) + 0.5 * np.log(EDGES[1] / EDGES[0])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offpolicy.evidence._model_error import Bands
 
 import offpolicy as op
 from offpolicy.evidence import _recalibration as calibration
 from offpolicy.evidence._blocks import whole_block
-from offpolicy.evidence._model_error import Bands
 from offpolicy.evidence._plan import look_at, range_of_rewards
 from offpolicy.evidence._recalibration import FOLDS, Prediction, Recalibration
 from offpolicy.evidence._sources import InMemory

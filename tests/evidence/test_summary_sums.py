@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from offpolicy.evidence._model_error import BANDS, EDGES, GRID
 
 import offpolicy as op
 from offpolicy._core.checkpoint import decode, encode
 from offpolicy.evidence._blocks import whole_block
-from offpolicy.evidence._model_error import BANDS, EDGES, GRID
 from offpolicy.evidence._summarise import sequence_half_width
 from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally, _starts, stretches_of
 from offpolicy.policies._policies import resolve

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from offpolicy.evidence._model_error import GRID, Bands, band_of
 
 import offpolicy as op
 from offpolicy.errors import EstimatorError, ParameterError
@@ -16,7 +17,6 @@ from offpolicy.estimators._named import NAMED, parse
 from offpolicy.estimators.theory import Problem
 from offpolicy.estimators.weights import ratio
 from offpolicy.evidence._blocks import Block, whole_block
-from offpolicy.evidence._model_error import GRID, Bands, band_of
 from offpolicy.evidence._recalibration import Prediction
 from offpolicy.evidence._tuning import RULES, chosen_by, parameter_grid, tune
 from offpolicy.policies._policies import Target

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from offpolicy.evidence._model_error import GRID, Bands
 
 import offpolicy as op
 from offpolicy._core.moments import Moments
@@ -15,7 +16,6 @@ from offpolicy.estimators import _kernels as kernels
 from offpolicy.estimators import weights
 from offpolicy.estimators._named import CAB, ICE, Estimator, parse
 from offpolicy.evidence import _blocks as scan
-from offpolicy.evidence._model_error import GRID, Bands
 from offpolicy.evidence._plan import RewardRange, make_plan
 from offpolicy.evidence._walk import Scanned, scan_block
 from tests.support.cases import ALL_MEMBERS, Case, cases, make_case

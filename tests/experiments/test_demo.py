@@ -15,8 +15,6 @@ from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.demo import ESTIMATORS, Demo, run_demo
 from offpolicy.experiments.evaluation import theorems, tuning
 from offpolicy.experiments.evaluation.theorems import MEMBERS, Row, compare_with_simulation
-from offpolicy.experiments.intervals import coverage
-from offpolicy.experiments.intervals.coverage import run_one
 from offpolicy.experiments.worlds import READINGS, finite_worlds, labelled_world
 
 
@@ -52,13 +50,21 @@ def test_demo_curves_agree_with_its_table(demo):
         assert curve.stderr_at(10.0) == pytest.approx(row.stderr, rel=1e-9)
 
 
-def test_demo_table_has_a_line_for_every_estimate(demo):
-    body = demo.to_text().splitlines()[4:]
-    assert [line.split()[:2] for line in body] == [
-        [policy, estimator] for policy in ("large", "small") for estimator in ESTIMATORS
+def test_demo_table_has_a_line_for_every_answer_and_estimate(demo):
+    _, table, compared = demo.to_text().split("\n\n")
+    body = table.splitlines()[1:]
+    rows = [
+        row
+        for answer in demo.result.headlines
+        for row in (answer, *(one for one in demo.result if one.policy == answer.policy))
     ]
-    for line, row in zip(body, demo.result, strict=True):
+    names = ["the", *ESTIMATORS]
+    assert [line.split()[:2] for line in body] == [
+        [p, e] for p in ("large", "small") for e in names
+    ]
+    for line, row in zip(body, rows, strict=True):
         assert line.split()[-1] == ("yes" if demo.truth[row.policy] in row.interval else "no")
+    assert compared.splitlines()[1:] == demo.comparison.sentence().splitlines()
 
 
 def test_demo_is_saved_whole(demo, tmp_path):
@@ -106,23 +112,6 @@ def test_every_world_s_log_is_fair_to_its_value():
         row = op.evaluate(log, policy, estimators=["IPS"], reward_range=world.reward_range)["IPS"]
         supported = np.where(world.logging > 0.0, world.policy * world.reward, 0.0)
         assert row.value == pytest.approx(supported.sum(axis=1).mean(), abs=5 * row.stderr)
-
-
-def test_coverage_counts_what_is_inside():
-    rows = run_one("plain", 200, 6)
-    kinds = {row.kind: row for row in rows}
-    assert kinds["default: headline"].repeats + kinds["default: headline"].refused == 6
-    assert all(0 <= row.covered <= row.repeats for row in rows)
-    assert kinds["hoeffding: CIPS + bias bound"].width > kinds["normal: IPS"].width
-    assert run_one("plain", 200, 6) == rows
-    text = coverage.to_markdown(rows)
-    assert f"| default: IPS | {kinds['default: IPS'].share:.1%} |" in text
-
-
-def test_rare_rewards_are_refused_not_covered():
-    rows = run_one("rare rewards", 200, 4)
-    assert "default: headline" not in {row.kind for row in rows}
-    assert "every log was refused" in coverage.to_markdown(rows)
 
 
 @pytest.fixture

@@ -144,6 +144,15 @@ class Moments:
             *moments,
         )
 
+    def columns(self, places: Ints) -> Moments:
+        """Of some columns, in this order; of those that keep no co-moments."""
+        parts = {
+            name: getattr(self, name)[places] for name in ("mean", "cross", "second", "low", "high")
+        }
+        if self.group_total is not None:
+            parts["group_total"] = self.group_total[:, places]
+        return dataclasses.replace(self, **parts)
+
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
         with np.errstate(over="ignore", invalid="ignore"):

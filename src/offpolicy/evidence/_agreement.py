@@ -5,7 +5,8 @@ of the difference is :math:`\mathrm{Var}(z) + \mathrm{Var}(x_M) - 2\,\mathrm{Cov
 headline's own M. What they do not share is mostly the weight beyond M. Few rows carry it, and a log
 may have drawn none of the heaviest: what :math:`\overline{\sum_y \pi_0 (c - M)_+^2}` is more than
 the mean of :math:`(c - M)_+^2` seen, times the residuals' mean square, is added to the variance; it
-is judged by Student's t with as many degrees of freedom as there are effective rows beyond M.
+is judged by Student's t with as many degrees of freedom as there are effective rows beyond M. An
+estimate without weights beyond M needs none of this.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from offpolicy.evidence._estimates import value_of
+from offpolicy.errors import EstimatorError
+from offpolicy.evidence._estimates import residual_size_of, value_of
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import degrees_of, design_effect
 from offpolicy.evidence._plan import GUARDS, Plan
-from offpolicy.evidence._walk import Scanned
+from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.evidence._weight_bins import GRID
 from offpolicy.intervals import Interval, t_quantile
 from offpolicy.results import Finding, Logged, finding
 
@@ -52,6 +55,13 @@ def from_headline(
 ) -> Apart:
     """How far the j-th estimator's ``value``, with its standard error, is from the headline."""
     moments, bins, k = known.path.moments, known.path.bins, known.curve.at_value
+    gap = value - known.value
+    if abs(gap) <= 1e-12 * (abs(value) + abs(known.value)):
+        gap = 0.0
+    if known.identical:
+        # The headline is the logged mean then, not CAB-DR at some M.
+        logged = scanned.plain.stderr(Rows(plan.members).reward)
+        return Apart(gap, math.hypot(stderr, logged), degrees_of(moments))
     ratio = scanned.ratios[j]
     z, design = float(scanned.plain.mean[j]), design_effect(scanned.plain, j)
     if ratio is not None:
@@ -59,13 +69,20 @@ def from_headline(
     variance = scanned.variance_apart(j, k, z, stderr**2 / design, plan.centre)
     variance *= max(design, design_effect(moments, k))
     degrees = degrees_of(moments)
-    if bins.mass[k] > 0.0:
+    member = plan.members[j]
+    unclipped = member.leaves is not None and member.leaves.kind == "unsupported"
+    largest = scanned.plain.high[Rows(plan.members).observed(j)]
+    if bins.mass[k] > 0.0 and (unclipped or largest > GRID[k]):
         undrawn = float(bins.excess_second[k] - bins.excess_squares[k] / bins.weight)
-        noise = undrawn * float(known.curve.size[k]) ** 2 * moments.weight2 / moments.weight**2
+        size = float(known.curve.size[k])
+        if not member.self_normalised:
+            # What it multiplies with the weights may be larger than the headline's residuals.
+            size = max(size, residual_size_of(member, scanned, plan))
+        noise = undrawn * size**2 * moments.weight2 / moments.weight**2
         variance += noise if noise > 0.0 else 0.0
         degrees = min(degrees, max(float(bins.excess_rows[k]) - 1.0, 1.0))
     spread = math.sqrt(variance) if math.isfinite(variance) else math.inf
-    return Apart(value - known.value, spread, degrees)
+    return Apart(gap, spread, degrees)
 
 
 def guarded(
@@ -74,10 +91,15 @@ def guarded(
     """What is known, its interval widened to hold the estimates that disagree with it; and the
     findings that say so."""
     found: list[Finding] = []
+    if scanned.plain.high[Rows(plan.members).weight] == 0.0:
+        return known, found
     value = known.value
     for j, member in enumerate(plan.members):
         if member.name in GUARDS:
-            other, stderr = value_of(member, j, scanned, plan, logged)
+            try:
+                other, stderr = value_of(member, j, scanned, plan, logged)
+            except EstimatorError:  # it overflows
+                continue
             apart = from_headline(j, other, stderr, scanned, known, plan)
             if apart.disagrees:
                 low, high = known.interval

@@ -85,14 +85,19 @@ def _moments(
     base, residual = prediction.modelled, log.reward - prediction.chosen
     if block.compiled and log.group is None and centres is not None:
         return Moments.clipped(base, block.c, residual, GRID, log.row_weight, centres)
+    # Beyond the largest weight all M are alike.
+    last = int(np.searchsorted(GRID, block.c.max())) + 1
+    if centres is not None and (centres[last:] != centres[last - 1]).any():
+        last = len(GRID)
+    each = np.minimum(np.arange(len(GRID)), last - 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        x = base + np.minimum(block.c, GRID[:, None]) * residual
+        x = base + np.minimum(block.c, GRID[:last, None]) * residual
         moments = Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True)
-        x -= (moments.mean if centres is None else centres)[:, None]
+        x -= (moments.mean if centres is None else centres[:last])[:, None]
         x *= log.weights
         x *= x
         x *= x
-        return moments, x.sum(axis=1)
+        return moments.columns(each), x.sum(axis=1)[each]
 
 
 def _predict_compiled(block: Block, model: Recalibration) -> tuple[Prediction, Floats, Floats]:

@@ -81,7 +81,7 @@ def own_interval(
     mass = min(max(mass - unsupported, 0.0), 1.0)
     if member.leaves is not None and member.leaves.kind == "unsupported":
         mass = 0.0
-    bias = mass * _residual_size(member, scanned, plan) if mass > 0.0 else 0.0
+    bias = mass * residual_size_of(member, scanned, plan) if mass > 0.0 else 0.0
     half = intervals.bias_aware(stderr, bias, level, degrees_of(scanned.plain))
     low, high = value - half, value + half
     if unsupported > 0.0:
@@ -97,7 +97,7 @@ def own_interval(
     )
 
 
-def _residual_size(member: Estimator, scanned: Scanned, plan: Plan) -> float:
+def residual_size_of(member: Estimator, scanned: Scanned, plan: Plan) -> float:
     """Root mean square of the rewards less what an estimator imputes."""
     plain, reward = scanned.plain, Rows(plan.members).reward
     with np.errstate(over="ignore", invalid="ignore"):

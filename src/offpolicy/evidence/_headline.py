@@ -23,7 +23,7 @@ import numpy as np
 
 from offpolicy import intervals
 from offpolicy.evidence._clip_path import ClipPath
-from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
+from offpolicy.evidence._limits import FEW_EFFECTIVE, TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import satterthwaite
 from offpolicy.evidence._plan import Plan, RewardRange
 from offpolicy.evidence._risk_curve import RiskCurve
@@ -116,7 +116,7 @@ def make_headline(
     k, j = curve.at_value, curve.at_interval
     stderrs = np.sqrt(curve.variance)
     mass = float(curve.mass[k]) + known.unsupported
-    M, rewarded = float(GRID[k]), path.bins.effective_rewarded(float(GRID[k]))
+    M, rewarded = float(GRID[k]), path.bins.effective(float(GRID[k]), "rewarded")
     bias = 0.0 if known.identical else float(curve.plausible_bias[j])
     return Headline(
         policy=policy,
@@ -150,8 +150,13 @@ def make_headline(
 
 
 def _refusal(known: Known, rewards: RewardRange, rewarded: float, logged: Logged) -> str | None:
-    """Why the headline says that this log cannot tell, and what would; None if it can."""
-    if rewarded < TOO_FEW_EFFECTIVE:
+    """Why the headline says that this log cannot tell, and what would; None if it can.
+
+    Few rewards are an answer, too, if their range is known and enough rows stand behind it.
+    """
+    effective = known.path.bins.effective(float(GRID[known.curve.at_value]), "1")
+    enough = rewards.known != "observed" and effective >= FEW_EFFECTIVE
+    if rewarded < TOO_FEW_EFFECTIVE and not enough:
         return (
             f"only about {rewarded:.0f} rewarded rows stand behind this number, and under "
             f"{TOO_FEW_EFFECTIVE} it could be anything. More rows would tell, or a policy closer "

@@ -45,7 +45,7 @@ def satterthwaite(moments: Moments, fourth: float, column: int) -> float:
     units = degrees_of(moments) + 1.0
     with np.errstate(all="ignore"):
         if moments.group_total is None:
-            shares = float(fourth) / float(moments.second[column]) ** 2
+            shares = float(np.float64(fourth) / moments.second[column] ** 2)
         else:
             squares = moments.group_total[:, column] ** 2
             shares = float((squares * squares).sum() / squares.sum() ** 2)

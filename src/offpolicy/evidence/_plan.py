@@ -7,6 +7,7 @@ left open, and the centres of the self-normalised ones. Everything in it is a fe
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,16 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator, parse
-from offpolicy.evidence._blocks import Block
+from offpolicy.evidence._blocks import Block, blocks, is_large
 from offpolicy.evidence._clip_path import ClipPath, apply_model
 from offpolicy.evidence._recalibration import Recalibration, constant, regression
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import Source, thinned
 from offpolicy.evidence._summary_sums import classes_of
 from offpolicy.evidence._tuning import tune
+from offpolicy.evidence._weight_bins import GRID
 from offpolicy.logs import width_of
 from offpolicy.results import Tuned
 
@@ -204,7 +207,7 @@ def _best_model(sample: Block, fitted: Recalibration, n: int) -> tuple[Recalibra
     exact = {"logging", "policy"} <= sample.columns
 
     def tried(model: Recalibration) -> tuple[float, Recalibration, ClipPath]:
-        path = apply_model(sample, model, None, None).path
+        path = _path_of(sample, model)
         return float(RiskCurve.of(path, exact=exact, grown=grown).cautious_mse.min()), model, path
 
     best = tried(fitted)
@@ -213,6 +216,16 @@ def _best_model(sample: Block, fitted: Recalibration, n: int) -> tuple[Recalibra
         if plain[0] < _PREFERRED * best[0]:
             best = plain
     return best[1:]
+
+
+def _path_of(sample: Block, model: Recalibration) -> ClipPath:
+    """CAB-DR around a model on the sample; block by block, if that is large."""
+    if not is_large(sample.log):
+        return apply_model(sample, model, None, None).path
+    made = blocks(sample.log, sample.target, sample.delta_hat)
+    nowhere = np.zeros(len(GRID))
+    parts = each_block(lambda block: apply_model(block, model, None, nowhere).path, made)
+    return functools.reduce(ClipPath.__add__, parts)
 
 
 def _at_most(decisions: int, candidates: int, width: float) -> int:

@@ -60,22 +60,24 @@ class RiskCurve(NamedTuple):
     @property
     def bias(self) -> Floats:
         """The typical one, κ·s·mass."""
-        return _finite(self.kappa * self.size * self.mass)
+        return _times(self.kappa * self.size, self.mass)
 
     @property
     def plausible_bias(self) -> Floats:
         """The largest that the interval allows for, k·s·mass."""
-        return _finite(self.caution * self.size * self.cautious_mass)
+        return _times(self.caution * self.size, self.cautious_mass)
 
     @property
     def mse(self) -> Floats:
         """What the value's M makes least."""
-        return self.variance + self.bias**2
+        with np.errstate(over="ignore"):
+            return np.asarray(self.variance + self.bias**2)
 
     @property
     def cautious_mse(self) -> Floats:
         """What the interval's M makes least."""
-        return self.variance + self.plausible_bias**2
+        with np.errstate(over="ignore"):
+            return np.asarray(self.variance + self.plausible_bias**2)
 
     @property
     def at_value(self) -> int:
@@ -88,5 +90,8 @@ class RiskCurve(NamedTuple):
         return int(np.argmin(self.cautious_mse))
 
 
-def _finite(bias: Floats) -> Floats:
+def _times(error: Floats, mass: Floats) -> Floats:
+    """A bias, infinite where it cannot be computed."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        bias = error * mass
     return np.where(np.isnan(bias), np.inf, bias)

@@ -122,13 +122,13 @@ class WeightBins:
         seen = (total > 1e-9 * self.weight) & (squares > 0.0) & np.isfinite(rows)
         return np.where(seen, np.maximum(rows, 1.0), 0.0)
 
-    def effective_rewarded(self, M: float) -> float:
-        """(Σw)²/Σw² over the rewarded rows, w = min(c, M) with M at least 1."""
-        rows, rewarded = self.rows("1"), self.rows("rewarded")
+    def effective(self, M: float, rows: str) -> float:
+        """(Σw)²/Σw² over "rewarded" rows, or over all ("1"), w = min(c, M) with M at least 1."""
+        every, counted = self.rows("1"), self.rows(rows)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            c = np.where(rows > 0.0, self.rows("c") / rows, 0.0)
+            c = np.where(every > 0.0, self.rows("c") / every, 0.0)
         w = np.minimum(c, max(M, 1.0))
-        total, squares = float((rewarded * w).sum()), float((rewarded * w * w).sum())
+        total, squares = float((counted * w).sum()), float((counted * w * w).sum())
         return total * total / squares if squares > 0.0 else 0.0
 
     @property
@@ -199,7 +199,8 @@ def sums_of_candidates(
     known for the chosen candidates only."""
     omega, unsupported = log.weights, np.zeros(2)
     if pi is None or log.logging is None:
-        place, columns = bin_of(c), (omega * c, omega, omega * c * c)
+        with np.errstate(over="ignore"):
+            place, columns = bin_of(c), (omega * c, omega, omega * c * c)
     else:
         pi0, share = log.logging, omega[decision_of_candidate(log.offsets)]
         ratio = weights.ratio(pi, pi0)
@@ -209,6 +210,7 @@ def sums_of_candidates(
             model = 0.0 if prediction is None else float((lost * prediction[missing]).sum())
             unsupported = np.array([float(lost.sum()), model])
             pi, ratio = np.where(missing, 0.0, pi), np.where(missing, 0.0, ratio)
-        place, columns = bin_of(ratio), (share * pi, share * pi0, share * pi * ratio)
+        with np.errstate(over="ignore"):
+            place, columns = bin_of(ratio), (share * pi, share * pi0, share * pi * ratio)
     sums = [np.bincount(place, column, BINS) for column in columns]
     return np.stack(sums, axis=1).astype(np.float64), unsupported

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -50,7 +51,7 @@ class Cells:
         self.folder.mkdir(parents=True, exist_ok=True)
         stamps = {name: " ".join(map(_stamp, paths)) for name, paths in (files or {}).items()}
         _refuse_others(self.folder, {"version": __version__, **stamps})
-        kept = [self.folder / f"{_name(function, cell)}.json" for cell in cells]
+        kept = [self.path(function, cell) for cell in cells]
         work = [
             (function, cell, file)
             for cell, file in zip(cells, kept, strict=True)
@@ -63,8 +64,17 @@ class Cells:
             with ProcessPoolExecutor(self.jobs, initializer=_end_with, initargs=parent) as pool:
                 done = pool.map(_run, *zip(*work, strict=True))
                 list(self.shown(done, len(work), what))
+        return self.kept(function, cells)
+
+    def kept(self, function: Callable[..., _T], cells: Sequence[tuple[Any, ...]]) -> list[_T]:
+        """What the folder holds of these cells, which must all be there."""
         kind = get_type_hints(function)["return"]
-        return [built(kind, json.loads(file.read_text())) for file in kept]
+        files = [self.path(function, cell) for cell in cells]
+        return [built(kind, json.loads(file.read_text())) for file in files]
+
+    def path(self, function: Callable[..., Any], cell: tuple[Any, ...]) -> Path:
+        text = repr((function.__module__.rpartition(".")[2], function.__qualname__, cell))
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
 def _refuse_others(folder: Path, now: dict[str, str]) -> None:
@@ -82,7 +92,14 @@ def _refuse_others(folder: Path, now: dict[str, str]) -> None:
 
 
 def _stamp(path: Path) -> str:
-    return f"{path.stat().st_size}/{path.stat().st_mtime_ns}"
+    """By what it holds, not by when it was written: other machines may go on from here."""
+    return _digest(path, path.stat().st_size, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _digest(path: Path, size: int, when: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:24]
 
 
 def _is_whole(path: Path) -> bool:
@@ -113,8 +130,3 @@ def _run(function: Callable[..., Any], cell: tuple[Any, ...], path: Path) -> Non
     with threadpool_limits(1):
         result = function(*cell)
     write_whole(path, dumps(result, indent=None))
-
-
-def _name(function: Callable[..., Any], cell: tuple[Any, ...]) -> str:
-    text = repr((function.__module__.rpartition(".")[2], function.__qualname__, cell))
-    return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -1,34 +1,55 @@
-"""Do intervals cover? Many logs from worlds whose value is known, every kind of interval.
+"""Do intervals cover? Many logs whose truth is known: worlds, labelled sets, and variations.
 
-``default`` intervals are of the policy's value. Those valid at every n are given the estimator
-for which they are meant, and a clipped one is widened by the largest bias it could have, so all
-figures are about the same thing: how often the policy's value is inside.
+In the worlds every kind of interval is taken. ``default`` intervals are of the policy's value.
+Those valid at every n are given the estimator for which they are meant, and a clipped one is
+widened by the largest bias it could have, so all figures are about the same thing: how often the
+policy's value is inside.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from offpolicy import intervals
+from offpolicy._core.documents import built
 from offpolicy._core.types import Floats
 from offpolicy.evaluation import evaluate
-from offpolicy.evidence import whole_block
 from offpolicy.experiments.cells import Cells
+from offpolicy.experiments.claims import to_markdown
+from offpolicy.experiments.intervals.outcomes import Cell, Outcome, grouped_logs, joined
+from offpolicy.experiments.intervals.protocol import MODELS, run_block, run_differences
+from offpolicy.experiments.intervals.variations import VARIATIONS, run_variation
+from offpolicy.experiments.intervals.verdicts import (
+    Before,
+    cover,
+    error_verdicts,
+    limit_of,
+    protocol_verdicts,
+    version_verdicts,
+)
 from offpolicy.experiments.saving import Report
 from offpolicy.experiments.tables import grouped, markdown
 from offpolicy.experiments.worlds import World, finite_worlds
 from offpolicy.intervals import Interval, betting, bootstrap
+from offpolicy.logs import BanditLog
 from offpolicy.policies import resolve
 from offpolicy.results import Result
 
 LEVEL = 0.95
 HEADLINE = "default: headline"
+QUICK = (20, 5)
+"""Splits, and draws of each."""
+_BLOCK = 25
+"""Splits that are computed together: a minute or less, and no more is lost when a run is killed."""
+_DECISIONS = 2000
 _CLIP = 5.0
 
 
@@ -51,21 +72,80 @@ class Coverage:
         return self.covered / self.repeats if self.repeats else math.nan
 
 
-def run(cells: Cells, repeats: int, sizes: Sequence[int]) -> Report:
-    """The experiment on coverage, world by world and size by size."""
+@dataclass(frozen=True)
+class OfWorld:
+    """One finite world at one n: every kind of interval, and the headline in full."""
+
+    rows: list[Coverage]
+    cell: Cell
+
+
+def run(
+    cells: Cells,
+    sets: Sequence[str],
+    splits: int,
+    draws: int,
+    repeats: int,
+    sizes: Sequence[int],
+    contexts: bool,
+) -> Report:
+    """The experiment on coverage: the labelled sets, the variations, the finite worlds."""
+    blocks = [
+        (name, model, start, min(_BLOCK, count - start), each)
+        for model, (count, each) in plan(splits, draws, contexts).items()
+        for name in sets
+        for start in range(0, count, _BLOCK)
+    ]
+    parts = itertools.chain(*cells.all("blocks of splits", run_block, blocks))
+    protocol = [joined(part) for part in grouped(parts, lambda cell: cell.name).values()]
+    groups = max(splits // 2, 2)
+    pairs = [(name, groups, draws) for name in sets[:2]]
+    varied = [*itertools.chain(*cells.all("differences", run_differences, pairs))]
+    work = [(name, _DECISIONS, groups * draws) for name in VARIATIONS]
+    varied += itertools.chain(*cells.all("variations", run_variation, work))
     worlds = [world.name for world in finite_worlds()]
-    work = list(itertools.product(worlds, sizes, [repeats]))
-    rows = [row for part in cells.all("worlds and sizes", run_one, work) for row in part]
-    text = to_markdown(rows)
-    return Report(text, {"results.json": {"level": LEVEL, "rows": rows}, "table.md": text})
+    drawn = [(name, n, logs_at(n, repeats)) for name in worlds for n in sizes]
+    finite = cells.all("worlds and sizes", run_one, drawn)
+    of_worlds = [part.cell for part in finite]
+    text = "no difference or variation covers significantly less than 2 points below its level"
+    verdicts = [
+        *protocol_verdicts(protocol),
+        cover(varied, text, [limit_of(cell) for cell in varied]),
+        *error_verdicts(grouped(protocol, lambda cell: cell.model) | {"worlds": of_worlds}),
+        *version_verdicts(of_worlds, before(cells.folder.parent / "version_01.json")),
+    ]
+    rows = [row for part in finite for row in part.rows]
+    told = to_markdown(verdicts)
+    tables = {"Labelled sets": protocol, "Differences and variations": varied,
+              "Simulated worlds": of_worlds}  # fmt: skip
+    table = f"{told}\n{cells_markdown(tables)}\n{worlds_markdown(rows)}"
+    return Report(told, {"verdicts.json": verdicts, "table.md": table})
 
 
-def run_one(name: str, n: int, repeats: int) -> list[Coverage]:
+def plan(splits: int, draws: int, contexts: bool) -> dict[str, tuple[int, int]]:
+    """Splits and draws with each model; with contexts, where a model is trained for every log, few
+    unless asked for."""
+    fewer = (max(splits // 4, min(splits, QUICK[0])), draws)
+    small = fewer if contexts else (min(splits, QUICK[0]), min(draws, QUICK[1]))
+    return dict(zip(MODELS, ((splits, draws), fewer, small), strict=True))
+
+
+def logs_at(n: int, repeats: int) -> int:
+    """How many logs of a finite world: fewer of long ones."""
+    return max(2, repeats // (1 if n < 2000 else 2 if n < 20_000 else 10))
+
+
+def before(path: Path) -> list[Before]:
+    """What `scripts/version_01.py` found, if it is there."""
+    return built(list[Before], json.loads(path.read_text())) if path.is_file() else []
+
+
+def run_one(name: str, n: int, repeats: int) -> OfWorld:
     """Draw the logs of one world of the experiment and take all intervals of each."""
     world = next(world for world in finite_worlds() if world.name == name)
     rng = np.random.default_rng([n, *map(ord, name)])
     by_kind: dict[str, list[Interval]] = defaultdict(list)
-    refused = 0
+    outcomes = []
     for repeat in range(repeats):
         log, policy, prediction = world.draw(n, rng)
         wanted = ["IPS", "SNIPS", f"CIPS(M={_CLIP:g})"]
@@ -76,22 +156,34 @@ def run_one(name: str, n: int, repeats: int) -> list[Coverage]:
         result = evaluate(
             log, policy, prediction=prediction, estimators=wanted, reward_range=world.reward_range
         )
+        outcomes.append(Outcome.of(world.value, result))
         taken = {f"default: {row.estimator}": row.interval for row in result}
         if result.can_tell:
             taken[HEADLINE] = result.headline.interval
-        else:
-            refused += 1
         if world.cluster_size == 1:
-            c = whole_block(log, resolve(log, policy), None).c
-            taken |= _others(world, log.reward, c, result, n, repeat)
+            taken |= _others(world, log.reward, _weights(log, policy), result, n, repeat)
         for kind, interval in taken.items():
             by_kind[kind].append(interval)
-    return [
+    refused = sum(outcome.refused for outcome in outcomes)
+    rows = [
         Coverage(name, n, kind, len(all_), sum(world.value in interval for interval in all_),
                  refused if kind == HEADLINE else 0,
                  float(np.median([interval.width for interval in all_])))
         for kind, all_ in by_kind.items()
     ]  # fmt: skip
+    known = {"logging": "candidates", "none": "estimated"}.get(world.reveals, "chosen only")
+    model = "no model" if world.prediction is None else "given"
+    groups = grouped_logs(outcomes)
+    return OfWorld(rows, Cell.of(name, f"n = {n:,}", model, known, n, groups))
+
+
+def _weights(log: BanditLog, policy: Floats) -> Floats:
+    """c of every row of a log of the experiment."""
+    target = resolve(log, policy)
+    chosen = target.chosen if target.flat is None else target.flat[log.chosen_index]
+    assert chosen is not None
+    assert log.propensity is not None
+    return chosen / log.propensity
 
 
 def _others(
@@ -137,7 +229,26 @@ def _others(
     return taken
 
 
-def to_markdown(rows: Sequence[Coverage]) -> str:
+def cells_markdown(tables: Mapping[str, Sequence[Cell]]) -> str:
+    """Every cell of the experiment, a row each."""
+    heads = ["", "policy", "model", "π₀ known of", "logs", "covered", "SNIPS ± 1.96 se", "width",
+             "refused", "alarms", "squared error", "lower limit"]  # fmt: skip
+    return "\n".join(f"### {title}\n\n{markdown(heads, map(_row, cells))}\n"
+                     for title, cells in tables.items())  # fmt: skip
+
+
+def _row(cell: Cell) -> list[str]:
+    beside, ratios = ["–"] * 2, ["–"] * 2
+    if cell.snips_error:
+        beside = [f"{cell.snips_covered:.1%}", f"{cell.width_ratio:.2f}"]
+        ratios = [f"{number:.2f}" for number in cell.error_ratio()]
+    names = [cell.where, cell.policy, cell.model, cell.known]
+    covered = f"{cell.coverage:.1%}"
+    shares = [f"{share / cell.logs:.1%}" for share in (cell.refused, cell.alarms)]
+    return [*names, f"{cell.logs:,}", covered, *beside, *shares, *ratios]
+
+
+def worlds_markdown(rows: Sequence[Coverage]) -> str:
     """The experiment's table for each world: coverage and median width at each n."""
     about = {world.name: world for world in finite_worlds()}
     by_world = grouped(rows, lambda row: row.world)
