@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 JOBS ?= auto
 
 .PHONY: demo test spark torch boost lint bench bench-files bench-learning bench-ranking reproduce evaluation learning ranking \
-	coverage tuning pictures reference docs screenshots clean
+	coverage bounds tuning pictures reference docs screenshots clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -61,6 +61,9 @@ ranking: $(READY)
 coverage: $(READY)
 	$(BIN)/offpolicy reproduce coverage --jobs 2 --out measured/coverage
 	$(BIN)/python scripts/coverage_page.py
+
+bounds: $(READY)
+	$(BIN)/offpolicy reproduce bounds --jobs 2 --out out/bounds
 
 tuning: $(READY)
 	$(BIN)/offpolicy reproduce tuning --jobs 2 --out out/tuning

@@ -71,7 +71,7 @@ def measure(what: str, path: str) -> dict[str, float]:
         _compile(path)
     start = time.perf_counter()
     if what == "scan":
-        for _ in scan._blocks(path, ", ".join(COLUMNS)):
+        for _ in scan._blocks(0, ", ".join(COLUMNS)):
             pass
     elif what == "sample":
         source = Streamed(scan, {"new": "new"}, "q")

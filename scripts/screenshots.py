@@ -33,7 +33,7 @@ def main() -> None:
     demo = run_demo()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         page_file = Path(folder) / "report.html"
-        demo.result.to_html(page_file)
+        page_file.write_text(demo.report().files["report.html"], encoding="utf-8")
         found = os.environ.get("OFFPOLICY_CHROMIUM") or shutil.which("chromium")
         browser = play.chromium.launch(executable_path=found, args=list(QUIET))
         for name, (width, scheme, height) in SHOTS.items():

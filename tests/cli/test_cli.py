@@ -85,11 +85,10 @@ def test_evaluate_ten_rows_answers_in_the_first_line(folder):
     lines = evaluate("ten.csv", "--policy", "new").splitlines()
     assert re.match(r"new: this log cannot tell: only about \d rewarded rows stand", lines[0])
     assert lines[1].startswith("  The estimate would be 0.")
-    assert lines[2].startswith("  By CAB-DR(M=")
-    assert lines[3] == ""
-    assert lines[4].split()[:3] == ["estimator", "value", "stderr"]
-    assert [line.split()[0] for line in lines[6:]] == ["IPS", "SNIPS"]
-    assert lines[7].split()[1] == "0.63793"
+    assert lines[2] == ""
+    assert lines[3].split()[:3] == ["estimator", "value", "stderr"]
+    assert [line.split()[0] for line in lines[5:]] == ["IPS", "SNIPS", "†"]
+    assert lines[6].split()[1] == "0.63793"
 
 
 def test_evaluate_prints_what_the_library_prints(folder):
@@ -409,11 +408,14 @@ def test_exit_0_with_an_answer(folder):
     (folder / "many.csv").write_text(MANY_ROWS)
     done = shell("evaluate", "many.csv", "--policy", "new")
     assert (done.returncode, done.stderr) == (0, "")
-    first, second = done.stdout.splitlines()[:2]
+    first, second, third = done.stdout.splitlines()[:3]
     assert re.fullmatch(
         r"new: 0\.\d+ \[0\.\d+, 0\.\d+\], 0\.\d+ above what ran \(0\.5, 200 decisions\)\.", first
     )
-    assert second == "  The interval covers the policy's value: sampling error."
+    assert re.fullmatch(
+        r"  Paired, the difference is \[0\.\d+, 0\.\d+\]: better than what ran\.", second
+    )
+    assert third == "  The interval covers the policy's value: sampling error."
 
 
 def test_exit_1_if_the_log_cannot_tell(folder):

@@ -50,13 +50,21 @@ def test_demo_curves_agree_with_its_table(demo):
         assert curve.stderr_at(10.0) == pytest.approx(row.stderr, rel=1e-9)
 
 
-def test_demo_table_has_a_line_for_every_estimate(demo):
-    body = demo.to_text().splitlines()[4:]
-    assert [line.split()[:2] for line in body] == [
-        [policy, estimator] for policy in ("large", "small") for estimator in ESTIMATORS
+def test_demo_table_has_a_line_for_every_answer_and_estimate(demo):
+    _, table, compared = demo.to_text().split("\n\n")
+    body = table.splitlines()[1:]
+    rows = [
+        row
+        for answer in demo.result.headlines
+        for row in (answer, *(one for one in demo.result if one.policy == answer.policy))
     ]
-    for line, row in zip(body, demo.result, strict=True):
+    names = ["the", *ESTIMATORS]
+    assert [line.split()[:2] for line in body] == [
+        [p, e] for p in ("large", "small") for e in names
+    ]
+    for line, row in zip(body, rows, strict=True):
         assert line.split()[-1] == ("yes" if demo.truth[row.policy] in row.interval else "no")
+    assert compared.splitlines()[1:] == demo.comparison.sentence().splitlines()
 
 
 def test_demo_is_saved_whole(demo, tmp_path):

@@ -14,6 +14,7 @@ from offpolicy.errors import LogError, ParameterError, PredictionError
 from offpolicy.learning._large_logs import Adam, Stream, fold_of
 from offpolicy.learning._softmax_learner import SoftmaxLearner
 from offpolicy.learning._split import split
+from offpolicy.logs import sample_ranges
 from offpolicy.logs._naming import all_action_names
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import bandit_log
@@ -66,8 +67,8 @@ def test_all_decisions_teach_more_than_some(small, file):
     learner = SoftmaxLearner(passes=4).fit(scan_of(path))
     assert right(learner, X, y) > sample
     assert right(learner, X, y) == pytest.approx(memory, abs=0.01)
-    assert learner.report_.message == "4 passes over all decisions, from what 496 of them taught"
-    assert "sample of 496" in SoftmaxLearner(passes=0).fit(scan_of(path)).report_.message
+    assert learner.report_.message == "4 passes over all decisions, from what 500 of them taught"
+    assert "sample of 500" in SoftmaxLearner(passes=0).fit(scan_of(path)).report_.message
 
 
 def test_kernels_are_learned_from_files_too(small, file):
@@ -161,10 +162,12 @@ def test_names_of_parts_are_put_together():
 
 
 def test_without_names_decisions_must_be_as_long(small, tmp_path):
+    logging = [[0.5, 0.5]] * 900
+    logging[sample_ranges(900, 500)[5][1]] = [0.2, 0.3, 0.5]  # just beyond a stretch of the sample
     table = {
         "action": [0] * 900,
         "reward": [0.0, 1.0] * 450,
-        "logging": [[0.5, 0.5]] * 890 + [[0.2, 0.3, 0.5]] * 10,
+        "logging": logging,
         "x": np.arange(900.0),
     }
     pq.write_table(pa.table(table), tmp_path / "log.parquet")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
+import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.cli.progress import Progress, progress_line
@@ -15,7 +21,7 @@ from offpolicy.evidence._sources import InMemory, Streamed
 from offpolicy.logs._scan import sample_ranges
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import make_case
-from tests.support.files import lists, same, table_of, write
+from tests.support.files import as_csv, lists, same, table_of, write
 from tests.support.limits import limit, small_blocks
 from tests.support.refusals import refuses
 
@@ -106,14 +112,102 @@ def test_what_needs_all_rows_at_once_says_so(tmp_path):
         op.evaluate(scan, draws)
 
 
-@pytest.mark.parametrize("n", [1, 7, 8, 100, 1_000_003])
-@pytest.mark.parametrize("size", [1, 5, 64, 200_000])
-def test_stretches_are_apart_in_order_and_inside(n, size):
-    found = sample_ranges(n, size)
-    ends = [0, *(x for part in found for x in part), n]
+# -- where a log is sampled ------------------------------------------------------------------
+
+
+@given(st.integers(1, 10**9), st.integers(1, 200_000))
+@example(n=65, size=64)
+@example(n=200_001, size=200_000)
+def test_places_are_apart_in_order_inside_and_everywhere(n, size):
+    ranges = sample_ranges(n, size)
+    ends = [0, *(row for place in ranges for row in place), n]
     assert ends == sorted(ends)
-    total = sum(stop - start for start, stop in found)
-    assert total == n if n <= size else 0 < total <= size
+    assert all(start < stop for start, stop in ranges)
+    assert sum(stop - start for start, stop in ranges) == min(n, size)
+    if 64 <= size < n:
+        assert 32 <= len(ranges) <= 128
+        for part in range(32):
+            first, beyond = part * n // 32, (part + 1) * n // 32
+            assert any(start < beyond and stop > first for start, stop in ranges)
+
+
+@pytest.mark.parametrize(
+    ("n", "places"),
+    [(10**6, 32), (191_999_999, 32), (192_000_000, 64), (384_000_000, 128), (10**10, 128)],
+)
+def test_places_grow_with_the_log(n, places):
+    assert len(sample_ranges(n, 200_000)) == places
+
+
+@pytest.mark.parametrize("periods", [8, 16, 32, 64, 128, 256])
+def test_places_do_not_meet_a_period_in_one_phase(periods):
+    n = 25_600_000
+    starts = np.array([start for start, _ in sample_ranges(n, 20_000)])
+    phase = starts % (n // periods) / (n // periods)
+    assert np.abs(np.exp(2j * np.pi * phase).mean()) < 0.4  # independent: above by 0.6 %
+
+
+def test_the_sample_is_the_same_rows_however_they_are_stored(tmp_path, monkeypatch):
+    limit(monkeypatch, "offpolicy.logs.files._text.LARGEST", 0)
+    limit(monkeypatch, "offpolicy.logs.files._read.READ_WHOLE", 0)
+    table = table_of(make_case(np.random.default_rng(5), 3_000, drawn=True))
+    ranges = sample_ranges(3_000, 200)
+    rows = np.concatenate([np.arange(start, stop) for start, stop in ranges])
+    expected = op.BanditLog.from_frame(table).take(rows)
+    for k, group in enumerate((50, 1_000, 3_000)):
+        (tmp_path / str(k)).mkdir()
+        write(tmp_path / str(k), table, k + 1, group)
+    as_csv(table, tmp_path / "log.csv")
+    for name in ("0", "1", "2", "log.csv"):
+        scan = op.read_log(tmp_path / name)
+        assert isinstance(scan, ParquetScan)
+        found = scan.read(ranges, ())
+        np.testing.assert_array_equal(found.reward, expected.reward)
+        np.testing.assert_array_equal(found.logging, expected.logging)
+        np.testing.assert_array_equal(found.bucket, expected.bucket)
+
+
+@pytest.fixture(scope="module")
+def stretched(tmp_path_factory):
+    """A log of 600 rows in three files, with all rewards different; and with malformed ones."""
+    shop, made = np.sort(np.random.default_rng(6).integers(0, 4, 600)), {}
+    for bad in (False, True):
+        reward = np.random.default_rng(7).random(600)
+        reward[::11] = np.nan if bad else reward[::11]
+        case = make_case(np.random.default_rng(8), 600, drawn=True)
+        table = table_of(case, shop=shop, n=np.arange(600), reward=reward)
+        made[bad] = table, write(tmp_path_factory.mktemp("stretches"), table, 3, group=70)
+    return made
+
+
+@given(
+    ends=st.lists(st.integers(0, 600), min_size=2, max_size=40, unique=True).map(sorted),
+    where=st.sampled_from([None, "shop <> 1", "shop <> 1 OR action = 0", "n >= 256"]),
+    bad=st.booleans(),
+)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40
+)
+def test_any_stretches_are_read_as_they_are(stretched, monkeypatch, ends, where, bad):
+    limit(monkeypatch, "offpolicy.logs.files._parquet.CHUNK", 64)
+    table, files = stretched[bad]
+    scan = ParquetScan(files, where=where, on_bad_row="drop" if bad else "error")
+    left = scan.without_bad_rows({}, None, lambda *_: None)
+    with duckdb.connect() as connection:
+        rows = connection.register("log", table).sql(f"FROM log WHERE {where or 'true'} ORDER BY n")
+        kept = rows.to_arrow_table()
+    kept = kept.filter(pc.is_finite(kept["reward"]))
+    assert len(left) == len(kept)
+    spans = [(a, min(b, len(kept))) for a, b in itertools.pairwise(ends) if a < len(kept)][::2]
+    if not spans:
+        return
+    found = left.read(spans, ())
+    rows = np.concatenate([np.arange(start, stop) for start, stop in spans])
+    np.testing.assert_array_equal(found.reward, kept["reward"].to_numpy()[rows])
+    np.testing.assert_array_equal(found.whole_row, rows)
+    place = found.source.locate(len(rows) - 1)
+    if where is None:
+        assert pq.read_table(place.file)["reward"][place.row].as_py() == found.reward[-1]
 
 
 # -- what is wrong, and where ----------------------------------------------------------------

@@ -176,16 +176,18 @@ def test_the_slider_reads_off_the_curve(browser, written):
     with Opened(browser, written["one"]) as opened:
         slider, output = opened.page.locator("input[type=range]"), opened.page.locator("output")
         assert slider.is_visible()
-        assert output.text_content().startswith(f"M = {row.M:.3g}: {row.value:.3f}"[:-1])
+        assert output.text_content().startswith(
+            f"M = {row.M:.3g}: estimate {row.values[row.grid.index(row.M)]:.3f}"[:-1]
+        )
         assert opened.page.locator(".cursor:visible").count() == 0
         slider.focus()
         opened.page.keyboard.press("Home")
-        assert output.text_content().startswith(f"M = 0: {row.values[0]:.3f}"[:-1])
+        assert output.text_content().startswith(f"M = 0: estimate {row.values[0]:.3f}"[:-1])
         assert slider.get_attribute("aria-valuetext") == output.text_content()
         opened.page.keyboard.press("ArrowRight")
-        assert output.text_content().startswith(f"M = 0.1: {row.values[1]:.3f}"[:-1])
+        assert output.text_content().startswith(f"M = 0.1: estimate {row.values[1]:.3f}"[:-1])
         opened.page.keyboard.press("End")
-        assert output.text_content().startswith(f"M = ∞: {row.values[-1]:.3f}"[:-1])
+        assert output.text_content().startswith(f"M = ∞: estimate {row.values[-1]:.3f}"[:-1])
         assert opened.page.locator(".wide .cursor").first.get_attribute("transform")
         opened.page.locator("#curve .wide svg").first.hover(position={"x": 50, "y": 100})
         assert output.text_content().startswith("M = 0")

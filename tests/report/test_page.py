@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,12 +14,15 @@ from click.testing import CliRunner
 import offpolicy as op
 from offpolicy import errors
 from offpolicy.cli import cli
+from offpolicy.intervals import Interval
 from offpolicy.report.document import Results
 from offpolicy.report.html import numbers as figures
 from offpolicy.report.html.markup import Markup, data_block, element, escaped, plain
 from offpolicy.report.html.provenance import File, Provenance
-from offpolicy.report.svg.charts import sparkline
+from offpolicy.report.sections.estimates import forest_chart
+from offpolicy.report.svg.charts import Row, sparkline
 from offpolicy.report.svg.scales import around, linear, with_room_for
+from offpolicy.results import FEW_EFFECTIVE, Finding
 from tests.support.pages import (
     HOSTILE,
     IMAGE,
@@ -127,20 +131,146 @@ def test_the_answer_comes_first_and_says_what_the_result_says():
     result = evaluated()
     page = Page(result.to_html())
     row = result.headline
-    places = figures.places_for(*row.interval)
-    gap = abs(row.value - result.logged.value)
-    expected = (
-        f"new: {figures.rounded(row.value, places)} {figures.in_brackets(*row.interval, places)}, "
-        f"{figures.rounded(gap, places)} above what ran."
-    )
+    told = figures.with_interval(row.value, row.interval)
+    gap = figures.with_interval(row.value - result.logged.value, row.versus_logged)
+    expected = f"new: {told}. Better than what ran by {gap}."
     assert expected in page.text
     assert page.text.index(expected) < page.text.index("Before you use it")
+
+
+def with_headline(result: op.Result, **changes: object) -> op.Result:
+    return replace(result, headlines=(replace(result.headlines[0], **changes),))
+
+
+@pytest.mark.parametrize(
+    ("versus", "said"),
+    [
+        (Interval(0.02, 0.14), "Better than what ran by 0.08 [0.02, 0.14]."),
+        (Interval(-0.30, -0.10), "Worse than what ran by 0.10 [0.10, 0.30]."),
+        (Interval(-0.10, 0.20), "Not decided whether it is better than what ran."),
+    ],
+)
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_paired_difference_decides_whether_or_not_the_interval_holds_what_ran(
+    versus, said, holds
+):
+    result = evaluated()
+    ran = result.logged.value
+    span = Interval(ran - 0.1, ran + 0.2) if holds else Interval(ran + 0.01, ran + 0.2)
+    told = with_headline(result, value=ran + 0.08, interval=span, versus_logged=versus)
+    page = Page(told.to_html())
+    assert said in page.text
+    assert page.text.count("than what ran") == 1
+    assert "within the interval" not in page.text
+    assert "outside the interval" not in page.text
+
+
+def test_with_a_comparison_its_simultaneous_differences_decide():
+    comparison = compared()
+    page = Page(Results((evaluated(policies=("new", "old")), comparison)).to_html())
+    for headline in comparison.headlines:
+        row, alone = comparison[headline.policy, "logged"], headline.versus_logged
+        told = figures.with_interval(row.value, row.interval)
+        assert row.decided
+        assert f"Better than what ran by {told}." in page.text
+        assert row.interval.low < alone.low < alone.high < row.interval.high
+    assert page.text.count("holds together with 2 others on this page") == 2
+    one = compared(("new",))
+    assert one["new", "logged"].interval == one.headlines[0].versus_logged
+    assert "together" not in Page(one.to_html()).text.partition("How far to trust")[0]
+
+
+def test_the_policy_that_wrote_the_log_is_identical_to_it():
+    action, reward, running, _, _ = problem(500)
+    log = op.BanditLog.from_arrays(action=action, reward=reward, logging=running)
+    result = op.evaluate(log, {"same": running}, prediction=np.full((500, 6), 0.3))
+    page = Page(result.to_html())
+    assert ", identical to what ran." in page.text
+    assert "Every weight is 1: the answer is the mean reward of the log" in page.text
+    assert not [finding for finding in result.findings if finding.code == "disagreement"]
+    assert "identical" in Page(op.compare(log, {"same": running}).to_html()).text
+
+
+def test_one_M_has_one_interval():
+    """The answer's; the curve has standard errors. Value and interval may have an M each."""
+    result = evaluated()
+    row = result.headline
+    curve = Page(result.to_html()).text.partition("How far to trust the weights")[2]
+    curve = curve.partition("How the weights are spread")[0]
+    assert "M = 0: estimate 0." in curve
+    assert not re.search(r"M = [^.;]+\[", curve)
+    other = 8.0 if row.M != 8.0 else 4.0
+    for interval_M, said in [(row.M, "around the same M"), (other, f"around M = {other:g}")]:
+        text = Page(with_headline(result, interval_M=interval_M).to_html()).text
+        assert f"Dot: the answer's value, at M = {figures.short(row.M)}" in text
+        assert f"Bar: its 95% interval, which stands {said}" in text
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [(2.0, "wider than"), (0.5, "narrower than"), (1.0, "as wide as")],
+)
+def test_the_sequence_is_compared_with_the_answers_interval_by_its_numbers(times, said):
+    result = evaluated()
+    (summary,), (low, high) = result.summaries, result.headline.interval
+    course, width = summary.over_log, high - low
+    ends = {
+        "low": (*course.low[:-1], low),
+        "high": (*course.high[:-1], low + times * width),
+    }
+    changed = replace(summary, over_log=replace(course, **ends))
+    text = Page(replace(result, summaries=(changed,)).to_html()).text
+    assert f", {said} the answer's interval, " in text
+
+
+def test_rows_say_how_far_they_are_from_the_answer_and_mark_heavy_weights():
+    result = evaluated()
+    rows = [replace(row, ess=500.0, from_headline=0.25) for row in result.estimates]
+    page = Page(replace(result, estimates=tuple(rows)).to_html())
+    assert "†" not in page.text
+    assert page.text.count("+0.2 se") >= len(rows)
+    heavy = replace(rows[1], ess=12.0, largest_weight=50.0, from_headline=-3.4)
+    text = Page(replace(result, estimates=(rows[0], heavy, *rows[2:])).to_html()).text
+    assert f"{heavy.estimator} †" in text
+    assert "† Too few effective rows for such weights: the interval may be too narrow." in text
+    assert "−3.4 se" in text
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    marked = replace(result, estimates=(rows[0], heavy, *rows[2:]))
+    for told, mark in ((marked, True), (replace(result, estimates=tuple(rows)), False)):
+        assert (FEW_EFFECTIVE in told._repr_html_()) == mark
+        assert (FEW_EFFECTIVE in told.plot(Figure().subplots()).get_xlabel()) == mark
+
+
+def test_a_wild_interval_does_not_flatten_the_others():
+    rows = [
+        Row("a", 0.5, 0.4, 0.6, ""),
+        Row("b", 0.5, 0.45, 0.55, ""),
+        Row("c", 0.5, -90.0, 90.0, ""),
+    ]
+    for width in (720.0, 336.0):
+        text = forest_chart(rows, "alt", "axis")(width)
+        assert text.count("range tip") == 2
+        near = re.search(
+            r'<line x1="([\d.]+)" y1="[\d.]+" x2="([\d.]+)" y2="[\d.]+" class="range"', text
+        )
+        assert float(near[2]) - float(near[1]) > 0.08 * width
+
+
+def test_a_disagreement_is_told_though_check_was_asked():
+    told = Finding("disagreement", "warning", "new", "They differ.", "Look.")
+    other = Finding("drift", "warning", None, "It drifts.", "Look.")
+    result = replace(evaluated(), findings=(told, other))
+    text = Page(Results((result,), ()).to_html()).text.partition("How to make this page")[0]
+    assert "They differ." in text
+    assert "It drifts." not in text
 
 
 def test_a_refusal_is_no_answer():
     page = Page(unsupported().to_html())
     assert "This log cannot tell how lost would have done." in page.text
-    assert "above what ran." not in page.text
+    assert "than what ran" not in page.text
     assert "40% of its probability where the logger has none" in page.text
 
 
@@ -366,7 +496,7 @@ def test_pictures():
     ax = result.plot(Figure().subplots())
     labels = [text.get_text() for text in ax.get_yticklabels()]
     assert len(labels) == len(result) + 2
-    assert labels[0].startswith(r"\$a_b\$, answer: CAB-DR")
+    assert labels[0] == r"\$a_b\$, the answer"
     ax.figure.canvas.draw()
     found = compared()
     ax = found.plot(Figure().subplots())

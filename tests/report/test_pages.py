@@ -69,7 +69,7 @@ def test_a_result_makes_its_page(tmp_path):
     assert f"{result.headline.value:.2f}" in page.text
     assert "lower is better" in page.text
     assert "IPS" in page.text
-    assert f"chosen: M = {result.headline.M:.3g}" in page.text
+    assert f"taken: M = {result.headline.M:.3g}" in page.text
 
 
 def test_several_rankers_and_metrics_are_on_one_page():

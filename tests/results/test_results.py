@@ -16,7 +16,6 @@ import pytest
 import offpolicy as op
 from offpolicy import errors
 from offpolicy._core.files import write_whole
-from offpolicy.estimators._named import parse
 from offpolicy.intervals._closed_form import Interval
 from offpolicy.results._result import Estimate, Headline, Logged, Tuned
 from tests.support.cases import bandit_log
@@ -99,9 +98,11 @@ def test_headline_is_cab_dr_for_the_first_policy_whatever_was_asked_for(log, est
     assert result.headline is result.headlines[0]
     assert [row.policy for row in result.headlines] == ["new", "old"]
     for row in result.headlines:
-        assert parse(row.estimator) == op.CABDR(M=row.M)
+        assert row.estimator == "headline"
         place = row.grid.index(row.M)
-        assert (row.value, row.stderr) == (row.values[place], row.stderrs[place])
+        moved = row.values[place] + row.correction
+        assert row.value == min(max(moved, row.interval.low), row.interval.high)
+        assert row.stderr == row.stderrs[place]
         assert row.errors[place] == min(row.errors)
         assert {len(row.grid), len(row.values), len(row.stderrs), len(row.errors)} == {64}
         assert row.can_tell == (row.refusal is None)
@@ -134,22 +135,29 @@ def test_an_ice_has_no_clipping_constant(log):
 # -- text ------------------------------------------------------------------------------------
 
 
-def told(value: float, refusal: str | None = None, policy: str = "new") -> op.Result:
+def told(
+    value: float, refusal: str | None = None, policy: str = "new", model: str = "model"
+) -> op.Result:
     """A result with one headline, by hand."""
+    gap = value - 0.75
     headline = Headline(
         policy=policy,
-        estimator="CAB-DR(M=3.2112345)",
+        M=3.2112345,
+        model=model,
         value=value,
         stderr=0.1,
         interval=Interval(value - 0.25, value + 0.125),
         level=0.95,
         covers="the policy's value: sampling error",
         imputed_mass=0.1,
-        bias=0.0,
-        bias_stderr=0.01,
+        correction=0.0,
+        kappa=0.1,
+        interval_M=8.0,
+        plausible_bias=0.01,
         bias_bound=0.1,
         rewarded=100.0,
         policy_stderr=0.0,
+        versus_logged=Interval(gap - 0.125, gap + 0.125),
         reason="least estimated error: 0.1 noise, 0.01 bias",
         refusal=refusal,
         grid=(0.0,),
@@ -162,14 +170,24 @@ def told(value: float, refusal: str | None = None, policy: str = "new") -> op.Re
     return op.Result((row,), logged, (headline,))
 
 
-@pytest.mark.parametrize(("value", "gap"), [(0.95, "0.2 above"), (0.625, "0.125 below")])
-def test_sentence(value, gap):
+@pytest.mark.parametrize(
+    ("value", "gap", "paired"),
+    [
+        (0.95, "0.2 above", "[0.075, 0.325]: better than what ran"),
+        (0.5, "0.25 below", "[-0.375, -0.125]: worse than what ran"),
+        (0.8, "0.05 above", "[-0.075, 0.175]: not decided which is better"),
+    ],
+)
+def test_sentence(value, gap, paired):
+    """The paired difference decides, whether or not the interval holds what ran."""
     result = told(value)
     assert result.sentence() == (
         f"new: {value} [{value - 0.25:.5g}, {value + 0.125:.5g}], {gap} what ran (0.75, 1,200 "
         f"decisions).\n"
+        f"  Paired, the difference is {paired}.\n"
         "  The interval covers the policy's value: sampling error.\n"
-        "  By CAB-DR(M=3.211); least estimated error: 0.1 noise, 0.01 bias."
+        "  By CAB-DR at M = 3.211 around the reward model, recalibrated on the log; least "
+        "estimated error: 0.1 noise, 0.01 bias."
     )
     assert str(result) == f"{result.sentence()}\n\n{result.to_text()}"
 
@@ -178,18 +196,33 @@ def test_sentence_of_a_log_that_cannot_tell():
     result = told(0.95, refusal="there is nothing in it.")
     assert result.sentence() == (
         "new: this log cannot tell: there is nothing in it.\n"
-        "  The estimate would be 0.95 [0.7, 1.075].\n"
-        "  By CAB-DR(M=3.211); least estimated error: 0.1 noise, 0.01 bias."
+        "  The estimate would be 0.95 [0.7, 1.075]."
     )
     assert not result.can_tell
     assert not result.headline.can_tell
+
+
+def test_sentence_of_the_policy_that_wrote_the_log():
+    result = told(0.75, model="logger")
+    assert result.headlines[0].verdict == "identical"
+    assert result.sentence() == (
+        "new: 0.75 [0.5, 0.875]: identical to what ran (0.75, 1,200 decisions), whose mean this is."
+    )
+
+
+def test_several_differences_stand_for_themselves():
+    first, second = told(0.95), told(0.5, policy="old")
+    result = replace(first, headlines=first.headlines + second.headlines)
+    assert result.sentence().splitlines()[-1] == (
+        "Each paired difference stands for itself; compare holds them together."
+    )
 
 
 def test_sentence_without_propensities_is_about_the_first_estimate():
     log = op.BanditLog.from_arrays(**_chosen)
     result = op.evaluate(log, {"new": PI, "old": OTHER}, prediction=DELTA_HAT)
     assert result.sentence() == (
-        "new: 0.65 [0.65, 0.65], 0.1 below what ran (0.75, 4 decisions).\n"
+        "new: 0.65 [0.65, 0.65], by DM.\n"
         "  The interval covers the estimator's own mean: this log has no propensities to say more."
     )
 
@@ -202,11 +235,26 @@ def test_sentence_has_a_paragraph_for_every_policy(result):
 
 def test_table_is_aligned(log, result):
     for table in (result.to_text(), op.evaluate(log, PI, estimators=["IPS"]).to_text()):
-        assert len({len(line) for line in table.splitlines()}) == 1
+        *lines, note = table.splitlines()
+        assert len({len(line) for line in lines}) == 1
+        assert note.startswith("† Too few effective rows")
+
+
+def test_table_marks_weights_that_are_too_heavy_and_says_how_far_a_row_is_from_the_headline():
+    light, heavy = (
+        Estimate("new", "IPS", 0.5, 0.1, Interval(0.0, 1.0), 0.95, 0.0, ess, 8.0, from_headline=far)
+        for ess, far in ((100.0, -0.04), (99.0, 1.24))
+    )
+    assert (light.too_heavy, heavy.too_heavy) == (False, True)
+    told_both = replace(told(0.95), estimates=(light, heavy)).to_text().splitlines()
+    assert told_both[2].split()[-5:] == ["+0.0", "se", "0.0%", "100.0", "8"]
+    assert told_both[3].split()[-5:] == ["+1.2", "se", "0.0%", "99.0†", "8"]
+    assert told_both[4].startswith("† ")
+    assert "†" not in replace(told(0.95), estimates=(light,)).to_text()
 
 
 def test_table_names_the_policies_only_if_there_are_several(log, result):
-    head, rule, *body = result.to_text().splitlines()
+    head, rule, *body, _ = result.to_text().splitlines()
     assert head.split()[:4] == ["policy", "estimator", "value", "stderr"]
     assert set(rule) == {"─", " "}
     assert [line.split()[:2] for line in body] == [[row.policy, row.estimator] for row in result]
@@ -348,7 +396,8 @@ def test_damaged_rows_are_refused(result, cell):
 
 FRAME = {
     "policy", "estimator", "value", "stderr", "low", "high", "level", "imputed_mass", "ess",
-    "largest_weight", "policy_stderr", "covers", "bias", "bias_stderr", "bias_bound", "reason",
+    "largest_weight", "policy_stderr", "covers", "plausible_bias", "bias_bound",
+    "from_headline", "reason",
 }  # fmt: skip
 
 
@@ -669,7 +718,7 @@ def test_a_spread_that_overflows_is_infinite():
 
 
 def test_a_spread_that_overflows_ends_where_rewards_do():
-    """Where they are known to lie between 0 and 1; but the interval always holds the estimate."""
+    """Where they are known to lie between 0 and 1; it is not stretched to hold the estimate."""
     row = op.evaluate(extreme(1.0, 1e-200), [1.0, 0.5], estimators=["IPS"])["IPS"]
     assert row.stderr == math.inf
-    assert row.interval == (0.0, row.value)
+    assert row.interval == (0.0, 1.0)

@@ -21,7 +21,7 @@ def rendered(result: Any) -> str:
     for line in head.splitlines():
         colour = "red" if line.startswith(refused) else None
         lines.append(line if line.startswith("  ") else _styled(line, bold=True, fg=colour))
-    lines += [_curve(row) for row in result.headlines]
+    lines += [_curve(row) for row in result.headlines if row.model != "logger"]
     for finding in result.findings:
         if finding.severity in _COLOURS:
             said = textwrap.fill(str(finding), 100)

@@ -235,7 +235,13 @@ def _contests(
 ) -> list[_Contest]:
     """All pairs that `compare` looks at; those of two policies from one more pass over the log."""
     names = [*(answer.headline.policy for answer in answers), LOGGED]
-    gaps = {k: answers[a].gap for k, (a, b) in enumerate(pairs) if names[b] == LOGGED}
+    gaps = {}
+    for k, (a, b) in enumerate(pairs):
+        # What is identical to the policy that wrote the log has its difference to any other.
+        if b == len(answers) or answers[b].arm.known.identical:
+            gaps[k] = answers[a].gap
+        elif answers[a].arm.known.identical:
+            gaps[k] = -answers[b].gap
     others = [k for k in range(len(pairs)) if k not in gaps]
     if others:
         paired = pair(source, [answer.arm for answer in answers], [pairs[k] for k in others])

@@ -218,7 +218,7 @@ def _answer(
     """All that `evaluate` answers about the k-th policy."""
     name, rows, plain = source.names[k], Rows(plan.members), scanned.plain
     weighed = "propensity" in plan.columns
-    if weighed:
+    if any("propensity" in member.needs for member in plan.members[: plan.shown]):
         refuse_no_overlap(float(plain.high[rows.weight]), name)
     by_draws = policy_stderr(source, k, plan)
     known = what_is_known(scanned.path, plan, by_draws[-1], asked.level, logged)

@@ -14,7 +14,7 @@ from offpolicy.evidence._blocks import (
 from offpolicy.evidence._default_model import train_model
 from offpolicy.evidence._differences import Gap, gap_of, gap_to_logged, pair
 from offpolicy.evidence._estimates import from_moments, own_interval, own_mean, value_of
-from offpolicy.evidence._headline import Arm, Known, make_headline, what_is_known
+from offpolicy.evidence._headline import Arm, make_headline, what_is_known
 from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import degrees_of
 from offpolicy.evidence._plan import (
@@ -34,7 +34,7 @@ from offpolicy.evidence._walk import Rows, Scanned, scan
 from offpolicy.evidence._weight_bins import GRID
 
 __all__ = [
-    "GRID", "RULES", "TOO_FEW_EFFECTIVE", "Arm", "Block", "Gap", "InMemory", "Known", "Plan",
+    "GRID", "RULES", "TOO_FEW_EFFECTIVE", "Arm", "Block", "Gap", "InMemory", "Plan",
     "RewardRange", "RiskCurve", "Rows", "Scanned", "Source", "blocks", "check_rule", "chosen_by",
     "contributions", "declared_range", "degrees_of", "effective_size", "from_headline",
     "from_moments", "gap_of", "gap_to_logged", "guarded", "least_error", "make_headline",

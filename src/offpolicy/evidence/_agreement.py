@@ -90,6 +90,8 @@ def guarded(
     """What is known, its interval widened to hold the estimates that disagree with it; and the
     findings that say so."""
     found: list[Finding] = []
+    if scanned.plain.high[Rows(plan.members).weight] == 0.0:
+        return known, found
     value = known.value
     for j, member in enumerate(plan.members):
         if member.name in GUARDS:

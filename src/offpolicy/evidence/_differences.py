@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -192,6 +192,11 @@ class Gap:
     unsupported: float
     """Probability that the two put on different candidates that the logger never chooses."""
     identical: bool
+
+    def __neg__(self) -> Gap:
+        """The other way round."""
+        low, high = -self.high, -self.low
+        return replace(self, value=-self.value, low=low, high=high)
 
     def interval(self, level: float) -> Interval:
         half = intervals.bias_aware(self.spread, self.bias, level, self.degrees)

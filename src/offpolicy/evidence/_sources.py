@@ -1,7 +1,7 @@
 """Where blocks come from: a log, the policies asked about, and the reward model, in pieces.
 
 Every verb first looks at a sample, then walks over all blocks once. The sample is a matter of
-positions alone, eight stretches of the log, so that arrays and files of the same decisions have
+positions alone, stretches in 32 places or more, so that arrays and files of the same decisions have
 the same one, and of a file only a few places need be read.
 """
 

@@ -200,7 +200,8 @@ def sums_of_candidates(
     known for the chosen candidates only."""
     omega, unsupported = log.weights, np.zeros(2)
     if pi is None or log.logging is None:
-        place, columns = bin_of(c), (omega * c, omega, omega * c * c)
+        with np.errstate(over="ignore"):
+            place, columns = bin_of(c), (omega * c, omega, omega * c * c)
     else:
         pi0, share = log.logging, omega[decision_of_candidate(log.offsets)]
         ratio = weights.ratio(pi, pi0)
@@ -210,6 +211,7 @@ def sums_of_candidates(
             model = 0.0 if prediction is None else float((lost * prediction[missing]).sum())
             unsupported = np.array([float(lost.sum()), model])
             pi, ratio = np.where(missing, 0.0, pi), np.where(missing, 0.0, ratio)
-        place, columns = bin_of(ratio), (share * pi, share * pi0, share * pi * ratio)
+        with np.errstate(over="ignore"):
+            place, columns = bin_of(ratio), (share * pi, share * pi0, share * pi * ratio)
     sums = [np.bincount(place, column, BINS) for column in columns]
     return np.stack(sums, axis=1).astype(np.float64), unsupported

@@ -4,7 +4,8 @@ Figure 1: `evaluation/figure1.py`, `ranking/figure1.py`. Figure 2: the same with
 `real/figure3.py`. Figure 4: `learning/figure4.py`, `ranking/figure4.py`. Table 2:
 `learning/table2.py`, `ranking/table2.py`. Theorems: `evaluation/theorems.py`. What a command runs
 and writes is in `experiment.py` of its room. Not in the paper: how often intervals cover
-(`intervals/coverage.py`), and M chosen from the log (`tuning.py`).
+(`intervals/coverage.py`), how tight lower limits are (`intervals/bounds.py`), and M chosen from the
+log (`tuning.py`).
 """
 
 __all__ = [

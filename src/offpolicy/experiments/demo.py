@@ -10,12 +10,13 @@ import numpy as np
 from offpolicy._core.tables import aligned
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import simulate_bandit
-from offpolicy.evaluation import Curve, evaluate, sweep
+from offpolicy.evaluation import Curve, compare, evaluate, sweep
 from offpolicy.experiments.pictures import grid_of_axes
 from offpolicy.experiments.saving import Report
 from offpolicy.logs import BanditLog
+from offpolicy.report.document import Results
 from offpolicy.report.matplotlib import save_figure
-from offpolicy.results import Result
+from offpolicy.results import Comparison, Estimate, Headline, Result
 
 ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "SWITCH(M=10)", "CAB(M=10)", "CAB-DR(M=10)")
 
@@ -26,29 +27,38 @@ class Demo:
 
     log: BanditLog
     result: Result
+    comparison: Comparison
     truth: dict[str, float]
     curves: dict[str, Curve]
 
     def to_text(self) -> str:
-        """The table: estimate, interval, truth."""
-        logged = self.result.logged
-        rows = [["policy", "estimator", "estimate", "95% interval", "truth", "covered"]]
-        for row in self.result:
-            truth, (low, high) = self.truth[row.policy], row.interval
-            interval = f"[{low:>7.4f}, {high:>7.4f}]"
-            covered = "yes" if truth in row.interval else "no"
-            rows.append([row.policy, row.estimator, f"{row.value:.4f}", interval, f"{truth:.4f}",
-                         covered])  # fmt: skip
+        """The table: estimate, interval, truth; the answer first, and then what is compared."""
+        logged, several = self.result.logged, [["policy", "estimator", "estimate",
+            "95% interval", "truth", "covered"]]  # fmt: skip
+        for answer in self.result.headlines:
+            several.append(self._line(answer, "the answer"))
+            rows = (row for row in self.result if row.policy == answer.policy)
+            several += [self._line(row, row.estimator) for row in rows]
         return (
             f"A logger ran on handwritten digits and was right {logged.value:.1%} of the time "
             f"({logged.n:,} decisions, 10 actions).\n"
-            "How would two other policies have done? Neither ever ran.\n\n"
-            f"{aligned(rows, left=(0, 1, 3, 5), ruled=False)}"
+            "How often would two other policies have been right? Neither ever ran; this is what "
+            "the log says,\nand, as the digits are labelled, the truth.\n\n"
+            f"{aligned(several, left=(0, 1, 3, 5), ruled=False)}\n\n"
+            "Compared on the same decisions (logged is what ran):\n"
+            f"{self.comparison.sentence()}"
         )
+
+    def _line(self, row: Headline | Estimate, estimator: str) -> list[str]:
+        truth, (low, high) = self.truth[row.policy], row.interval
+        covered = "yes" if truth in row.interval else "no"
+        interval = f"[{low:>7.4f}, {high:>7.4f}]"
+        return [row.policy, estimator, f"{row.value:.4f}", interval, f"{truth:.4f}", covered]
 
     def report(self) -> Report:
         """The table; the page, the result and the picture of the curves."""
-        files = {"report.html": self.result.to_html(), "result.json": self.result.to_json()}
+        page = Results((self.result, self.comparison))
+        files = {"report.html": page.to_html(), "result.json": self.result.to_json()}
         return Report(self.to_text(), files, {"curve.png": self.picture})
 
     def picture(self, path: Path) -> None:
@@ -87,14 +97,11 @@ def run_demo(*, n: int = 5000, seed: int = 0) -> Demo:
     policies = {"large": learned_from(train), "small": learned_from(train[180:260])}
     truth = {name: float(pi[np.arange(len(test)), y[test]].mean()) for name, pi in policies.items()}
     log, rows = simulate_bandit(X[test], y[test], logger, n=n, rng=rng)
-    result = evaluate(
-        log,
-        {name: pi[rows] for name, pi in policies.items()},
-        prediction=model[rows],
-        estimators=ESTIMATORS,
-    )
+    asked = {name: pi[rows] for name, pi in policies.items()}
+    result = evaluate(log, asked, prediction=model[rows], estimators=ESTIMATORS)
+    comparison = compare(log, asked, prediction=model[rows])
     curves = {
         name: sweep(log, pi[rows], prediction=model[rows], estimator="CAB")
         for name, pi in policies.items()
     }
-    return Demo(log, result, truth, curves)
+    return Demo(log, result, comparison, truth, curves)

@@ -21,6 +21,9 @@ CAP = 0.95
 AIM = 1.25
 """By how much the fixed-n bets overshoot their goal: it is then mostly met before the last row."""
 
+EARLY = 8
+"""Large weights are waited for in the first 1/EARLY of the rows only: they may never come."""
+
 HORIZONS = (16.0, 256.0, 4096.0, 65_536.0, 1_048_576.0)
 """The numbers of rows for which the bets of a sequence are tuned."""
 
@@ -43,7 +46,7 @@ class Side(NamedTuple):
     unit: float
 
 
-def side_of(x: Floats) -> Side:
+def side_of(x: Floats, weight: Floats | None = None) -> Side:
     """The rows on which one bets, for one end of the interval; they must not all be 0."""
     largest = float(x.max())
     x = x / largest
@@ -56,19 +59,32 @@ def side_of(x: Floats) -> Side:
     deviation = np.maximum(squares - total * total / np.maximum(before, 1.0), 0.0)
     # As long as all was 0, the first positive row is expected to make up for the wait.
     nothing = np.arange(len(x)) <= int(np.argmax(x > 0.0))
-    prior = np.where(nothing, before + 1.0, (before + 1.0) ** -2.0)
+    missing = 0.0 if weight is None else _missing(weight)
+    prior = np.where(nothing, 1.0, (before + 1.0) ** -3.0 + missing**2) * (before + 1.0)
     return Side(x, deviation / (before + 1.0), prior, largest * mean)
+
+
+def _missing(weight: Floats) -> Floats:
+    """Before each row that is early in a betting interval: by how much the weights' mean is below
+    1. Large ones are then to come, and the next row is expected to make up for them as well."""
+    before = np.arange(len(weight))
+    total = _before(np.cumsum(np.minimum(weight, 1e100)))  # of which the sum is finite
+    early = (before > 0) & (before * EARLY < len(weight))
+    return np.where(early, np.maximum(1.0 - total / np.maximum(before, 1), 0.0), 0.0)
 
 
 def _before(running: Floats) -> Floats:
     return np.concatenate([[0.0], running[:-1]])
 
 
-def lower_limit(x: Floats, alpha: float) -> float:
-    """The betting interval's lower end: the largest m ruled out at a fixed n; 0 if none is."""
+def lower_limit(x: Floats, alpha: float, weight: Floats | None = None) -> float:
+    """The betting interval's lower end: the largest m ruled out at a fixed n; 0 if none is.
+
+    ``weight`` are the rows' importance weights, if they have any; their mean should be 1.
+    """
     if not x.any():
         return 0.0
-    side = side_of(x)
+    side = side_of(x, weight)
     left = np.arange(len(x), 0, -1, dtype=np.float64)
     run, data = prepared(final_capital, side.x, side.spread * left, side.prior * left, stakes())
 

@@ -18,8 +18,10 @@ bet "all or nothing" of price V,
 
 .. math:: V \lambda_t = \varphi(\Phi^{-1}(V)) \big/ \hat\sigma_t \sqrt{n - t + 1},
 
-at most :math:`V/m` times `CAP`. The interval is thereby about as wide as the normal one, where
-that one is right. (Bets that look at their goal: Voráček and Orabona 2025.)
+at most :math:`V/m` times `CAP`. Of :math:`\hat\sigma_t^2` the rows before t tell, and the weights
+before t: as long as their mean is below 1, large ones are to come, and the stake is small
+(in the first eighth of the rows; they may never come). The interval is thereby about as wide as
+the normal one, where that one is right. (Bets that look at their goal: Voráček and Orabona 2025.)
 
 **At all n at once** the capital is split evenly over bets tuned for `HORIZONS` rows.
 
@@ -84,8 +86,8 @@ def betting(
         No reward may lie outside.
     largest_weight : float, optional
         What no weight can exceed, by the design of the logger, not by what was seen. Each end is
-        then the better of two, the second from c·r ≤ largest_weight·b: far tighter at the upper
-        end if rewards are rare and the weights vary, a seventh wider if it is of no use.
+        then the better of two, the second from c·r ≤ largest_weight·b: tighter at the upper end
+        if rewards are rare and the weights vary, a seventh wider if it is of no use.
     unanswered : float
         Used with ``largest_weight`` only, and needed there: 1 − E[c], or more, the share of the
         policy's probability that is where the log never goes, or was clipped.
@@ -173,8 +175,8 @@ def weighted_sequence(
     game = _Game.of(c, reward, reward_range, largest_weight, unanswered)
     after = _check_times(times, len(game.gain))
 
-    def limits(x: Floats, alpha: float) -> Floats:
-        return lower_limits(x, alpha, after)
+    def limits(x: Floats, alpha: float, weight: Floats | None = None) -> Floats:
+        return lower_limits(x, alpha, after)  # n is not known: there are no early rows
 
     return _limits(after, *game.limits(limits, (1.0 - level) / 2.0), reward_range)
 
@@ -196,6 +198,7 @@ class _Game(NamedTuple):
 
     gain: Floats
     loss: Floats
+    weight: Floats
     scale: float
     largest_weight: float | None
     unanswered: float
@@ -233,8 +236,8 @@ class _Game(NamedTuple):
             raise ParameterError(f"unanswered is {unanswered}; it is a share, from 0 to 1.")
         share = np.clip((values - a) / (b - a), 0.0, 1.0)
         scale = float(weight.max()) or 1.0
-        weight = weight / scale
-        return cls(weight * share, weight * (1.0 - share), scale, largest_weight, unanswered)
+        part = weight / scale
+        return cls(part * share, part * (1.0 - share), weight, scale, largest_weight, unanswered)
 
     def limits(self, limit: Callable[..., T], alpha: float) -> tuple[T, T]:
         """Lower limits of (V − a)/(b − a) and of (b − V)/(b − a)."""
@@ -245,10 +248,11 @@ class _Game(NamedTuple):
     def _better(self, limit: Callable[..., Any], side: Floats, other: Floats, alpha: float) -> Any:
         """From ``side`` alone, or from how far ``other`` is below the largest it can be."""
         if self.largest_weight is None:
-            return self.scale * limit(side, alpha)
+            return self.scale * limit(side, alpha, self.weight)
         room = np.maximum(self.largest_weight / self.scale - other, 0.0)
         missing = self.largest_weight - self.scale * limit(room, alpha / 2.0)
-        return np.maximum(self.scale * limit(side, alpha / 2.0), 1.0 - self.unanswered - missing)
+        alone = self.scale * limit(side, alpha / 2.0, self.weight)
+        return np.maximum(alone, 1.0 - self.unanswered - missing)
 
 
 def _refuse_outside(values: Floats, name: str, bad: NDArray[np.bool_], what: str) -> None:

@@ -163,7 +163,7 @@ class Stream:
         used."""
         pieces = self._pieces
         ordered = [pieces[k] for k in order]
-        parts = [ordered[k : k + TOGETHER] for k in range(0, len(ordered), TOGETHER)]
+        parts = [sorted(ordered[k : k + TOGETHER]) for k in range(0, len(ordered), TOGETHER)]
         with ThreadPoolExecutor(1) as pool:
             coming = pool.submit(self._group, task, parts[0])
             for part in [*parts[1:], None]:

@@ -111,19 +111,16 @@ class Part(LogScan):
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
         """By way of the blocks of the log that hold them."""
-        spans, wanted = [], []
-        read = 0
-        for start, stop in ranges:
-            first = int(np.searchsorted(self._starts, start, side="right")) - 1
-            last = int(np.searchsorted(self._starts, stop, side="left"))
-            a, b = first * BLOCK, min(last * BLOCK, len(self.base))
-            spans.append((a, b))
-            wanted.append((read, read + b - a, start - int(self._starts[first]), stop - start))
-            read += b - a
-        log = self.base.read(spans, extra)
-        kept = np.isin(log.bucket, self.buckets)
-        rows = [a + np.flatnonzero(kept[a:b])[skip : skip + count] for a, b, skip, count in wanted]
-        return log.take(np.concatenate(rows))
+        wanted = np.concatenate([np.arange(start, stop) for start, stop in ranges])
+        held = np.unique(np.searchsorted(self._starts, wanted, side="right") - 1)
+        runs = np.split(held, np.flatnonzero(np.diff(held) != 1) + 1)
+        n = len(self.base)
+        log = self.base.read(
+            [(int(run[0]) * BLOCK, min((int(run[-1]) + 1) * BLOCK, n)) for run in runs], extra
+        )
+        positions = np.concatenate([np.arange(*self._starts[[k, k + 1]]) for k in held])
+        kept = np.flatnonzero(np.isin(log.bucket, self.buckets))
+        return log.take(kept[np.searchsorted(positions, wanted)])
 
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
         """What there is of every block of the log, in order."""

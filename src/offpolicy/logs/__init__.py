@@ -21,7 +21,6 @@ from offpolicy.logs._columns import (
 from offpolicy.logs._naming import all_action_names, context_columns, with_names, with_names_of
 from offpolicy.logs._scan import (
     BLOCK,
-    SAMPLED_PLACES,
     Distributed,
     LogScan,
     RewardSummary,
@@ -38,7 +37,7 @@ from offpolicy.logs._validation import (
 )
 
 __all__ = [
-    "BLOCK", "SAMPLED_PLACES", "SMALLEST_PROPENSITY", "BanditLog", "Columns", "Distributed",
+    "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "Columns", "Distributed",
     "Dropped", "LogScan", "RewardSummary", "Sums", "all_action_names", "as_table",
     "check_chosen_probabilities", "check_probabilities", "column_of", "context_columns", "files",
     "formats", "keep_well_formed", "labels", "listed_reasons", "matching_columns", "missing_column",

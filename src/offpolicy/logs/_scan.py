@@ -18,8 +18,10 @@ from offpolicy.logs.labels import hash_rows
 
 BLOCK = 16_384
 """Decisions a block."""
-SAMPLED_PLACES = 8
-"""In how many places a log is sampled."""
+PLACES, MOST_PLACES = 32, 128
+"""In how many places a log is sampled, at least and at most; each is a row group to decode."""
+ROWS_PER_PLACE = 3_000_000
+"""Of a log with more than the least: the sample is then at most 5 % of a run (docs/large.md)."""
 
 
 _FIRST = 1024
@@ -79,7 +81,7 @@ class LogScan(ABC):
 
     @abstractmethod
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
-        """Some stretches of the log as one, with these columns besides its own."""
+        """Some stretches of the log, in order, as one, with these columns besides its own."""
 
     @abstractmethod
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
@@ -119,17 +121,24 @@ class Distributed(LogScan):
 
 
 def sample_ranges(n: int, size: int) -> list[tuple[int, int]]:
-    """Where to look at about ``size`` of a log's ``n`` rows: all, or one stretch in each eighth."""
+    """Where to look at ``size`` of a log's ``n`` rows: all, or a stretch in every part of the log.
+
+    Where in its part a stretch begins is as good as random, so that no period in the log meets
+    them all. It depends on ``n`` and ``size`` alone: the rows are the same however they are stored.
+    """
     if n <= size:
         return [(0, n)]
-    parts = min(SAMPLED_PLACES, size)
-    each, ranges = size // parts, []
+    parts = PLACES
+    while 2 * parts * ROWS_PER_PLACE <= n and parts < MOST_PLACES:
+        parts *= 2
+    parts = min(parts, size)
     share = hash_rows(np.arange(parts), salt=1, buckets=2**32)
+    ranges = []
     for part in range(parts):
-        first, last = part * n // parts, (part + 1) * n // parts
-        room = max(last - first - each, 0) + 1
-        start = first + int(share[part]) * room // 2**32
-        ranges.append((start, min(start + each, last)))
+        begin, end = part * size // parts, (part + 1) * size // parts
+        least, most = part * (n - size) // parts, (part + 1) * (n - size) // parts
+        before = least + int(share[part]) * (most - least + 1) // 2**32
+        ranges.append((before + begin, before + end))
     return ranges
 
 

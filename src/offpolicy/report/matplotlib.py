@@ -11,7 +11,14 @@ import numpy as np
 from offpolicy._core.files import write_whole
 from offpolicy.errors import MissingPackageError, ParameterError
 from offpolicy.intervals import normal_quantile
-from offpolicy.results import Comparison, Headline, Result
+from offpolicy.results import (
+    FEW_EFFECTIVE,
+    TOO_HEAVY,
+    Comparison,
+    Headline,
+    Result,
+    shown_estimator,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,6 +75,8 @@ def plot_table(results: ResultTable[Any], ax: Axes | None = None) -> Axes:
             for row in sorted(estimates, key=lambda row: order(row.policy))
         ]
         axis = f"mean reward, {results.estimates[0].level:.0%} intervals; dotted: what ran"
+        if any(row.too_heavy for row in results.estimates):
+            axis += f"\n{TOO_HEAVY} {FEW_EFFECTIVE}"
         reference = results.logged.value
     else:
         ranked = cast("RankingResult", results)
@@ -83,9 +92,9 @@ def plot_table(results: ResultTable[Any], ax: Axes | None = None) -> Axes:
 def _line(
     row: Headline | Estimate | RankingEstimate, policy: str = "", *, answer: bool = False
 ) -> tuple[str, float, Interval, bool]:
-    parameter = "" if row.M is None else f"(M={row.M:.3g})"
-    label = f"{policy}{'answer: ' * answer}{row.estimator.split('(')[0]}{parameter}"
-    return label, row.value, row.interval, answer
+    label = "the answer" if answer else shown_estimator(row.estimator)
+    heavy = f" {TOO_HEAVY}" if getattr(row, "too_heavy", False) else ""
+    return f"{policy}{label}{heavy}", row.value, row.interval, answer
 
 
 def _forest(rows: list[tuple[str, float, Interval, bool]], ax: Axes | None) -> Axes:

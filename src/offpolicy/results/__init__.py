@@ -17,7 +17,16 @@ from offpolicy.results._findings import (
     Severity,
     finding,
 )
-from offpolicy.results._result import Estimate, Headline, Logged, Result, Tuned, shown_estimator
+from offpolicy.results._result import (
+    FEW_EFFECTIVE,
+    TOO_HEAVY,
+    Estimate,
+    Headline,
+    Logged,
+    Result,
+    Tuned,
+    shown_estimator,
+)
 from offpolicy.results._summary import (
     LONGEST_NAME,
     Action,
@@ -30,8 +39,8 @@ from offpolicy.results._summary import (
 from offpolicy.results._table import ResultTable, estimate_named
 
 __all__ = [
-    "CANNOT_TELL", "IDENTICAL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER", "Action",
-    "Calibration", "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged",
-    "OverLog", "Report", "Result", "ResultTable", "Severity", "Summary", "Support", "Tuned",
-    "Weights", "estimate_named", "finding", "shown_estimator",
+    "CANNOT_TELL", "FEW_EFFECTIVE", "IDENTICAL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER",
+    "TOO_HEAVY", "Action", "Calibration", "Comparison", "Difference", "Estimate", "Finding",
+    "Headline", "Logged", "OverLog", "Report", "Result", "ResultTable", "Severity", "Summary",
+    "Support", "Tuned", "Weights", "estimate_named", "finding", "shown_estimator",
 ]  # fmt: skip

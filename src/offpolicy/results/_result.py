@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+TOO_HEAVY = "†"
+"""Marks an estimate whose weights are too heavy for its interval."""
+FEW_EFFECTIVE = "Too few effective rows for such weights: the interval may be too narrow."
+"""What the mark means."""
 FEWEST_EFFECTIVE = 100
 """Effective rows below which the standard errors of heavy weights are not to be trusted."""
 
@@ -51,7 +55,8 @@ class Estimate:
     bias_bound
         The most that it can be: imputed mass times the largest error of what is imputed.
     from_headline
-        How far the value is above the headline's, in standard errors of the difference.
+        How far the value is above the headline's, in standard errors of the difference; None
+        where there is no headline.
     reason
         Why its parameter was chosen; None if it was given.
     """
@@ -116,8 +121,8 @@ class Headline:
     interval_M, plausible_bias
         The M around which the interval stands, and the bias that it allows for.
     versus_logged
-        Interval for the policy's value less that of the policy that ran, from paired differences:
-        narrower than ``interval``, and what decides which of the two is better.
+        Interval for the policy's value less that of the policy that ran, from paired differences.
+        This decides which of the two is better, not whether ``interval`` holds what ran.
     rewarded
         Effective number of rewarded rows behind the number.
     refusal
@@ -288,6 +293,8 @@ class Result(ResultTable[Estimate]):
         lines = []
         for row in self.headlines:
             lines += self._answer(row)
+        if sum(row.can_tell for row in self.headlines) > 1:
+            lines.append("Each paired difference stands for itself; compare holds them together.")
         if not self.headlines:
             first = self.estimates[0]
             by = f"by {shown_estimator(first.estimator)}"
@@ -327,9 +334,9 @@ class Result(ResultTable[Estimate]):
 
     def to_text(self) -> str:
         """An aligned table."""
-        note = "† Too few effective rows for such weights: the interval may be too narrow."
         heavy = any(row.too_heavy for row in self.estimates)
-        return "\n".join([ResultTable.to_text(self), *([note] if heavy else [])])
+        note = [f"{TOO_HEAVY} {FEW_EFFECTIVE}"] if heavy else []
+        return "\n".join([ResultTable.to_text(self), *note])
 
     def _cells(self) -> list[list[str]]:
         several = len(self.policies) > 1
@@ -339,8 +346,8 @@ class Result(ResultTable[Estimate]):
         head += ["from headline", "imputed", "ess", "max weight"]
         cells = [head]
         for row in self.estimates:
-            ess = "–" if row.ess is None else f"{row.ess:,.1f}{'†' * row.too_heavy}"
-            far = "–" if row.from_headline is None else f"{row.from_headline:+.1f} se"
+            ess = "–" if row.ess is None else f"{row.ess:,.1f}{TOO_HEAVY * row.too_heavy}"
+            far = "–" if row.from_headline is None else f"{row.from_headline:+z.1f} se"
             cells.append(
                 ([row.policy] if several else [])
                 + [shown_estimator(row.estimator), _short(row.value), _short(row.stderr)]

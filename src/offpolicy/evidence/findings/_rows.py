@@ -22,7 +22,7 @@ from offpolicy.evidence._plan import usual_reward
 from offpolicy.evidence.findings._actions import the_logger
 from offpolicy.evidence.findings._chance import Rows, kish
 from offpolicy.evidence.findings._from_numbers import effective_size, how_few
-from offpolicy.logs import SAMPLED_PLACES, BanditLog, Dropped, listed_reasons
+from offpolicy.logs import BanditLog, Dropped, listed_reasons, sample_ranges
 from offpolicy.logs.labels import encode
 from offpolicy.results import Finding, Severity, finding
 
@@ -72,9 +72,8 @@ def about_sample(n: int, size: int) -> list[Finding]:
     """The finding that a log was too large to be looked at whole."""
     if n <= size:
         return []
-    sentence = (
-        f"Of {n:,} decisions, {size:,} were looked at, in {SAMPLED_PLACES} places of the log."
-    )
+    places = len(sample_ranges(n, size))
+    sentence = f"Of {n:,} decisions, {size:,} were looked at, in {places} places of the log."
     return finding("sample", "note", sentence, n=n, looked_at=size)
 
 

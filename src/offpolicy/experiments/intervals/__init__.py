@@ -1,3 +1,4 @@
-"""Do intervals cover, and what does the headline's error come to?"""
+"""Do intervals cover, what does the headline's error come to, and how tight are limits that hold at
+every n?"""
 
-__all__ = ["coverage", "outcomes", "protocol", "variations", "verdicts"]
+__all__ = ["bounds", "coverage", "outcomes", "protocol", "variations", "verdicts"]

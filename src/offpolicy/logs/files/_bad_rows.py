@@ -10,7 +10,7 @@ import functools
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -108,14 +108,17 @@ class WellFormed(ParquetScan):
         low, high = np.searchsorted(self._bad[k], [start, stop])
         return np.delete(np.arange(start, stop), self._bad[k][low:high] - start)
 
-    def _blocks(
-        self, k: int, selected: str, row: int = 0, stop: int | None = None
-    ) -> Iterator[pa.Table]:
+    def _stretches(self, k: int, selected: str, spans: Sequence[tuple[int, int]]) -> pa.Table:
+        among_all = [(self._before(k, a), self._before(k, b - 1) + 1) for a, b in spans]
+        rows = np.concatenate([np.arange(start, stop) for start, stop in among_all])
+        table = super()._stretches(k, selected, among_all)
+        return table.take(np.flatnonzero(np.isin(rows, self._bad[k], invert=True)))
+
+    def _blocks(self, k: int, selected: str, row: int = 0) -> Iterator[pa.Table]:
         first = self._before(k, row) if row else 0
-        last = None if stop is None else self._before(k, stop - 1) + 1
 
         def well_formed(row: int) -> Iterator[pa.Table]:
-            for table in super(WellFormed, self)._blocks(k, selected, row, last):
+            for table in super(WellFormed, self)._blocks(k, selected, row):
                 yield table.take(self._kept(k, row, row + len(table)) - row)
                 row += len(table)
 
@@ -127,8 +130,8 @@ class WellFormed(ParquetScan):
     def _place(self, file: int, row: int) -> Place:
         return self._scan._place(file, row)
 
-    def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
-        first, last = self._before(k, row), self._before(k, row + len(table) - 1)
+    def _parts(self, k: int, row: int, stop: int) -> list[tuple[int, int, str]]:
+        first, last = self._before(k, row), self._before(k, stop - 1)
         kept = runs_of_rows(self._kept(k, first, last + 1))
         return [(begin, row, self._label(k)) for begin, row in kept]
 

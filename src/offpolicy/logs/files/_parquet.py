@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -253,34 +252,72 @@ class ParquetScan(LogScan):
         import pyarrow as pa
 
         selected = self._selected(extra)
-        tables: list[pa.Table] = []
+        jobs: list[tuple[int, list[tuple[int, int]]]] = []
         parts: list[tuple[int, int, str]] = []
-        have = 0
-        _ = self._counts, self._connection
-        # Several at a time: one range alone keeps few cores busy.
-        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
-            spans = pool.map(lambda span: list(self._range(span[0], span[1], selected)), ranges)
-            for table, k, row in itertools.chain.from_iterable(spans):
-                for begin, first, name in self._parts(k, row, table):
-                    parts.append((have + begin, first, name))
-                tables.append(table)
-                have += len(table)
-        log = self._log(pa.concat_tables(tables), RowsOfFiles.of(parts))
-        rows = np.concatenate([np.arange(start, stop) for start, stop in ranges])
-        return log.replace(whole_row=rows, trusted=True)
-
-    def _range(self, start: int, stop: int, selected: str) -> Iterator[tuple[pa.Table, int, int]]:
-        """Rows ``start`` to ``stop`` of the log: tables, with their file and first row there."""
-        begun = 0
+        have = begun = 0
         for k, rows in enumerate(self._counts):
-            low, high = max(start - begun, 0), min(stop - begun, rows)
-            for table in self._blocks(k, selected, low, high) if low < high else ():
-                yield table, k, low
-                low += len(table)
+            inside = [(max(start - begun, 0), min(stop - begun, rows)) for start, stop in ranges]
+            spans = [(low, high) for low, high in inside if low < high]
+            for low, high in spans:
+                for begin, first, name in self._parts(k, low, high):
+                    parts.append((have + begin, first, name))
+                have += high - low
+            if spans:
+                jobs.append((k, spans))
             begun += rows
+        _ = self._connection
+        # Several at a time: one file alone may keep few cores busy.
+        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
+            tables = list(pool.map(lambda job: self._stretches(job[0], selected, job[1]), jobs))
+        log = self._log(pa.concat_tables(tables), RowsOfFiles.of(parts))
+        whole_row = np.concatenate([np.arange(start, stop) for start, stop in ranges])
+        return log.replace(whole_row=whole_row, trusted=True)
 
-    def _parts(self, k: int, row: int, table: pa.Table) -> list[tuple[int, int, str]]:
-        """Where rows of the k-th file, from ``row`` on, are, for messages; see `RowsOfFiles`."""
+    def _stretches(self, k: int, selected: str, spans: Sequence[tuple[int, int]]) -> pa.Table:
+        """Stretches of the rows of the k-th file that meet the condition, by one query: what is
+        stored together is decoded once, however many of them are in it."""
+        import pyarrow as pa
+
+        within: dict[tuple[int, int], tuple[int, int]] = {}
+        begun = 0
+        for chunk in (chunk for chunk in self._chunks if chunk.file == k):
+            whole = chunk.rows == chunk.stop - chunk.start
+            for start, stop in spans:
+                low, high = max(start - begun, 0), min(stop - begun, chunk.rows)
+                if low < high and whole:
+                    within[chunk.start + low, chunk.start + high] = begun + low, begun + high
+                elif low < high:
+                    within[chunk.start, chunk.stop] = begun, begun + chunk.rows
+            begun += chunk.rows
+        wanted, read = (
+            np.concatenate([np.arange(start, stop) for start, stop in ranges])
+            for ranges in (spans, within.values())
+        )
+        conditions = " OR ".join(
+            f"(file_row_number >= {first} AND file_row_number < {beyond})"
+            for first, beyond in within
+        )
+        query = f"SELECT {selected} FROM {parquet([self.files[k]], numbered=True)}"
+        query += f"{self._condition or ' WHERE true'} AND ({conditions})"
+        keep, have, tables = np.isin(read, wanted, assume_unique=True), 0, []
+        with errors_as_ours(self.files[k]):
+            for batch in self._sql(query).to_arrow_reader(_BATCH):
+                mask = keep[have : have + len(batch)]
+                tables.append(pa.Table.from_batches([batch]).filter(pa.array(mask)))
+                have += len(batch)
+        self._check_count(k, have, len(read))
+        return pa.concat_tables(tables)
+
+    def _check_count(self, k: int, rows: int, counted: int) -> None:
+        if rows != counted:
+            raise LogError(
+                f"{rows:,} rows were read where {counted:,} were counted. Was the file changed "
+                f"meanwhile?",
+                self.files[k],
+            )
+
+    def _parts(self, k: int, row: int, stop: int) -> list[tuple[int, int, str]]:
+        """Where rows of the k-th file, ``row`` to ``stop``, are, for messages: `RowsOfFiles`."""
         return [(0, row, self._label(k))]
 
     def _label(self, file: int) -> str:
@@ -304,21 +341,14 @@ class ParquetScan(LogScan):
             if row == rows:
                 continue
             for table in self._blocks(k, selected, row):
-                source = RowsOfFiles.of(self._parts(k, row, table))
+                source = RowsOfFiles.of(self._parts(k, row, row + len(table)))
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
                 if self.progress is not None:
                     self.progress(position, len(self))
-            if row != rows:
-                raise LogError(
-                    f"{row:,} rows were read where {rows:,} were counted. Was the "
-                    f"file changed meanwhile?",
-                    self.files[k],
-                )
+            self._check_count(k, row, rows)
 
-    def _blocks(
-        self, k: int, selected: str, row: int = 0, stop: int | None = None
-    ) -> Iterator[pa.Table]:
+    def _blocks(self, k: int, selected: str, row: int = 0) -> Iterator[pa.Table]:
         """Blocks of the rows of the k-th file that meet the condition, from the ``row``-th on."""
         import pyarrow as pa
 
@@ -326,16 +356,9 @@ class ParquetScan(LogScan):
         conditions = [] if self.where is None else [f"({self.where})"]
         if first:
             conditions.append(f"file_row_number >= {first}")
-        limit = f" OFFSET {skip}" if skip else ""
-        if stop is not None:
-            last, _ = self._start_of(k, stop - 1)
-            beyond = last + (1 if self.where is None else CHUNK)
-            conditions.append(f"file_row_number < {beyond}")
-            limit = f" LIMIT {stop - row}{limit}"
         condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        numbered = first > 0 or stop is not None
-        scan = parquet([self.files[k]], numbered=numbered)
-        query = f"SELECT {selected} FROM {scan}{condition}{limit}"
+        scan = parquet([self.files[k]], numbered=first > 0)
+        query = f"SELECT {selected} FROM {scan}{condition}{f' OFFSET {skip}' if skip else ''}"
         with errors_as_ours(self.files[k]):
             batches = self._sql(query).to_arrow_reader(_BATCH)
             yield from in_blocks(pa.Table.from_batches([batch]) for batch in batches)

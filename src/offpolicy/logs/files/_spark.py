@@ -4,7 +4,7 @@ A log has an order, a Spark DataFrame has not. Rows that come from files are ord
 row there, others by partition and row in it. One job counts the rows of every piece, a piece being
 neighbouring rows of one partition, so that each row's position in the log is known wherever it is
 worked on. With it come the same sample, the same folds and hence the same numbers as anywhere else.
-Besides the plan's sample, at most 200,000 decisions, no row leaves the executors.
+Besides the plan's sample, at most 200,000 decisions in whole pieces, no row leaves the executors.
 """
 
 from __future__ import annotations

@@ -22,6 +22,12 @@ def rounded(value: float, places: int) -> str:
     return text.removeprefix("-") if float(text.replace(",", "")) == 0.0 else text.replace("-", "−")
 
 
+def signed(value: float, places: int) -> str:
+    """A difference on a page: +0.12, −0.3, 0.0."""
+    text = rounded(value, places)
+    return f"+{text}" if value > 0.0 and text.strip("0.,") else text
+
+
 def places_for(low: float, high: float) -> int:
     """Decimals on a page for an interval and what lies in it."""
     return decimals((high - low) / 2.0)

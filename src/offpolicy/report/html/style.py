@@ -68,7 +68,7 @@ footer{padding-top:40px;padding-bottom:56px;font-size:14px;color:var(--soft)}
 .range.strong{stroke-width:6}.range.dim{stroke:var(--other)}
 .dot{fill:var(--paper);stroke:var(--accent);stroke-width:2}.dot.strong{fill:var(--accent)}
 .dot.dim{stroke:var(--other)}
-.bound{stroke:var(--other);stroke-width:1;fill:none}
+.range.tip{fill:none;stroke-width:2}
 .line{fill:none;stroke:var(--accent);stroke-width:2.2;stroke-linejoin:round}
 .second{fill:none;stroke:var(--other);stroke-width:1.6;stroke-dasharray:5 3}
 .noise{fill:var(--tint);stroke:none}.bias{fill:var(--faint);stroke:none}
@@ -110,6 +110,6 @@ max-width:760px}
 .offpolicy .range.dim{stroke:var(--other)}
 .offpolicy .dot{fill:var(--paper);stroke:var(--accent);stroke-width:2}
 .offpolicy .dot.strong{fill:var(--accent)}.offpolicy .dot.dim{stroke:var(--other)}
-.offpolicy .bound{stroke:var(--other);fill:none}
+.offpolicy .range.tip{fill:none;stroke-width:2}
 """
 """For notebooks, where the page around it has a style of its own."""

@@ -14,6 +14,7 @@ from offpolicy.report.sections.estimates import differences, estimators, noteboo
 from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import WIDE, bare_table
+from offpolicy.results import FEW_EFFECTIVE, TOO_HEAVY
 
 if TYPE_CHECKING:
     from offpolicy.results import ResultTable
@@ -41,11 +42,13 @@ def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
 def fragment(results: ResultTable[Any], head: list[str], *body: list[str]) -> str:
     """HTML for notebooks: the sentences, the forest plot, and a table."""
     lines = [joined(line, element("br")) for line in results.sentence().splitlines()]
+    heavy = any(TOO_HEAVY in cell for row in body for cell in row)
     return element(
         "div",
         element("style", Markup(FRAGMENT)),
         element("p", joined(*lines)),
         notebook_forest(results, WIDE),
         bare_table(head, body),
+        element("p", f"{TOO_HEAVY} {FEW_EFFECTIVE}") if heavy else None,
         class_="offpolicy",
     )

@@ -233,5 +233,6 @@ def _swept(ranked: RankingResult) -> Swept | None:
         ranked.ranker, choice.grid.tolist(), choice.value.tolist(),
         [math.sqrt(v) for v in choice.variance.tolist()],
         [math.sqrt(v) for v in choice.mse.tolist()],
-        choice.chosen, row.value, row.level, measure=ranked.metric,
+        choice.chosen, row.value, row.level,
+        f"M = {short(choice.chosen)} has the least of both together.", measure=ranked.metric,
     )  # fmt: skip

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, section
 from offpolicy.report.html.numbers import (
     count,
     counted,
+    in_brackets,
     percent,
     places_for,
     rounded,
+    signed,
     with_interval,
 )
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.sections.page_data import PageData
-from offpolicy.results import Finding
+from offpolicy.results import IDENTICAL, NOT_DECIDED, Finding, Headline, shown_estimator
 
 if TYPE_CHECKING:
-    from offpolicy.results import Estimate, Headline
+    from offpolicy.intervals import Interval
+    from offpolicy.results import Estimate
 
 _SIGNS = {"problem": "▲ Problem", "warning": "● Warning", "note": "Note"}
 
@@ -57,48 +60,88 @@ def large_number(value: float, interval: tuple[float, float]) -> Markup:
     return element("span", with_interval(value, interval), class_="number")
 
 
-def _refusal(row: Headline | Estimate) -> str | None:
-    return getattr(row, "refusal", None)
+class _Versus(NamedTuple):
+    """A policy less what ran, by the paired difference: what decides, wherever the page says it."""
+
+    verdict: str
+    """Better, worse, not decided, identical; or that the log cannot tell."""
+    value: float
+    interval: Interval
+    note: str = ""
+
+
+def _versus(row: Headline, data: PageData) -> _Versus:
+    difference = data.compared_with_logged(row.policy)
+    if difference is None:
+        low, high = row.versus_logged
+        value = min(max(row.value - data.main.logged.value, low), high)
+        return _Versus(row.verdict, value, row.versus_logged)
+    verdict, note = difference.verdict, ""
+    if difference.decided:
+        verdict = "better" if difference.better == row.policy else "worse"
+        if 0.0 in difference.interval:
+            note = (
+                f" It is decided by the adjusted p, {difference.adjusted_p_value:.2g}, though the "
+                f"more cautious interval still holds 0."
+            )
+    elif difference.reason is not None:
+        note = f" {difference.reason}"
+    comparison = data.comparison
+    assert comparison is not None
+    if len(comparison.differences) > 1 and comparison.multiplicity != "none":
+        others = len(comparison.differences) - 1
+        note += (
+            f" Its interval holds together with {counted(others, 'other')} on this page, and is "
+            f"wider for it."
+        )
+    return _Versus(verdict, difference.value, difference.interval, note)
 
 
 def _sentence(row: Headline | Estimate, data: PageData) -> Markup:
-    places = places_for(*row.interval)
-    gap = row.value - data.main.logged.value
-    side = "above" if gap >= 0.0 else "below"
-    if _refusal(row) is not None:
+    told = [name(row.policy), ": ", large_number(row.value, row.interval)]
+    if not isinstance(row, Headline):
+        return joined(*told, ".")
+    if not row.can_tell:
         return joined("This log cannot tell how ", name(row.policy), " would have done.")
-    return joined(
-        name(row.policy), ": ",
-        large_number(row.value, row.interval),
-        f", {rounded(abs(gap), places)} {side} what ran.",
-    )  # fmt: skip
+    versus = _versus(row, data)
+    if versus.verdict == IDENTICAL:
+        return joined(*told, ", identical to what ran.")
+    if versus.verdict == "better":
+        by = large_number(versus.value, versus.interval)
+        return joined(*told, ". Better than what ran by ", by, ".")
+    if versus.verdict == "worse":
+        low, high = versus.interval
+        by = large_number(-versus.value, (-high, -low))
+        return joined(*told, ". Worse than what ran by ", by, ".")
+    undecided = "Not decided" if versus.verdict == NOT_DECIDED else "This log cannot tell"
+    return joined(*told, f". {undecided} whether it is better than what ran.")
 
 
 def _explained(row: Headline | Estimate, data: PageData) -> list[Child]:
-    low, high = row.interval
-    places, logged = places_for(low, high), data.main.logged
-    told = with_interval(row.value, row.interval)
-    refusal = _refusal(row)
-    ran = f"What ran earned {rounded(logged.value, max(places, 3))} a decision"
-    if refusal is not None:
-        text = f"{refusal[0].upper()}{refusal[1:]} The estimate would be {told}. {ran}."
+    places = max(places_for(*row.interval), 3)
+    ran = f"What ran earned {rounded(data.main.logged.value, places)} a decision."
+    covered = f"The {percent(row.level)} interval covers {row.covers}. " if row.covers else ""
+    if not isinstance(row, Headline):
+        chosen = "" if row.reason is None else f"; {row.reason}"
+        by = f"{covered}By {shown_estimator(row.estimator)}{chosen}."
+        return [element("p", ran, class_="lead"), element("p", by, class_="soft")]
+    if row.refusal is not None:
+        told = with_interval(row.value, row.interval)
+        text = f"{row.refusal[0].upper()}{row.refusal[1:]} The estimate would be {told}. {ran}"
         return [element("p", text, class_="lead")]
-    sure = (
-        ", which lies within the interval: the log does not settle which of the two is better."
-        if low <= logged.value <= high
-        else ", which lies outside the interval."
-    )
-    covered = f"The {percent(row.level)} interval covers {row.covers}." if row.covers else ""
-    reason = f" Estimated by {_rounded_name(row)}" if row.reason is not None else ""
-    reason += f", the clipping constant of {row.reason}." if reason else ""
+    versus = _versus(row, data)
+    if versus.verdict == IDENTICAL:
+        text = "The policy gives every action the probability that the logger gave it."
+        return [element("p", f"{ran} {text}", class_="lead")]
+    how = "The difference is taken decision by decision"
+    if versus.verdict not in ("better", "worse"):
+        digits = places_for(*versus.interval)
+        how += f": {signed(versus.value, digits)} {in_brackets(*versus.interval, digits)}"
+    by = f"By CAB-DR at M = {row.M:.4g} around {row.around}; {row.reason}."
     return [
-        element("p", f"{ran}{sure}", class_="lead"),
-        element("p", f"{covered}{reason}", class_="soft"),
+        element("p", f"{ran} {how}.{versus.note}", class_="lead"),
+        element("p", f"{covered}{by}", class_="soft"),
     ]
-
-
-def _rounded_name(row: Headline | Estimate) -> str:
-    return row.estimator.split("(")[0] + (f" at M = {row.M:.4g}" if row.M is not None else "")
 
 
 # -- warnings ----------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from offpolicy.intervals import normal_quantile
-from offpolicy.report.html.markup import Child, Markup, data_block, element, name, section
-from offpolicy.report.html.numbers import in_brackets, percent, places_for, rounded, short
+from offpolicy.report.html.markup import Child, Markup, data_block, element, joined, name, section
+from offpolicy.report.html.numbers import decimals, percent, places_for, rounded, short
 from offpolicy.report.sections.estimates import left_out
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.drawing import Mark, both_widths, table
@@ -19,6 +19,7 @@ from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import around, decades, with_room_for
 
 if TYPE_CHECKING:
+    from offpolicy.intervals import Interval
     from offpolicy.results import Headline, Summary
 
 
@@ -35,6 +36,10 @@ class Swept(NamedTuple):
     """The one that was taken, and the answer with it."""
     value: float
     level: float
+    said: str
+    """How the answer comes from the curve."""
+    interval: tuple[float, Interval] | None = None
+    """The M that the answer's interval stands around, and the interval; None if not drawn."""
     measure: str = "mean reward"
     ran: float | None = None
     """What ran, if that is known."""
@@ -47,29 +52,47 @@ def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
     weights = None if summary is None else summary.weights
     return Swept(
         row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value,
-        data.level,
+        row.level, _from_curve(row), (row.interval_M, row.interval),
         ran=data.main.logged.value,
         largest=math.inf if weights is None else weights.largest,
         imputed=None if summary is None else summary.imputed,
     )  # fmt: skip
 
 
+def _from_curve(row: Headline) -> str:
+    """How the answer's value and its interval come from the curve, each with its own M."""
+    places = places_for(*row.interval) + 1
+    moved = rounded(row.value - row.values[row.grid.index(row.M)], places)
+    text = f"Dot: the answer's value, at M = {short(row.M)}, where the estimated error is least"
+    if moved.strip("−0.,"):
+        text += f"; what rows beyond M say of the model's mean error moves it by {moved}"
+    text += f". Bar: its {percent(row.level)} interval, which stands around "
+    if row.interval_M == row.M:
+        return f"{text}the same M."
+    return (
+        f"{text}M = {short(row.interval_M)}, where the error is least if the bias is up to five "
+        f"times what it seems."
+    )
+
+
 def curves(data: PageData) -> Markup:
     """Section (4) of the page: what the answer would be at every M, and why this one was taken."""
     summaries = {summary.policy: summary for summary in data.summaries}
     several = len(data.main.headlines) > 1
-    drawn = [
-        curve_over_M(
-            _swept(row, summaries.get(row.policy), data),
-            element("h3", name(row.policy)) if several else None,
-        )
-        for row in data.main.headlines[:MOST_POLICIES]
-    ]
+    drawn = []
+    for row in data.main.headlines[:MOST_POLICIES]:
+        title = element("h3", name(row.policy)) if several else None
+        if row.model == "logger":
+            text = "Every weight is 1: the answer is the mean reward of the log, whatever M."
+            drawn.append(joined(title, element("p", text)))
+        else:
+            drawn.append(curve_over_M(_swept(row, summaries.get(row.policy), data), title))
     lead = (
-        "A decision that the policy takes M times as often as the logger counts M times, and no "
-        "more: what is beyond M is left to the reward model. Far left all is the model's word, far "
-        "right all is the weights'. Where the curve is flat the choice matters little; where it "
-        "climbs or falls, the model and the rewards disagree."
+        "What the answer's estimator, CAB-DR, says for every M. A decision that the policy takes c "
+        "times as often as the logger counts c times, but no more than M times; the rest is left "
+        "to the reward model. Left edge: the model decides. Right edge: the logged rewards decide. "
+        "Where the curve is flat the choice of M matters little; where it climbs or falls, the "
+        "model and the rewards disagree."
     )
     if not drawn:
         lead = "Without propensities there are no weights, and no curve."
@@ -102,21 +125,23 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
     x, ticks = _x_axis(row, stops)
     z = normal_quantile(row.level)
     values = [row.values[k] for k in stops]
-    noise = [z * row.stderrs[k] for k in stops]
-    error = [z * row.errors[k] for k in stops]
+    noise = [row.stderrs[k] for k in stops]
+    error = [row.errors[k] for k in stops]
     imputed = None if row.imputed is None else [row.imputed[k] for k in stops]
-    chosen = min(range(len(stops)), key=lambda k: abs(_log(row.grid[stops[k]]) - _log(row.M)))
+    chosen = _nearest(row, stops, row.M)
     # One wild point must not flatten the rest: the axis shows the neighbourhood of the answer.
-    taken, off = values[chosen], error[chosen]
+    taken, off = values[chosen], z * error[chosen]
     ran = taken if row.ran is None else row.ran
-    reach = 6.0 * max(noise[chosen], off, abs(taken - ran) / 3.0)
+    reach = 6.0 * max(off, abs(taken - ran) / 3.0)
     near = [v for v in values if abs(v - taken) <= reach]
-    limits = with_room_for(around([*near, taken - 1.6 * off, taken + 1.6 * off]), ran)
-    told = _told(row, stops, noise, imputed)
+    ends = () if row.interval is None else row.interval[1]
+    limits = around([*near, taken - 1.6 * off, taken + 1.6 * off, row.value, *ends])
+    limits = with_room_for(limits, ran)
+    told = _told(row, stops, imputed)
     alt = (
         f"Line chart: the estimate for every clipping constant M. At the chosen M = {short(row.M)} "
-        f"it is {short(row.value)}; at M = 0, by the model alone, {short(values[0])}; without "
-        f"clipping {short(values[-1])}."
+        f"it is {short(taken)}; at M = 0, by the model alone, {short(values[0])}; without "
+        f"clipping {short(values[-1])}. The answer is {short(row.value)}."
     )
 
     draw = partial(
@@ -129,9 +154,10 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
             _band(values, error, "bias"),
             _band(values, noise, "noise"),
             Line(values, "line", "estimate"),
+            *_answer(row, x, stops),
         ],
         alt=alt, y_limits=limits, y_label=row.measure,
-        marks=[Mark(x[chosen], f"chosen: M = {short(row.M)}")],
+        marks=[Mark(x[chosen], f"taken: M = {short(row.M)}")],
         levels=[] if row.ran is None else [Mark(ran, f"what ran: {short(ran)}")],
     )  # fmt: skip
     mass = None if imputed is None else partial(
@@ -152,14 +178,14 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
         class_="slider",
         hidden=True,
     )  # fmt: skip
-    head = ["M", "estimate", "low", "high", "left to the model", "estimated error"]
-    places = places_for(taken - noise[chosen], taken + noise[chosen]) + 1
+    head = ["M", "estimate", "stderr", "estimated error", "left to the model"]
+    places = decimals(noise[chosen]) + 1
     body: list[list[Child]] = [
         [
-            short(row.grid[k]), rounded(v, places), rounded(v - e, places), rounded(v + e, places),
-            "–" if imputed is None else percent(imputed[j]), rounded(row.errors[k], places),
+            short(row.grid[k]), *(rounded(x, places) for x in numbers),
+            "–" if imputed is None else percent(imputed[j]),
         ]
-        for j, (k, v, e) in enumerate(zip(stops, values, noise, strict=True))
+        for j, (k, *numbers) in enumerate(zip(stops, values, noise, error, strict=True))
     ]  # fmt: skip
     return element(
         "figure",
@@ -168,8 +194,8 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
         None if mass is None else both_widths(mass),
         element(
             "figcaption",
-            f"Dark band: the {percent(row.level)} interval for noise alone. Light band: with "
-            f"the estimated bias as well. M = {short(row.M)} has the least of both together.",
+            f"Dark band: one standard error, noise alone. Light band: the estimated error, noise "
+            f"and bias. {row.said}",
         ),
         slider,
         data_block(json.dumps(told, ensure_ascii=False)),
@@ -184,22 +210,33 @@ def _band(values: Sequence[float], halves: Sequence[float], class_: str) -> Line
     return Line([v + half for v, half in pairs], class_, low=[v - half for v, half in pairs])
 
 
-def _told(
-    row: Swept, stops: list[int], noise: list[float], imputed: list[float] | None
-) -> list[str]:
+def _answer(row: Swept, x: list[float], stops: list[int]) -> list[Line]:
+    """The answer on its curve's chart: a dot, and its interval as an upright bar."""
+    if row.interval is None:
+        return []
+    (M, (low, high)), place = row.interval, x[_nearest(row, stops, row.M)]
+    middle, half = x[_nearest(row, stops, M)], 0.0025 * x[-1]
+    bar = Line([high, high], "bar", low=[low, low], x=[middle - half, middle + half])
+    return [bar, Line([row.value], "points", dots=True, x=[place])]
+
+
+def _told(row: Swept, stops: list[int], imputed: list[float] | None) -> list[str]:
     said = []
     for j, k in enumerate(stops):
-        value, e = row.values[k], noise[j]
-        low, high = value - e, value + e
-        places = places_for(low, high) + 1
-        around_it = in_brackets(low, high, places)
-        text = f"M = {short(row.grid[k])}: {rounded(value, places)} {around_it}"
+        places = decimals(row.stderrs[k]) + 1
+        text = f"M = {short(row.grid[k])}: estimate {rounded(row.values[k], places)}"
+        text += f", standard error {rounded(row.stderrs[k], places)}"
+        if math.isfinite(row.errors[k]):
+            text += f", estimated error with bias {rounded(row.errors[k], places)}"
         if imputed is not None:
             text += f"; {percent(imputed[j])} left to the model"
-        if math.isfinite(row.errors[k]):
-            text += f"; estimated error {rounded(row.errors[k], places)}, bias included"
         said.append(f"{text}.")
     return said
+
+
+def _nearest(row: Swept, stops: list[int], M: float) -> int:
+    """The slider's stop at M."""
+    return min(range(len(stops)), key=lambda k: abs(_log(row.grid[stops[k]]) - _log(M)))
 
 
 def _log(M: float) -> float:

@@ -8,14 +8,22 @@ from datetime import UTC, datetime
 from functools import partial
 
 from offpolicy.report.html.markup import Child, Markup, element, name, plain, section
-from offpolicy.report.html.numbers import count, counted, percent, places_for, rounded, short
+from offpolicy.report.html.numbers import (
+    count,
+    counted,
+    in_brackets,
+    percent,
+    places_for,
+    rounded,
+    short,
+)
 from offpolicy.report.sections.estimates import left_out
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.charts import Bar, Column, bars, histogram
 from offpolicy.report.svg.drawing import Mark, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import around, decades, with_room_for
-from offpolicy.results import Action, OverLog, Summary, Support
+from offpolicy.results import Action, Headline, OverLog, Summary, Support
 
 _TAIL = 0.01
 
@@ -138,30 +146,28 @@ def _label(row: Action, support: Support) -> str:
 # -- the reward model --------------------------------------------------------------------------
 
 
-def _calibration(summary: Summary, _: PageData) -> Markup:
+def _calibration(summary: Summary, data: PageData) -> Markup:
     """Chart of predictions against rewards."""
-    calibration = summary.calibration
+    calibration, headline = summary.calibration, data.headline_of(summary.policy)
     if calibration is None:
-        return element(
-            "p",
-            "No reward model was given, and there was nothing to train one from: the answer rests "
-            "on the weights and on a plain regression on the policy's probabilities.",
-        )
+        text = "No reward model was given, and there was nothing to train one from."
+        if headline is not None and headline.model != "logger":
+            text += f" The answer is by CAB-DR around {headline.around}."
+        return element("p", text)
     reach = [2.0 * e for e in calibration.stderr]
     ends = [*calibration.predicted, *calibration.observed, *calibration.recalibrated]
     low, high = around([*ends, *(o + e for o, e in zip(calibration.observed, reach, strict=True))])
 
     who = "The model was trained on the log itself, cross-fitted. " if calibration.trained else ""
-    after = percent(calibration.fit_recalibrated)
-    fit = (
-        f"{who}It explains {percent(calibration.fit)} of the variance of the rewards; "
-        f"recalibrated, {after}."
-    )
+    fit = f"{who}It explains {percent(calibration.fit)} of the variance of the rewards."
     if calibration.fit < 0.0:
         fit = (
             f"{who}Taken as it is, it fits the rewards worse than their mean would (R² = "
-            f"{calibration.fit:.2f}); recalibrated, it explains {after} of their variance."
+            f"{calibration.fit:.2f})."
         )
+    if headline is not None and headline.model != "logger":
+        used = "it, recalibrated on the log" if headline.model == "model" else headline.around
+        fit += f" Rings: what the answer uses, {used}. R² {calibration.fit_recalibrated:.2f}."
     alt = f"Calibration plot in {len(calibration.rows)} classes. {fit}"
 
     lines = [
@@ -230,11 +236,7 @@ def _over_log(summary: Summary, data: PageData) -> Markup:
             if course.in_order
             else " The rows are not in order of time: what moves with time is not seen here."
         )
-    caption = (
-        f"The sequence is for the mean of the answer's estimator, without its bias, and holds as "
-        f"far as the central limit theorem does; it is wider than the interval of the answer, "
-        f"which is for one look only.{order}"
-    )
+    caption = f"{_sequence(course, data.headline_of(summary.policy))}{order}"
     head = ["decisions", "in the stretch", "what ran", "so far", "low", "high"]
     if course.since is not None:
         head += ["since", "until"]
@@ -247,6 +249,25 @@ def _over_log(summary: Summary, data: PageData) -> Markup:
             line += [_when(course.since[k], course), _when(course.until[k], course)]
         body.append(line)
     return figure(draw, caption, table(head, body, "The stretches in numbers"))
+
+
+def _sequence(course: OverLog, headline: Headline | None) -> str:
+    """What a confidence sequence is for, and how it ends beside the answer's interval."""
+    low, high = course.low[-1], course.high[-1]
+    places = places_for(low, high) + 1
+    text = (
+        f"The sequence is for the mean of the answer's estimator, without its bias, and holds as "
+        f"far as the central limit theorem does. It ends at {in_brackets(low, high, places)}"
+    )
+    if headline is None:
+        return f"{text}."
+    width, other = high - low, headline.interval.high - headline.interval.low
+    interval = f"the answer's interval, {in_brackets(*headline.interval, places)}"
+    if rounded(width, places) == rounded(other, places):
+        return f"{text}, as wide as {interval}."
+    if width > other:
+        return f"{text}, wider than {interval}, as that is for one look only."
+    return f"{text}, narrower than {interval}, as that allows for bias and for rows not seen, too."
 
 
 def _tenths(course: OverLog) -> list[tuple[float, float, float]]:
@@ -291,15 +312,14 @@ _SECTIONS: dict[str, tuple[str, str, Callable[[Summary, PageData], Markup]]] = {
     "model": (
         "The reward model against the rewards",
         "Each dot is a class of logged decisions with like predictions. On the dotted line the "
-        "model is right on average; bars are two standard errors. Rings are the same predictions "
-        "after recalibration on the log, which is what the answer uses.",
+        "model is right on average; bars are two standard errors.",
         _calibration,
     ),
     "order": (
         "Over the log",
-        "Had one looked on the way: the estimate from all rows up to each point, with a confidence "
-        "sequence, intervals that hold at every look at once. Rings are tenths of the log by "
-        "themselves. If they wander, the answer is an average over times that differ.",
+        "How the estimate developed as rows came in: from all rows up to each point, with a "
+        "confidence sequence, intervals that hold at every look at once. Rings are tenths of the "
+        "log by themselves. If they wander, the answer is an average over times that differ.",
         _over_log,
     ),
 }

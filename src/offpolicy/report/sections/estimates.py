@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from offpolicy.report.html.markup import Child, Markup, element, name, plain, section
-from offpolicy.report.html.numbers import count, percent, places_for, rounded, short, with_interval
+from offpolicy.report.html.numbers import (
+    count,
+    percent,
+    places_for,
+    rounded,
+    short,
+    signed,
+    with_interval,
+)
 from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.charts import Row, forest
 from offpolicy.report.svg.drawing import Draw, Mark, figure, table
 from offpolicy.report.svg.scales import around, with_room_for
-from offpolicy.results import Comparison, Result, shown_estimator
+from offpolicy.results import (
+    FEW_EFFECTIVE,
+    IDENTICAL,
+    TOO_HEAVY,
+    Comparison,
+    Headline,
+    Result,
+    shown_estimator,
+)
 
 if TYPE_CHECKING:
     from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
-    from offpolicy.results import Difference, Estimate, Headline, Logged, ResultTable
+    from offpolicy.results import Difference, Estimate, Logged, ResultTable
 
     AnyEstimate: TypeAlias = Estimate | Headline | Difference | RankingEstimate
 
@@ -25,7 +41,7 @@ _ROOM = 0.15
 
 
 def estimators(data: PageData) -> Markup:
-    """Section (3) of the page: estimators with interval and bias bound; if compared, headlines."""
+    """Section (3) of the page: the answer and all estimators; if compared, the answers."""
     result = data.result
     parts: list[Child] = []
     if result is None:
@@ -39,18 +55,16 @@ def estimators(data: PageData) -> Markup:
             rows = [row for row in data.rows if row.policy == policy]
             parts.append(_forest_of(rows, data, by_policy=False))
         parts.append(left_out(len(data.policies) - MOST_POLICIES))
-    said = (
-        "The first line is the answer; the others are the same question put to other estimators. "
-        if result is not None and result.headlines
-        else ""
-    )
-    lead = element(
-        "p",
-        f"{said}Thick bars are {percent(data.level)} intervals. The thin line is the most that the "
-        f"estimator's bias can be, whatever the rewards: where it is long, the number leans on the "
-        f"model, or on nothing, for much of the policy's probability.",
-    )
-    return section("estimators", title, lead, *parts)
+    said = f"Bars are {percent(data.level)} intervals."
+    if result is not None and result.headlines:
+        said = (
+            f"The first line is the answer; the others are the same question put to other "
+            f"estimators, each with a {percent(data.level)} interval of its own: long where the "
+            f"number leans on the model, or on nothing, for much of the policy's probability. The "
+            f"last column says how far a row is from the answer, in standard errors (se) of the "
+            f"difference between the two; chance alone seldom makes it more than 3."
+        )
+    return section("estimators", title, element("p", said), *parts)
 
 
 def left_out(more: int) -> Markup | None:
@@ -59,11 +73,11 @@ def left_out(more: int) -> Markup | None:
 
 
 def forest_row(
-    label: str, row: AnyEstimate, bound: float | None = None, *, strong: bool, dim: bool = False
+    label: str, row: AnyEstimate, note: str = "", *, strong: bool, dim: bool = False
 ) -> Row:
     """A line of a forest plot."""
     said = with_interval(row.value, row.interval)
-    return Row(label, row.value, *row.interval, said, bound, strong=strong, dim=dim)
+    return Row(label, row.value, *row.interval, said, note, strong=strong, dim=dim)
 
 
 def cells_of(row: AnyEstimate, *values: float) -> list[str]:
@@ -74,7 +88,7 @@ def cells_of(row: AnyEstimate, *values: float) -> list[str]:
 
 def described(rows: Sequence[Row]) -> str:
     """A forest plot in words."""
-    return "; ".join(f"{plain(row.label, 80)}: {row.said}" for row in rows)
+    return "; ".join(f"{plain(row.label, 80)}: {row.said} {row.note}".rstrip() for row in rows)
 
 
 def forest_chart(
@@ -86,41 +100,62 @@ def forest_chart(
     inside: tuple[float, ...] = (),
 ) -> Draw:
     """What draws a forest plot, with the values ``inside``, and the mark if there is room."""
-    ends = [end for row in rows for end in (row.value, row.low, row.high)]
-    limits = around([*inside, *ends], _ROOM)
+    values = [row.value for row in rows]
+    # One wild interval must not flatten the rest: it is cut, and ends in a tip.
+    reach = 2.0 * max(max(values) - min(values), median(row.high - row.low for row in rows))
+    least, most = min(values) - reach, max(values) + reach
+    ends = [min(max(end, least), most) for row in rows for end in (row.low, row.high)]
+    limits = around([*inside, *values, *ends], _ROOM)
     if mark is not None:
         limits = with_room_for(limits, mark.value)
-    return partial(forest, rows, alt=alt, axis=axis, mark=mark, limits=limits)
+    notes = "from the answer" if any(row.note for row in rows) else ""
+    return partial(forest, rows, alt=alt, axis=axis, mark=mark, limits=limits, notes=notes)
 
 
 def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy: bool) -> Markup:
     lines = _lines(rows, by_policy=by_policy)
-    head = ["policy" if by_policy else "estimator", "value", "stderr", "low", "high", "bias",
-            "bias at most", "imputed", "effective rows", "largest weight"]  # fmt: skip
+    far = [] if by_policy else ["from the answer"]
+    head = ["policy" if by_policy else "estimator", "value", "stderr", "low", "high", *far,
+            "bias allowed for", "bias at most", "imputed", "effective rows",
+            "largest weight"]  # fmt: skip
     body: list[list[Child]] = []
     for row, line in zip(rows, lines, strict=True):
         ess, largest = getattr(row, "ess", None), getattr(row, "largest_weight", None)
-        numbers = cells_of(row, row.value, row.stderr, *row.interval, row.plausible_bias,
-                           row.bias_bound)  # fmt: skip
+        numbers = cells_of(row, row.value, row.stderr, *row.interval)
         rest = [
+            *(line.note or "–" for _ in far),
+            *cells_of(row, row.plausible_bias, row.bias_bound),
             percent(row.imputed_mass),
             "–" if ess is None else count(ess),
             "–" if largest is None else short(largest),
         ]
         body.append([name(line.label), *numbers, *rest])
-    return figure(_with_logged(lines, data.main.logged), None, table(head, body, "The numbers"))
+    heavy = any(_too_heavy(row) for row in rows)
+    caption = f"{TOO_HEAVY} {FEW_EFFECTIVE}" if heavy else None
+    return figure(_with_logged(lines, data.main.logged), caption, table(head, body, "The numbers"))
 
 
 def _lines(rows: Sequence[Estimate | Headline], *, by_policy: bool) -> list[Row]:
     lines = []
     for k, row in enumerate(rows):
-        headline = hasattr(row, "grid")
+        headline = isinstance(row, Headline)
         label = row.policy if by_policy else shown_estimator(row.estimator)
         if headline and not by_policy:
             label = "The answer"
-        bound = row.bias_bound if math.isfinite(row.bias_bound) else None
-        lines.append(forest_row(label, row, bound, strong=headline and (not by_policy or k == 0)))
+        far = None if isinstance(row, Headline) else row.from_headline
+        lines.append(
+            forest_row(
+                f"{label} {TOO_HEAVY}" if _too_heavy(row) else label,
+                row,
+                "" if far is None else f"{signed(far, 1)} se",
+                strong=headline and (not by_policy or k == 0),
+            )
+        )
     return lines
+
+
+def _too_heavy(row: Estimate | Headline) -> bool:
+    return not isinstance(row, Headline) and row.too_heavy
 
 
 def _with_logged(lines: Sequence[Row], logged: Logged) -> Draw:
@@ -155,10 +190,10 @@ def differences(data: PageData) -> Markup | None:
             return None
         text = element(
             "p",
-            "The differences between policies are known more exactly than their values, as luck is "
-            "common to both. ",
+            "Above, each policy is compared with what ran, by itself. ",
             element("code", "offpolicy compare"),
-            " with the same policies gives them.",
+            " with the same policies compares them with each other as well: their differences are "
+            "known more exactly than their values, as luck is common to both.",
         )
         return section("differences", "Policies against each other", text)
     rows = comparison.differences[:40]
@@ -169,6 +204,10 @@ def differences(data: PageData) -> Markup | None:
         )
         for row in rows
     ]  # fmt: skip
+    lines = [
+        line._replace(said=IDENTICAL) if row.verdict == IDENTICAL else line
+        for line, row in zip(lines, rows, strict=True)
+    ]
     head = ["first", "second", "difference", "stderr", "low", "high", "p", "adjusted p",
             "rows needed", "verdict"]  # fmt: skip
     body: list[list[Child]] = []
@@ -188,8 +227,9 @@ def differences(data: PageData) -> Markup | None:
         "Policies against each other",
         element(
             "p",
-            "Each line is one policy less another on the same decisions; a bar that does not touch "
-            "0 settles which is better." + (" All intervals hold together." if together else ""),
+            "Each line is one policy less another on the same decisions; where it is decided which "
+            'is better, it is bold. "logged" is what ran.'
+            + (" All intervals hold together." if together else ""),
         ),
         *(element("p", row.sentence()) for row in rows[:6]),
         figure(draw, None, table(head, body, "The numbers")),

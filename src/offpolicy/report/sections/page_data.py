@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from offpolicy.report.html.provenance import Provenance
-from offpolicy.results import ORDER, Finding, Summary
+from offpolicy.results import LOGGED, ORDER, Finding, Summary
 
 if TYPE_CHECKING:
-    from offpolicy.results import Comparison, Estimate, Headline, Result
+    from offpolicy.results import Comparison, Difference, Estimate, Headline, Result
 
 MOST_POLICIES = 6
 """Policies that are drawn; a page of more would be too long to read."""
@@ -52,6 +52,17 @@ class PageData(NamedTuple):
 
     @property
     def findings(self) -> list[Finding]:
-        """The worst first: what `check` found, or else what the scan came across."""
-        findings = self.main.findings if self.checked is None else self.checked
+        """The worst first: what `check` found, or else what the scan came across. That estimates
+        disagree is seen by the scan alone."""
+        findings = [*self.main.findings]
+        if self.checked is not None:
+            findings = [*self.checked, *(f for f in findings if f.code == "disagreement")]
         return sorted(findings, key=lambda finding: ORDER.index(finding.severity))
+
+    def headline_of(self, policy: str) -> Headline | None:
+        return next((row for row in self.main.headlines if row.policy == policy), None)
+
+    def compared_with_logged(self, policy: str) -> Difference | None:
+        """The comparison's own difference to what ran, if there is one."""
+        rows = () if self.comparison is None else self.comparison.differences
+        return next((row for row in rows if (row.first, row.second) == (policy, LOGGED)), None)

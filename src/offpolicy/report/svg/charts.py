@@ -26,7 +26,7 @@ from offpolicy.report.svg.scales import linear
 
 
 class Row(NamedTuple):
-    """A line of a forest plot: a value with its interval, and how far it could be off."""
+    """A line of a forest plot: a value with its interval."""
 
     label: str
     value: float
@@ -34,8 +34,8 @@ class Row(NamedTuple):
     high: float
     said: str
     """The same in numbers."""
-    bound: float | None = None
-    """The most that the bias can be; None if nothing is to be drawn."""
+    note: str = ""
+    """What stands beside it, in a column of its own."""
     strong: bool = False
     dim: bool = False
 
@@ -48,12 +48,15 @@ def forest(
     axis: str,
     mark: Mark | None = None,
     limits: tuple[float, float],
+    notes: str = "",
 ) -> Markup:
-    """A forest plot: values with their intervals, and a bound on the bias as a thin line."""
+    """A forest plot: values with their intervals, which end in a tip where the axis ends before
+    them; ``notes`` heads the column of the rows' notes."""
     narrow = width < 500.0
-    left, right = (8.0, width - 8.0) if narrow else (170.0, width - 172.0)
+    beside = 0.0 if narrow or not notes else 92.0
+    left, right = (8.0, width - 8.0) if narrow else (170.0 - beside / 4, width - 172.0 - beside)
     step = 44.0 if narrow else 30.0
-    top = 26.0 if mark is not None else 8.0
+    top = 26.0 if mark is not None or notes else 8.0
     bottom = top + step * len(rows) + 4.0
     x = linear(*limits, left, right, about=4 if narrow else 5)
     low, high = limits
@@ -73,22 +76,24 @@ def forest(
             rule(place, top - 6.0, place, bottom, "mark"),
             label(place, top - 11.0, mark.label, "t s", anchor),
         ]
+    if notes and not narrow:
+        parts.append(label(width, top - 11.0, notes, "t s", "end"))
     for k, row in enumerate(rows):
         y = top + step * k + (30.0 if narrow else 16.0)
         kind = " strong" if row.strong else " dim" if row.dim else ""
+        said = f"{row.said} {row.note}" if narrow and row.note else row.said
         start, end, base = (left, right, y - 12.0) if narrow else (0.0, width, y + 4.5)
-        room, halo = (width - 170.0, " halo") if narrow else (left - 14.0, "")
+        room, halo = (width - 7.0 * len(said) - 30.0, " halo") if narrow else (left - 14.0, "")
         parts += [
             label(start, base, fitted(row.label, room), f"t{kind}{halo}"),
-            label(end, base, row.said, f"t n{kind}{halo}", "end"),
+            label(end - beside, base, said, f"t n{kind}{halo}", "end"),
         ]
-        if row.bound is not None and row.bound > 0.0:
-            ends = row.value - row.bound, row.value + row.bound
-            parts.append(rule(inside(ends[0]), y, inside(ends[1]), y, "bound"))
-            for beyond, edge, way in ((ends[0] < low, left, -1.0), (ends[1] > high, right, 1.0)):
-                if beyond:
-                    tip = [(edge - 5.0 * way, y - 3.5), (edge, y), (edge - 5.0 * way, y + 3.5)]
-                    parts.append(path(tip, "bound tip"))
+        if beside and row.note:
+            parts.append(label(end, base, row.note, "t n", "end"))
+        for beyond, edge, way in ((row.low < low, left, -1.0), (row.high > high, right, 1.0)):
+            if beyond:
+                tip = [(edge - 6.0 * way, y - 5.0), (edge, y), (edge - 6.0 * way, y + 5.0)]
+                parts.append(path(tip, f"range tip{kind}"))
         parts.append(rule(inside(row.low), y, inside(row.high), y, f"range{kind}"))
         if low <= row.value <= high:
             radius = 5.0 if row.strong else 4.0
