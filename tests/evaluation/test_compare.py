@@ -222,20 +222,6 @@ def test_the_intervals_of_three_pairs_are_wider(drawn, compared):
     assert [row.adjusted_p_value for row in compared] == holm([row.p_value for row in compared])
 
 
-def test_the_p_value_is_where_the_interval_meets_0(drawn):
-    log, policies, model = drawn
-    p = {pair: row.p_value for pair, row in _pairs(compare(log, policies, prediction=model))}
-    for pair, value in p.items():
-        assert 1e-6 < value < 1.0
-        for level, holds in ((1 - value * 1.001, False), (1 - value * 0.999, True)):
-            again = compare(log, policies, prediction=model, level=level, multiplicity="none")
-            assert (0.0 in again[pair].interval) is holds
-
-
-def _pairs(found: Comparison):
-    return [((row.first, row.second), row) for row in found]
-
-
 def test_a_level_too_near_to_1_for_many_pairs(drawn):
     log, policies, _ = drawn
     with refuses(errors.ParameterError, "level"):

@@ -161,15 +161,6 @@ def caution_and_size(log: op.BanditLog, pi: np.ndarray, model: np.ndarray | None
     return k, row.plausible_bias / (k * mass) if mass > 0.0 else 0.0
 
 
-def test_clusters_widen_the_difference_to_what_ran():
-    case = make_case(np.random.default_rng(5), 200, drawn=True)
-    cluster = np.repeat(np.arange(10), 20)
-    log = case.log_with(reward=np.repeat(np.arange(10.0), 20))
-    rows = [op.evaluate(one, case.pi).headline.versus_logged.width
-            for one in (log, case.log_with(reward=log.reward, cluster=cluster))]  # fmt: skip
-    assert rows[1] > rows[0]
-
-
 def halves(case: Case, share: float) -> np.ndarray:
     return (1.0 - share) * case.pi + share * case.pi0
 

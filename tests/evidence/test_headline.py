@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.errors import LogError, ParameterError, SupportError
-from offpolicy.evidence import GRID, InMemory, RewardRange, make_plan, range_of_rewards, whole_block
-from offpolicy.evidence import _headline as trust
+from offpolicy.evidence import GRID, InMemory, range_of_rewards
 from offpolicy.intervals import Interval, normal
-from offpolicy.policies._policies import Target
-from offpolicy.results._result import Headline, Logged
+from offpolicy.results._result import Headline
 from tests.support.cases import bandit_log, cases, make_case
 from tests.support.refusals import refuses
-from tests.support.slow_headline import around, slow_headline
+from tests.support.slow_headline import slow_headline
 
 # -- the whole rule --------------------------------------------------------------------------
 
@@ -158,32 +156,6 @@ def test_hardly_different_from_the_logger_is_hardly_different():
 # -- mass that the logger never touches ------------------------------------------------------
 
 
-def test_unsupported_mass_is_the_worst_case_of_any_reward():
-    """Around one model, in wider ranges: each end moves by the mass times the range, and by one
-    row's more."""
-    case = make_case(np.random.default_rng(1), 400, unsupported=0.5, drawn=True)
-    mass = case.pi[case.pi0 == 0.0].sum() / 400
-    assert mass > 0.1
-    path, _ = around(case, case.log, np.full(len(case.pi), 0.5))
-    block = whole_block(case.log, Target("new", case.pi), None)
-    plan = make_plan(block, 400, RewardRange(-1.0, 2.0, "declared"), ())
-    logged = Logged(400, 0.5, 0.05, Interval(0.4, 0.6))
-
-    def ends(low: float, high: float, known: str = "observed") -> Interval:
-        asked = replace(plan, reward_range=RewardRange(low, high, known))
-        known = trust.what_is_known(path, asked, 0.0, 0.95, logged)
-        assert known.unsupported == pytest.approx(mass)
-        return known.interval
-
-    base = ends(-1.0, 2.0)
-    for low, high in ((-1.0, 5.0), (-4.0, 2.0), (-4.0, 9.0)):
-        other = ends(low, high)
-        assert base.low - other.low >= mass * (-1.0 - low) - 1e-12
-        assert other.high - base.high >= mass * (high - 2.0) - 1e-12
-        assert base.low - other.low <= (mass + 0.2) * (-1.0 - low) + 1e-12
-        assert ends(low, high, "declared") == (max(other.low, low), min(other.high, high))
-
-
 def test_what_is_unknown_is_within_the_interval_of_every_estimate():
     """All the unsupported rewards the lowest, or all the highest: both values are covered."""
     rng = np.random.default_rng(3)
@@ -300,18 +272,6 @@ def test_covers_says_what_is_allowed_for(how, unsupported):
     assert row.covers == text
 
 
-def test_few_clusters_widen_the_interval():
-    """Rows of ten clusters are alike: it is the clusters that count."""
-    rng = np.random.default_rng(8)
-    cluster, n = np.repeat(np.arange(10), 50), 500
-    reward = rng.normal(size=10)[cluster] + 0.1 * rng.normal(size=n)
-    log = bandit_log(rng.integers(0, 2, n), reward, [0.5, 0.5])
-    alone, together = (
-        op.evaluate(replace(log, cluster=c), [[0.4, 0.6]] * n).headline for c in (None, cluster)
-    )
-    assert together.interval.width > 4.0 * alone.interval.width
-
-
 # -- the range of rewards --------------------------------------------------------------------
 
 
@@ -351,19 +311,6 @@ def test_a_reward_outside_the_declared_range():
     with pytest.raises(LogError) as caught:
         op.evaluate(with_rewards([0, 1, 7, 8]), [[1.0]] * 4, reward_range=(0, 2.5))
     assert (caught.value.column, caught.value.row) == ("reward", 2)
-
-
-def test_intervals_stay_where_rewards_can_be_if_that_is_certain():
-    rng = np.random.default_rng(9)
-    action, reward = rng.integers(0, 2, 30), (rng.random(30) < 0.97).astype(float)
-
-    def high(scale: float, **options: object) -> float:
-        log = bandit_log(action, scale * reward, [0.5, 0.5])
-        return op.evaluate(log, [[0.7, 0.3]] * 30, **options).headline.interval.high
-
-    assert high(1.0) == high(1.0, reward_range=(0, 1)) == 1.0
-    assert high(3.0) > 3.0
-    assert high(3.0, reward_range=(0, 3)) == 3.0
 
 
 # -- what must not change the answer ---------------------------------------------------------
@@ -433,19 +380,6 @@ def test_names_and_sources_do_not_matter():
     a = case.evaluate(["IPS"]).headline
     b = op.evaluate(named, case.pi, prediction=case.delta_hat, estimators=["IPS"]).headline
     assert a == b
-
-
-def test_the_labels_of_actions_and_the_order_of_rows_do_not_matter():
-    """Rows of other folds fit the model, so rows change places with all else that is theirs."""
-    rng = np.random.default_rng(12)
-    n, K = 300, 5
-    pi0, pi = rng.dirichlet(np.ones(K), n), rng.dirichlet(np.ones(K), n)
-    model, action, reward = rng.random((n, K)), rng.integers(0, K, n), rng.random(n)
-    order = rng.permutation(K)
-    a = op.evaluate(bandit_log(action, reward, pi0), pi, prediction=model).headline
-    moved = bandit_log(np.argsort(order)[action], reward, pi0[:, order])
-    b = op.evaluate(moved, pi[:, order], prediction=model[:, order]).headline
-    assert_mapped(a, b, 0.0, 1.0, 1e-9)
 
 
 # -- coverage --------------------------------------------------------------------------------

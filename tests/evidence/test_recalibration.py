@@ -140,25 +140,6 @@ def test_a_part_of_the_log_is_predicted_like_the_whole(columns, most):
             np.testing.assert_allclose(got.flat, whole.flat[at], rtol=1e-13)
 
 
-@pytest.mark.parametrize("propensities", [True, False])
-def test_a_constant_is_the_mean_of_the_other_folds(propensities):
-    """Rows count ω min(c, 5); or ω alone, where c is not known."""
-    case = make_case(np.random.default_rng(3), 500, weighted=True)
-    log = case.log
-    if not propensities:
-        log = case.log_with(logging=None)
-    got = fitted(log, None, case.delta_hat)
-    assert got.flat is None
-    np.testing.assert_array_equal(got.modelled, got.chosen)
-    fold, count = log.fold(FOLDS), case.row_weight.copy()
-    if propensities:
-        count *= np.minimum(0.25 / log.propensity, 5.0)
-    for k in range(FOLDS):
-        other = fold != k
-        mean = np.average(case.reward[other], weights=count[other])
-        np.testing.assert_allclose(got.chosen[fold == k], mean, rtol=1e-9)
-
-
 @given(cases(largest=12), st.sampled_from(["both", "policy"]))
 @settings(max_examples=80, deadline=None)
 def test_predictions_stay_within_the_range_of_rewards_and_sum_up(case, columns):
@@ -251,23 +232,6 @@ def test_a_good_model_is_followed_and_a_bad_one_left(right):
     # The regression on both is used only if it predicts better than the one on π alone.
     block = block_of(log, pi.ravel(), delta_hat.ravel())
     assert regression(block, (0.0, 1.0)).kind == ("model" if right == "model" else "policy")
-
-
-def test_a_model_beyond_the_rewards_is_cut_to_their_range():
-    case = make_case(np.random.default_rng(4), 300, drawn=True)
-    wild = 1e9 * case.delta_hat
-    model = model_for(case.log, case.pi, wild, (-5.0, 5.0))
-    own = np.repeat(model.kept[case.log.fold(FOLDS)], np.diff(case.offsets))
-    refitted = replace(model, kept=np.zeros(FOLDS)).predict(case.log, case.pi, wild).flat
-    expected = (1.0 - own) * refitted + own * np.clip(wild, -5.0, 5.0)
-    np.testing.assert_allclose(model.predict(case.log, case.pi, wild).flat, expected, rtol=1e-12)
-
-
-def test_without_a_model_nothing_is_kept():
-    case = make_case(np.random.default_rng(4), 100)
-    model = model_for(case.log, case.pi, None, (-5.0, 5.0))
-    assert (model.kind, model.kept.any()) == ("policy", False)
-    assert model_for(case.log, None, None).kind == "constant"
 
 
 def test_many_rows_are_fitted_like_few(monkeypatch):

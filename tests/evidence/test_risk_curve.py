@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from offpolicy.evidence import GRID, RiskCurve
-from offpolicy.evidence._clip_path import ClipPath
 from offpolicy.evidence._noise import variance
 from offpolicy.evidence._plausible_bias import mean_residual, residual_size, typical_error
 from tests.support.cases import cases, make_case
@@ -72,20 +70,3 @@ def test_a_bias_is_never_more_than_all_that_the_model_could_be_off(seed):
     assert (np.abs(curve.correction) <= worst * curve.mass * (1.0 + 1e-9)).all()
     assert curve.mass[-1] == curve.bias[-1] == curve.correction[-1] == 0.0
     assert (np.diff(curve.mass) <= 1e-12).all()
-
-
-def test_paths_of_parts_add_up():
-    case = make_case(np.random.default_rng(3), 300, unsupported=0.2, weighted=True)
-    d = np.clip(case.delta_hat, -1.0, 2.0)
-    whole, _ = around(case, case.log, d)
-    parts: list[ClipPath] = []
-    for start, stop in ((0, 1), (1, 130), (130, 300)):
-        flat = slice(int(case.offsets[start]), int(case.offsets[stop]))
-        part = replace(case, pi=case.pi[flat])
-        path, _ = around(part, case.log.rows(start, stop), d[flat], centres=whole.moments.mean)
-        parts.append(path)
-    added = parts[0] + parts[1] + parts[2]
-    np.testing.assert_allclose(added.fourth, whole.fourth, rtol=1e-10)
-    curves = (RiskCurve.of(path, exact=True) for path in (added, whole))
-    for one, other in zip(*curves, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

@@ -13,11 +13,9 @@ from offpolicy.estimators import _kernels as kernels
 from offpolicy.estimators import weights
 from offpolicy.estimators._named import CAB, ICE, Estimator, parse
 from offpolicy.evidence import _blocks as scan
-from offpolicy.evidence._blocks import whole_block
 from offpolicy.evidence._plan import RewardRange, make_plan
 from offpolicy.evidence._walk import Rows, Scanned, scan_block
 from offpolicy.evidence._weight_bins import GRID
-from offpolicy.policies import Target
 from tests.support.cases import ALL_MEMBERS, Case, cases, make_case
 
 SQUARE_ROOT = ICE(
@@ -110,42 +108,6 @@ def test_compiled_block_keeps_its_digits(weighted):
     for a, b in sums_of(slow, fast):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12 * np.abs(a).max())
     np.testing.assert_allclose(slow.path.fourth, fast.path.fourth, rtol=1e-10)
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_paired_sums_are_those_of_the_rows(compiled, weighted):
-    """From them, and the moments, the variance of a difference to CAB-DR at any M, against the
-    differences of the rows themselves."""
-    case = make_case(np.random.default_rng(5), 400, weighted=weighted, drawn=True)
-    members = [parse(name) for name in ("IPS", "SNIPS", "DR", "CAB(M=3)", "DM")]
-    scanned = both_paths(case, members)[compiled]
-    log, block = case.log, whole_block(case.log, Target("new", case.pi), case.delta_hat)
-    rewards = (float(case.reward.min()), float(case.reward.max()))
-    plan = make_plan(block, 400, RewardRange(*rewards, "observed"), members)
-    prediction = plan.recalibration.predict(log, case.pi, case.delta_hat)
-    omega = log.weights
-    for j, member in enumerate([*members, None]):
-        if member is None:
-            z, own = log.reward, scanned.plain.covariance()[Rows(plan.members).reward]
-        elif scanned.ratios[j] is not None:
-            centre = plan.centres[j]
-            z = block.c * (log.reward - centre.ratio) / centre.weight
-            own = scanned.ratios[j].variance_of(np.array([0.0, 0.0, 1.0]))
-        else:
-            (part,) = scan.contributions(block, [member])
-            z, own = part.value, scanned.plain.covariance()[j]
-        for k in (0, 5, 15, 40, 63):
-            x = prediction.modelled + np.minimum(block.c, GRID[k]) * (
-                log.reward - prediction.chosen
-            )
-            y = z - x
-            off = omega * (y - np.average(y, weights=omega))
-            expected = 400 / 399 * (off**2).sum() / omega.sum() ** 2
-            mean = float(np.average(z, weights=omega))
-            place = j if member is not None else -1
-            found = scanned.variance_apart(place, k, mean, float(own), plan.centre)
-            assert found == pytest.approx(expected, rel=1e-9, abs=1e-12 * float(own))
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200), st.booleans(), st.sampled_from([0.0, 1e8]))
