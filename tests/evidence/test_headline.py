@@ -17,6 +17,7 @@ from offpolicy.evidence import GRID, InMemory, range_of_rewards
 from offpolicy.intervals import Interval, normal
 from offpolicy.results._result import Headline
 from tests.support.cases import bandit_log, cases, make_case
+from tests.support.limits import small_blocks
 from tests.support.refusals import refuses
 from tests.support.slow_headline import slow_headline
 
@@ -70,6 +71,19 @@ def test_the_headline_is_what_a_slow_one_says(
     if not any(one.code == "disagreement" for one in result.findings):
         assert row.interval == pytest.approx((slow.low, slow.high), **near)
     assert row.value in row.interval
+
+
+@pytest.mark.parametrize("kind", ["plain", "weighted", "clustered"])
+def test_many_compiled_blocks_say_what_a_slow_one_says(monkeypatch, kind):
+    small_blocks(monkeypatch, 32)
+    case = make_case(
+        np.random.default_rng(5), 150, drawn=True, unsupported=0.1, weighted=kind == "weighted"
+    )
+    log = case.log_with(cluster=np.arange(150) // 3 if kind == "clustered" else None)
+    row = op.evaluate(log, case.pi, prediction=case.delta_hat).headline
+    slow = slow_headline(log, case.pi, case.delta_hat)
+    assert (row.M, row.interval_M, row.model) == (slow.M, slow.interval_M, slow.model)
+    assert (row.value, *row.interval) == pytest.approx((slow.value, slow.low, slow.high), rel=1e-8)
 
 
 @pytest.mark.parametrize("declared", [None, (0.0, 1.0)])
