@@ -102,6 +102,7 @@ def compare(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> action = rng.integers(0, 2, 1000)
     >>> reward = rng.random(1000) < np.where(action == 1, 0.6, 0.3)
