@@ -17,7 +17,7 @@ def bins_of(residual: np.ndarray, c: np.ndarray) -> WeightBins:
     log = op.BanditLog.from_arrays(
         action=np.zeros(len(c), int), reward=residual, propensity=np.ones(len(c))
     )
-    of_rows = sums_of_rows(log, c, residual, None, compiled=False)
+    of_rows = sums_of_rows(log, c, residual, 0.0 * c)
     return WeightBins(of_rows, *sums_of_candidates(log, None, c, None))
 
 

@@ -24,7 +24,6 @@ from offpolicy.evidence._recalibration import (
     regression,
 )
 from offpolicy.evidence._sources import InMemory
-from offpolicy.evidence._weight_bins import GRID
 from offpolicy.policies._policies import Target
 from offpolicy.testing import random_problem, sample_log
 from tests.support.cases import bandit_log, cases, make_case
@@ -286,10 +285,9 @@ def test_the_compiled_pass_equals_the_plain_one(case, columns, known):
     rewards = range_of_rewards(InMemory(log, [], None))[:2]
     block = block_of(log, case.pi, delta_hat)
     fit = constant(block, rewards) if columns == "constant" else regression(block, rewards)
-    centres = np.linspace(-1.0, 1.0, len(GRID))
-    plain = apply_model(block, fit, 0.0, centres)
+    plain = apply_model(block, fit, 0.3)
     block.compiled = True
-    assert_near(apply_model(block, fit, 0.0, centres), plain, 1e-10)
+    assert_near(apply_model(block, fit, 0.3), plain, 1e-10)
 
 
 def assert_near(fast: Modelled, plain: Modelled, tolerance: float) -> None:
@@ -302,11 +300,10 @@ def assert_near(fast: Modelled, plain: Modelled, tolerance: float) -> None:
     a, b = plain.path.bins, fast.path.bins
     np.testing.assert_allclose(b.of_candidates, a.of_candidates, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(b.unsupported, a.unsupported, rtol=tolerance, atol=tolerance * unit)
-    size = np.abs(a.of_rows).sum(axis=0) + tolerance * unit**2
+    size = np.abs(a.of_rows).sum(axis=(0, 1)) + unit**2
     assert (np.abs(a.of_rows - b.of_rows) <= tolerance * size).all()
     one, other = plain.path, fast.path
-    np.testing.assert_allclose(other.fourth, one.fourth, rtol=1e-7, atol=(tolerance * unit) ** 4)
-    for name, power in (("mean", 1), ("low", 1), ("high", 1), ("second", 2)):
+    for name, power in (("mean", 1), ("second", 2)):
         a, b = getattr(one.moments, name), getattr(other.moments, name)
         np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * unit**power)
 
@@ -316,9 +313,9 @@ def test_the_compiled_pass_over_many_candidates():
     case = make_case(np.random.default_rng(0), 20, most=700, unsupported=0.2, weighted=True)
     block = block_of(case.log, case.pi, case.delta_hat)
     fit = model_for(case.log, case.pi, case.delta_hat, (-5.0, 5.0))
-    plain = apply_model(block, fit, 0.0, np.zeros(len(GRID)))
+    plain = apply_model(block, fit, 0.0)
     block.compiled = True
-    assert_near(apply_model(block, fit, 0.0, np.zeros(len(GRID))), plain, 1e-12)
+    assert_near(apply_model(block, fit, 0.0), plain, 1e-12)
     assert plain.path.bins.unsupported[0] > 0.0
 
 

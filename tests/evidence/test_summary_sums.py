@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose
 import offpolicy as op
 from offpolicy._core.checkpoint import decode, encode
 from offpolicy.evidence._blocks import whole_block
+from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._summarise import sequence_half_width
-from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally, _starts, stretches_of
-from offpolicy.evidence._weight_bins import BINS, EDGES, GRID
+from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally
+from offpolicy.evidence._weight_bins import GRID
 from offpolicy.policies._policies import resolve
 from tests.support.cases import Shape, bandit_log, make_case
 
@@ -30,13 +31,13 @@ def ragged(n: int = 400, *, weighted: bool = True) -> tuple[op.BanditLog, np.nda
     return log, case.pi, RNG.random(len(case.pi))
 
 
-def tally(log, pi, delta_hat, cuts, modelled, tilde, *, compiled, rows=None, n=None):
+def tally(log, pi, delta_hat, cuts, tilde, *, compiled, rows=None, n=None):
     start, stop = rows or (0, len(log))
     flat = slice(int(log.offsets[start]), int(log.offsets[stop]))
     part = log.rows(start, stop)
     block = whole_block(part, resolve(part, pi[flat], "p"), delta_hat[flat])
     block.compiled = compiled
-    return Tally.of(block, 0, n or len(log), cuts, modelled[start:stop], tilde[start:stop])
+    return Tally.of(block, Stretches(0, n or len(log)), cuts, tilde[start:stop])
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -44,21 +45,15 @@ def tally(log, pi, delta_hat, cuts, modelled, tilde, *, compiled, rows=None, n=N
 def test_all_sums_row_by_row(compiled, weighted):
     log, pi, delta_hat = ragged(weighted=weighted)
     n = len(log)
-    cuts, modelled, tilde = np.array([0.2, 0.5, 0.8]), RNG.random(n), RNG.random(n)
-    found = tally(log, pi, delta_hat, cuts, modelled, tilde, compiled=compiled)
-    parts = stretches_of(n)
-    by_part, by_bin = np.zeros((parts, 5)), np.zeros((parts, BINS, 7))
+    cuts, tilde = np.array([0.2, 0.5, 0.8]), RNG.random(n)
+    found = tally(log, pi, delta_hat, cuts, tilde, compiled=compiled)
+    parts = Stretches(0, n).count
     by_class, by_action = np.zeros((4, 7)), {name: np.zeros(6) for name in log.actions}
     for i in range(n):
         w = 1.0 if log.row_weight is None else log.row_weight[i]
         own = range(log.offsets[i], log.offsets[i + 1])
         at = log.chosen_index[i]
-        c, r, m, e = pi[at] / log.logging[at], log.reward[i], modelled[i], log.reward[i] - tilde[i]
-        part = i * parts // n
-        by_part[part] += [w, w * w, w * r, w * m, w * m * m]
-        place = int((c >= EDGES).sum())
-        by_bin[part, place] += np.array([c, c * e, e, m * c * e, m * e, (c * e) ** 2, e * e]) * w
-        d = delta_hat[at]
+        r, d = log.reward[i], delta_hat[at]
         given = [1.0, w, d, tilde[i], r, r * r, (r - d) ** 2]
         by_class[int((d >= cuts).sum())] += w * np.array(given)
         by_action[log.actions[log.candidate[at]]][:2] += [w, w * r]
@@ -66,8 +61,6 @@ def test_all_sums_row_by_row(compiled, weighted):
             p, q = pi[k], log.logging[k]
             more = [w * p, w * q, w * p * (q == 0.0), w * w * q * (1.0 - q)]
             by_action[log.actions[log.candidate[k]]][2:] += more
-    assert_allclose(found.by_part, by_part, rtol=1e-12)
-    assert_allclose(found.by_bin, by_bin, rtol=1e-10, atol=1e-13)
     assert_allclose(found.by_class, by_class, rtol=1e-12)
     assert found.actions.names == log.actions
     assert_allclose(found.actions.sums, np.array(list(by_action.values())), rtol=1e-10, atol=1e-13)
@@ -79,28 +72,28 @@ def test_all_sums_row_by_row(compiled, weighted):
 def test_parts_add_up_to_the_whole(compiled):
     log, pi, delta_hat = ragged()
     n = len(log)
-    rest = (np.array([0.5]), RNG.random(n), RNG.random(n))
+    rest = (np.array([0.5]), RNG.random(n))
     whole = tally(log, pi, delta_hat, *rest, compiled=compiled)
     cut = [(0, 1), (1, 150), (150, 399), (399, 400)]
     parts = [tally(log, pi, delta_hat, *rest, compiled=compiled, rows=rows, n=n) for rows in cut]
     added = parts[0] + parts[1] + parts[2] + parts[3]
-    for name in ("by_part", "by_bin", "by_class"):
-        assert_allclose(getattr(added, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
+    assert_allclose(added.by_class, whole.by_class, rtol=1e-9, atol=1e-12)
     assert set(added.actions.names) == set(whole.actions.names)
     again = decode(encode(added))
     assert again.actions.names == added.actions.names
-    assert (again.by_bin == added.by_bin).all()
+    assert (again.by_class == added.by_class).all()
 
 
-@pytest.mark.parametrize(("n", "parts"), [(7, 3), (50, 50), (1000, 50), (20, 1)])
+@pytest.mark.parametrize(("n", "parts"), [(7, 1), (65, 3), (1010, 50), (20, 1)])
 def test_every_row_is_in_its_stretch(n, parts):
+    log = bandit_log([0] * (n + 4), [0] * (n + 4), [1.0])
+    stretches = Stretches(4, n)
+    assert stretches.count == parts
     for first in range(0, n, 3):
-        for rows in (1, 2, min(5, n - first), n - first):
-            if first + rows > n:
-                continue
-            part, starts = _starts(first, rows, n, parts)
-            own = np.repeat(np.arange(len(starts) - 1), np.diff(starts)) + part
-            assert own.tolist() == [i * parts // n for i in range(first, first + rows)]
+        for rows in {1, 2, min(5, n - first), n - first} & set(range(n - first + 1)):
+            part = log.rows(4 + first, 4 + first + rows)
+            expected = [i * parts // n for i in range(first, first + rows)]
+            assert stretches.of_rows(part).tolist() == expected
 
 
 def test_very_many_actions_are_counted_in_fixed_memory_and_honestly():
@@ -130,7 +123,7 @@ def test_the_end_of_the_log_is_the_headline():
     result = op.evaluate(log, pi, prediction=delta_hat)
     (summary,) = result.summaries
     row = result.headline
-    assert summary.over_log.so_far[-1] == pytest.approx(row.value - row.correction, rel=1e-12)
+    assert summary.over_log.so_far[-1] == pytest.approx(row.value, rel=1e-12)
     assert summary.over_log.rows[-1] == 3000.0
     at = GRID.tolist().index(row.M)
     assert summary.imputed[at] == pytest.approx(row.imputed_mass, rel=1e-12)

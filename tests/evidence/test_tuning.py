@@ -65,7 +65,9 @@ class World:
 
 
 def with_model(block: Block, prediction: Prediction) -> Modelled:
-    return Modelled(block, prediction, path_around(block, prediction))
+    return Modelled(
+        block, prediction, path_around(block, prediction, float(block.log.reward.mean()))
+    )
 
 
 def size_of(modelled: Modelled) -> float:

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.estimators.weights import ratio
+from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._weight_bins import (
     BINS,
+    COUNTED,
     EDGES,
     GRID,
     OF_ROWS,
@@ -21,7 +23,7 @@ from offpolicy.evidence._weight_bins import (
     sums_of_candidates,
     sums_of_rows,
 )
-from tests.support.cases import Case, cases
+from tests.support.cases import Case, cases, make_case
 from tests.support.slow_headline import Row, SlowCurve, rows_of
 
 KNOWN = ["all", "chosen", "policy only", "logging only"]
@@ -33,13 +35,14 @@ def model_of(case: Case) -> np.ndarray:
     return np.clip(case.delta_hat, case.reward.min() - 1.0, case.reward.max() + 1.0)
 
 
-def bins_of(case: Case, log: op.BanditLog, flat: slice, known: str, *, compiled=False):
-    """The sums over a log's rows; ``flat`` are their candidates."""
+def bins_of(case: Case, log: op.BanditLog, flat: slice, known: str, stretches=None) -> WeightBins:
+    """The sums over a log's rows; ``flat`` are their candidates. For m stands r²."""
     pi, d = case.pi[flat], model_of(case)[flat]
     c, residual = ratio(pi[log.chosen_index], log.propensity), log.reward - d[log.chosen_index]
     of_all = pi if known in ("all", "policy only") else None
     of_candidates = sums_of_candidates(log, of_all, c, None if of_all is None else d)
-    return WeightBins(sums_of_rows(log, c, residual, 0.0, compiled=compiled), *of_candidates)
+    of_rows = sums_of_rows(log, c, residual, log.reward**2, 0.0, stretches)
+    return WeightBins(of_rows, *of_candidates)
 
 
 def seen_by(case: Case, known: str) -> tuple[op.BanditLog, SlowCurve]:
@@ -56,16 +59,17 @@ def slow_bin(c: float) -> int:
     return sum(c >= edge for edge in EDGES)
 
 
-def assert_sums(bins: WeightBins, slow: SlowCurve) -> None:
-    of_rows, of_candidates = np.zeros((BINS, len(OF_ROWS))), np.zeros((BINS, 3))
-    size_of_rows, unsupported = np.zeros(len(OF_ROWS)), np.zeros(2)
-    for row in slow.rows:
-        w, c, e = row.omega, row.c, row.e
-        sums = np.array([
-            w, w * c, w * c * c, w * e, w * e * e, w * c * e, w * c * e * e, w * w, w * w * c,
-            w * w * c * c, w * w * e * e, w * w * c * e * e, (w * c * e) ** 2, row.reward != 0.0,
-        ])  # fmt: skip
-        of_rows[slow_bin(c)] += sums
+def assert_sums(bins: WeightBins, slow: SlowCurve, parts: int = 1) -> None:
+    """Every sum is, by its name, the product of its letters and ω."""
+    names, of_candidates = (*OF_ROWS, *COUNTED), np.zeros((BINS, 3))
+    of_rows, size_of_rows = np.zeros((parts, BINS, len(names))), np.zeros(len(names))
+    unsupported = np.zeros(2)
+    for i, row in enumerate(slow.rows):
+        w, c = row.omega, row.c
+        letters = {"1": 1.0, "c": c, "e": row.e, "m": row.reward**2, "r": row.reward, "ω": w}
+        sums = [w * math.prod(letters[letter] for letter in name) for name in OF_ROWS]
+        sums += [1.0, row.reward != 0.0]
+        of_rows[i * parts // len(slow.rows), slow_bin(c)] += sums
         size_of_rows += np.abs(sums)
         for one in row.supported:
             of_candidates[slow_bin(one.c)] += [w * one.pi, w * one.pi0, w * one.pi * one.c]
@@ -77,13 +81,29 @@ def assert_sums(bins: WeightBins, slow: SlowCurve) -> None:
     np.testing.assert_allclose(bins.unsupported, unsupported, rtol=1e-12)
 
 
-@given(cases(largest=20), st.sampled_from(KNOWN), st.booleans())
+@given(cases(largest=20), st.sampled_from(KNOWN))
 @settings(max_examples=80, deadline=None)
-def test_sums_equal_a_loop(case, known, compiled):
+def test_sums_equal_a_loop(case, known):
     log, slow = seen_by(case, known)
-    bins = bins_of(case, log, slice(None), known, compiled=compiled)
+    bins = bins_of(case, log, slice(None), known)
     assert_sums(bins, slow)
     assert bins.weight == pytest.approx(slow.weight)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_by_stretch_of_the_log(weighted):
+    case = make_case(np.random.default_rng(1), 130, weighted=weighted, drawn=True)
+    log, slow = seen_by(case, "all")
+    stretches = Stretches(0, len(log))
+    whole = bins_of(case, log, slice(None), "all", stretches)
+    assert_sums(whole, slow, stretches.count)
+    at = int(log.offsets[30])
+    first = bins_of(case, log.rows(0, 30), slice(0, at), "all", stretches)
+    assert_sums(first + bins_of(case, log.rows(30, 130), slice(at, None), "all", stretches), slow,
+                stretches.count)  # fmt: skip
+    early = whole.until(2)
+    assert early.of_rows.shape[0] == 3
+    assert early.total("rows") == sum(i * stretches.count // 130 <= 2 for i in range(130))
 
 
 @given(cases(smallest=2, largest=20), st.sampled_from(KNOWN), st.data())
@@ -153,9 +173,9 @@ def test_all_that_follows_at_every_M(case, known):
 
 def test_an_effective_number_of_rows():
     """Ten rewarded rows of weight 1.1 and one of 101, among many unrewarded."""
-    of_rows = np.zeros((BINS, len(OF_ROWS)))
+    of_rows = np.zeros((1, BINS, len(OF_ROWS) + len(COUNTED)))
     for c, rows, rewarded in ((1.1, 1000.0, 10.0), (101.0, 50.0, 1.0)):
-        of_rows[slow_bin(c), [0, 1, -1]] = rows, rows * c, rewarded
+        of_rows[0, slow_bin(c), [0, 1, -1]] = rows, rows * c, rewarded
     bins = WeightBins(of_rows, np.zeros((BINS, 3)), np.zeros(2))
     for M in (math.inf, 1e6, 5.0, 1.05, 0.0, 0.1):
         for kind, few, one in (("rewarded", 10.0, 1.0), ("1", 1000.0, 50.0)):

@@ -19,7 +19,7 @@ from scipy.stats import t as student
 import offpolicy as op
 from offpolicy._core.logistic import fit
 from offpolicy.evidence import GRID, Block, whole_block
-from offpolicy.evidence._clip_path import ClipPath, _moments
+from offpolicy.evidence._clip_path import ClipPath, _clusters
 from offpolicy.evidence._recalibration import Prediction
 from offpolicy.evidence._weight_bins import WeightBins, sums_of_candidates, sums_of_rows
 from offpolicy.policies import Target
@@ -225,28 +225,25 @@ class SlowCurve:
         return self.sum(lambda row: sum(f(one) for one in row.candidates or [] if lost(one)))
 
 
-def path_around(
-    block: Block, prediction: Prediction, centres: np.ndarray | None = None
-) -> ClipPath:  # fmt: skip
+def path_around(block: Block, prediction: Prediction, centre: float) -> ClipPath:
     """The library's sums of CAB-DR, around a model that is given."""
-    log, residual = block.log, block.log.reward - prediction.chosen
+    log, m, e = block.log, prediction.modelled - centre, block.log.reward - prediction.chosen
     bins = WeightBins(
-        sums_of_rows(log, block.c, residual, None, compiled=False),
+        sums_of_rows(log, block.c, e, m),
         *sums_of_candidates(log, block.target.flat, block.c, prediction.flat),
     )
-    return ClipPath(*_moments(block, prediction, centres), bins)
+    return ClipPath(bins, centre, _clusters(block, m, e))
 
 
 def around(
-    case: Case, log: op.BanditLog, d: np.ndarray, *, known: bool = True,
-    centres: np.ndarray | None = None,
-) -> tuple[ClipPath, SlowCurve]:  # fmt: skip
+    case: Case, log: op.BanditLog, d: np.ndarray, *, known: bool = True
+) -> tuple[ClipPath, SlowCurve]:
     """The same, and the rows for the loops; of the chosen only, if no more is ``known``."""
     chosen, of_chosen = case.pi[log.chosen_index], d[log.chosen_index]
     pi, flat = (case.pi, d) if known else (None, None)
     base = np.add.reduceat(case.pi * d, log.offsets[:-1]) if known else of_chosen
     block = whole_block(log, Target("new", pi, None if known else chosen), None)
-    path = path_around(block, Prediction(base, of_chosen, flat), centres)
+    path = path_around(block, Prediction(base, of_chosen, flat), float(log.reward.mean()))
     return path, SlowCurve(rows_of(log, chosen, pi, flat, of_chosen))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from offpolicy._core.kernels import SUMS
@@ -66,64 +65,3 @@ def column_moments(x, row_weight, moments):
     """Fills moments (5, rows of ``x``): `_moments_of` each row. NumPy twin: `Moments.of`."""
     for m in range(len(x)):
         _keep(moments, m, x[m], row_weight)
-
-
-@njit(**SUMS)
-def joint_moments(x, row_weight, moments, second):
-    """Fills `column_moments`, and the matrix of co-moments. NumPy twin: `Moments.of`."""
-    weighted = len(row_weight) > 0
-    for m in range(len(x)):
-        _keep(moments, m, x[m], row_weight)
-        second[m, m] = moments[2, m]
-        for other in range(m):
-            left, right = x[m], x[other]
-            a, b = moments[0, m], moments[0, other]
-            total = 0.0
-            if weighted:
-                for i in range(len(left)):
-                    deviation = row_weight[i] * (left[i] - a)
-                    total += deviation * (row_weight[i] * (right[i] - b))
-            else:
-                for i in range(len(left)):
-                    total += (left[i] - a) * (right[i] - b)
-            second[m, other] = second[other, m] = total
-
-
-@njit(**SUMS)
-def _fourth(column, centre, row_weight):
-    """Σω⁴(x − centre)⁴ of an array."""
-    weighted = len(row_weight) > 0
-    total = 0.0
-    if weighted:
-        for i in range(len(column)):
-            square = (row_weight[i] * (column[i] - centre)) ** 2
-            total += square * square
-    else:
-        for i in range(len(column)):
-            square = (column[i] - centre) ** 2
-            total += square * square
-    return total
-
-
-@njit(**SUMS)
-def clipped_moments(base, c, residual, grid, row_weight, centres, moments, fourth):
-    """Fills moments (5, values of M): `_moments_of` each base + min(c, M)·residual, not kept; and
-    ``fourth``, its fourth powers about ``centres``.
-
-    Beyond the largest c all values of an increasing grid are alike, and are taken once.
-    """
-    column = np.empty(len(base))
-    largest = c[0]
-    for i in range(len(c)):
-        largest = largest if largest > c[i] else c[i]
-    for m in range(len(grid)):
-        if m > 0 and grid[m - 1] >= largest:
-            moments[:, m] = moments[:, m - 1]
-            same = centres[m] == centres[m - 1]
-            fourth[m] = fourth[m - 1] if same else _fourth(column, centres[m], row_weight)
-            continue
-        M = grid[m]
-        for i in range(len(base)):
-            column[i] = base[i] + (c[i] if c[i] < M else M) * residual[i]
-        _keep(moments, m, column, row_weight)
-        fourth[m] = _fourth(column, centres[m], row_weight)

@@ -17,7 +17,6 @@ LeVeque 1979), so a mean of 1e8 costs no digits of the variance.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -97,61 +96,16 @@ class Moments:
 
     @classmethod
     def _compiled(cls, x: Floats, row_weight: Floats | None) -> Moments:
-
-        moments = np.empty((5, len(x)))
         from offpolicy._core.moment_kernels import column_moments
 
-        column_moments(x, _or_nothing(row_weight), moments)
-        return cls.from_columns(moments, x.shape[1], row_weight)
-
-    @classmethod
-    def joint(cls, x: Floats, row_weight: Floats | None) -> Moments:
-        """`of`, compiled, with all co-moments."""
-
-        moments, second = np.empty((5, len(x))), np.empty((len(x), len(x)))
-        from offpolicy._core.moment_kernels import joint_moments
-
-        joint_moments(x, _or_nothing(row_weight), moments, second)
-        diagonal = cls.from_columns(moments, x.shape[1], row_weight)
-        return dataclasses.replace(diagonal, second=second)
-
-    @classmethod
-    def clipped(
-        cls,
-        base: Floats,
-        c: Floats,
-        residual: Floats,
-        grid: Floats,
-        row_weight: Floats | None,
-        centres: Floats,
-    ) -> tuple[Moments, Floats]:
-        """Moments of base + min(c, M)·residual at every M of a grid, compiled: `of` that; and
-        Σω⁴(x − centre)⁴."""
-        moments, fourth = np.empty((5, len(grid))), np.empty(len(grid))
-        from offpolicy._core.moment_kernels import clipped_moments
-
-        omega = _or_nothing(row_weight)
-        clipped_moments(base, c, residual, grid, omega, centres, moments, fourth)
-        return cls.from_columns(moments, len(base), row_weight), fourth
-
-    @classmethod
-    def from_columns(cls, moments: Floats, rows: int, row_weight: Floats | None) -> Moments:
-        """From mean, ``cross``, diagonal of ``second``, least and largest of every column."""
+        moments, rows = np.empty((5, len(x))), x.shape[1]
+        column_moments(x, np.empty(0) if row_weight is None else row_weight, moments)
         return cls(
             rows,
             float(rows if row_weight is None else row_weight.sum()),
             float(rows if row_weight is None else (row_weight * row_weight).sum()),
             *moments,
         )
-
-    def columns(self, places: Ints) -> Moments:
-        """Of some columns, in this order; of those that keep no co-moments."""
-        parts = {
-            name: getattr(self, name)[places] for name in ("mean", "cross", "second", "low", "high")
-        }
-        if self.group_total is not None:
-            parts["group_total"] = self.group_total[:, places]
-        return dataclasses.replace(self, **parts)
 
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
@@ -248,10 +202,6 @@ class Moments:
         with np.errstate(over="ignore", invalid="ignore"):
             total = second + 2.0 * self.mean * self.cross + self.mean**2 * self.weight2
         return np.where(np.isnan(total), np.inf, total)
-
-
-def _or_nothing(row_weight: Floats | None) -> Floats:
-    return np.empty(0) if row_weight is None else row_weight
 
 
 def merged(parts: Iterable[Moments]) -> Moments:

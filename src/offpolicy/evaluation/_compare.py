@@ -15,30 +15,20 @@ from typing import Any, NamedTuple
 
 from offpolicy import intervals
 from offpolicy.errors import MissingColumnError, ParameterError, did_you_mean
-from offpolicy.evaluation._evaluate import logged_of, named_policies, policy_stderr
+from offpolicy.evaluation._evaluate import Known, know, logged_of, named_policies
 from offpolicy.evidence import (
     TOO_FEW_EFFECTIVE,
-    Arm,
     Gap,
-    Plan,
     Rows,
-    Scanned,
     Source,
     gap_of,
-    gap_to_logged,
-    guarded,
-    make_headline,
     make_plan,
-    make_summary,
-    notice,
     pair,
     range_of_rewards,
-    refuse_no_overlap,
     sample_of,
     scan,
     source_of,
     train_model,
-    what_is_known,
     without_repeats,
 )
 from offpolicy.evidence.findings import about_dropped
@@ -51,10 +41,7 @@ from offpolicy.results import (
     NOT_DECIDED,
     Comparison,
     Difference,
-    Finding,
     Headline,
-    Logged,
-    Summary,
 )
 
 MULTIPLICITY = ("holm", "none")
@@ -134,21 +121,21 @@ def compare(
     ]
     scans = scan(source, plans)
     logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
-    answers = [
-        _answered(source, k, plan, scanned, level, logged)
+    known = [
+        know(source, k, plan, scanned, level, logged)
         for k, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
     ]
-    contests = _contests(source, answers, pairs)
+    contests = _contests(source, known, pairs)
     return Comparison(
         _judged(contests, source.n, level, multiplicity),
-        tuple(answer.headline for answer in answers),
+        tuple(each.headline for each in known if each.headline is not None),
         logged,
         level,
         multiplicity,
         baseline,
         source.dropped,
-        without_repeats(about_dropped(source.dropped), *(answer.findings for answer in answers)),
-        tuple(answer.summary for answer in answers),
+        without_repeats(about_dropped(source.dropped), *(each.findings for each in known)),
+        tuple(each.summary for each in known),
     )
 
 
@@ -190,36 +177,7 @@ def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[int, int]]:
     return [(a, against) for a in range(len(names)) if a != against]
 
 
-# -- one policy ------------------------------------------------------------------------------
-
-
-class _Answered(NamedTuple):
-    """A policy, planned and scanned."""
-
-    arm: Arm
-    gap: Gap
-    """To the policy that wrote the log."""
-    headline: Headline
-    summary: Summary
-    findings: list[Finding]
-
-
-def _answered(
-    source: Source, k: int, plan: Plan, scanned: Scanned, level: float, logged: Logged
-) -> _Answered:
-    rows, name = Rows(plan.members), source.names[k]
-    refuse_no_overlap(float(scanned.plain.high[rows.weight]), name)
-    by_draws = policy_stderr(source, k, plan)[-1]
-    known = what_is_known(scanned.path, plan, by_draws, level, logged)
-    known, found = guarded(name, scanned, known, plan, logged)
-    arm = Arm(plan, known, by_draws)
-    gap = gap_to_logged(arm, scanned, logged)
-    headline = make_headline(name, arm, gap.interval(level), level, logged)
-    summary = make_summary(
-        name, scanned, rows, plan, known, level, trained=source.trained is not None
-    )
-    found += notice(summary, scanned, rows, clustered=scanned.plain.group_weight is not None)
-    return _Answered(arm, gap, headline, summary, found)
+# -- pairs -----------------------------------------------------------------------------------
 
 
 class _Contest(NamedTuple):
@@ -232,30 +190,28 @@ class _Contest(NamedTuple):
 
 
 def _contests(
-    source: Source, answers: Sequence[_Answered], pairs: Sequence[tuple[int, int]]
+    source: Source, known: Sequence[Known], pairs: Sequence[tuple[int, int]]
 ) -> list[_Contest]:
     """All pairs that `compare` looks at; those of two policies from one more pass over the log."""
-    names = [*(answer.headline.policy for answer in answers), LOGGED]
+    names = [*source.names, LOGGED]
+    arms = [each.arm for each in known if each.arm is not None]
+    to_logged = [each.gap for each in known if each.gap is not None]
+    headlines = [each.headline for each in known if each.headline is not None]
     gaps = {}
     for k, (a, b) in enumerate(pairs):
         # What is identical to the policy that wrote the log has its difference to any other.
-        if b == len(answers) or answers[b].arm.known.identical:
-            gaps[k] = answers[a].gap
-        elif answers[a].arm.known.identical:
-            gaps[k] = -answers[b].gap
+        if b == len(arms) or arms[b].known.identical:
+            gaps[k] = to_logged[a]
+        elif arms[a].known.identical:
+            gaps[k] = -to_logged[b]
     others = [k for k in range(len(pairs)) if k not in gaps]
     if others:
-        paired = pair(source, [answer.arm for answer in answers], [pairs[k] for k in others])
+        paired = pair(source, arms, [pairs[k] for k in others])
         for j, k in enumerate(others):
             a, b = pairs[k]
-            gaps[k] = gap_of(paired, j, answers[a].arm, answers[b].arm)
+            gaps[k] = gap_of(paired, j, arms[a], arms[b])
     return [
-        _Contest(
-            names[a],
-            names[b],
-            tuple(answers[x].headline for x in (a, b) if x < len(answers)),
-            gaps[k],
-        )
+        _Contest(names[a], names[b], tuple(headlines[x] for x in (a, b) if x < len(arms)), gaps[k])
         for k, (a, b) in enumerate(pairs)
     ]
 

@@ -16,6 +16,7 @@ from offpolicy.estimators import NAMED, Estimator, as_estimator
 from offpolicy.evaluation._interval_kinds import check_kind, interval_of
 from offpolicy.evidence import (
     Arm,
+    Gap,
     InMemory,
     Plan,
     RiskCurve,
@@ -48,7 +49,7 @@ from offpolicy.evidence import (
 from offpolicy.evidence.findings import about_dropped
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.policies import Target
-from offpolicy.results import Estimate, Finding, Headline, Logged, Result, Summary, Tuned
+from offpolicy.results import Estimate, Finding, Headline, Logged, Result, Summary
 
 DEFAULT_ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB", "CAB-DR")
 """What is computed unless asked otherwise, as far as the columns allow."""
@@ -122,19 +123,23 @@ def evaluate(
     del block
     scans = scan(source, plans)
     logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
-    answers = [
-        _answer(source, j, plan, scanned, Asked(level, interval), logged)
-        for j, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
-    ]
+    estimates: list[Estimate] = []
+    known = []
+    for k, (plan, scanned) in enumerate(zip(plans, scans, strict=True)):
+        known.append(know(source, k, plan, scanned, level, logged))
+        estimates += (
+            _estimate(j, source, k, plan, scanned, Asked(level, interval), known[k], logged)
+            for j in range(plan.shown)
+        )
     return Result(
-        tuple(row for answer in answers for row in answer.estimates),
+        tuple(estimates),
         logged,
-        tuple(answer.headline for answer in answers if answer.headline is not None),
-        tuple(choice for answer in answers for choice in answer.tuned),
+        tuple(each.headline for each in known if each.headline is not None),
+        tuple(choice for plan in plans for choice in plan.tuned if choice is not None),
         source.dropped,
         source.trained,
-        without_repeats(about_dropped(source.dropped), *(answer.findings for answer in answers)),
-        tuple(answer.summary for answer in answers),
+        without_repeats(about_dropped(source.dropped), *(each.findings for each in known)),
+        tuple(each.summary for each in known),
     )
 
 
@@ -195,6 +200,43 @@ def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
     raise MissingColumnError(f"{member.name} needs {needed}. {rest}", column=missing[0])
 
 
+class Known(NamedTuple):
+    """What `evaluate` and `compare` know of one policy; arm, gap and headline are None without
+    propensities."""
+
+    arm: Arm | None
+    gap: Gap | None
+    """To the policy that wrote the log."""
+    headline: Headline | None
+    summary: Summary
+    findings: list[Finding]
+    by_draws: list[float]
+    """`policy_stderr`."""
+
+
+def know(
+    source: Source, k: int, plan: Plan, scanned: Scanned, level: float, logged: Logged
+) -> Known:
+    """What the log says about the k-th policy, whichever estimators are asked."""
+    name, rows = source.names[k], Rows(plan.members)
+    asked = plan.members[: plan.shown]
+    if not asked or any("propensity" in member.needs for member in asked):
+        refuse_no_overlap(float(scanned.plain.high[rows.weight]), name)
+    by_draws = policy_stderr(source, k, plan)
+    known = arm = gap = headline = None
+    found: list[Finding] = []
+    if "propensity" in plan.columns:
+        known = what_is_known(scanned.path, plan, by_draws[-1], level, logged)
+        known, found = guarded(name, scanned, known, plan, logged)
+        arm = Arm(plan, known, by_draws[-1])
+        gap = gap_to_logged(arm, scanned, logged)
+        headline = make_headline(name, arm, gap.interval(level), level, logged)
+    trained = source.trained is not None
+    summary = make_summary(name, scanned, rows, plan, known, level, trained=trained)
+    found += notice(summary, scanned, rows, clustered=scanned.plain.group_weight is not None)
+    return Known(arm, gap, headline, summary, found, by_draws)
+
+
 class Asked(NamedTuple):
     """What `evaluate` was asked for besides policies and estimators."""
 
@@ -202,76 +244,42 @@ class Asked(NamedTuple):
     interval: str
 
 
-class Answer(NamedTuple):
-    """All about one policy."""
-
-    estimates: list[Estimate]
-    headline: Headline | None
-    tuned: list[Tuned]
-    summary: Summary
-    findings: list[Finding]
-
-
-def _answer(
-    source: Source, k: int, plan: Plan, scanned: Scanned, asked: Asked, logged: Logged
-) -> Answer:
-    """All that `evaluate` answers about the k-th policy."""
-    name, rows, plain = source.names[k], Rows(plan.members), scanned.plain
-    weighed = "propensity" in plan.columns
-    if any("propensity" in member.needs for member in plan.members[: plan.shown]):
-        refuse_no_overlap(float(plain.high[rows.weight]), name)
-    by_draws = policy_stderr(source, k, plan)
-    known = what_is_known(scanned.path, plan, by_draws[-1], asked.level, logged)
-    found: list[Finding] = []
-    if weighed:
-        known, found = guarded(name, scanned, known, plan, logged)
-    squares = plain.sum_of_squares()
-    estimates = []
-    for j, member in enumerate(plan.members[: plan.shown]):
-        value, stderr = value_of(member, j, scanned, plan, logged)
-        noise = math.hypot(stderr, by_draws[j])
-        trust = (
-            own_interval(j, value, noise, scanned, plan, asked.level)
-            if weighed
-            else own_mean(value, noise, asked.level)
-        )
-        if asked.interval != "default":
-            span, covers = interval_of(
-                asked.interval, member, source, k, plan,
-                value=value, stderr=noise, level=asked.level, degrees=degrees_of(plain),
-            )  # fmt: skip
-            trust = trust._replace(interval=span, covers=covers)
-        observed = rows.observed(j)
-        mass = float(plain.mean[rows.imputed(j)])
-        estimates.append(
-            Estimate(
-                policy=name,
-                estimator=str(member),
-                value=value,
-                stderr=stderr,
-                level=asked.level,
-                imputed_mass=mass if plan.exact else min(max(mass, 0.0), 1.0),
-                ess=effective_size(plain.mean[observed] * plain.weight, float(squares[observed])),
-                largest_weight=float(plain.high[observed]),
-                policy_stderr=by_draws[j],
-                reason=None if (choice := plan.tuned[j]) is None else choice.reason,
-                from_headline=(
-                    from_headline(j, value, stderr, scanned, known, plan).ratio if weighed else None
-                ),
-                **trust._asdict(),
-            )
-        )
-    headline = None
-    if weighed:
-        arm = Arm(plan, known, by_draws[-1])
-        gap = gap_to_logged(arm, scanned, logged)
-        headline = make_headline(name, arm, gap.interval(asked.level), asked.level, logged)
-    summary = make_summary(
-        name, scanned, rows, plan, known if weighed else None, asked.level,
-        trained=source.trained is not None,
-    )  # fmt: skip
-    found += notice(summary, scanned, rows, clustered=plain.group_weight is not None)
-    return Answer(estimates, headline, [c for c in plan.tuned if c is not None], summary, found)
+def _estimate(
+    j: int, source: Source, k: int, plan: Plan, scanned: Scanned, asked: Asked, known: Known,
+    logged: Logged,
+) -> Estimate:  # fmt: skip
+    """The row of the j-th estimator about the k-th policy."""
+    member, plain, rows = plan.members[j], scanned.plain, Rows(plan.members)
+    value, stderr = value_of(member, j, scanned, plan, logged)
+    noise = math.hypot(stderr, known.by_draws[j])
+    apart = None
+    if known.arm is None:
+        trust = own_mean(value, noise, asked.level)
+    else:
+        trust = own_interval(j, value, noise, scanned, plan, asked.level)
+        apart = from_headline(j, value, stderr, scanned, known.arm.known, plan).ratio
+    if asked.interval != "default":
+        span, covers = interval_of(
+            asked.interval, member, source, k, plan,
+            value=value, stderr=noise, level=asked.level, degrees=degrees_of(plain),
+        )  # fmt: skip
+        trust = trust._replace(interval=span, covers=covers)
+    observed, choice = rows.observed(j), plan.tuned[j]
+    mass, squares = float(plain.mean[rows.imputed(j)]), plain.sum_of_squares()
+    return Estimate(
+        policy=source.names[k],
+        estimator=str(member),
+        value=value,
+        stderr=stderr,
+        level=asked.level,
+        imputed_mass=mass if plan.exact else min(max(mass, 0.0), 1.0),
+        ess=effective_size(plain.mean[observed] * plain.weight, float(squares[observed])),
+        largest_weight=float(plain.high[observed]),
+        policy_stderr=known.by_draws[j],
+        reason=None if choice is None else choice.reason,
+        from_headline=apart,
+        **trust._asdict(),
+    )
 
 
 def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy._core.ragged import row_sums
-from offpolicy._core.types import Floats, Ints
+from offpolicy._core.types import Floats
 from offpolicy._core.validation import check_finite
 from offpolicy.errors import PredictionError, SupportError
 from offpolicy.estimators import Estimator, Share, weights
@@ -153,42 +153,10 @@ class Sums(NamedTuple):
     dot: Floats
 
 
-class ShareSums(NamedTuple):
-    """The sums over several shares of π: one row a share."""
-
-    shares: list[Share]
-    mass: Floats
-    dot: Floats
-
-    def by_share(self) -> dict[Share, Sums]:
-        return {share: Sums(self.mass[j], self.dot[j]) for j, share in enumerate(self.shares)}
-
-    def place(self, share: Share | None) -> int:
-        """The row of a share; −1 of none."""
-        return -1 if share is None else self.shares.index(share)
-
-    @property
-    def kinds(self) -> Ints:
-        from offpolicy.estimators import _kernels as kernels
-
-        return np.array([kernels.KINDS[share.kind] for share in self.shares], dtype=np.int64)
-
-    @property
-    def parameters(self) -> Floats:
-        return np.array([share.parameter for share in self.shares], dtype=np.float64)
-
-
 def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contributions]:
     """What each decision of a block contributes to every estimator: the bracket of Definition 1."""
-    if not block.compiled or block.target.flat is None:
-        return contributions_from(block, estimators, {})
-    return contributions_from(block, estimators, compiled_sums(block, estimators).by_share())
-
-
-def contributions_from(
-    block: Block, estimators: Sequence[Estimator], sums: dict[Share, Sums]
-) -> list[Contributions]:
-    """`contributions` of a block, where the sums over some shares of π are known."""
+    compiled = block.compiled and block.target.flat is not None
+    sums = _compiled_sums(block, estimators) if compiled else {}
     parts = []
     for estimator in estimators:
         at_chosen = estimator.masses(block.pi_chosen, block.propensity, block.c)
@@ -234,7 +202,7 @@ def _over_candidates(
     return modelled, row_sums(weights.leftover(pi, pi0, masses.observed), offsets)
 
 
-def compiled_sums(block: Block, estimators: Sequence[Estimator]) -> ShareSums:
+def _compiled_sums(block: Block, estimators: Sequence[Estimator]) -> dict[Share, Sums]:
     """A block's sums over all shares of π that estimators ask for; the pass also checks π and δ̂."""
     from offpolicy.estimators import _kernels as kernels
 
@@ -248,7 +216,7 @@ def compiled_sums(block: Block, estimators: Sequence[Estimator]) -> ShareSums:
             if share is not None and (log.logging is not None or share.kind in _PI_ONLY)
         )
     )
-    sums = ShareSums(shares, *np.empty((2, len(shares), len(log))))
+    mass, dot = np.empty((2, len(shares), len(log)))
     total, lowest, pi_chosen, delta_hat_chosen = np.empty((4, len(log)))
     kernels.candidate_sums(
         log.offsets,
@@ -256,10 +224,10 @@ def compiled_sums(block: Block, estimators: Sequence[Estimator]) -> ShareSums:
         target.flat,
         _NOTHING if log.logging is None else log.logging,
         _NOTHING if block.delta_hat is None else block.delta_hat,
-        sums.kinds,
-        sums.parameters,
-        sums.mass,
-        sums.dot,
+        np.array([kernels.KINDS[share.kind] for share in shares], dtype=np.int64),
+        np.array([share.parameter for share in shares], dtype=np.float64),
+        mass,
+        dot,
         total,
         lowest,
         pi_chosen,
@@ -267,11 +235,11 @@ def compiled_sums(block: Block, estimators: Sequence[Estimator]) -> ShareSums:
     )
     off_by = np.abs(total - 1.0).max()
     # Without shares nothing has looked at δ̂ yet.
-    modelled = sums.dot if shares or block.delta_hat is None else block.delta_hat
+    modelled = dot if shares or block.delta_hat is None else block.delta_hat
     if not (lowest.min() >= 0.0 and off_by <= target.tolerance and np.isfinite(modelled).all()):
         block.check_whole()
     block.pi_chosen, block.delta_hat_chosen = pi_chosen, delta_hat_chosen
-    return sums
+    return {share: Sums(mass[j], dot[j]) for j, share in enumerate(shares)}
 
 
 def effective_size(total: float, squares: float) -> float | None:

@@ -1,4 +1,4 @@
-"""The numba loops over candidates: the grid of M, and the recalibrated model."""
+"""The numba loops over candidates: the grid of M, the recalibrated model, and sums by action."""
 
 from __future__ import annotations
 
@@ -274,3 +274,22 @@ def _find_bins(pi, pi0, edges, table, bins):
         while edges[place] <= c < np.inf:
             place += 1
         bins[k] = len(edges) if pi0[k] == 0.0 else place
+
+
+@njit(**SUMS)
+def action_tallies(offsets, codes, pi, pi0, row_weight, sums):
+    """Adds to ``sums``, per action, what is known of every candidate: Σωπ, Σωπ₀, Σωπ where π₀ = 0
+    and Σω²π₀(1 − π₀); without ``codes``, positions are actions. NumPy twin:
+    `_summary_sums._candidate_sums`."""
+    weighted, named = len(row_weight) > 0, len(codes) > 0
+    for i in range(len(offsets) - 1):
+        omega = row_weight[i] if weighted else 1.0
+        first = offsets[i]
+        for k in range(first, offsets[i + 1]):
+            at = codes[k] if named else k - first
+            p, q = omega * pi[k], pi0[k]
+            sums[at, 0] += p
+            sums[at, 1] += omega * q
+            if q == 0.0:
+                sums[at, 2] += p
+            sums[at, 3] += omega * omega * q * (1.0 - q)

@@ -1,12 +1,14 @@
 r"""CAB-DR around a model, at every M of the grid: the sums that the headline is made of.
 
-Row i contributes :math:`x_M = \sum_y \pi d + \min(c, M)\,(r - d)`. Kept are its moments at every M,
-and sums by bins of the weight, which say what depends on c alone.
+Row i contributes :math:`x_M = m + \min(c, M)\,e` with :math:`m = \sum_y \pi d` and
+:math:`e = r - d`. It is linear in min(c, M), so its moments at every M follow from sums by bins of
+the weight c; only clusters need sums of their own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +18,15 @@ from offpolicy._core.moments import Moments
 from offpolicy._core.types import Floats
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._recalibration import FOLDS, Prediction, Recalibration
+from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._weight_bins import (
     BINS,
     EDGES,
     GRID,
     WeightBins,
+    bin_of,
     bin_table,
+    clipped,
     sums_of_candidates,
     sums_of_rows,
 )
@@ -29,20 +34,51 @@ from offpolicy.logs.labels import GROUPS
 
 
 @storable
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class ClipPath:
     """Sums over rows; ``a + b`` is the union of the rows."""
 
-    moments: Moments
-    """Of x_M, for every M of the grid."""
-    fourth: Floats
-    """Σω⁴(x_M − centre)⁴, about what the sample said of its mean."""
     bins: WeightBins
+    centre: float
+    """What m is less: about the mean reward, so that few digits are lost."""
+    clusters: Floats | None
+    """Per group of clusters Σω, and at every M Σωx_M less the centre; None without."""
 
     def __add__(self, other: ClipPath) -> ClipPath:
-        with np.errstate(over="ignore"):
-            fourth = self.fourth + other.fourth
-        return ClipPath(self.moments + other.moments, fourth, self.bins + other.bins)
+        clusters = None
+        if self.clusters is not None and other.clusters is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                clusters = self.clusters + other.clusters
+        return ClipPath(self.bins + other.bins, self.centre, clusters)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Of x_M, at every M of the grid; its least and largest values are not known."""
+        bins = self.bins
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = (bins.total("m") + bins.clipped_rows("ce", "e", 1)) / bins.weight
+            cross = bins.total("ωm") + bins.clipped_rows("ωce", "ωe", 1)
+            second = bins.total("ωmm") + 2.0 * bins.clipped_rows("ωmce", "ωme", 1)
+            second += bins.clipped_rows("ωccee", "ωee", 2)
+            second -= shift * (2.0 * cross - shift * bins.total("ω"))
+            cross -= shift * bins.total("ω")
+            weight = total = None
+            if self.clusters is not None:
+                weight = self.clusters[:, 0]
+                total = self.clusters[:, 1:] - np.outer(weight, shift)
+        nothing = np.full(len(GRID), np.nan)
+        return Moments(
+            count=int(bins.total("rows")),
+            weight=bins.weight,
+            weight2=bins.total("ω"),
+            mean=self.centre + shift,
+            cross=cross,
+            second=np.maximum(second, 0.0),
+            low=nothing,
+            high=nothing,
+            group_weight=weight,
+            group_total=total,
+        )
 
 
 class Modelled(NamedTuple):
@@ -54,12 +90,15 @@ class Modelled(NamedTuple):
 
 
 def apply_model(
-    block: Block, model: Recalibration, usual: float | None, centres: Floats | None
+    block: Block,
+    model: Recalibration,
+    centre: float,
+    usual: float | None = None,
+    stretches: Stretches | None = None,
 ) -> Modelled:
     """Predict a block's rewards with the headline's model, and take the sums of CAB-DR around it.
 
-    ``usual`` is the reward of most rows, if there is one; ``centres`` are about the means of x_M,
-    None if they shall be those of the block itself.
+    ``centre`` is about the mean reward; ``usual`` the reward of most rows, if there is one.
     """
     log = block.log
     compiled = block.compiled and block.target.flat is not None
@@ -71,33 +110,42 @@ def apply_model(
         of_candidates, unsupported = sums_of_candidates(
             log, block.target.flat, block.c, prediction.flat
         )
-    residual = log.reward - prediction.chosen
-    of_rows = sums_of_rows(log, block.c, residual, usual, compiled=block.compiled)
+    m, e = prediction.modelled - centre, log.reward - prediction.chosen
+    of_rows = sums_of_rows(log, block.c, e, m, usual, stretches)
     bins = WeightBins(of_rows, of_candidates, unsupported)
-    return Modelled(block, prediction, ClipPath(*_moments(block, prediction, centres), bins))
+    return Modelled(block, prediction, ClipPath(bins, centre, _clusters(block, m, e)))
 
 
-def _moments(
-    block: Block, prediction: Prediction, centres: Floats | None
-) -> tuple[Moments, Floats]:
-    """Moments of x_M, and fourth powers."""
-    log = block.log
-    base, residual = prediction.modelled, log.reward - prediction.chosen
-    if block.compiled and log.group is None and centres is not None:
-        return Moments.clipped(base, block.c, residual, GRID, log.row_weight, centres)
-    # Beyond the largest weight all M are alike.
-    last = int(np.searchsorted(GRID, block.c.max())) + 1
-    if centres is not None and (centres[last:] != centres[last - 1]).any():
-        last = len(GRID)
-    each = np.minimum(np.arange(len(GRID)), last - 1)
+def _clusters(block: Block, m: Floats, e: Floats) -> Floats | None:
+    """`ClipPath.clusters` of a block."""
+    group, omega = block.log.group, block.log.weights
+    if group is None:
+        return None
+    place = group * BINS + bin_of(block.c)
     with np.errstate(over="ignore", invalid="ignore"):
-        x = base + np.minimum(block.c, GRID[:last, None]) * residual
-        moments = Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True)
-        x -= (moments.mean if centres is None else centres[:last])[:, None]
-        x *= log.weights
-        x *= x
-        x *= x
-        return moments.columns(each), x.sum(axis=1)[each]
+        free, held = np.array(
+            [np.bincount(place, omega * each, GROUPS * BINS) for each in (block.c * e, e)]
+        ).reshape(2, GROUPS, BINS)
+        modelled = np.bincount(group, omega * m, GROUPS)[:, None]
+        totals = modelled + clipped(free, held, 1)
+    return np.column_stack([np.bincount(group, omega, GROUPS), totals])
+
+
+def kurtosis(rows: Modelled) -> Floats:
+    """At every M, nΣω⁴(x_M − mean)⁴ over the square of Σω²(x_M − mean)²; 1 where nothing varies."""
+    block, prediction, path = rows
+    log, c = block.log, block.c
+    residual, omega = log.reward - prediction.chosen, log.weights
+    shares = np.ones(len(GRID))
+    last = int(np.searchsorted(GRID, c.max())) + 1
+    with np.errstate(all="ignore"):
+        for k, M in enumerate(GRID[:last].tolist()):
+            x = prediction.modelled + np.minimum(c, M) * residual
+            x = (omega * (x - path.moments.mean[k])) ** 2
+            shares[k] = len(log) * (x * x).sum() / x.sum() ** 2
+    # Beyond the largest weight all M are alike.
+    shares[last:] = shares[last - 1]
+    return shares
 
 
 def _predict_compiled(block: Block, model: Recalibration) -> tuple[Prediction, Floats, Floats]:

@@ -233,6 +233,8 @@ def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
     mass = paired.sum_of("mass", j) / total + abs(_undrawn_mass(first) - _undrawn_mass(second))
     size = max(float(curve.size[k]) for curve, k in curves)
     drawable, drawn, kept = (paired.sum_of(name, j) for name in ("drawable", "drawn", "kept"))
+    with np.errstate(all="ignore"):
+        share = float(paired.fourth[j] / moments.second[column] ** 2)
     return _gap(
         first,
         (first.known.value, second.known.value),
@@ -242,7 +244,7 @@ def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
         guess=_guess(first) - _guess(second),
         unsupported=(above, below),
         bias=max(curve.caution for curve, _ in curves) * size * mass if mass > 0.0 else 0.0,
-        degrees=satterthwaite(moments, paired.fourth[j], column),
+        degrees=satterthwaite(moments, share, column),
         policy_stderr=math.hypot(first.policy_stderr, second.policy_stderr),
     )
 
@@ -278,7 +280,7 @@ def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
         guess=_guess(arm),
         unsupported=(lost, 0.0),
         bias=float(curve.plausible_bias[k]),
-        degrees=satterthwaite(moments, arm.known.path.fourth[k], k),
+        degrees=satterthwaite(moments, arm.plan.kurtosis[k] / moments.count, k),
         policy_stderr=arm.policy_stderr,
     )
 

@@ -56,7 +56,7 @@ def what_is_known(
     unsupported = float(path.bins.unsupported[0]) / path.bins.weight
     if abs(path.bins.distance) <= _SAME:
         return Known(path, curve, logged.value, logged.interval, unsupported, identical=True)
-    interval = _interval(path, curve, plan.reward_range, policy_stderr, level)
+    interval = _interval(path, curve, plan, policy_stderr, level)
     k = curve.at_value
     value = float(curve.value[k] + curve.correction[k])
     value = min(max(value, interval.low), interval.high)
@@ -64,13 +64,13 @@ def what_is_known(
 
 
 def _interval(
-    path: ClipPath, curve: RiskCurve, rewards: RewardRange, policy_stderr: float, level: float
+    path: ClipPath, curve: RiskCurve, plan: Plan, policy_stderr: float, level: float
 ) -> Interval:
     """The headline's interval, around CAB-DR at the M of least cautious error."""
-    k, bins = curve.at_interval, path.bins
+    k, bins, rewards = curve.at_interval, path.bins, plan.reward_range
     centre, bias = float(curve.value[k]), float(curve.plausible_bias[k])
     stderr = math.hypot(math.sqrt(float(curve.variance[k])), policy_stderr)
-    degrees = satterthwaite(path.moments, path.fourth[k], k)
+    degrees = satterthwaite(path.moments, plan.kurtosis[k] / path.moments.count, k)
     row = _typical_weight(path, k) * path.moments.weight2 / path.moments.weight**2
 
     def reach(worst: float) -> float:

@@ -37,23 +37,21 @@ def variance(path: ClipPath) -> Floats:
     return np.where(np.isnan(total), np.inf, total)
 
 
-def satterthwaite(moments: Moments, fourth: float, column: int) -> float:
+def satterthwaite(moments: Moments, share: float, column: int) -> float:
     """Degrees of freedom of a column's variance: 2n/(kurtosis − 1), or by clusters.
 
-    ``fourth`` is Σω⁴(x − mean)⁴, about.
+    ``share`` is Σ of the rows' squared shares in the variance: kurtosis/n, which is 1/n if all are
+    alike, and 1 if it is one's alone.
     """
     units = degrees_of(moments) + 1.0
-    with np.errstate(all="ignore"):
-        if moments.group_total is None:
-            shares = float(np.float64(fourth) / moments.second[column] ** 2)
-        else:
+    if moments.group_total is not None:
+        with np.errstate(all="ignore"):
             squares = moments.group_total[:, column] ** 2
-            shares = float((squares * squares).sum() / squares.sum() ** 2)
-    # Σ of the units' squared shares in the variance: 1/n if all are alike, 1 if it is one's alone.
-    if not 0.0 < shares <= 1.0:
-        shares = 1.0
+            share = float((squares * squares).sum() / squares.sum() ** 2)
+    if not 0.0 < share <= 1.0:
+        share = 1.0
     most = max(units - 1.0, 1.0)
-    return min(max(2.0 / max(shares - 1.0 / units, 1e-300), _FEWEST_DEGREES), most)
+    return min(max(2.0 / max(share - 1.0 / units, 1e-300), _FEWEST_DEGREES), most)
 
 
 def design_effect(moments: Moments, column: int) -> float:

@@ -20,13 +20,13 @@ from offpolicy._core.types import Floats
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator, parse
 from offpolicy.evidence._blocks import Block, blocks, is_large
-from offpolicy.evidence._clip_path import ClipPath, apply_model
-from offpolicy.evidence._recalibration import Recalibration, constant, regression
+from offpolicy.evidence._clip_path import ClipPath, Modelled, apply_model, kurtosis
+from offpolicy.evidence._recalibration import Prediction, Recalibration, constant, regression
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import Source, thinned
+from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._summary_sums import classes_of
 from offpolicy.evidence._tuning import tune
-from offpolicy.evidence._weight_bins import GRID
 from offpolicy.logs import width_of
 from offpolicy.results import Tuned
 
@@ -109,8 +109,8 @@ class Plan:
     """The model that the headline rests on."""
     centre: float
     """About what rewards are in the mean, so that few digits are lost where sums are centred."""
-    path_centres: Floats
-    """About what the headline is, for every M of the grid."""
+    kurtosis: Floats
+    """Of the headline's contributions, for every M of the grid."""
     members: tuple[Estimator, ...]
     shown: int
     """The first so many were asked for; the rest are `GUARDS`."""
@@ -119,8 +119,9 @@ class Plan:
     """For each member, how its parameter was chosen; None if it came with one."""
     classes: Floats
     """Between which predictions the classes lie in which the model's calibration is looked at."""
-    first_row: int
-    """The position of the log's first row, if it is a part of another."""
+    stretches: Stretches
+    """Into which the log is cut; its first row has another position than 0 if it is a part of
+    another."""
 
     @property
     def exact(self) -> bool:
@@ -155,11 +156,11 @@ def make_plan(
     log, width = sample.log, width_of(sample.log.offsets)
     exact = {"logging", "policy"} <= sample.columns
     fitted = regression(sample, (rewards.low, rewards.high))
-    model, path = _best_model(sample, fitted, n)
+    model, rows = _best_model(sample, fitted, n)
     tuned: list[Tuned | None] = [None] * len(members)
     if any(not member.resolved for member in members):
         part = thinned(sample, _at_most(SAMPLE, TUNING_CANDIDATES, width))
-        modelled = apply_model(part, fitted, None, None)
+        modelled = apply_model(part, fitted, float(part.log.reward.mean()))
         curve = RiskCurve.of(modelled.path, exact=exact)
         k = curve.at_value
         for j, member in enumerate(members):
@@ -182,14 +183,14 @@ def make_plan(
         rewards,
         usual_reward(log.reward),
         model,
-        float(log.reward.mean()),
-        path.moments.mean,
+        rows.path.centre,
+        kurtosis(rows),
         resolved,
         shown,
         tuple(_centre(sample, member) for member in resolved),
         tuple(tuned),
         classes_of(sample),
-        first_row,
+        Stretches(first_row, n),
     )
 
 
@@ -200,15 +201,16 @@ def _with_guards(members: Sequence[Estimator], columns: frozenset[str]) -> list[
     return [*members, *(guard for guard in guards if guard.needs <= columns)]
 
 
-def _best_model(sample: Block, fitted: Recalibration, n: int) -> tuple[Recalibration, ClipPath]:
+def _best_model(sample: Block, fitted: Recalibration, n: int) -> tuple[Recalibration, Modelled]:
     """The model of the headline for a log of ``n`` rows: a regression, or the constant if its
-    estimated error at the interval's M is clearly less; and CAB-DR around it on the sample."""
+    estimated error at the interval's M is clearly less; and the sample with its predictions."""
     grown = max(n / len(sample.log), 1.0)
     exact = {"logging", "policy"} <= sample.columns
 
-    def tried(model: Recalibration) -> tuple[float, Recalibration, ClipPath]:
-        path = _path_of(sample, model)
-        return float(RiskCurve.of(path, exact=exact, grown=grown).cautious_mse.min()), model, path
+    def tried(model: Recalibration) -> tuple[float, Recalibration, Modelled]:
+        rows = _modelled(sample, model)
+        curve = RiskCurve.of(rows.path, exact=exact, grown=grown)
+        return float(curve.cautious_mse.min()), model, rows
 
     best = tried(fitted)
     if fitted.kind != "constant" and sample.log.propensity is not None:
@@ -218,14 +220,19 @@ def _best_model(sample: Block, fitted: Recalibration, n: int) -> tuple[Recalibra
     return best[1:]
 
 
-def _path_of(sample: Block, model: Recalibration) -> ClipPath:
-    """CAB-DR around a model on the sample; block by block, if that is large."""
+def _modelled(sample: Block, model: Recalibration) -> Modelled:
+    """The sample with a model's predictions; made block by block, if it is large."""
+    centre = float(sample.log.reward.mean())
     if not is_large(sample.log):
-        return apply_model(sample, model, None, None).path
+        return apply_model(sample, model, centre)
     made = blocks(sample.log, sample.target, sample.delta_hat)
-    nowhere = np.zeros(len(GRID))
-    parts = each_block(lambda block: apply_model(block, model, None, nowhere).path, made)
-    return functools.reduce(ClipPath.__add__, parts)
+    parts = list(each_block(lambda block: apply_model(block, model, centre), made))
+    modelled, chosen = (
+        np.concatenate([getattr(part.prediction, name) for part in parts])
+        for name in ("modelled", "chosen")
+    )
+    path = functools.reduce(ClipPath.__add__, (part.path for part in parts))
+    return Modelled(sample, Prediction(modelled, chosen, None), path)
 
 
 def _at_most(decisions: int, candidates: int, width: float) -> int:

@@ -15,6 +15,7 @@ from offpolicy._core.types import Floats
 from offpolicy.evidence._clip_path import ClipPath
 from offpolicy.evidence._noise import variance
 from offpolicy.evidence._plausible_bias import CAUTION, mean_residual, residual_size, typical_error
+from offpolicy.evidence._weight_bins import WeightBins
 
 
 class RiskCurve(NamedTuple):
@@ -46,11 +47,13 @@ class RiskCurve(NamedTuple):
             # Weights that were not drawn are invisible, but what is kept must be 1 in the mean.
             cautious = np.maximum(mass, np.clip(1.0 - bins.kept, 0.0, 1.0))
         with np.errstate(over="ignore", invalid="ignore"):
-            # As if 2/κ² further rows had shown no error.
-            shown = bins.excess_rows / (bins.excess_rows + 2.0 / kappa**2)
-            correction = mass * mean_residual(bins) * shown
+            correction = mass * _shown(bins, kappa)
             noise = variance(path) / grown
         return cls(path.moments.mean, noise, mass, cautious, residual_size(bins), correction, kappa)
+
+    def corrected(self, bins: WeightBins, k: int) -> float:
+        """The correction at the k-th M, by the rows of a part of the log."""
+        return float(self.mass[k] * _shown(bins, self.kappa)[k])
 
     @property
     def caution(self) -> float:
@@ -92,6 +95,11 @@ class RiskCurve(NamedTuple):
             return int(np.argmin(error))
         # One row, or one cluster, says nothing of noise; nor was a model learnt from others.
         return int(np.flatnonzero(np.isfinite(self.value))[-1])
+
+
+def _shown(bins: WeightBins, kappa: float) -> Floats:
+    """The model's mean error where it answers, as if 2/κ² further rows had shown none."""
+    return mean_residual(bins) * bins.excess_rows / (bins.excess_rows + 2.0 / kappa**2)
 
 
 def _product(k: float, size: Floats, mass: Floats) -> Floats:

@@ -36,7 +36,7 @@ from offpolicy.evidence._limits import (
 from offpolicy.evidence._noise import design_effect
 from offpolicy.evidence._plan import Plan
 from offpolicy.evidence._walk import Rows, Scanned
-from offpolicy.evidence._weight_bins import EDGES, GRID
+from offpolicy.evidence._weight_bins import EDGES, clipped
 from offpolicy.evidence.findings import _from_numbers as found_in
 from offpolicy.results import (
     LONGEST_NAME,
@@ -72,7 +72,7 @@ def make_summary(
 
 def _weights(scanned: Scanned, rows: Rows) -> Weights:
     bins, plain = scanned.path.bins, scanned.plain
-    weight = scanned.tally.by_bin[:, :, tallies.C].sum(axis=0)
+    weight = bins.rows("c")
     total = float(weight.sum())
     squares = float(plain.sum_of_squares()[rows.weight])
     return Weights(
@@ -150,30 +150,34 @@ def _explained(left: float, spread: float) -> float:
 
 
 def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
-    """The headline's value over the course of the log, at its M, from the walk's tally."""
-    tally, k = scanned.tally, known.curve.at_value
-    by_part = tally.by_part
-    M = float(GRID[k]) if math.isfinite(GRID[k]) else 0.0
-    below, beyond = tally.by_bin[:, :k].sum(axis=1), tally.by_bin[:, k:].sum(axis=1)
-    weighted = below[:, tallies.CE] + M * beyond[:, tallies.E]
-    joint = below[:, tallies.MCE] + M * beyond[:, tallies.ME]
-    square = below[:, tallies.CCEE] + M * M * beyond[:, tallies.EE]
-    total = by_part[:, tallies.MODELLED] + weighted
-    squares = by_part[:, tallies.MODELLED_2] + 2.0 * joint + square
-    weight, weight2 = by_part[:, tallies.ROWS], by_part[:, tallies.SQUARES]
+    """The headline's value over the course of the log, at its M, from the walk's sums."""
+    path, curve, k = scanned.path, known.curve, known.curve.at_value
+    bins = path.bins
+
+    def whole(name: str) -> Floats:
+        return np.asarray(bins.by_stretch(name).sum(axis=1))
+
+    def weighted(free: str, held: str, power: int) -> Floats:
+        return clipped(bins.by_stretch(free), bins.by_stretch(held), power)[:, k]
+
+    weight, weight2 = whole("1"), whole("ω")
+    total = whole("m") + weighted("ce", "e", 1)
+    cross = np.cumsum(whole("ωm") + weighted("ωce", "ωe", 1))
+    squares = whole("ωmm") + 2.0 * weighted("ωmce", "ωme", 1) + weighted("ωccee", "ωee", 2)
     if not (np.isfinite(squares).all() and (weight > 0.0).all()):
         return None
-    so_far = np.cumsum(total) / np.cumsum(weight)
-    variance = np.maximum(np.cumsum(squares) / np.cumsum(weight) - so_far**2, 0.0)
-    variance *= design_effect(scanned.path.moments, k)
-    effective = np.cumsum(weight) ** 2 / np.cumsum(weight2)
-    half = sequence_half_width(effective, np.sqrt(variance), level)
-    parts, n = len(by_part), scanned.plain.count
-    times = tally.times
+    mean, so_far2 = np.cumsum(total) / np.cumsum(weight), np.cumsum(weight2)
+    variance = np.cumsum(squares) - mean * (2.0 * cross - mean * so_far2)
+    variance = np.maximum(variance, 0.0) / so_far2 * design_effect(path.moments, k)
+    half = sequence_half_width(np.cumsum(weight) ** 2 / so_far2, np.sqrt(variance), level)
+    parts, n = len(weight), scanned.plain.count
+    corrected = [curve.corrected(bins.until(part), k) for part in range(parts)]
+    so_far = path.centre + mean + np.array(corrected)
+    times = scanned.tally.times
     return OverLog(
         rows=tuple(float(-(-(j + 1) * n // parts)) for j in range(parts)),
-        value=_numbers(total / weight),
-        logged=_numbers(by_part[:, tallies.REWARD] / weight),
+        value=_numbers(path.centre + total / weight),
+        logged=_numbers(whole("r") / weight),
         so_far=_numbers(so_far),
         low=_numbers(so_far - half),
         high=_numbers(so_far + half),
@@ -257,14 +261,12 @@ def _weighted(scanned: Scanned) -> bool:
 
 def _about_drift(scanned: Scanned, rows: Rows) -> list[Finding]:
     """A finding from the walk: did the mean reward move from a tenth of the log, or half, on?"""
-    plain, by_part = scanned.plain, scanned.tally.by_part
-    n = plain.count
-    if n < FEWEST_FOR_DRIFT or len(by_part) < TENTHS or _weighted(scanned):
+    plain, n = scanned.plain, scanned.plain.count
+    size, total = (scanned.path.bins.by_stretch(name).sum(axis=1) for name in ("1", "r"))
+    if n < FEWEST_FOR_DRIFT or len(size) < TENTHS or _weighted(scanned):
         return []
-    tenth = np.arange(len(by_part)) * TENTHS // len(by_part)
-    size, total = (
-        np.bincount(tenth, by_part[:, column], TENTHS) for column in (tallies.ROWS, tallies.REWARD)
-    )
+    tenth = np.arange(len(size)) * TENTHS // len(size)
+    size, total = (np.bincount(tenth, sums, TENTHS) for sums in (size, total))
     size = np.append(size, size[: TENTHS // 2].sum())
     total = np.append(total, total[: TENTHS // 2].sum())
     mean, variance = float(plain.mean[rows.reward]), plain.sample_variance(rows.reward)

@@ -1,7 +1,7 @@
 """What pictures of a log are drawn from: small sums that the one scan takes along.
 
-All have a fixed size, whatever the log's: stretches of the log by bins of the weight, classes of
-the reward model's prediction, and actions, of which the leading `MOST_ACTIONS` are kept apart.
+All have a fixed size, whatever the log's: classes of the reward model's prediction, and actions,
+of which the leading `MOST_ACTIONS` are kept apart.
 ``a + b`` is the union of the rows.
 """
 
@@ -17,33 +17,19 @@ from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import Block
-from offpolicy.evidence._weight_bins import BINS, EDGES, bin_of, bin_table
+from offpolicy.evidence._stretches import Stretches
 from offpolicy.logs import BanditLog
 
-STRETCHES = 50
-"""Into how many a log is cut, in the order of its rows."""
-FEWEST = 20
-"""Rows a stretch, but for the last of a short log."""
 CLASSES = 20
 """Of predictions, each with about as many rows of the sample."""
 MOST_ACTIONS = 1000
 """Actions that are kept apart; the least of more are added up."""
 
-ROWS, SQUARES, REWARD, MODELLED, MODELLED_2 = range(5)
-"""Of a stretch: Σω, Σω², Σωr, Σωm and Σωm², with m = Σ πd."""
-C, CE, E, MCE, ME, CCEE, EE = range(7)
-"""Of a stretch and bin: Σω times c, ce, e, mce, me, c²e² and e², with e = r − d. From these
-follow the sums of m + min(c, M)e and of its square at every M between two bins."""
 GIVEN, RECALIBRATED, OBSERVED, OBSERVED_2, OFF_2 = range(2, 7)
 """Of a class, after Σω and Σω²: Σωδ̂, Σωd, Σωr, Σωr², Σω(r − δ̂)²."""
 CHOSEN, EARNED, POLICY, LOGGING, UNSUPPORTED, SPREAD = range(6)
 """Of an action: Σω and Σωr where it was chosen, then over all decisions Σωπ, Σωπ₀, Σωπ where
 π₀ = 0, and Σω²π₀(1 − π₀)."""
-
-
-def stretches_of(n: int) -> int:
-    """How many stretches a log of ``n`` rows is cut into, for the walk to tally."""
-    return min(max(n // FEWEST, 1), STRETCHES)
 
 
 def classes_of(sample: Block) -> Floats:
@@ -119,93 +105,30 @@ class Times:
 class Tally:
     """All of it, for one policy."""
 
-    by_part: Floats
-    """(stretches, 5): `ROWS` to `MODELLED_2`."""
-    by_bin: Floats
-    """(stretches, bins, 7): `C` to `EE`."""
     by_class: Floats
     """(classes, 7): `GIVEN` to `OFF_2`; no classes without a model."""
     actions: Actions
     times: Times | None
 
     @classmethod
-    def of(
-        cls,
-        block: Block,
-        first_row: int,
-        n: int,
-        cuts: Floats,
-        modelled: Floats,
-        recalibrated: Floats,
-    ) -> Tally:
-        """Of one block of a log of ``n`` rows from ``first_row`` on; ``modelled`` is Σ πd, and
-        ``recalibrated`` d of what was chosen."""
-        log, parts = block.log, stretches_of(n)
-        by_part, by_bin = np.zeros((parts, 5)), np.zeros((parts, BINS, 7))
-        by_class = np.zeros((0 if block.delta_hat is None else len(cuts) + 1, 7))
-        residual = log.reward - recalibrated
-        part, starts = _starts(log.first_row - first_row, len(log), n, parts)
-        if block.compiled:
-            from offpolicy.evidence import _moment_kernels as accumulate
-
-            omega = np.empty(0) if log.row_weight is None else log.row_weight
-            accumulate.row_tallies(
-                starts, part, block.c, modelled, residual, log.reward, omega,
-                np.append(EDGES, np.inf), bin_table(), by_part, by_bin,
-            )  # fmt: skip
-            if len(by_class):
-                accumulate.model_tallies(
-                    block.delta_hat_chosen, recalibrated, log.reward, omega, cuts, by_class
-                )
-        else:
-            of_row = part + np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-            _row_sums(block, of_row, modelled, residual, by_part, by_bin)
-            if len(by_class):
-                _model_sums(block, cuts, recalibrated, by_class)
-        return cls(by_part, by_bin, by_class, _actions(block), _times(log, parts, part, starts))
+    def of(cls, block: Block, stretches: Stretches, cuts: Floats, recalibrated: Floats) -> Tally:
+        """Of one block of a log; ``recalibrated`` is d of what was chosen."""
+        by_class = _model_sums(block, cuts, recalibrated)
+        return cls(by_class, _actions(block), _times(block.log, stretches))
 
     def __add__(self, other: Tally) -> Tally:
         times = None
         if self.times is not None and other.times is not None:
             times = self.times + other.times
         with np.errstate(over="ignore", invalid="ignore"):
-            return Tally(
-                self.by_part + other.by_part,
-                self.by_bin + other.by_bin,
-                self.by_class + other.by_class,
-                self.actions + other.actions,
-                times,
-            )
+            by_class = self.by_class + other.by_class
+        return Tally(by_class, self.actions + other.actions, times)
 
 
-def _starts(first: int, rows: int, n: int, parts: int) -> tuple[int, Ints]:
-    """The stretch of a block's first row, and where in the block it and the next ones begin."""
-    part, last = first * parts // n, (first + rows - 1) * parts // n
-    # The first row of stretch k is the least i with i·parts ≥ k·n.
-    begins = [-(-k * n // parts) - first for k in range(part + 1, last + 1)]
-    return part, np.array([0, *begins, rows], dtype=np.int64)
-
-
-def _row_sums(
-    block: Block, part: Ints, modelled: Floats, residual: Floats, by_part: Floats, by_bin: Floats
-) -> None:
-    log, c = block.log, block.c
-    omega = log.weights
-    with np.errstate(over="ignore", invalid="ignore"):
-        one = omega * residual
-        rows = [omega, omega * omega, omega * log.reward, omega * modelled, omega * modelled**2]
-        by_weight = [
-            omega * c, one * c, one, one * c * modelled, one * modelled, one * c * c * residual,
-            one * residual,
-        ]  # fmt: skip
-    for k, values in enumerate(rows):
-        by_part[:, k] = np.bincount(part, values, len(by_part))
-    place = part * BINS + bin_of(c)
-    for k, values in enumerate(by_weight):
-        by_bin[:, :, k] = np.bincount(place, values, len(by_bin) * BINS).reshape(-1, BINS)
-
-
-def _model_sums(block: Block, cuts: Floats, recalibrated: Floats, sums: Floats) -> None:
+def _model_sums(block: Block, cuts: Floats, recalibrated: Floats) -> Floats:
+    """`Tally.by_class` of a block."""
+    if block.delta_hat is None:
+        return np.zeros((0, 7))
     log, given = block.log, block.delta_hat_chosen
     omega = log.weights
     place = np.searchsorted(cuts, given, side="right")
@@ -214,8 +137,7 @@ def _model_sums(block: Block, cuts: Floats, recalibrated: Floats, sums: Floats) 
             omega, omega * omega, omega * given, omega * recalibrated, omega * log.reward,
             omega * log.reward**2, omega * (log.reward - given) ** 2,
         ]  # fmt: skip
-    for k, values in enumerate(columns):
-        sums[:, k] = np.bincount(place, values, len(sums))
+    return np.stack([np.bincount(place, values, len(cuts) + 1) for values in columns], axis=1)
 
 
 # -- actions -----------------------------------------------------------------------------------
@@ -236,9 +158,9 @@ def _actions(block: Block) -> Actions:
     pi, pi0 = block.target.flat, log.logging
     if pi is not None and pi0 is not None:
         if block.compiled:
-            from offpolicy.evidence import _moment_kernels as accumulate
+            from offpolicy.evidence._candidate_kernels import action_tallies
 
-            accumulate.action_tallies(
+            action_tallies(
                 log.offsets,
                 np.empty(0, np.int64) if codes is None else codes,
                 pi,
@@ -287,12 +209,13 @@ def _text(name: Any) -> str:
 # -- time --------------------------------------------------------------------------------------
 
 
-def _times(log: BanditLog, parts: int, part: int, starts: Ints) -> Times | None:
+def _times(log: BanditLog, stretches: Stretches) -> Times | None:
     """When a block's stretches of the log began and ended; None without numbers or dates."""
     found = None if log.time is None else _as_numbers(log.time)
     if found is None or log.time is None:
         return None
-    low, high = np.full(parts, np.inf), np.full(parts, -np.inf)
+    low, high = np.full(stretches.count, np.inf), np.full(stretches.count, -np.inf)
+    part, starts = stretches.starts(log)
     here = slice(part, part + len(starts) - 1)
     low[here] = np.minimum.reduceat(found, starts[:-1])
     high[here] = np.maximum.reduceat(found, starts[:-1])

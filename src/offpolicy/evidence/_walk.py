@@ -9,16 +9,9 @@ import numpy as np
 
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments
-from offpolicy._core.types import Floats, Ints
-from offpolicy.estimators import NAMED, Estimator
-from offpolicy.evidence._blocks import (
-    Block,
-    Contributions,
-    ShareSums,
-    compiled_sums,
-    contributions,
-    contributions_from,
-)
+from offpolicy._core.types import Floats
+from offpolicy.estimators import Estimator
+from offpolicy.evidence._blocks import Block, Contributions, contributions
 from offpolicy.evidence._clip_path import ClipPath, Modelled, apply_model
 from offpolicy.evidence._plan import Centre, Plan
 from offpolicy.evidence._sources import Source
@@ -124,59 +117,38 @@ def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:
 def scan_block(block: Block, plan: Plan) -> Scanned:
     """What the walk takes from one block; depends on its rows and the plan alone."""
     log = block.log
-    compiled = block.compiled and log.group is None and {"logging", "policy"} <= block.columns
-    if compiled:
-        sums = compiled_sums(block, plan.members)
-    else:
-        parts = contributions(block, plan.members)
-    modelled = apply_model(block, plan.recalibration, plan.usual, plan.path_centres)
-    if compiled:
-        plain, paired = _compiled_moments(modelled, plan, sums)
-        shares = [_modelled(block, member, sums) for member in plan.members]
-    else:
-        plain, paired = _moments(modelled, plan, parts)
-        shares = [part.modelled for part in parts]
+    parts = contributions(block, plan.members)
+    modelled = apply_model(block, plan.recalibration, plan.centre, plan.usual, plan.stretches)
+    kept = [[getattr(part, name) for part in parts] for name in Contributions._fields[:3]]
+    x = np.array([*kept[0], *kept[1], *kept[2], block.c, log.reward])
+    plain = Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True)
+    columns = [*(part.value for part in parts), log.reward]
     ratios: list[Moments | None] = [None] * len(plan.members)
     for j, member in enumerate(plan.members):
         if member.self_normalised:
-            columns = _about_ratio(block, member, plan.centres[j], shares[j])
-            ratios[j] = (
-                Moments.joint(columns, log.row_weight)
-                if compiled
-                else Moments.of(columns, log.row_weight, log.group, groups=GROUPS)
-            )
-            paired[j] = _pair(modelled, columns[2], plan.centre)
-    tally = Tally.of(
-        block, plan.first_row, plan.n, plan.classes,
-        modelled.prediction.modelled, modelled.prediction.chosen,
-    )  # fmt: skip
+            about = _about_ratio(block, member, plan.centres[j], parts[j].modelled)
+            ratios[j] = Moments.of(about, log.row_weight, log.group, groups=GROUPS)
+            columns[j] = about[2]
+    paired = _pair(modelled, columns, plan.centre)
+    tally = Tally.of(block, plan.stretches, plan.classes, modelled.prediction.chosen)
     return Scanned(plain, tuple(ratios), modelled.path, paired, tally)
 
 
-def _moments(
-    modelled: Modelled, plan: Plan, parts: Sequence[Contributions]
-) -> tuple[Moments, Floats]:
-    """`Scanned.plain` and `paired` of a block, from every estimator's contributions."""
-    block, log = modelled.block, modelled.block.log
-    kept = [[getattr(part, name) for part in parts] for name in Contributions._fields[:3]]
-    x = np.array([*kept[0], *kept[1], *kept[2], block.c, log.reward])
-    columns = [*(part.value for part in parts), log.reward]
-    paired = np.array([_pair(modelled, column, plan.centre) for column in columns])
-    return Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True), paired
-
-
-def _pair(modelled: Modelled, z: Floats, centre: float) -> Floats:
-    """`Scanned.paired` of a block, for one estimator's contributions."""
+def _pair(modelled: Modelled, columns: Sequence[Floats], centre: float) -> Floats:
+    """`Scanned.paired` of a block, for the contributions of every estimator."""
     block, prediction = modelled.block, modelled.prediction
-    omega = block.log.weights
-    sums = np.empty((BINS + 1, 2))
+    residual, m = block.log.reward - prediction.chosen, prediction.modelled - centre
+    place, omega = bin_of(block.c), block.log.row_weight
+    sums = np.empty((len(columns), BINS + 1, 2))
     with np.errstate(over="ignore", invalid="ignore"):
-        z = omega * omega * (z - centre)
-        weighted = z * (block.log.reward - prediction.chosen)
-        place = bin_of(block.c)
-        sums[:-1, 0] = np.bincount(place, weighted * block.c, BINS)
-        sums[:-1, 1] = np.bincount(place, weighted, BINS)
-        sums[-1] = (z * (prediction.modelled - centre)).sum(), z.sum()
+        weighted = residual * block.c
+        for j, column in enumerate(columns):
+            z = column - centre
+            if omega is not None:
+                z *= omega * omega
+            sums[j, :-1, 0] = np.bincount(place, z * weighted, BINS)
+            sums[j, :-1, 1] = np.bincount(place, z * residual, BINS)
+            sums[j, -1] = (z * m).sum(), z.sum()
     return sums
 
 
@@ -193,61 +165,3 @@ def _about_ratio(block: Block, member: Estimator, centre: Centre, modelled: Floa
         np.divide(weighted, centre.weight, out=whole)
         whole += modelled
     return columns
-
-
-def _modelled(block: Block, member: Estimator, sums: ShareSums) -> Floats:
-    """Σ imputed·δ̂ of every decision of a block, from the sums over shares of π."""
-    if not _is_named(member):
-        (part,) = contributions_from(block, [member], sums.by_share())
-        return part.modelled
-    place = sums.place(member.imputes)
-    return np.zeros(len(block.log)) if place < 0 else sums.dot[place]
-
-
-def _is_named(member: Estimator) -> bool:
-    """Whether all that the walk must know of an estimator are its shares of π."""
-    return type(member) in NAMED.values()
-
-
-def _compiled_moments(modelled: Modelled, plan: Plan, sums: ShareSums) -> tuple[Moments, Floats]:
-    """`_moments` where everything is known of every candidate: no table of columns is held."""
-    from offpolicy.evidence import _moment_kernels as accumulate
-
-    block, members = modelled.block, plan.members
-    log, prediction = block.log, modelled.prediction
-    named = [member if _is_named(member) else None for member in members]
-    moments = np.empty((5, Rows(members).total))
-    paired = np.zeros((len(members) + 1, BINS + 1, 2))
-    nothing: Floats = np.empty(0)
-    accumulate.member_moments(
-        block.c,
-        bin_of(block.c),
-        np.stack([log.reward, log.reward - block.delta_hat_chosen]),
-        prediction.modelled,
-        log.reward - prediction.chosen,
-        sums.mass,
-        sums.dot,
-        sums.kinds,
-        sums.parameters,
-        _whole([-1 if member is None else sums.place(member.leaves) for member in named]),
-        _whole([-1 if member is None else sums.place(member.imputes) for member in named]),
-        _whole([0 if member.for_ranking else 1 for member in members]),
-        nothing if log.row_weight is None else log.row_weight,
-        plan.centre,
-        moments,
-        paired,
-    )
-    others = [j for j, member in enumerate(members) if not _is_named(member)]
-    if others:
-        parts = contributions_from(block, [members[j] for j in others], sums.by_share())
-        own, own_paired = _moments(modelled, plan, parts)
-        paired[others] = own_paired[:-1]
-        places = [row * len(members) + j for row in range(3) for j in others]
-        columns = np.array([own.mean, own.cross, own.second, own.low, own.high])
-        moments[:, places] = columns[:, : len(places)]
-    return Moments.from_columns(moments, len(log), log.row_weight), paired
-
-
-def _whole(numbers: Sequence[int]) -> Ints:
-    """Numbers of a plan's estimators as integers, also if there are none, as for `compare`."""
-    return np.array(numbers, dtype=np.int64)

@@ -8,7 +8,7 @@ likewise over the candidates, where :math:`\pi_0 \min(c, M)^2` becomes :math:`\p
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.estimators import weights
+from offpolicy.evidence._stretches import Stretches
 from offpolicy.logs import BanditLog
 
 GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e6, 62), [np.inf]])
@@ -27,10 +28,14 @@ EDGES: Floats = GRID[1:-1]
 BINS = len(EDGES) + 1
 """Bin 0 holds c < 0.1, bin j those from ``EDGES[j − 1]`` on."""
 
-OF_ROWS = ("1", "c", "cc", "e", "ee", "ce", "cee", "ω", "ωc", "ωcc", "ωee", "ωcee", "ωccee",
-           "rewarded")  # fmt: skip
-"""What is summed over logged rows, times the row weight ω; e = r − d is the model's residual. Last,
-the number of rows whose reward is not the usual one."""
+OF_ROWS = (
+    "1", "c", "cc", "e", "ee", "ce", "cee", "m", "r",
+    "ω", "ωc", "ωcc", "ωe", "ωee", "ωce", "ωcee", "ωccee", "ωm", "ωmm", "ωme", "ωmce",
+)  # fmt: skip
+"""What is summed over logged rows, times the row weight ω: products of the weight c, the model's
+residual e = r − d, what the model says of the policy, m = Σ πd less a centre, and the reward r."""
+COUNTED = ("rows", "rewarded")
+"""And what is counted: all rows, and those whose reward is not the usual one."""
 
 
 @storable
@@ -39,7 +44,8 @@ class WeightBins:
     """Sums over a log, by bin of the weight; ``a + b`` is the union of the rows."""
 
     of_rows: Floats
-    """(bins, `OF_ROWS`): by the weight of the chosen candidate."""
+    """(stretches, bins, `OF_ROWS` and `COUNTED`): by the log's order, and by the weight of the
+    chosen candidate."""
     of_candidates: Floats
     """(bins, 3): Σωπ, Σωπ₀ and Σωπ²/π₀ over all candidates. Where π or π₀ are known for the chosen
     ones only, these stand in for all: the sums have the same means."""
@@ -47,7 +53,7 @@ class WeightBins:
     """Σωπ and Σωπd over candidates with π₀ = 0: two numbers."""
 
     def __add__(self, other: WeightBins) -> WeightBins:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             return WeightBins(
                 self.of_rows + other.of_rows,
                 self.of_candidates + other.of_candidates,
@@ -57,31 +63,37 @@ class WeightBins:
     @cached_property
     def weight(self) -> float:
         """Σω."""
-        return float(self.rows("1").sum())
+        return self.total("1")
+
+    def by_stretch(self, name: str) -> Floats:
+        """One of the sums over rows: (stretches, bins)."""
+        return self.of_rows[:, :, _PLACE[name]]
 
     def rows(self, name: str) -> Floats:
         """One of the sums over rows, by bin."""
-        return self.of_rows[:, OF_ROWS.index(name)]
+        return np.asarray(self.by_stretch(name).sum(axis=0))
 
-    def clipped(self, free: Floats, held: Floats, power: int) -> Floats:
-        """At every M: Σ min(c, M)^power·f, from the sums of c^power·f and of f by bin."""
-        below = np.concatenate([[0.0], np.cumsum(free)])
-        with np.errstate(over="ignore", invalid="ignore"):
-            return below + _FINITE**power * _from(held)
+    def total(self, name: str) -> float:
+        """One of the sums over rows."""
+        return float(self.rows(name).sum())
 
     def clipped_rows(self, free: str, held: str, power: int) -> Floats:
         """`clipped`, of sums over rows."""
-        return self.clipped(self.rows(free), self.rows(held), power)
+        return clipped(self.rows(free), self.rows(held), power)
 
     def excess(self, free: str, held: str) -> Floats:
         """At every M: Σ (c − M)₊·f, from the sums over rows of c·f and of f by bin."""
         return _beyond(self.rows(free), self.rows(held))
 
+    def until(self, stretch: int) -> WeightBins:
+        """The same up to a stretch of the log, but for the candidates."""
+        return replace(self, of_rows=self.of_rows[: stretch + 1])
+
     @cached_property
     def kept(self) -> Floats:
         """At every M: E Σ π₀ min(c, M), the mass for which rewards answer."""
         policy, logging, _ = self.of_candidates.T
-        return self.clipped(policy, logging, 1) / self.weight
+        return clipped(policy, logging, 1) / self.weight
 
     @cached_property
     def mass(self) -> Floats:
@@ -93,7 +105,7 @@ class WeightBins:
     def second(self) -> Floats:
         """At every M: E Σ π₀ min(c, M)², over weights that could have been drawn (Theorem 6)."""
         _, logging, square = self.of_candidates.T
-        return self.clipped(square, logging, 2) / self.weight
+        return clipped(square, logging, 2) / self.weight
 
     @cached_property
     def excess_second(self) -> Floats:
@@ -139,13 +151,24 @@ class WeightBins:
         return float(square - 2.0 * policy + logging + self.unsupported[0]) / self.weight
 
 
+_PLACE = {name: j for j, name in enumerate((*OF_ROWS, *COUNTED))}
 _FINITE: Floats = np.where(np.isfinite(GRID), GRID, 0.0)
 """M; 0 for ∞, from which on there is nothing."""
 
 
+def clipped(free: Floats, held: Floats, power: int) -> Floats:
+    """At every M: Σ min(c, M)^power·f, from sums of c^power·f and of f by bin (the last axis)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        below = np.zeros((*free.shape[:-1], len(GRID)))
+        np.cumsum(free, axis=-1, out=below[..., 1:])
+        return below + _FINITE**power * _from(held)
+
+
 def _from(sums: Floats) -> Floats:
-    """At every M: the sum over the bins from M on."""
-    return np.append(np.cumsum(sums[::-1])[::-1], 0.0)
+    """At every M: the sum over the bins (the last axis) from M on."""
+    above = np.zeros((*sums.shape[:-1], len(GRID)))
+    above[..., :-1] = np.cumsum(sums[..., ::-1], axis=-1)[..., ::-1]
+    return above
 
 
 def _beyond(free: Floats, held: Floats) -> Floats:
@@ -170,27 +193,38 @@ def bin_table() -> Ints:
 
 
 def sums_of_rows(
-    log: BanditLog, c: Floats, residual: Floats, usual: float | None, *, compiled: bool
+    log: BanditLog,
+    c: Floats,
+    residual: Floats,
+    modelled: Floats,
+    usual: float | None = None,
+    stretches: Stretches | None = None,
 ) -> Floats:
-    """`WeightBins.of_rows` of the rows of a log; ``usual`` is the reward of most."""
-    sums = np.zeros((BINS, len(OF_ROWS)))
-    usual = np.nan if usual is None else usual
-    if compiled:
-        from offpolicy.evidence import _moment_kernels as accumulate
+    """`WeightBins.of_rows` of a log's rows; ``modelled`` is m, ``usual`` the reward of most."""
+    parts, place = 1, bin_of(c)
+    if stretches is not None:
+        parts, place = stretches.count, place + BINS * stretches.of_rows(log)
+    factors = {"c": c, "e": residual, "m": modelled, "r": log.reward}
+    if log.row_weight is not None:
+        factors["ω"] = log.row_weight
 
-        nothing: Floats = np.empty(0)
-        omega = nothing if log.row_weight is None else log.row_weight
-        edges = np.append(EDGES, np.inf)
-        accumulate.row_bins(c, residual, log.reward, usual, omega, edges, bin_table(), sums)
-        return sums
-    omega, place = log.weights, bin_of(c)
-    factors = {"1": np.ones(len(c)), "c": c, "e": residual, "ω": omega}
+    @functools.cache
+    def summed(letters: str) -> Floats:
+        values = [factors[letter] for letter in letters]
+        product = functools.reduce(np.multiply, values) if values else None
+        return np.bincount(place, product, parts * BINS).astype(np.float64)
+
+    sums = np.empty((parts * BINS, len(_PLACE)))
     with np.errstate(over="ignore", invalid="ignore"):
-        for j, name in enumerate(OF_ROWS[:-1]):
-            values = functools.reduce(np.multiply, [factors[letter] for letter in name], omega)
-            sums[:, j] = np.bincount(place, values, BINS)
-    sums[:, -1] = np.bincount(place, log.reward != usual, BINS)
-    return sums
+        for name in OF_ROWS:
+            letters = f"ω{name}".replace("1", "")
+            if log.row_weight is None:
+                letters = letters.replace("ω", "")
+            sums[:, _PLACE[name]] = summed(letters)
+    sums[:, _PLACE["rows"]] = summed("")
+    rewarded = log.reward != (np.nan if usual is None else usual)
+    sums[:, _PLACE["rewarded"]] = np.bincount(place, rewarded, parts * BINS)
+    return sums.reshape(parts, BINS, -1)
 
 
 def sums_of_candidates(

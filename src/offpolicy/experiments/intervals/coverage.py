@@ -219,7 +219,8 @@ def _others(
         taken["empirical likelihood: IPS"] = bootstrap.empirical_likelihood(x, LEVEL)
     if repeat < 500:
         # Looked at after every row up to 100, then ever more seldom: it must always be right.
-        looks = np.unique(np.r_[1:101, np.geomspace(100, n, 200)].astype(int))
+        often = min(n, 100)
+        looks = np.unique(np.r_[1 : often + 1, np.geomspace(often, n, 200)].astype(int))
         limits = betting.weighted_sequence(c, reward, LEVEL, reward_range=(low, high), times=looks)
         always = bool(((limits.low <= world.value) & (world.value <= limits.high)).all())
         last = Interval(float(limits.low[-1]), float(limits.high[-1]))
