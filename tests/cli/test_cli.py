@@ -415,7 +415,7 @@ def test_exit_0_with_an_answer(folder):
     assert re.fullmatch(
         r"  Paired, the difference is \[0\.\d+, 0\.\d+\]: better than what ran\.", second
     )
-    assert third == "  The interval covers the policy's value: sampling error."
+    assert third == "  The interval covers the policy's value: sampling error, a row not yet seen."
 
 
 def test_exit_1_if_the_log_cannot_tell(folder):

@@ -273,6 +273,21 @@ def test_rows_needed_are_none_when_decided_and_round_otherwise():
     assert "more rows would decide it with a chance of one half" in small.sentence()
 
 
+def test_rows_needed_are_those_of_holm_s_next_step():
+    """Where all other pairs are decided, the last one is judged as if it were alone."""
+    n, rng = 3000, np.random.default_rng(3)
+    action = rng.integers(0, 3, n)
+    reward = rng.random(n) < np.array([0.2, 0.5, 0.53])[action]
+    log = op.BanditLog.from_arrays(action=action, reward=reward, logging=[[1 / 3] * 3] * n)
+    tables = {name: np.tile(np.eye(3)[k], (n, 1)) for k, name in enumerate(["a", "b", "c"])}
+    three = op.compare(log, tables)
+    assert [row.decided for row in three.differences].count(False) == 1
+    last, alone = three["b", "c"], op.compare(log, tables, multiplicity="none")["b", "c"]
+    assert not alone.decided
+    assert last.interval.width > alone.interval.width
+    assert (last.rows_needed, last.rows_needed_80) == (alone.rows_needed, alone.rows_needed_80)
+
+
 # -- when the log cannot tell ----------------------------------------------------------------
 
 
@@ -331,7 +346,7 @@ def test_a_refused_headline_speaks_for_the_pair_with_logged():
 def test_one_cluster_says_nothing():
     log, policies, _ = WORLD.draw(400, 18, cluster=np.zeros(400, dtype=int))
     found = compare(log, policies)["new", "old"]
-    assert found.interval == Interval(-math.inf, math.inf)
+    assert found.interval == Interval(-1.0, 1.0)
     assert (found.p_value, found.verdict, found.rows_needed) == (1.0, CANNOT_TELL, math.inf)
     assert found.reason.startswith("The standard error is infinite: there is only one cluster")
 

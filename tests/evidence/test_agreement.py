@@ -55,7 +55,8 @@ def test_the_distance_is_that_of_paired_rows(kind):
             z = part.modelled + c * (off - mean) / np.average(c, weights=omega)
         y = z - x
         y = omega * (y - np.average(y, weights=omega))
-        expected = n / (n - 1) * (y**2).sum() / omega.sum() ** 2
+        units = y if cluster is None else np.bincount(cluster, y)
+        expected = len(units) / (len(units) - 1) * (units**2).sum() / omega.sum() ** 2
         tail = names[j] not in ("DM", "CAB(M=2)") or part.observed.max() > row.M
         if tail and bins.mass[k] > 0.0:
             size = RiskCurve.of(scanned.path, exact=kind != "chosen").size[k]
@@ -63,10 +64,7 @@ def test_the_distance_is_that_of_paired_rows(kind):
                 size = max(size, size_of(log, None if members[j].imputes is None else model))
             expected += undrawn * size**2 * (omega**2).sum() / omega.sum() ** 2
         ratio = (estimate.value - row.value) / estimate.from_headline
-        if kind == "clustered":  # at most as if both were as alike within clusters as either
-            assert ratio**2 >= expected * (1.0 - 1e-9)
-        else:
-            assert ratio**2 == pytest.approx(expected, rel=1e-8)
+        assert ratio**2 == pytest.approx(expected, rel=1e-8)
 
 
 def test_when_two_disagree():

@@ -106,13 +106,19 @@ def test_ragged_candidates_with_names():
     log = case.log_with(reward=reward, candidate=names, context=context)
     assert "DR" in [row.estimator for row in op.evaluate(log, pi0)]
     nameless = case.log_with(reward=reward, context=context)
-    assert "DR" not in [row.estimator for row in op.evaluate(nameless, pi0)]
+    result = op.evaluate(nameless, pi0)
+    assert "DR" not in [row.estimator for row in result]
+    assert [found.code for found in result.findings] == ["contexts-unused"]
 
 
 def test_few_rows_are_not_learned_from():
     table, _ = world(FEWEST_ROWS - 1)
     log = op.BanditLog.from_frame(table, COLUMNS)
-    assert "DR" not in [row.estimator for row in op.evaluate(log, "new")]
+    result = op.evaluate(log, "new")
+    assert "DR" not in [row.estimator for row in result]
+    assert "contexts-unused" in [found.code for found in result.findings]
+    without = op.evaluate(log, "new", prediction=False)
+    assert "contexts-unused" not in [found.code for found in without.findings]
 
 
 def test_a_model_that_is_given_is_used():

@@ -131,8 +131,6 @@ def test_every_pair_by_hand(kind, with_model):
         middles = [min(max(values[one], low), high) for one in (a, b)]
         worst = max(high - min(middles), max(middles) - low)
         mean, stderr, spread, mass, degrees = slow_gap(log, sides[a], second, worst, shared=not ran)
-        if ran and cluster is not None:
-            continue  # rows alike within clusters as either is alone: see below
         assert pair.stderr == pytest.approx(stderr, rel=1e-8)
         assert pair.value == pytest.approx(
             min(max(values[a] - values[b], pair.interval.low), pair.interval.high), abs=1e-12
@@ -198,15 +196,24 @@ def test_blocks_and_chunks_are_merged(monkeypatch):
 
 def test_the_p_value_of_a_gap():
     """The level whose interval just holds 0; 1 where bias or a worst case alone explain it."""
-    for gap in (Gap(0.3, 0.1, 0.3, 0.3, 0.1, 0.05, 20.0, 0.0, identical=False),
-                Gap(-0.3, 0.1, -0.4, -0.3, 0.1, 0.0, 7.0, 0.1, identical=False)):  # fmt: skip
+    for gap in (
+        Gap(0.3, 0.1, 0.3, 0.3, 0.1, 0.05, 20.0, 0.0, math.inf, identical=False),
+        Gap(-0.3, 0.1, -0.4, -0.3, 0.1, 0.0, 7.0, 0.1, math.inf, identical=False),
+    ):
         p = gap.p_value(2e-12)
         assert 1e-6 < p < 0.1
         assert 0.0 in gap.interval(1.0 - p * 0.999)
         assert 0.0 not in gap.interval(1.0 - p * 1.001)
-    assert Gap(0.3, 0.1, -0.1, 0.3, 0.1, 0.0, 7.0, 0.4, identical=False).p_value(2e-12) == 1.0
-    assert Gap(0.3, 0.1, 0.3, 0.3, 0.1, 0.31, 7.0, 0.0, identical=False).p_value(2e-12) == 1.0
-    sure = Gap(0.3, 1e-9, 0.3, 0.3, 1e-9, 0.0, 99.0, 0.0, identical=False)
+    assert (
+        Gap(0.3, 0.1, -0.1, 0.3, 0.1, 0.0, 7.0, 0.4, math.inf, identical=False).p_value(2e-12)
+        == 1.0
+    )
+    assert (
+        Gap(0.3, 0.1, 0.3, 0.3, 0.1, 0.31, 7.0, 0.0, math.inf, identical=False).p_value(2e-12)
+        == 1.0
+    )
+    sure = Gap(0.3, 1e-9, 0.3, 0.3, 1e-9, 0.0, 99.0, 0.0, math.inf, identical=False)
     assert sure.p_value(2e-12) == 2e-12
-    unknown = Gap(0.3, math.inf, 0.3, 0.3, math.inf, 0.0, 1.0, 0.0, identical=False)
-    assert (unknown.p_value(2e-12), unknown.interval(0.9)) == (1.0, Interval(-math.inf, math.inf))
+    for most in (math.inf, 2.0):
+        unknown = Gap(0.3, math.inf, 0.3, 0.3, math.inf, 0.0, 1.0, 0.0, most, identical=False)
+        assert (unknown.p_value(2e-12), unknown.interval(0.9)) == (1.0, Interval(-most, most))

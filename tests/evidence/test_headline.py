@@ -90,11 +90,13 @@ def test_many_compiled_blocks_say_what_a_slow_one_says(monkeypatch, kind):
 def test_rewards_that_are_all_equal_are_the_answer(declared):
     case = make_case(np.random.default_rng(3), 200, drawn=True)
     for model in (None, case.delta_hat):
-        row = op.evaluate(
+        result = op.evaluate(
             case.log_with(reward=np.full(200, 0.7)), case.pi, prediction=model,
             reward_range=declared,
-        ).headline  # fmt: skip
-        assert row.value == pytest.approx(0.7, abs=0.01 if declared else 1e-12)
+        )  # fmt: skip
+        row = result.headline
+        assert row.value == result.logged.value
+        assert result["SNIPS"].from_headline == 0.0
         assert 0.7 in Interval(row.interval.low - 1e-9, row.interval.high + 1e-9)
 
 
@@ -107,6 +109,21 @@ def test_one_cluster_leaves_nothing_to_a_model_that_nothing_was_learnt_for():
     assert (row.M, row.interval, row.stderr) == (math.inf, (0.0, 10.0), math.inf)
     assert row.value == pytest.approx(min(result["IPS"].value, 10.0), abs=2.0)
     assert not (result.findings and result.findings[0].code == "disagreement")
+    assert row.versus_logged == (-10.0, 10.0)
+    assert "only one row or one cluster" in row.refusal
+
+
+def test_a_policy_that_takes_no_decision_seen_is_not_known_exactly():
+    """Only DM can be asked then; the headline is as wide as its model may be off."""
+    rng = np.random.default_rng(0)
+    action, reward = np.zeros(500, int), (rng.random(500) < 0.3).astype(float)
+    log = op.BanditLog.from_arrays(action=action, reward=reward, logging=[[0.9999, 1e-4]] * 500)
+    never = np.tile([0.0, 1.0], (500, 1))
+    row = op.evaluate(log, never, prediction=np.full((500, 2), 0.2), estimators=["DM"]).headline
+    spread = math.sqrt(((reward - 0.2) ** 2).mean())
+    assert row.refusal is not None
+    assert row.interval.width > spread
+    assert row.plausible_bias == pytest.approx(min(5.0 * row.kappa, 1.0) * spread, rel=0.1)
 
 
 def test_the_whole_curve_is_told():
@@ -276,10 +293,11 @@ def test_covers_says_what_is_allowed_for(how, unsupported):
     reward = (case.reward > 0.5).astype(float) * (3.0 if how == "observed" else 1.0)
     declared = (-1.0, 2.0) if how == "declared" else None
     row = op.evaluate(case.log_with(reward=reward), case.pi, reward_range=declared).headline
-    text = "the policy's value: sampling error"
+    text = "the policy's value: sampling error, a row not yet seen"
     if row.plausible_bias > 0.0:
-        share = row.covers.split("error on the ")[1].split(" it answers for")[0]
-        text += f", the model's plausible error on the {share} it answers for"
+        left = row.interval_imputed_mass - case.pi[case.pi0 == 0.0].sum() / 60
+        text += f", the model's plausible error on the {left:.1%} left to it at M = "
+        text += f"{row.interval_M:.4g}"
     if unsupported:
         mass = case.pi[case.pi0 == 0.0].sum() / 60
         text += f", the worst case {RANGES[how]} on the {mass:.1%} that the logger never chooses"

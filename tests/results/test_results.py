@@ -153,6 +153,7 @@ def told(
         correction=0.0,
         kappa=0.1,
         interval_M=8.0,
+        interval_imputed_mass=0.05,
         plausible_bias=0.01,
         bias_bound=0.1,
         rewarded=100.0,

@@ -32,8 +32,8 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     """Which of these policies is better, and by how much?
 
     LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
-    decision. The policy that wrote it takes part as "logged". The exit code is 1 if the log cannot
-    tell about any pair, else 0.
+    decision. The policy that wrote it takes part as "logged". The exit code is 1 if the log can
+    tell about none of the pairs, else 0.
     """
     from offpolicy.cli.pages import Run
     from offpolicy.evaluation import compare

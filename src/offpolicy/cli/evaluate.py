@@ -52,7 +52,8 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     opt.show(result, options["style"])
     if run.page is not None:
         several = len(named) > 1 and result.headlines
-        more = [compare(source, named, **settings)] if several else []
+        # Each policy by itself, as in the answer above; `offpolicy compare` holds them together.
+        more = [compare(source, named, multiplicity="none", **settings)] if several else []
         run.write_checked(source, named, result, *more)
     if not result.can_tell:
         raise SystemExit(1)

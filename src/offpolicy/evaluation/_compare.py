@@ -107,7 +107,7 @@ def compare(
     named = _named(policies)
     pairs = _pairs(list(named), baseline)
     source = source_of(log, named, prediction, resume)
-    train_model(source)
+    untrained = train_model(source)
     samples = sample_of(source)
     if samples[0].log.propensity is None:
         raise MissingColumnError(
@@ -134,7 +134,9 @@ def compare(
         multiplicity,
         baseline,
         source.dropped,
-        without_repeats(about_dropped(source.dropped), *(each.findings for each in known)),
+        without_repeats(
+            about_dropped(source.dropped), untrained, *(each.findings for each in known)
+        ),
         tuple(each.summary for each in known),
     )
 
@@ -219,21 +221,32 @@ def _contests(
 # -- verdicts --------------------------------------------------------------------------------
 
 
+class _Levels(NamedTuple):
+    """Of all pairs together; of each interval, by Bonferroni's rule; and of Holm's next step, which
+    the undecided pair with the least p-value has to take."""
+
+    together: float
+    interval: float
+    step: float
+
+
 def _judged(
     contests: Sequence[_Contest], n: int, level: float, multiplicity: str
 ) -> tuple[Difference, ...]:
     p_values = [contest.gap.p_value(_SMALLEST_P) for contest in contests]
-    adjusted, each = p_values, level
+    adjusted, levels = p_values, _Levels(level, level, level)
     if multiplicity == "holm":
-        adjusted, each = holm(p_values), 1.0 - (1.0 - level) / len(contests)
-        if 1.0 - each < _SMALLEST_P:
+        adjusted, alpha = holm(p_values), 1.0 - level
+        undecided = sum(p >= alpha for p in adjusted)
+        levels = _Levels(level, 1.0 - alpha / len(contests), 1.0 - alpha / max(undecided, 1))
+        if 1.0 - levels.interval < _SMALLEST_P:
             raise ParameterError(
                 f"level is {level}, too near to 1 for {len(contests)} pairs. Ask for less, or for "
                 f"fewer pairs with baseline=.",
                 column="level",
             )
     return tuple(
-        _difference(contest, p, p_all, n, level, each)
+        _difference(contest, p, p_all, n, levels)
         for contest, p, p_all in zip(contests, p_values, adjusted, strict=True)
     )
 
@@ -252,10 +265,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _difference(
-    contest: _Contest, p_value: float, adjusted: float, n: int, level: float, each: float
+    contest: _Contest, p_value: float, adjusted: float, n: int, levels: _Levels
 ) -> Difference:
-    gap, interval = contest.gap, contest.gap.interval(each)
-    decided = adjusted < 1.0 - level or 0.0 not in interval
+    gap, interval = contest.gap, contest.gap.interval(levels.interval)
+    decided = adjusted < 1.0 - levels.together or 0.0 not in interval
     value = min(max(gap.value, interval.low), interval.high)
     reason, hopeless = _thin(contest), None
     if reason is None:
@@ -269,7 +282,7 @@ def _difference(
         better, worse = (contest.first, contest.second) if up else (contest.second, contest.first)
         verdict, rows = f"{better} is better than {worse}", (None, None)
     elif hopeless is None:
-        rows = _rows_needed(contest, interval, n)
+        rows = _rows_needed(contest, gap.interval(levels.step), n)
     return Difference(
         first=contest.first,
         second=contest.second,

@@ -111,7 +111,7 @@ def evaluate(
     intervals.normal_quantile(level)
     check_rule(tuning)
     source = source_of(log, named_policies(policy, "evaluate"), prediction, resume)
-    train_model(source)
+    untrained = train_model(source)
     rewards = range_of_rewards(source, reward_range)
     plans = []
     for block in sample_of(source):
@@ -138,7 +138,9 @@ def evaluate(
         tuple(choice for plan in plans for choice in plan.tuned if choice is not None),
         source.dropped,
         source.trained,
-        without_repeats(about_dropped(source.dropped), *(each.findings for each in known)),
+        without_repeats(
+            about_dropped(source.dropped), untrained, *(each.findings for each in known)
+        ),
         tuple(each.summary for each in known),
     )
 

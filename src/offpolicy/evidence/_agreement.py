@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from offpolicy.evidence._estimates import from_moments, residual_size_of
+from offpolicy.evidence._estimates import contribution, from_moments, residual_size_of
 from offpolicy.evidence._headline import Known
-from offpolicy.evidence._noise import degrees_of, design_effect
+from offpolicy.evidence._noise import degrees_of
 from offpolicy.evidence._plan import GUARDS, Plan
 from offpolicy.evidence._walk import Rows, Scanned
 from offpolicy.evidence._weight_bins import GRID
@@ -55,18 +55,13 @@ def from_headline(
     """How far the j-th estimator's ``value``, with its standard error, is from the headline."""
     moments, bins, k = known.path.moments, known.path.bins, known.curve.at_value
     gap = value - known.value
-    if abs(gap) <= 1e-12 * (abs(value) + abs(known.value)):
+    if abs(gap) <= 1e-12 * (abs(value) + abs(known.value) + plan.reward_range.span):
         gap = 0.0
     if known.identical:
         # The headline is the logged mean then, not CAB-DR at some M.
         logged = scanned.plain.stderr(Rows(plan.members).reward)
         return Apart(gap, math.hypot(stderr, logged), degrees_of(moments))
-    ratio = scanned.ratios[j]
-    z, design = float(scanned.plain.mean[j]), design_effect(scanned.plain, j)
-    if ratio is not None:
-        z, design = float(ratio.mean[2]), design_effect(ratio, 2)
-    variance = scanned.variance_apart(j, k, z, stderr**2 / design, plan.centre)
-    variance *= max(design, design_effect(moments, k))
+    variance = scanned.variance_apart(j, k, contribution(j, stderr, scanned, plan))
     degrees = degrees_of(moments)
     member = plan.members[j]
     unclipped = member.leaves is not None and member.leaves.kind == "unsupported"

@@ -125,8 +125,8 @@ def refuse_no_overlap(largest_weight: float, name: str) -> None:
     if largest_weight == 0.0:
         raise SupportError(
             f"{name} gives probability 0 to every action that was chosen, so no reward in this log "
-            f"says anything about it. Only DM, with a reward model, can answer; to learn more, log "
-            f"some decisions with a policy closer to this one.",
+            f"says anything about it. Only DM, with a reward model, can answer, if it is asked for "
+            f"alone; to learn more, log some decisions with a policy closer to this one.",
             column=name,
         )
 

@@ -17,6 +17,7 @@ from offpolicy.evidence._plan import sample_size
 from offpolicy.evidence._sources import Source
 from offpolicy.logs import BanditLog
 from offpolicy.models import RewardModel
+from offpolicy.results import Finding, finding
 
 FEWEST_ROWS = 100
 """A log with fewer decisions is not learned from."""
@@ -24,25 +25,34 @@ _MOST_CATEGORIES = 64
 _RIDGE = 1.0
 
 
-def train_model(source: Source) -> None:
+def train_model(source: Source) -> list[Finding]:
     """Give a `Source` that has contexts, but no reward model, one fitted on the plan's sample.
 
-    It is left without if its decisions are too few, or if nothing says which action each candidate
-    is: neither names nor, with as many candidates in every decision, their positions.
+    It is left without, and a finding says so, if its decisions are too few, or if nothing says
+    which action each candidate is: neither names nor, with as many candidates in every decision,
+    their positions.
     """
-    if not source.wants_model or source.n < FEWEST_ROWS:
-        return
+    if not source.wants_model:
+        return []
+    if source.n < FEWEST_ROWS:
+        return _unused(f"there are fewer than {FEWEST_ROWS} decisions to learn from")
     log = source.sample(sample_size(source.width))[0].log
     if log.context is None or not log.candidates_known:
-        return
+        return _unused("nothing says which other actions there were in a decision")
     width = 0
     if log.actions is None:
         if not log.has_equal_lengths:
-            return
+            return _unused("candidates have no names, and decisions differ in how many they have")
         width = int(log.offsets[1])
     model = _Trained(RewardModel(_regression(log.context)), width, _encoder(log.context))
     model.model.fit(model.seen(log))
     source.adopt(model, len(log))
+    return []
+
+
+def _unused(why: str) -> list[Finding]:
+    sentence = f"The contexts were not used, and no reward model was trained: {why}."
+    return finding("contexts-unused", "note", sentence)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._headline import Arm
 from offpolicy.evidence._noise import design_effect, satterthwaite
 from offpolicy.evidence._sources import Source
-from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.evidence._walk import Contribution, Rows, Scanned
 from offpolicy.evidence._weight_bins import EDGES, GRID
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog
@@ -191,6 +191,8 @@ class Gap:
     degrees: float
     unsupported: float
     """Probability that the two put on different candidates that the logger never chooses."""
+    most: float
+    """What no difference can exceed."""
     identical: bool
 
     def __neg__(self) -> Gap:
@@ -200,7 +202,7 @@ class Gap:
 
     def interval(self, level: float) -> Interval:
         half = intervals.bias_aware(self.spread, self.bias, level, self.degrees)
-        return Interval(self.low - half, self.high + half)
+        return Interval(max(self.low - half, -self.most), min(self.high + half, self.most))
 
     def p_value(self, least: float) -> float:
         """The smallest 1 − level, and at least ``least``, whose interval leaves out 0."""
@@ -218,7 +220,7 @@ class Gap:
         return math.exp(above)
 
 
-SAME = Gap(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, math.inf, 0.0, identical=True)
+SAME = Gap(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, math.inf, 0.0, math.inf, identical=True)
 """Of a policy and itself."""
 
 
@@ -255,8 +257,12 @@ def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
         return SAME
     curve, bins, moments = arm.known.curve, arm.known.path.bins, arm.known.path.moments
     k, reward = curve.at_interval, Rows(arm.plan.members).reward
-    alone = float(scanned.plain.covariance(grouped=False)[reward])
-    variance = scanned.variance_apart(-1, k, logged.value, alone, arm.plan.centre)
+    totals = scanned.plain.group_total
+    ran = Contribution(
+        logged.value,
+        float(scanned.plain.covariance(grouped=False)[reward]),
+        None if totals is None else totals[:, reward],
+    )
     design = max(design_effect(moments, k), design_effect(scanned.plain, reward))
     lost = float(bins.unsupported[0]) / bins.weight
     # |w − 1|: bins lie on one side of 1, but for one.
@@ -269,7 +275,7 @@ def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
     return _gap(
         arm,
         (arm.known.value, logged.value),
-        math.sqrt(variance * design),
+        math.sqrt(scanned.variance_apart(-1, k, ran)),
         _Weights(
             float(drawable),
             float(drawn + rows.sum()),
@@ -326,4 +332,6 @@ def _gap(
     spread = math.hypot(noise, row, policy_stderr)
     spread = spread if math.isfinite(spread) else math.inf
     value = values[0] - values[1]
-    return Gap(value, stderr, low, high, spread, bias, degrees, above + below, identical=False)
+    most = math.inf if rewards.known == "observed" else rewards.span
+    lost = above + below
+    return Gap(value, stderr, low, high, spread, bias, degrees, lost, most, identical=False)

@@ -16,12 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy import intervals
+from offpolicy._core.moments import Moments
+from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError
 from offpolicy.estimators import Estimator
 from offpolicy.evidence import _summary_sums as tallies
 from offpolicy.evidence._noise import degrees_of
-from offpolicy.evidence._plan import Plan, RewardRange
-from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.evidence._plan import Centre, Plan, RewardRange
+from offpolicy.evidence._walk import Contribution, Rows, Scanned
 from offpolicy.intervals import Interval
 from offpolicy.results import Logged
 
@@ -72,11 +74,29 @@ def from_moments(
         variance = plain.variance_of(np.eye(1, len(plain.mean), j)[0])
     else:
         weight, weighted, influence = map(float, ratio.mean)
-        rest = 1.0 / weight - 1.0 / centre.weight
-        value = centre.ratio + influence + weighted * rest
-        # The influence function of the ratio, as the gradient with respect to the three means.
-        variance = ratio.variance_of(np.array([-weighted / weight / weight, rest, 1.0]))
+        value = centre.ratio + influence + weighted * (1.0 / weight - 1.0 / centre.weight)
+        variance = ratio.variance_of(_gradient(ratio, centre))
     return value, math.sqrt(variance)
+
+
+def _gradient(ratio: Moments, centre: Centre) -> Floats:
+    """The influence function of a self-normalised estimate, as the gradient with respect to its
+    three means."""
+    weight, weighted, _ = map(float, ratio.mean)
+    return np.array([-weighted / weight / weight, 1.0 / weight - 1.0 / centre.weight, 1.0])
+
+
+def contribution(j: int, stderr: float, scanned: Scanned, plan: Plan) -> Contribution:
+    """What a paired test needs of the j-th estimate, with its standard error."""
+    plain, ratio = scanned.plain, scanned.ratios[j]
+    mean = float(plain.mean[j] if ratio is None else ratio.mean[2])
+    if plain.group_total is None:
+        return Contribution(mean, stderr**2, None)
+    totals = plain.group_total[:, j]
+    if ratio is not None:
+        assert ratio.group_total is not None
+        totals = ratio.group_total @ _gradient(ratio, plan.centres[j])
+    return Contribution(mean, stderr**2, totals)
 
 
 def own_interval(

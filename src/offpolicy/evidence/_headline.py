@@ -59,6 +59,9 @@ def what_is_known(
     interval = _interval(path, curve, plan, policy_stderr, level)
     k = curve.at_value
     value = float(curve.value[k] + curve.correction[k])
+    if logged.stderr == 0.0 and unsupported == 0.0:
+        # All rewards are equal; what the models add is rounding.
+        value = logged.value
     value = min(max(value, interval.low), interval.high)
     return Known(path, curve, value, interval, unsupported, identical=False)
 
@@ -115,7 +118,9 @@ def make_headline(
     path, curve = known.path, known.curve
     k, j = curve.at_value, curve.at_interval
     stderrs = np.sqrt(curve.variance)
-    mass = float(curve.mass[k]) + known.unsupported
+    mass, interval_mass = (
+        float(left) + known.unsupported for left in (curve.mass[k], curve.cautious_mass[j])
+    )
     M, rewarded = float(GRID[k]), path.bins.effective(float(GRID[k]), "rewarded")
     bias = 0.0 if known.identical else float(curve.plausible_bias[j])
     return Headline(
@@ -131,8 +136,9 @@ def make_headline(
         correction=0.0 if known.identical else float(curve.correction[k]),
         kappa=curve.kappa,
         interval_M=float(GRID[j]),
+        interval_imputed_mass=interval_mass,
         plausible_bias=bias,
-        bias_bound=mass * plan.reward_range.span,
+        bias_bound=interval_mass * plan.reward_range.span,
         rewarded=rewarded,
         policy_stderr=arm.policy_stderr,
         versus_logged=versus_logged,
@@ -154,6 +160,11 @@ def _refusal(known: Known, rewards: RewardRange, rewarded: float, logged: Logged
 
     Few rewards are an answer, too, if their range is known and enough rows stand behind it.
     """
+    if not math.isfinite(float(known.curve.variance[known.curve.at_value])):
+        return (
+            "nothing says how far luck goes: there is only one row or one cluster, or the numbers "
+            "are too large. More clusters would tell."
+        )
     effective = known.path.bins.effective(float(GRID[known.curve.at_value]), "1")
     enough = rewards.known != "observed" and effective >= FEW_EFFECTIVE
     if rewarded < TOO_FEW_EFFECTIVE and not enough:
@@ -176,10 +187,15 @@ def _refusal(known: Known, rewards: RewardRange, rewarded: float, logged: Logged
 
 def _covers(known: Known, plan: Plan) -> str:
     """What the headline's interval covers, in words."""
-    text = "the policy's value: sampling error"
-    imputed = float(known.curve.cautious_mass[known.curve.at_interval])
-    if imputed > 5e-4 and not known.identical:
-        text += f", the model's plausible error on the {imputed:.1%} it answers for"
+    text, j = "the policy's value: sampling error", known.curve.at_interval
+    if known.identical:
+        return text
+    text += ", a row not yet seen"
+    imputed = float(known.curve.cautious_mass[j])
+    if imputed > 5e-4:
+        text += (
+            f", the model's plausible error on the {imputed:.1%} left to it at M = {GRID[j]:.4g}"
+        )
     if known.unsupported > 0.0:
         within = {
             "declared": "within the declared range of rewards",

@@ -31,9 +31,11 @@ def variance(path: ClipPath) -> Floats:
         # Rows of a cluster are alike: what was not drawn would be, too.
         design = np.where(alone > 0.0, np.maximum(observed / alone, 1.0), 1.0)
         squares = bins.clipped_rows("cc", "1", 2) / bins.weight
-        growth = np.where(squares > 0.0, bins.second / squares, 1.0)
-        undrawn = (growth - 1.0) * bins.clipped_rows("ωccee", "ωee", 2) / bins.weight**2 * design
-        total = observed + np.where(growth > 1.0, undrawn, 0.0)
+        size = bins.clipped_rows("ωccee", "ωee", 2) / squares
+        # If the policy takes none of the decisions seen, all residuals are as near to its own.
+        size = np.where(squares > 0.0, size, bins.total("ωee"))
+        undrawn = (bins.second - squares) * size / bins.weight**2 * design
+        total = observed + np.where(undrawn > 0.0, undrawn, 0.0)
     return np.where(np.isnan(total), np.inf, total)
 
 

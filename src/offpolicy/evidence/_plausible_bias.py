@@ -60,6 +60,9 @@ def residual_size(bins: WeightBins) -> Floats:
         total = bins.clipped_rows("c", "1", 1)
         everywhere = bins.clipped_rows("cee", "ee", 1) / total
         everywhere[0] = everywhere[1]
+        if not total[1] > 0.0:
+            # The policy takes none of the decisions seen: all rows are as near to it.
+            everywhere[:] = bins.total("ee") / bins.weight
         beyond, rows = bins.excess("c", "1"), bins.excess_rows
         there = np.where(rows > 0.0, bins.excess("cee", "ee") / beyond, 0.0)
         everywhere = np.where(np.isnan(everywhere), there, everywhere)

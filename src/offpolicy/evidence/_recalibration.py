@@ -16,9 +16,9 @@ in its own d.
 
 Models compete (`regression`, `evidence._plan`): without a reward model, or where it predicts worse
 out of fold, the regression is on π alone; and a constant, the weighted mean reward of the other
-folds, has its chance: CAB-DR around it at M = ∞ is SNIPS. Where π is not known of every candidate
-the constant is all there is. The logger's probabilities are left out on purpose: with them the
-regression follows the logger where it should follow the rewards.
+folds, has its chance: CAB-DR around it at M = ∞ is nearly SNIPS. Where π is not known of every
+candidate the constant is all there is. The logger's probabilities are left out on purpose: with
+them the regression follows the logger where it should follow the rewards.
 """
 
 from __future__ import annotations

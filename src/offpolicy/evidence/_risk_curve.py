@@ -17,6 +17,9 @@ from offpolicy.evidence._noise import variance
 from offpolicy.evidence._plausible_bias import CAUTION, mean_residual, residual_size, typical_error
 from offpolicy.evidence._weight_bins import WeightBins
 
+PRIOR_SHOWN = 2.0
+"""Over κ²: rows without error with which the model's mean error is averaged."""
+
 
 class RiskCurve(NamedTuple):
     """At every M of the grid."""
@@ -99,7 +102,7 @@ class RiskCurve(NamedTuple):
 
 def _shown(bins: WeightBins, kappa: float) -> Floats:
     """The model's mean error where it answers, as if 2/κ² further rows had shown none."""
-    return mean_residual(bins) * bins.excess_rows / (bins.excess_rows + 2.0 / kappa**2)
+    return mean_residual(bins) * bins.excess_rows / (bins.excess_rows + PRIOR_SHOWN / kappa**2)
 
 
 def _product(k: float, size: Floats, mass: Floats) -> Floats:

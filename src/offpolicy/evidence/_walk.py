@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,6 +49,15 @@ class Rows:
         return 2 * len(self.members) + j
 
 
+class Contribution(NamedTuple):
+    """Of one estimate: the mean of its contributions, its variance were rows independent, and with
+    clusters their totals by group of these, less the mean."""
+
+    mean: float
+    variance: float
+    totals: Floats | None
+
+
 @storable
 @dataclass(frozen=True, slots=True)
 class Scanned:
@@ -80,14 +91,13 @@ class Scanned:
             self.tally + other.tally,
         )
 
-    def variance_apart(self, j: int, k: int, z: float, variance: float, centre: float) -> float:
+    def variance_apart(self, j: int, k: int, estimate: Contribution) -> float:
         """Variance of the difference between the j-th estimate (−1: the logged mean) and CAB-DR at
-        the k-th M, as the rows show it, were they independent.
-
-        ``z`` is the mean of the estimate's contributions, ``variance`` that of the estimate, and
-        ``centre`` the plan's.
-        """
-        moments = self.path.moments
+        the k-th M, as the rows show it, or the clusters."""
+        moments, centre, (z, variance, totals) = self.path.moments, self.path.centre, estimate
+        if totals is not None:
+            assert moments.group_total is not None
+            return by_clusters(totals - moments.group_total[:, k], moments)
         with np.errstate(all="ignore"):
             M = 0.0 if np.isinf(GRID[k]) else GRID[k]
             along, total = self.paired[j, -1]
@@ -100,6 +110,19 @@ class Scanned:
             apart = variance + own - 2.0 * float(covariance)
         # Rounding leaves a trace where both are the same.
         return 0.0 if apart < 1e-12 * (variance + own) else apart
+
+
+def by_clusters(totals: Floats, moments: Moments) -> float:
+    """Variance of a mean of contributions from their ``totals`` by group of clusters, each less
+    the mean; infinite if there is only one."""
+    assert moments.group_weight is not None
+    used = moments.group_weight > 0.0
+    count = int(used.sum())
+    if count < 2:
+        return math.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = float((totals[used] ** 2).sum())
+    return count / (count - 1) * square / moments.weight**2
 
 
 def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:

@@ -36,6 +36,9 @@ CODES = {
         "list only those."),
     "constant-reward": Kind("warning", "There is nothing to tell policies apart by.",
         "Every policy then looks the same. Check that this is the right column."),
+    "contexts-unused": Kind("note", "No reward model could be trained on the contexts.",
+        "Name the candidates of every decision (candidates, or logging as a list), or give "
+        "predictions. Without a model answers are right as well, but less exact."),
     "curve-gap": Kind("warning", "A given curve of propensities leaves out some ranks.",
         "Give a number for every rank, or leave out documents at these."),
     "deterministic": Kind("note, warning, problem", "The logger had no choice.",

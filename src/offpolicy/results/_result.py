@@ -104,7 +104,7 @@ class Headline:
 
     Attributes
     ----------
-    value, stderr, interval, level, covers, imputed_mass, policy_stderr, bias_bound
+    value, stderr, interval, level, covers, imputed_mass, policy_stderr
         As in `Estimate`; the standard error is that of the noise alone, scaled up to the weights
         that could have been drawn.
     M
@@ -118,8 +118,9 @@ class Headline:
         show it.
     kappa
         The model's mean error over its root-mean-square error, as bins of the weight show it.
-    interval_M, plausible_bias
-        The M around which the interval stands, and the bias that it allows for.
+    interval_M, interval_imputed_mass, plausible_bias, bias_bound
+        The M around which the interval stands, the mass left to the model there, the bias that the
+        interval allows for, and what no bias can exceed there.
     versus_logged
         Interval for the policy's value less that of the policy that ran, from paired differences.
         This decides which of the two is better, not whether ``interval`` holds what ran.
@@ -144,6 +145,7 @@ class Headline:
     correction: float
     kappa: float
     interval_M: float
+    interval_imputed_mass: float
     plausible_bias: float
     bias_bound: float
     rewarded: float
@@ -178,6 +180,13 @@ class Headline:
             return "identical"
         low, high = self.versus_logged
         return "better" if low > 0.0 else "worse" if high < 0.0 else "not decided"
+
+    @property
+    def how(self) -> str:
+        """How the value was made, in a sentence."""
+        matters = abs(self.correction) > 0.05 * self.stderr
+        added = f", corrected by {self.correction:+.2g}" if matters else ""
+        return f"By CAB-DR at M = {self.M:.4g} around {self.around}{added}; {self.reason}."
 
     @property
     def can_tell(self) -> bool:
@@ -329,7 +338,7 @@ class Result(ResultTable[Estimate]):
             f"what ran ({ran}).",
             f"  Paired, the difference is {_span(row.versus_logged)}: {verdict}.",
             f"  The interval covers {row.covers}.",
-            f"  By CAB-DR at M = {row.M:.4g} around {row.around}; {row.reason}.",
+            f"  {row.how}",
         ]
 
     def to_text(self) -> str:

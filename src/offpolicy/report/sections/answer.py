@@ -137,10 +137,9 @@ def _explained(row: Headline | Estimate, data: PageData) -> list[Child]:
     if versus.verdict not in ("better", "worse"):
         digits = places_for(*versus.interval)
         how += f": {signed(versus.value, digits)} {in_brackets(*versus.interval, digits)}"
-    by = f"By CAB-DR at M = {row.M:.4g} around {row.around}; {row.reason}."
     return [
         element("p", f"{ran} {how}.{versus.note}", class_="lead"),
-        element("p", f"{covered}{by}", class_="soft"),
+        element("p", f"{covered}{row.how}", class_="soft"),
     ]
 
 

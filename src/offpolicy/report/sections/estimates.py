@@ -112,6 +112,15 @@ def forest_chart(
     return partial(forest, rows, alt=alt, axis=axis, mark=mark, limits=limits, notes=notes)
 
 
+def _imputed(row: Estimate | Headline) -> str:
+    """What is left to a model: by the value, and in the answer by the interval, if that is around
+    another M."""
+    mass = percent(row.imputed_mass)
+    if not isinstance(row, Headline) or row.interval_M == row.M:
+        return mass
+    return f"{mass} (interval: {percent(row.interval_imputed_mass)})"
+
+
 def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy: bool) -> Markup:
     lines = _lines(rows, by_policy=by_policy)
     far = [] if by_policy else ["from the answer"]
@@ -125,7 +134,7 @@ def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy
         rest = [
             *(line.note or "–" for _ in far),
             *cells_of(row, row.plausible_bias, row.bias_bound),
-            percent(row.imputed_mass),
+            _imputed(row),
             "–" if ess is None else count(ess),
             "–" if largest is None else short(largest),
         ]
@@ -229,7 +238,7 @@ def differences(data: PageData) -> Markup | None:
             "p",
             "Each line is one policy less another on the same decisions; where it is decided which "
             'is better, it is bold. "logged" is what ran.'
-            + (" All intervals hold together." if together else ""),
+            + (" All intervals hold together." if together else " Each stands for itself."),
         ),
         *(element("p", row.sentence()) for row in rows[:6]),
         figure(draw, None, table(head, body, "The numbers")),
