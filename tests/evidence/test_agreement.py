@@ -114,11 +114,15 @@ def test_a_walk_that_went_wrong_is_told_and_the_interval_holds_both(monkeypatch)
         assert found.severity == "warning"
         assert row.interval.low == pytest.approx(honest["SNIPS"].value)
         assert row.value in row.interval
+        assert honest["SNIPS"].value - result.logged.value in row.versus_logged
         assert {*result.policies} == {"policy"}
         assert len(result.estimates) == len(members)
     compared = op.compare(log, {"new": pi})
     assert "disagreement" in [one.code for one in compared.findings]
     assert compared.headlines[0].interval == row.interval
+    assert compared["new", "logged"].interval == row.versus_logged
+    both = op.compare(log, {"new": pi, "old": pi[::-1]}, multiplicity="none")["new", "old"]
+    assert both.interval.low < -0.7 < 0.7 < both.interval.high, "either may be right"
 
 
 def test_a_guard_that_overflows_is_no_refusal():

@@ -82,8 +82,8 @@ def from_headline(
 def guarded(
     policy: str, scanned: Scanned, known: Known, plan: Plan, logged: Logged
 ) -> tuple[Known, list[Finding]]:
-    """What is known, its interval widened to hold the estimates that disagree with it; and the
-    findings that say so."""
+    """What is known, its interval (and with it those of differences) widened to hold the estimates
+    that disagree with it; and the findings that say so."""
     found: list[Finding] = []
     if scanned.plain.high[Rows(plan.members).weight] == 0.0:
         return known, found
@@ -93,8 +93,11 @@ def guarded(
             other, stderr = from_moments(member, j, scanned, plan, logged)
             apart = from_headline(j, other, stderr, scanned, known, plan)
             if math.isfinite(other) and apart.disagrees:
-                low, high = known.interval
-                known = known._replace(interval=Interval(min(low, other), max(high, other)))
+                (low, high), (down, up) = known.interval, known.doubt
+                known = known._replace(
+                    interval=Interval(min(low, other), max(high, other)),
+                    doubt=(min(down, other - value), max(up, other - value)),
+                )
                 sentence = (
                     f"The headline says {value:.5g} of {policy} and {member.name} says "
                     f"{other:.5g}, {abs(apart.ratio):.3g} standard errors of the difference apart: "

@@ -87,9 +87,6 @@ class Paired:
                 self.sums + other.sums,
             )
 
-    def sum_of(self, name: str, j: int) -> float:
-        return float(self.sums[j, _SUMS.index(name)])
-
 
 def pair(source: Source, arms: Sequence[Arm], pairs: Sequence[tuple[int, int]]) -> Paired:
     """One more pass over the log, which takes the differences of pairs of arms, by position."""
@@ -224,31 +221,47 @@ SAME = Gap(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, math.inf, 0.0, math.inf, identical=True
 """Of a policy and itself."""
 
 
+class _Seen(NamedTuple):
+    """What the rows show of a difference."""
+
+    centre: float
+    """The mean of y."""
+    stderr: float
+    degrees: float
+    drawable: float
+    """Squares of the differences of weights that could have been drawn,"""
+    drawn: float
+    """and of those that were;"""
+    kept: float
+    """their size; and"""
+    noise: float
+    """the squares of what they weight."""
+    above: float
+    """Mass of the first policy where the logger never goes, that the second has not;"""
+    below: float
+    """and the other way round."""
+
+
 def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
     """The difference of the j-th pair."""
     chunk, column = divmod(j, _CHUNK)
     moments, total = paired.moments[chunk], paired.moments[chunk].weight
-    above, below = (paired.sum_of(name, j) / total for name in ("above", "below"))
-    if paired.sum_of("differ", j) <= 1e-12 * total and above + below == 0.0:
+    sums = dict(zip(_SUMS, map(float, paired.sums[j]), strict=True))
+    above, below = sums["above"] / total, sums["below"] / total
+    if sums["differ"] <= 1e-12 * total and above + below == 0.0:
         return SAME
     curves = [(arm.known.curve, arm.known.curve.at_interval) for arm in (first, second)]
-    mass = paired.sum_of("mass", j) / total + abs(_undrawn_mass(first) - _undrawn_mass(second))
+    mass = sums["mass"] / total + abs(_undrawn_mass(first) - _undrawn_mass(second))
     size = max(float(curve.size[k]) for curve, k in curves)
-    drawable, drawn, kept = (paired.sum_of(name, j) for name in ("drawable", "drawn", "kept"))
     with np.errstate(all="ignore"):
         share = float(paired.fourth[j] / moments.second[column] ** 2)
-    return _gap(
-        first,
-        (first.known.value, second.known.value),
-        moments.stderr(column),
-        _Weights(drawable, drawn, kept, paired.sum_of("noise", j) * design_effect(moments, column)),
-        centre=float(moments.mean[column]),
-        guess=_guess(first) - _guess(second),
-        unsupported=(above, below),
-        bias=max(curve.caution for curve, _ in curves) * size * mass if mass > 0.0 else 0.0,
-        degrees=satterthwaite(moments, share, column),
-        policy_stderr=math.hypot(first.policy_stderr, second.policy_stderr),
-    )
+    seen = _Seen(
+        float(moments.mean[column]), moments.stderr(column), satterthwaite(moments, share, column),
+        sums["drawable"], sums["drawn"], sums["kept"],
+        sums["noise"] * design_effect(moments, column), above, below,
+    )  # fmt: skip
+    bias = max(curve.caution for curve, _ in curves) * size * mass if mass > 0.0 else 0.0
+    return _gap((first, second), (first.known.value, second.known.value), seen, bias)
 
 
 def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
@@ -264,74 +277,49 @@ def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
         None if totals is None else totals[:, reward],
     )
     design = max(design_effect(moments, k), design_effect(scanned.plain, reward))
-    lost = float(bins.unsupported[0]) / bins.weight
     # |w − 1|: bins lie on one side of 1, but for one.
-    rows, candidates = bins.rows("1"), bins.of_candidates[:, 1]
-    clipped = np.minimum(_MIDDLES, GRID[k])
+    candidates, away = bins.of_candidates[:, 1], np.abs(np.minimum(_MIDDLES, GRID[k]) - 1.0)
     with np.errstate(all="ignore"):
         drawn = bins.clipped_rows("cc", "1", 2)[k] - 2.0 * bins.clipped_rows("c", "1", 1)[k]
         noise = bins.clipped_rows("ωccee", "ωee", 2) - 2.0 * bins.clipped_rows("ωcee", "ωee", 1)
         drawable = bins.weight * (bins.second[k] - 2.0 * bins.kept[k]) + candidates.sum()
-    return _gap(
-        arm,
-        (arm.known.value, logged.value),
+    seen = _Seen(
+        float(curve.value[k]) - logged.value,
         math.sqrt(scanned.variance_apart(-1, k, ran)),
-        _Weights(
-            float(drawable),
-            float(drawn + rows.sum()),
-            float((candidates * np.abs(clipped - 1.0)).sum()),
-            float(noise[k] + bins.rows("ωee").sum()) * design,
-        ),
-        centre=float(curve.value[k]) - logged.value,
-        guess=_guess(arm),
-        unsupported=(lost, 0.0),
-        bias=float(curve.plausible_bias[k]),
-        degrees=satterthwaite(moments, arm.plan.kurtosis[k] / moments.count, k),
-        policy_stderr=arm.policy_stderr,
+        satterthwaite(moments, arm.plan.kurtosis[k] / moments.count, k),
+        float(drawable),
+        float(drawn + bins.weight),
+        float((candidates * away).sum()),
+        float(noise[k] + bins.total("ωee")) * design,
+        float(bins.unsupported[0]) / bins.weight,
+        0.0,
     )
+    return _gap((arm,), (arm.known.value, logged.value), seen, float(curve.plausible_bias[k]))
 
 
-class _Weights(NamedTuple):
-    """Of the differences of weights: what could have been drawn, what was, their size, noise."""
-
-    drawable: float
-    drawn: float
-    kept: float
-    noise: float
-
-
-def _gap(
-    arm: Arm,
-    values: tuple[float, float],
-    stderr: float,
-    weights: _Weights,
-    *,
-    centre: float,
-    guess: float,
-    unsupported: tuple[float, float],
-    bias: float,
-    degrees: float,
-    policy_stderr: float,
-) -> Gap:
-    """A difference by the headline's rule; ``unsupported`` is the mass of either alone."""
-    rewards, moments = arm.plan.reward_range, arm.known.path.moments
-    above, below = unsupported
-    low = high = centre
-    if above > 0.0 or below > 0.0:
-        low += above * rewards.low - below * rewards.high - guess
-        high += above * rewards.high - below * rewards.low - guess
-    noise = stderr
-    if weights.drawable > weights.drawn > 0.0:
-        growth = weights.drawable / weights.drawn
-        noise = math.sqrt(stderr**2 + (growth - 1.0) * max(weights.noise, 0.0) / moments.weight**2)
-    largest = max(weights.drawable, weights.drawn)
-    typical = largest / weights.kept if weights.kept > 0.0 else 0.0
+def _gap(arms: Sequence[Arm], values: tuple[float, float], seen: _Seen, bias: float) -> Gap:
+    """A difference by the headline's rule; the second policy is the logged one if ``arms`` has only
+    one."""
+    rewards, moments = arms[0].plan.reward_range, arms[0].known.path.moments
+    low = high = seen.centre
+    lost = seen.above + seen.below
+    if lost > 0.0:
+        guess = _guess(arms[0]) - sum(map(_guess, arms[1:]))
+        low += seen.above * rewards.low - seen.below * rewards.high - guess
+        high += seen.above * rewards.high - seen.below * rewards.low - guess
+    (down, up), *others = (arm.known.doubt for arm in arms)
+    low, high = low + down - sum(d[1] for d in others), high + up - sum(d[0] for d in others)
+    noise = seen.stderr
+    if seen.drawable > seen.drawn > 0.0:
+        growth = seen.drawable / seen.drawn
+        noise = math.sqrt(noise**2 + (growth - 1.0) * max(seen.noise, 0.0) / moments.weight**2)
+    typical = max(seen.drawable, seen.drawn) / seen.kept if seen.kept > 0.0 else 0.0
     middles = [min(max(value, rewards.low), rewards.high) for value in values]
     worst = max(rewards.high - min(middles), max(middles) - rewards.low)
     row = typical * worst * moments.weight2 / moments.weight**2
-    spread = math.hypot(noise, row, policy_stderr)
+    spread = math.hypot(noise, row, *(arm.policy_stderr for arm in arms))
     spread = spread if math.isfinite(spread) else math.inf
-    value = values[0] - values[1]
     most = math.inf if rewards.known == "observed" else rewards.span
-    lost = above + below
-    return Gap(value, stderr, low, high, spread, bias, degrees, lost, most, identical=False)
+    value = values[0] - values[1]
+    return Gap(value, seen.stderr, low, high, spread, bias, seen.degrees, lost, most,
+               identical=False)  # fmt: skip

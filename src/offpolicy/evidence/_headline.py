@@ -46,6 +46,8 @@ class Known(NamedTuple):
     unsupported: float
     identical: bool
     """Whether the policy is the one that wrote the log."""
+    doubt: tuple[float, float] = (0.0, 0.0)
+    """How far down and up from the value estimates lie that disagree with it (`guarded`)."""
 
 
 def what_is_known(
