@@ -101,9 +101,12 @@ def test_sums_by_stretch_of_the_log(weighted):
     first = bins_of(case, log.rows(0, 30), slice(0, at), "all", stretches)
     assert_sums(first + bins_of(case, log.rows(30, 130), slice(at, None), "all", stretches), slow,
                 stretches.count)  # fmt: skip
-    early = whole.until(2)
-    assert early.of_rows.shape[0] == 3
-    assert early.total("rows") == sum(i * stretches.count // 130 <= 2 for i in range(130))
+    for stretch in range(stretches.count):
+        cut = -(-(stretch + 1) * 130 // stretches.count)
+        early = bins_of(case, log.rows(0, cut), slice(0, int(log.offsets[cut])), "all")
+        for name in ("excess_rows", "excess_squares"):
+            found, expected = getattr(whole.so_far, name)[stretch], getattr(early, name)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 @given(cases(smallest=2, largest=20), st.sampled_from(KNOWN), st.data())

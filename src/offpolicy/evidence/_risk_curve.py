@@ -54,9 +54,9 @@ class RiskCurve(NamedTuple):
             noise = variance(path) / grown
         return cls(path.moments.mean, noise, mass, cautious, residual_size(bins), correction, kappa)
 
-    def corrected(self, bins: WeightBins, k: int) -> float:
-        """The correction at the k-th M, by the rows of a part of the log."""
-        return float(self.mass[k] * _shown(bins, self.kappa)[k])
+    def corrections(self, bins: WeightBins, k: int) -> Floats:
+        """The correction at the k-th M as it was after every stretch of the log."""
+        return np.asarray(self.mass[k] * _shown(bins.so_far, self.kappa)[:, k])
 
     @property
     def caution(self) -> float:

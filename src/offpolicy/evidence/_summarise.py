@@ -171,8 +171,7 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     variance = np.maximum(variance, 0.0) / so_far2 * design_effect(path.moments, k)
     half = sequence_half_width(np.cumsum(weight) ** 2 / so_far2, np.sqrt(variance), level)
     parts, n = len(weight), scanned.plain.count
-    corrected = [curve.corrected(bins.until(part), k) for part in range(parts)]
-    so_far = path.centre + mean + np.array(corrected)
+    so_far = path.centre + mean + curve.corrections(bins, k)
     times = scanned.tally.times
     return OverLog(
         rows=tuple(float(-(-(j + 1) * n // parts)) for j in range(parts)),

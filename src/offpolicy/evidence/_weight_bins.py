@@ -8,7 +8,7 @@ likewise over the candidates, where :math:`\pi_0 \min(c, M)^2` becomes :math:`\p
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -73,6 +73,11 @@ class WeightBins:
         """One of the sums over rows, by bin."""
         return np.asarray(self.by_stretch(name).sum(axis=0))
 
+    @property
+    def so_far(self) -> SoFar:
+        """The same sums after every stretch of the log, but for the candidates."""
+        return SoFar(np.cumsum(self.of_rows, axis=0), self.of_candidates, self.unsupported)
+
     def total(self, name: str) -> float:
         """One of the sums over rows."""
         return float(self.rows(name).sum())
@@ -84,10 +89,6 @@ class WeightBins:
     def excess(self, free: str, held: str) -> Floats:
         """At every M: Σ (c − M)₊·f, from the sums over rows of c·f and of f by bin."""
         return _beyond(self.rows(free), self.rows(held))
-
-    def until(self, stretch: int) -> WeightBins:
-        """The same up to a stretch of the log, but for the candidates."""
-        return replace(self, of_rows=self.of_rows[: stretch + 1])
 
     @cached_property
     def kept(self) -> Floats:
@@ -149,6 +150,17 @@ class WeightBins:
         """E Σ π₀(c − 1)², plus what has no support: 0 only if the policy is the logger."""
         policy, logging, square = self.of_candidates.sum(axis=0)
         return float(square - 2.0 * policy + logging + self.unsupported[0]) / self.weight
+
+
+class SoFar(WeightBins):
+    """Sums after every stretch of a log: all that follows has one more axis, the stretches."""
+
+    @cached_property
+    def weight(self) -> float:
+        return float(self.rows("1")[-1].sum())
+
+    def rows(self, name: str) -> Floats:
+        return self.by_stretch(name)
 
 
 _PLACE = {name: j for j, name in enumerate((*OF_ROWS, *COUNTED))}
