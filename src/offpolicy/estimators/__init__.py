@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from offpolicy.estimators._choice import choose_estimators
 from offpolicy.estimators._named import (
     CAB,
     CABDR,
@@ -27,6 +28,6 @@ from offpolicy.estimators._named import (
 
 __all__ = [
     "CAB", "CABDR", "CIPS", "DM", "DR", "ICE", "IPS", "NAMED", "SB", "SGDR", "SGIPS", "SNDR",
-    "SNIPS", "SWITCH", "SWITCHDR", "DRos", "Estimator", "Share", "as_estimator", "parse", "theory",
-    "weights",
+    "SNIPS", "SWITCH", "SWITCHDR", "DRos", "Estimator", "Share", "as_estimator",
+    "choose_estimators", "parse", "theory", "weights",
 ]  # fmt: skip

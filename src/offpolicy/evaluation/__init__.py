@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offpolicy.evaluation._check import check
 from offpolicy.evaluation._compare import compare, holm
-from offpolicy.evaluation._evaluate import choose_estimators, evaluate
+from offpolicy.evaluation._evaluate import evaluate
 from offpolicy.evaluation._sweep import Curve, sweep
 
-__all__ = ["Curve", "check", "choose_estimators", "compare", "evaluate", "holm", "sweep"]
+__all__ = ["Curve", "check", "compare", "evaluate", "holm", "sweep"]

@@ -13,25 +13,18 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
-from offpolicy import intervals
-from offpolicy.errors import MissingColumnError, ParameterError, did_you_mean
-from offpolicy.evaluation._evaluate import Known, know, logged_of, named_policies
+from offpolicy.errors import ParameterError, did_you_mean
+from offpolicy.evaluation._evaluate import Known, findings_of, know, named_policies
 from offpolicy.evidence import (
     TOO_FEW_EFFECTIVE,
+    Evidence,
     Gap,
-    Rows,
+    Question,
     Source,
     gap_of,
-    make_plan,
+    gather,
     pair,
-    range_of_rewards,
-    sample_of,
-    scan,
-    source_of,
-    train_model,
-    without_repeats,
 )
-from offpolicy.evidence.findings import about_dropped
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.results import (
@@ -98,45 +91,35 @@ def compare(
     >>> compared["new", "old"].verdict
     'new is better than old'
     """
-    intervals.check_level(level)
     if multiplicity not in MULTIPLICITY:
         raise ParameterError(
             f'multiplicity is "{multiplicity}"; it must be {" or ".join(MULTIPLICITY)}.',
             column="multiplicity",
         )
     named = _named(policies)
-    pairs = _pairs(list(named), baseline)
-    source = source_of(log, named, prediction, resume)
-    untrained = train_model(source)
-    samples = sample_of(source)
-    if samples[0].log.propensity is None:
-        raise MissingColumnError(
-            "compare needs the propensity of the chosen action: without it nothing says how a "
-            "policy other than the logged one would have done.",
-            column="propensity",
-        )
-    rewards = range_of_rewards(source, reward_range)
-    plans = [
-        make_plan(block, source.n, rewards, (), first_row=source.first_row) for block in samples
-    ]
-    scans = scan(source, plans)
-    logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
-    known = [
-        know(source, k, plan, scanned, level, logged)
-        for k, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
-    ]
-    contests = _contests(source, known, pairs)
+    _pairs(list(named), baseline)
+    question = Question(
+        log, named, prediction, reward_range, level, headline_only=True, resume=resume
+    )
+    return compared(gather(question), multiplicity, baseline)
+
+
+def compared(
+    evidence: Sequence[Evidence], multiplicity: str = "holm", baseline: str | None = None
+) -> Comparison:
+    """What `compare` returns, from the evidence about every policy."""
+    first = evidence[0]
+    known = [know(each) for each in evidence]
+    contests = _contests(first.source, known, _pairs(first.source.names, baseline))
     return Comparison(
-        _judged(contests, source.n, level, multiplicity),
+        _judged(contests, first.source.n, first.level, multiplicity),
         tuple(each.headline for each in known if each.headline is not None),
-        logged,
-        level,
+        first.logged,
+        first.level,
         multiplicity,
         baseline,
-        source.dropped,
-        without_repeats(
-            about_dropped(source.dropped), untrained, *(each.findings for each in known)
-        ),
+        first.source.dropped,
+        findings_of(evidence, known),
         tuple(each.summary for each in known),
     )
 

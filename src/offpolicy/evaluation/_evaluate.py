@@ -7,52 +7,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from offpolicy import intervals
-from offpolicy._core.moments import Moments
-from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
-from offpolicy.estimators import NAMED, Estimator, as_estimator
+from offpolicy.errors import ParameterError
+from offpolicy.estimators import Estimator
 from offpolicy.evaluation._interval_kinds import check_kind, interval_of
 from offpolicy.evidence import (
     Arm,
+    Evidence,
     Gap,
-    InMemory,
-    Plan,
-    RiskCurve,
-    Rows,
-    Scanned,
-    Source,
-    check_rule,
-    degrees_of,
+    Question,
     effective_size,
     from_headline,
-    from_moments,
     gap_to_logged,
+    gather,
     guarded,
     make_headline,
-    make_plan,
     make_summary,
     notice,
     own_interval,
     own_mean,
-    range_of_rewards,
     refuse_no_overlap,
-    sample_of,
-    scan,
-    source_of,
-    train_model,
     value_of,
     what_is_known,
     without_repeats,
 )
 from offpolicy.evidence.findings import about_dropped
 from offpolicy.logs import BanditLog, LogScan
-from offpolicy.policies import Target
-from offpolicy.results import Estimate, Finding, Headline, Logged, Result, Summary
-
-DEFAULT_ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB", "CAB-DR")
-"""What is computed unless asked otherwise, as far as the columns allow."""
+from offpolicy.results import Estimate, Finding, Headline, Result, Summary
 
 
 def evaluate(
@@ -108,41 +88,37 @@ def evaluate(
     >>> round(result["IPS"].value, 6)
     0.95
     """
-    intervals.normal_quantile(level)
-    check_rule(tuning)
-    source = source_of(log, named_policies(policy, "evaluate"), prediction, resume)
-    untrained = train_model(source)
-    rewards = range_of_rewards(source, reward_range)
-    plans = []
-    for block in sample_of(source):
-        check_kind(interval, block.log, in_memory=isinstance(source, InMemory))
-        members = choose_estimators(estimators, block.columns)
-        plans.append(
-            make_plan(block, source.n, rewards, members, rule=tuning, first_row=source.first_row)
-        )
-    del block
-    scans = scan(source, plans)
-    logged = logged_of(scans[0].plain, Rows(plans[0].members).reward, source.n, level)
-    estimates: list[Estimate] = []
-    known = []
-    for k, (plan, scanned) in enumerate(zip(plans, scans, strict=True)):
-        known.append(know(source, k, plan, scanned, level, logged))
-        estimates += (
-            _estimate(j, source, k, plan, scanned, Asked(level, interval), known[k], logged)
-            for j in range(plan.shown)
-        )
+    check_kind(interval, log)
+    question = Question(
+        log, named_policies(policy, "evaluate"), prediction, reward_range, level, estimators,
+        tuning=tuning, resume=resume,
+    )  # fmt: skip
+    return evaluated(gather(question), interval)
+
+
+def evaluated(evidence: Sequence[Evidence], interval: str = "default") -> Result:
+    """What `evaluate` returns, from the evidence about every policy."""
+    known, source = [know(each) for each in evidence], evidence[0].source
     return Result(
-        tuple(estimates),
-        logged,
+        tuple(
+            _estimate(j, each, of_policy, interval)
+            for each, of_policy in zip(evidence, known, strict=True)
+            for j in range(each.plan.shown)
+        ),
+        evidence[0].logged,
         tuple(each.headline for each in known if each.headline is not None),
-        tuple(choice for plan in plans for choice in plan.tuned if choice is not None),
+        tuple(choice for each in evidence for choice in each.plan.tuned if choice is not None),
         source.dropped,
         source.trained,
-        without_repeats(
-            about_dropped(source.dropped), untrained, *(each.findings for each in known)
-        ),
+        findings_of(evidence, known),
         tuple(each.summary for each in known),
     )
+
+
+def findings_of(evidence: Sequence[Evidence], known: Sequence[Known]) -> tuple[Finding, ...]:
+    """What `evaluate` and `compare` came across."""
+    about_log = [*about_dropped(evidence[0].source.dropped), *evidence[0].untrained]
+    return without_repeats(about_log, *(each.findings for each in known))
 
 
 def named_policies(policy: Any, verb: str) -> dict[str, Any]:
@@ -159,49 +135,6 @@ def named_policies(policy: Any, verb: str) -> dict[str, Any]:
     return policies
 
 
-def choose_estimators(
-    wanted: Sequence[str | Estimator] | None, have: frozenset[str]
-) -> tuple[Estimator, ...]:
-    """The estimators that `evaluate` is asked for, all computable; or the default ones that are."""
-    if wanted is None:
-        members = [as_estimator(name) for name in DEFAULT_ESTIMATORS]
-        usable = tuple(member for member in members if member.needs <= have)
-        if not usable:
-            _refuse_missing_columns(as_estimator("IPS"), have)
-        return usable
-    if isinstance(wanted, (str, Estimator)):
-        wanted = [wanted]
-    members = [as_estimator(item) for item in wanted]
-    if not members:
-        raise EstimatorError("There is no estimator to compute.", column="estimators")
-    names = [str(member) for member in members]
-    for member, name in zip(members, names, strict=True):
-        if not member.needs <= have:
-            _refuse_missing_columns(member, have)
-        if names.count(name) > 1:
-            raise EstimatorError(
-                f'"{name}" is asked for twice. (An ICE takes a label= of its own.)',
-                column=name,
-            )
-    return tuple(members)
-
-
-_WHAT = {
-    "propensity": "the propensity of the chosen action",
-    "logging": "logging, the logger's probability of every candidate",
-    "policy": "the policy's probability of every candidate",
-    "prediction": "prediction, the reward model's estimate for every candidate",
-}
-
-
-def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
-    missing = [name for name in _WHAT if name in member.needs - have]
-    needed = " and ".join(_WHAT[name] for name in missing)
-    works = [name for name, kind in NAMED.items() if kind.needs <= have]
-    rest = f"These still work: {', '.join(works)}." if works else "No estimator works without."
-    raise MissingColumnError(f"{member.name} needs {needed}. {rest}", column=missing[0])
-
-
 class Known(NamedTuple):
     """What `evaluate` and `compare` know of one policy; arm, gap and headline are None without
     propensities."""
@@ -212,105 +145,54 @@ class Known(NamedTuple):
     headline: Headline | None
     summary: Summary
     findings: list[Finding]
-    by_draws: list[float]
-    """`policy_stderr`."""
 
 
-def know(
-    source: Source, k: int, plan: Plan, scanned: Scanned, level: float, logged: Logged
-) -> Known:
-    """What the log says about the k-th policy, whichever estimators are asked."""
-    name, rows = source.names[k], Rows(plan.members)
+def know(e: Evidence) -> Known:
+    """What the log says about a policy, whichever estimators are asked."""
+    plan, scanned, rows = e.plan, e.scanned, e.rows
     asked = plan.members[: plan.shown]
     if not asked or any("propensity" in member.needs for member in asked):
-        refuse_no_overlap(float(scanned.plain.high[rows.weight]), name)
-    by_draws = policy_stderr(source, k, plan)
+        refuse_no_overlap(float(scanned.plain.high[rows.weight]), e.policy)
     known = arm = gap = headline = None
     found: list[Finding] = []
-    if "propensity" in plan.columns:
-        known = what_is_known(scanned.path, plan, by_draws[-1], level, logged)
-        known, found = guarded(name, scanned, known, plan, logged)
-        arm = Arm(plan, known, by_draws[-1])
-        gap = gap_to_logged(arm, scanned, logged)
-        headline = make_headline(name, arm, gap.interval(level), level, logged)
-    trained = source.trained is not None
-    summary = make_summary(name, scanned, rows, plan, known, level, trained=trained)
-    found += notice(summary, scanned, rows, clustered=scanned.plain.group_weight is not None)
-    return Known(arm, gap, headline, summary, found, by_draws)
+    if e.weighed:
+        known = what_is_known(scanned.path, plan, e.by_draws[-1], e.level, e.logged)
+        known, found = guarded(e.policy, scanned, known, plan, e.logged)
+        arm = Arm(plan, known, e.by_draws[-1])
+        gap = gap_to_logged(arm, scanned, e.logged)
+        headline = make_headline(e.policy, arm, gap.interval(e.level), e.level, e.logged)
+    summary = make_summary(e, known)
+    return Known(arm, gap, headline, summary, found + notice(summary, scanned, rows))
 
 
-class Asked(NamedTuple):
-    """What `evaluate` was asked for besides policies and estimators."""
-
-    level: float
-    interval: str
-
-
-def _estimate(
-    j: int, source: Source, k: int, plan: Plan, scanned: Scanned, asked: Asked, known: Known,
-    logged: Logged,
-) -> Estimate:  # fmt: skip
-    """The row of the j-th estimator about the k-th policy."""
-    member, plain, rows = plan.members[j], scanned.plain, Rows(plan.members)
-    value, stderr = value_of(member, j, scanned, plan, logged)
-    noise = math.hypot(stderr, known.by_draws[j])
+def _estimate(j: int, e: Evidence, known: Known, interval: str) -> Estimate:
+    """The row of the j-th estimator about a policy."""
+    plan, scanned, plain = e.plan, e.scanned, e.scanned.plain
+    member, choice = plan.members[j], plan.tuned[j]
+    value, stderr = value_of(member, j, scanned, plan, e.logged)
+    noise = math.hypot(stderr, e.by_draws[j])
     apart = None
     if known.arm is None:
-        trust = own_mean(value, noise, asked.level)
+        trust = own_mean(value, noise, e.level)
     else:
-        trust = own_interval(j, value, noise, scanned, plan, asked.level)
+        trust = own_interval(j, value, noise, scanned, plan, e.level)
         apart = from_headline(j, value, stderr, scanned, known.arm.known, plan).ratio
-    if asked.interval != "default":
-        span, covers = interval_of(
-            asked.interval, member, source, k, plan,
-            value=value, stderr=noise, level=asked.level, degrees=degrees_of(plain),
-        )  # fmt: skip
+    if interval != "default":
+        span, covers = interval_of(interval, member, e, value, noise)
         trust = trust._replace(interval=span, covers=covers)
-    observed, choice = rows.observed(j), plan.tuned[j]
-    mass, squares = float(plain.mean[rows.imputed(j)]), plain.sum_of_squares()
+    observed, mass = e.rows.observed(j), float(plain.mean[e.rows.imputed(j)])
+    squares = float(plain.sum_of_squares()[observed])
     return Estimate(
-        policy=source.names[k],
+        policy=e.policy,
         estimator=str(member),
         value=value,
         stderr=stderr,
-        level=asked.level,
+        level=e.level,
         imputed_mass=mass if plan.exact else min(max(mass, 0.0), 1.0),
-        ess=effective_size(plain.mean[observed] * plain.weight, float(squares[observed])),
+        ess=effective_size(plain.mean[observed] * plain.weight, squares),
         largest_weight=float(plain.high[observed]),
-        policy_stderr=known.by_draws[j],
+        policy_stderr=e.by_draws[j],
         reason=None if choice is None else choice.reason,
         from_headline=apart,
         **trust._asdict(),
     )
-
-
-def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
-    """For `evaluate` and `compare`: jackknife over the replicates of a policy known through draws
-    only, for every estimator and, last, for the headline."""
-    nothing = [0.0] * (len(plan.members) + 1)
-    if not isinstance(source, InMemory):
-        return nothing
-    log, target = source.log, source.targets[k]
-    if target.leave_one_out is None:
-        return nothing
-    values = []
-    for replicate in target.leave_one_out:
-        flat = replicate()
-        if not flat[log.chosen_index].any():
-            return [math.inf] * (len(plan.members) + 1)
-        replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
-        (scanned,) = scan(replaced, [plan])
-        estimates = [from_moments(m, j, scanned, plan, None)[0] for j, m in enumerate(plan.members)]
-        curve = RiskCurve.of(scanned.path, exact=plan.exact)
-        at = curve.at_value
-        values.append([*estimates, float(curve.value[at] + curve.correction[at])])
-    replicates = len(values)
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = np.var(np.array(values), axis=0) * (replicates - 1)
-    return [math.sqrt(v) if math.isfinite(v) else math.inf for v in spread]
-
-
-def logged_of(moments: Moments, row: int, n: int, level: float) -> Logged:
-    """How the logger did, for `evaluate` and `compare`: ``row`` of the moments holds the reward."""
-    value, stderr = float(moments.mean[row]), moments.stderr(row)
-    return Logged(n, value, stderr, intervals.normal(value, stderr, level))

@@ -19,16 +19,17 @@ from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.estimators import IPS, Estimator
 from offpolicy.evidence import (
     Block,
+    Evidence,
     InMemory,
     Plan,
     RewardRange,
-    Source,
     blocks,
     contributions,
+    degrees_of,
     whole_block,
 )
 from offpolicy.intervals import Interval
-from offpolicy.logs import BanditLog
+from offpolicy.logs import BanditLog, LogScan
 
 if TYPE_CHECKING:
     from offpolicy.intervals.betting import Limits
@@ -41,55 +42,48 @@ KINDS = ("default", "normal", "t", *_ROW_BY_ROW)
 _OWN_MEAN = "the estimator's own mean"
 
 
-def check_kind(kind: str, log: BanditLog, *, in_memory: bool = True) -> None:
+def check_kind(kind: str, log: BanditLog | LogScan) -> None:
     """Raise unless `evaluate` can make intervals of this kind for this log."""
     problem = ""
     if kind not in KINDS:
         problem = f'interval is "{kind}".{did_you_mean(kind, KINDS)} It can be {", ".join(KINDS)}.'
-    elif not in_memory and kind in _ROW_BY_ROW:
+    elif kind in _ROW_BY_ROW and isinstance(log, LogScan):
         problem = (
             f'interval="{kind}" needs all rows at once, and this log is read piece by piece. Use '
             f'"default", "normal" or "t", or a log in memory (BanditLog.from_frame).'
         )
-    elif kind in _ROW_BY_ROW and (log.cluster is not None or log.row_weight is not None):
-        what = "clusters" if log.cluster is not None else "row weights"
-        problem = (
-            f'interval="{kind}" takes rows to be independent and of equal weight, and this log has '
-            f'{what}. Use "default", "normal" or "t", which allow for them.'
-        )
+    elif kind in _ROW_BY_ROW and isinstance(log, BanditLog):
+        given = {"clusters": log.cluster, "row weights": log.row_weight}
+        for what in [what for what, column in given.items() if column is not None][:1]:
+            problem = (
+                f'interval="{kind}" takes rows to be independent and of equal weight, and this log '
+                f'has {what}. Use "default", "normal" or "t", which allow for them.'
+            )
     if problem:
         raise ParameterError(problem, column="interval")
 
 
 def interval_of(
-    kind: str,
-    member: Estimator,
-    source: Source,
-    k: int,
-    plan: Plan,
-    *,
-    value: float,
-    stderr: float,
-    level: float,
-    degrees: float,
+    kind: str, member: Estimator, e: Evidence, value: float, stderr: float
 ) -> tuple[Interval, str]:
     """The interval that `evaluate` was asked for by ``interval=``, and what it covers in words."""
-    sampling = f"{_OWN_MEAN}: sampling error, for large n"
+    sampling, source = f"{_OWN_MEAN}: sampling error, for large n", e.source
     if kind == "normal":
-        return intervals.normal(value, stderr, level), sampling
+        return intervals.normal(value, stderr, e.level), sampling
     if kind == "t":
-        return intervals.student_t(value, stderr, level, degrees), sampling
+        degrees = degrees_of(e.scanned.plain)
+        return intervals.student_t(value, stderr, e.level, degrees), sampling
     assert isinstance(source, InMemory), "check_kind"
-    whole = whole_block(source.log, source.targets[k], source.delta_hat)
-    x = _contributions(member, whole, plan)
+    whole = whole_block(source.log, source.targets[e.place], source.delta_hat)
+    x = _contributions(member, whole, e.plan)
     if kind in ("bootstrap", "bca", "empirical-likelihood"):
         from offpolicy.intervals import bootstrap
 
         if kind == "empirical-likelihood":
-            return bootstrap.empirical_likelihood(x, level), sampling
+            return bootstrap.empirical_likelihood(x, e.level), sampling
         how = "bca" if kind == "bca" else "percentile"
-        return bootstrap.bootstrap(x, level, kind=how), sampling  # type: ignore[arg-type]
-    return _guaranteed(kind, member, x, whole, plan.reward_range, level)
+        return bootstrap.bootstrap(x, e.level, kind=how), sampling  # type: ignore[arg-type]
+    return _guaranteed(kind, member, x, whole, e.plan.reward_range, e.level)
 
 
 def _contributions(member: Estimator, whole: Block, plan: Plan) -> Floats:

@@ -26,8 +26,7 @@ from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, LogError, ParameterError
-from offpolicy.estimators import Estimator, as_estimator
-from offpolicy.evaluation._evaluate import choose_estimators
+from offpolicy.estimators import Estimator, as_estimator, choose_estimators
 from offpolicy.evidence import (
     GRID,
     Block,

@@ -13,7 +13,8 @@ from offpolicy.evidence._blocks import (
 )
 from offpolicy.evidence._default_model import train_model
 from offpolicy.evidence._differences import Gap, gap_of, gap_to_logged, pair
-from offpolicy.evidence._estimates import from_moments, own_interval, own_mean, value_of
+from offpolicy.evidence._estimates import own_interval, own_mean, value_of
+from offpolicy.evidence._gather import Evidence, Question, gather
 from offpolicy.evidence._headline import Arm, make_headline, what_is_known
 from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import degrees_of
@@ -29,16 +30,16 @@ from offpolicy.evidence._plan import (
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of, without_bad_rows
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
-from offpolicy.evidence._tuning import RULES, check_rule, chosen_by, least_error
-from offpolicy.evidence._walk import Rows, Scanned, scan
+from offpolicy.evidence._tuning import RULES, chosen_by, least_error
+from offpolicy.evidence._walk import scan
 from offpolicy.evidence._weight_bins import GRID
 
 __all__ = [
-    "GRID", "RULES", "TOO_FEW_EFFECTIVE", "Arm", "Block", "Gap", "InMemory", "Plan",
-    "RewardRange", "RiskCurve", "Rows", "Scanned", "Source", "blocks", "check_rule", "chosen_by",
-    "contributions", "declared_range", "degrees_of", "effective_size", "from_headline",
-    "from_moments", "gap_of", "gap_to_logged", "guarded", "least_error", "make_headline",
-    "make_plan", "make_summary", "notice", "own_interval", "own_mean", "pair", "range_of_rewards",
-    "refuse_no_overlap", "sample_of", "sample_size", "scan", "source_of", "train_model", "value_of",
-    "what_is_known", "whole_block", "without_bad_rows", "without_repeats",
+    "GRID", "RULES", "TOO_FEW_EFFECTIVE", "Arm", "Block", "Evidence", "Gap", "InMemory", "Plan",
+    "Question", "RewardRange", "RiskCurve", "Source", "blocks", "chosen_by", "contributions",
+    "declared_range", "degrees_of", "effective_size", "from_headline", "gap_of", "gap_to_logged",
+    "gather", "guarded", "least_error", "make_headline", "make_plan", "make_summary", "notice",
+    "own_interval", "own_mean", "pair", "range_of_rewards", "refuse_no_overlap", "sample_of",
+    "sample_size", "scan", "source_of", "train_model", "value_of", "what_is_known", "whole_block",
+    "without_bad_rows", "without_repeats",
 ]  # fmt: skip

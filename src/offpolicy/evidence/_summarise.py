@@ -21,6 +21,7 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.evidence import _summary_sums as tallies
 from offpolicy.evidence._blocks import effective_size
+from offpolicy.evidence._gather import Evidence
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._limits import (
     FALSE_ALARM,
@@ -54,19 +55,17 @@ TOP_ACTIONS = 20
 """Actions that are shown by themselves."""
 
 
-def make_summary(
-    policy: str, scanned: Scanned, rows: Rows, plan: Plan, known: Known | None, level: float,
-    *, trained: bool,
-) -> Summary:  # fmt: skip
+def make_summary(e: Evidence, known: Known | None) -> Summary:
     """The summary of one policy, from the walk's sums; ``known`` is None without propensities."""
+    scanned, rows = e.scanned, e.rows
     with np.errstate(all="ignore"):
         return Summary(
-            policy,
+            e.policy,
             None if known is None else _numbers(known.curve.mass + known.unsupported),
             None if known is None else _weights(scanned, rows),
-            _support(scanned, plan),
-            _calibration(scanned, rows, trained),
-            None if known is None else _over_log(scanned, known, level),
+            _support(scanned, e.plan),
+            _calibration(scanned, rows, e.source.trained is not None),
+            None if known is None else _over_log(scanned, known, e.level),
         )
 
 
@@ -207,9 +206,9 @@ def _numbers(values: Floats) -> tuple[float, ...]:
 # -- what is worth a warning -----------------------------------------------------------------
 
 
-def notice(summary: Summary, scanned: Scanned, rows: Rows, *, clustered: bool) -> list[Finding]:
+def notice(summary: Summary, scanned: Scanned, rows: Rows) -> list[Finding]:
     """Findings from the walk's sums over every row: some of what `check` looks for."""
-    n = scanned.plain.count
+    n, clustered = scanned.plain.count, scanned.plain.group_weight is not None
     found = []
     if summary.weights is not None:
         found += _about_weights(summary.policy, summary.weights, n)

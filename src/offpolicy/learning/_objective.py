@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError, PolicyError
-from offpolicy.estimators import NAMED, Estimator, as_estimator
-from offpolicy.evaluation import choose_estimators
+from offpolicy.estimators import NAMED, Estimator, as_estimator, choose_estimators
 from offpolicy.evidence import whole_block
 from offpolicy.learning._risk import Observed, RaggedRisk
 from offpolicy.logs import BanditLog, need_log

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from offpolicy._core.lbfgs import minimise
 from offpolicy._core.types import Floats, Ints
-from offpolicy.estimators import Estimator
-from offpolicy.evaluation import choose_estimators
+from offpolicy.estimators import Estimator, choose_estimators
 from offpolicy.learning import _task_data as preparing
 from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
 from offpolicy.learning._task_data import Scale, Views

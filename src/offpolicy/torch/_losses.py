@@ -20,8 +20,7 @@ from torch import Tensor
 
 from offpolicy._core import validation as check
 from offpolicy.errors import EstimatorError, ParameterError
-from offpolicy.estimators import Estimator
-from offpolicy.evaluation import choose_estimators
+from offpolicy.estimators import Estimator, choose_estimators
 from offpolicy.learning import need_differentiable
 from offpolicy.torch._batches import Batch, in_full
 

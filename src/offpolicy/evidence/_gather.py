@@ -1,0 +1,144 @@
+"""From a question to its evidence: all that is read and fitted for an answer, from top to bottom.
+
+`gather` looks at a sample of the log, trains a reward model if there are contexts and none was
+given, makes a `Plan` for every policy, and walks over the log once. Everything after it is a
+function of the evidence; only differences of two policies take another walk (`pair`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from offpolicy import intervals
+from offpolicy._core.moments import Moments
+from offpolicy.errors import MissingColumnError
+from offpolicy.estimators import Estimator, choose_estimators
+from offpolicy.evidence._default_model import train_model
+from offpolicy.evidence._estimates import from_moments
+from offpolicy.evidence._plan import Plan, make_plan, range_of_rewards, sample_of
+from offpolicy.evidence._risk_curve import RiskCurve
+from offpolicy.evidence._sources import InMemory, Source, source_of
+from offpolicy.evidence._tuning import check_rule
+from offpolicy.evidence._walk import Rows, Scanned, scan
+from offpolicy.logs import BanditLog, LogScan
+from offpolicy.policies import Target
+from offpolicy.results import Finding, Logged
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What a verb is asked: about which policies, of which log, and how."""
+
+    log: BanditLog | LogScan
+    policies: Mapping[str, Any]
+    prediction: Any = None
+    reward_range: tuple[float, float] | None = None
+    level: float = 0.95
+    estimators: Sequence[str | Estimator] | None = None
+    """None are the usual ones, as far as columns allow."""
+    headline_only: bool = False
+    """Whether no estimator is asked for besides."""
+    tuning: str = "theory"
+    resume: str | Path | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """All that a log says about one policy."""
+
+    policy: str
+    place: int
+    """Of the policy in the source."""
+    plan: Plan
+    scanned: Scanned
+    by_draws: list[float]
+    """`policy_stderr`."""
+    logged: Logged
+    level: float
+    untrained: list[Finding]
+    """Why no model was trained on contexts, if so."""
+    source: Source
+
+    @property
+    def rows(self) -> Rows:
+        """Which row of the walk's moments holds what."""
+        return Rows(self.plan.members)
+
+    @property
+    def weighed(self) -> bool:
+        """Whether there are propensities, without which only the model can be asked."""
+        return "propensity" in self.plan.columns
+
+
+def gather(question: Question) -> list[Evidence]:
+    """The evidence about every policy: one sample, one fit, one walk."""
+    intervals.normal_quantile(question.level)
+    check_rule(question.tuning)
+    source = source_of(question.log, question.policies, question.prediction, question.resume)
+    untrained = train_model(source)
+    rewards = range_of_rewards(source, question.reward_range)
+    plans = [
+        make_plan(block, source.n, rewards, _members(question, block.columns),
+                  rule=question.tuning, first_row=source.first_row)
+        for block in sample_of(source)
+    ]  # fmt: skip
+    scans = scan(source, plans)
+    logged = _logged(scans[0].plain, Rows(plans[0].members).reward, source.n, question.level)
+    return [
+        Evidence(
+            source.names[k], k, plan, scanned, policy_stderr(source, k, plan), logged,
+            question.level, untrained, source,
+        )
+        for k, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
+    ]  # fmt: skip
+
+
+def _members(question: Question, columns: frozenset[str]) -> Sequence[Estimator]:
+    """The estimators that are asked for, or raise if columns are missing."""
+    if not question.headline_only:
+        return choose_estimators(question.estimators, columns)
+    if "propensity" not in columns:
+        raise MissingColumnError(
+            "compare needs the propensity of the chosen action: without it nothing says how a "
+            "policy other than the logged one would have done.",
+            column="propensity",
+        )
+    return ()
+
+
+def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
+    """Jackknife over the replicates of a policy known through draws
+    only, for every estimator and, last, for the headline."""
+    nothing = [0.0] * (len(plan.members) + 1)
+    if not isinstance(source, InMemory):
+        return nothing
+    log, target = source.log, source.targets[k]
+    if target.leave_one_out is None:
+        return nothing
+    values = []
+    for replicate in target.leave_one_out:
+        flat = replicate()
+        if not flat[log.chosen_index].any():
+            return [math.inf] * (len(plan.members) + 1)
+        replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
+        (scanned,) = scan(replaced, [plan])
+        estimates = [from_moments(m, j, scanned, plan, None)[0] for j, m in enumerate(plan.members)]
+        curve = RiskCurve.of(scanned.path, exact=plan.exact)
+        at = curve.at_value
+        values.append([*estimates, float(curve.value[at] + curve.correction[at])])
+    replicates = len(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.var(np.array(values), axis=0) * (replicates - 1)
+    return [math.sqrt(v) if math.isfinite(v) else math.inf for v in spread]
+
+
+def _logged(moments: Moments, row: int, n: int, level: float) -> Logged:
+    """How the logger did; ``row`` of the moments holds the reward."""
+    value, stderr = float(moments.mean[row]), moments.stderr(row)
+    return Logged(n, value, stderr, intervals.normal(value, stderr, level))
