@@ -36,13 +36,15 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     tell about none of the pairs, else 0.
     """
     from offpolicy.cli.pages import Run
-    from offpolicy.evaluation import compare
+    from offpolicy.evaluation import compare, compare_and_check
 
     run = Run.begun(options["report"])
     source, named = opt.read(log, options), opt.policies_of(policies)
-    comparison = compare(source, named, **_SETTINGS.said(options))
-    opt.show(comparison, options["style"])
-    if run.page is not None:
-        run.write_checked(source, named, comparison)
-    if not comparison.can_tell:
+    settings = _SETTINGS.said(options)
+    together = None if run.page is None else compare_and_check(source, named, **settings)
+    answer = compare(source, named, **settings) if together is None else together.answers[0]
+    opt.show(answer, options["style"])
+    if together is not None:
+        run.write_checked(source, together)
+    if not answer.can_tell:
         raise SystemExit(1)

@@ -43,17 +43,15 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     decision. The exit code is 1 if the log cannot tell, 0 otherwise.
     """
     from offpolicy.cli.pages import Run
-    from offpolicy.evaluation import compare, evaluate
+    from offpolicy.evaluation import evaluate, evaluate_and_check
 
     run = Run.begun(options["report"])
     source, named = opt.read(log, options), opt.policies_of(policies)
-    settings = _SETTINGS.said(options)
-    result = evaluate(source, named, **settings, **_ESTIMATION.said(options))
-    opt.show(result, options["style"])
-    if run.page is not None:
-        several = len(named) > 1 and result.headlines
-        # Each policy by itself, as in the answer above; `offpolicy compare` holds them together.
-        more = [compare(source, named, multiplicity="none", **settings)] if several else []
-        run.write_checked(source, named, result, *more)
-    if not result.can_tell:
+    settings = _SETTINGS.said(options) | _ESTIMATION.said(options)
+    together = None if run.page is None else evaluate_and_check(source, named, **settings)
+    answer = evaluate(source, named, **settings) if together is None else together.answers[0]
+    opt.show(answer, options["style"])
+    if together is not None:
+        run.write_checked(source, together)
+    if not answer.can_tell:
         raise SystemExit(1)

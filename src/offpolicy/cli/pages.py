@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -13,9 +13,10 @@ from offpolicy.cli.options import saved_file
 
 if TYPE_CHECKING:
     from offpolicy._core.documents import Document
+    from offpolicy.evaluation._together import Together
     from offpolicy.logs import BanditLog, LogScan
     from offpolicy.report.html.provenance import File
-    from offpolicy.results import Comparison, Finding, Result
+    from offpolicy.results import Finding
 
 _PACKAGES = ("numpy", "pyarrow", "duckdb", "numba", "scikit-learn")
 
@@ -33,19 +34,10 @@ class Run(NamedTuple):
             raise click.UsageError(f"--report: there is no folder {Path(report).parent}.")
         return cls(None if report is None else Path(report), time.monotonic())
 
-    def write_checked(
-        self,
-        log: BanditLog | LogScan,
-        policies: Mapping[str, Any],
-        *results: Result | Comparison,
-    ) -> None:
-        """The page of a verb with `log_options`, looking at the log as `check` does."""
-        from offpolicy.evaluation import check
-
-        options = click.get_current_context().params
-        how = {name: options[name] for name in ("prediction", "reward_range")}
-        findings = check(log, policies, **how).findings
-        self.write_of_log(log, results[0].logged.n, *results, checked=findings)
+    def write_checked(self, log: BanditLog | LogScan, together: Together) -> None:
+        """The page of `evaluate` or `compare`, and of what `check` says of the same log."""
+        answers, report = together
+        self.write_of_log(log, answers[0].logged.n, *answers, checked=report.findings)
 
     def write_of_log(
         self,

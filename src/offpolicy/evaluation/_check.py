@@ -7,12 +7,22 @@ chosen? did anything drift?) is judged by two inequalities that hold whatever th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from offpolicy._core.types import Floats
 from offpolicy.evaluation._evaluate import named_policies
-from offpolicy.evidence import declared_range, sample_size, whole_block, without_bad_rows
+from offpolicy.evidence import (
+    Evidence,
+    InMemory,
+    declared_range,
+    sample_of,
+    sample_size,
+    whole_block,
+    without_bad_rows,
+)
 from offpolicy.evidence.findings import (
     Rows,
     about_clusters,
@@ -30,7 +40,7 @@ from offpolicy.evidence.findings import (
 )
 from offpolicy.logs import BanditLog, LogScan, sample_ranges
 from offpolicy.models import resolve_prediction
-from offpolicy.policies import resolve
+from offpolicy.policies import Target, resolve
 from offpolicy.results import ORDER, Finding, Report
 
 __all__ = ["Finding", "Report", "check"]
@@ -81,6 +91,33 @@ def check(
         target.check(log)
     delta_hat = resolve_prediction(log, prediction)
     whole_block(log, the_logger(log), delta_hat).check_whole()
+    return _report(known, log, targets, delta_hat, limits)
+
+
+def checked(evidence: Sequence[Evidence], limits: tuple[float, float] | None) -> Report:
+    """What `check` says, from evidence whose source has kept its sample (or is in memory).
+
+    A model that was trained on the log is not looked at: it was not given.
+    """
+    source = evidence[0].source
+    known = about_dropped(source.dropped)
+    if isinstance(source, InMemory):
+        log, targets, delta_hat = source.log, list(source.targets), source.delta_hat
+    else:
+        sample = sample_of(source)
+        log, delta_hat = sample[0].log, sample[0].delta_hat
+        targets = [block.target for block in sample]
+        known += about_sample(source.n, sample_size(source.width))
+    return _report(known, log, targets, delta_hat if source.trained is None else None, limits)
+
+
+def _report(
+    known: list[Finding],
+    log: BanditLog,
+    targets: Sequence[Target],
+    delta_hat: Floats | None,
+    limits: tuple[float, float] | None,
+) -> Report:
     rows = Rows.of(log)
     findings = [
         *known,

@@ -91,6 +91,21 @@ def compare(
     >>> compared["new", "old"].verdict
     'new is better than old'
     """
+    question = question_of_pairs(
+        log, policies, multiplicity, baseline,
+        prediction=prediction, level=level, reward_range=reward_range, resume=resume,
+    )  # fmt: skip
+    return compared(gather(question), multiplicity, baseline)
+
+
+def question_of_pairs(
+    log: BanditLog | LogScan,
+    policies: Mapping[str, Any],
+    multiplicity: str,
+    baseline: str | None,
+    **asked: Any,
+) -> Question:
+    """What `compare` asks, its own arguments checked before anything is read."""
     if multiplicity not in MULTIPLICITY:
         raise ParameterError(
             f'multiplicity is "{multiplicity}"; it must be {" or ".join(MULTIPLICITY)}.',
@@ -98,10 +113,7 @@ def compare(
         )
     named = _named(policies)
     _pairs(list(named), baseline)
-    question = Question(
-        log, named, prediction, reward_range, level, headline_only=True, resume=resume
-    )
-    return compared(gather(question), multiplicity, baseline)
+    return Question(log, named, headline_only=True, **asked)
 
 
 def compared(

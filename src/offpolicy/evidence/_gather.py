@@ -46,6 +46,8 @@ class Question:
     """Whether no estimator is asked for besides."""
     tuning: str = "theory"
     resume: str | Path | None = None
+    keep_sample: bool = False
+    """Whether the sample's rows are wanted after the walk, for `check`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,8 @@ def gather(question: Question) -> list[Evidence]:
                   rule=question.tuning, first_row=source.first_row)
         for block in sample_of(source)
     ]  # fmt: skip
+    if not question.keep_sample:
+        source.sampled = None
     scans = scan(source, plans)
     logged = _logged(scans[0].plain, Rows(plans[0].members).reward, source.n, question.level)
     return [

@@ -65,6 +65,9 @@ class Source(ABC):
     trained: int | None = None
     """Decisions on which a reward model was trained, if it was."""
 
+    sampled: BanditLog | None = None
+    """The rows of the sample, if they had to be read."""
+
     @abstractmethod
     def adopt(self, model: Any, trained: int) -> None:
         """Take this for the reward model; it was trained on so many decisions."""
@@ -94,7 +97,7 @@ class Source(ABC):
 
     @abstractmethod
     def sample(self, size: int) -> list[Block]:
-        """The rows of `sample_ranges`, for each policy."""
+        """The rows of `sample_ranges`, for each policy; read once."""
 
     @abstractmethod
     def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
@@ -232,7 +235,9 @@ class Streamed(Source):
         return self.log.find_reward_outside(low, high)
 
     def sample(self, size: int) -> list[Block]:
-        made = self._resolver().resolved(self.log.read(sample_ranges(self.n, size), self.extra))
+        if self.sampled is None:
+            self.sampled = self.log.read(sample_ranges(self.n, size), self.extra)
+        made = self._resolver().resolved(self.sampled)
         for block in made:
             if block.target.leave_one_out is not None:
                 raise ParameterError(
