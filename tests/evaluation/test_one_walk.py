@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.logs.files._parquet import ParquetScan
 from offpolicy.models import RewardModel
@@ -84,3 +86,18 @@ def test_a_page_about_two_policies_walks_twice(files, counted, tmp_path):
 def test_compare_with_a_page_walks_twice(files, counted, tmp_path):
     run("compare", files, *BOTH, "--report", str(tmp_path / "page.html"))
     assert counted == {"read": 1, "trained": 1, "walked": 2}
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "compare"])
+def test_the_page_from_python_is_that_of_the_command_line(files, tmp_path, verb):
+    """But for how it came about, which the command line knows."""
+    run(verb, files, *BOTH, "--report", str(tmp_path / "cli.html"))
+    log = op.read_log(f"{files}/*.parquet", op.Columns(context=["x"]))
+    getattr(op, verb)(log, {"new": "new", "old": "old"}, report=tmp_path / "python.html")
+    pages = []
+    for name in ("cli", "python"):
+        text = (tmp_path / f"{name}.html").read_text().replace(" · 2 files", "")
+        found = re.findall(r'<section[^>]*id="([^"]*)"(.*?)</section>', text, re.DOTALL)
+        pages.append({title: inside for title, inside in found if title != "again"})
+    assert pages[0].keys() >= {"answer", "warnings", "differences"}
+    assert pages[0] == pages[1]

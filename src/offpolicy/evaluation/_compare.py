@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.evaluation._evaluate import Known, findings_of, know, named_policies
@@ -53,6 +53,7 @@ def compare(
     reward_range: tuple[float, float] | None = None,
     baseline: str | None = None,
     resume: str | Path | None = None,
+    report: str | Path | None = None,
 ) -> Comparison:
     """Compare policies with each other, and with the one that wrote the log.
 
@@ -79,6 +80,8 @@ def compare(
         compared with others only if it is the baseline.
     resume : folder, optional
         As for `evaluate`.
+    report : path, optional
+        Also write a page there, the one of ``offpolicy compare --report``.
 
     Examples
     --------
@@ -91,10 +94,18 @@ def compare(
     >>> compared["new", "old"].verdict
     'new is better than old'
     """
-    question = question_of_pairs(
-        log, policies, multiplicity, baseline,
-        prediction=prediction, level=level, reward_range=reward_range, resume=resume,
-    )  # fmt: skip
+    asked: dict[str, Any] = {
+        "prediction": prediction, "level": level, "reward_range": reward_range, "resume": resume,
+    }  # fmt: skip
+    if report is not None:
+        from offpolicy.evaluation._together import compare_and_check
+
+        together = compare_and_check(
+            log, policies, multiplicity=multiplicity, baseline=baseline, **asked
+        )
+        together.to_html(report)
+        return cast(Comparison, together.answers[0])
+    question = question_of_pairs(log, policies, multiplicity, baseline, **asked)
     return compared(gather(question), multiplicity, baseline)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
@@ -46,6 +46,7 @@ def evaluate(
     reward_range: tuple[float, float] | None = None,
     tuning: str = "theory",
     resume: str | Path | None = None,
+    report: str | Path | None = None,
 ) -> Result:
     """Estimate the mean reward that one or several policies would have earned.
 
@@ -78,6 +79,9 @@ def evaluate(
         Keep the sums there, a million decisions at a time. Killed and called again with the same
         arguments, it goes on from there, to the same bytes. A folder belongs to one log; if that
         has changed it is refused.
+    report : path, optional
+        Also write a page there, the one of ``offpolicy evaluate --report``: with what `check` says,
+        and, for several policies, how they compare.
 
     Examples
     --------
@@ -89,6 +93,15 @@ def evaluate(
     0.95
     """
     check_kind(interval, log)
+    if report is not None:
+        from offpolicy.evaluation._together import evaluate_and_check
+
+        together = evaluate_and_check(
+            log, policy, prediction=prediction, estimators=estimators, level=level,
+            interval=interval, reward_range=reward_range, tuning=tuning, resume=resume,
+        )  # fmt: skip
+        together.to_html(report)
+        return cast(Result, together.answers[0])
     question = Question(
         log, named_policies(policy, "evaluate"), prediction, reward_range, level, estimators,
         tuning=tuning, resume=resume,

@@ -3,6 +3,7 @@ one model and one walk (and one more for differences of policies)."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from offpolicy.evaluation._check import checked
@@ -19,6 +20,12 @@ class Together(NamedTuple):
 
     answers: tuple[Result | Comparison, ...]
     report: Report
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the page."""
+        from offpolicy.report.document import Results
+
+        Results(self.answers, self.report.findings).to_html(path)
 
 
 def evaluate_and_check(
