@@ -204,7 +204,8 @@ def test_the_share_that_is_kept_fits_best(seed, n):
     noise = np.average((share - refitted) ** 2, weights=count)
     tried = np.linspace(0.0, 1.0, 2001)
     off = share - refitted - tried[:, None] * (given - refitted)
-    loss = (count * off**2).sum(axis=1) + 12.0 * noise * (tried - 0.5) ** 2
+    worth = count * count.sum() / (count**2).sum()
+    loss = (worth * off**2).sum(axis=1) + 12.0 * noise * (tried - 0.5) ** 2
     assert found == pytest.approx(tried[loss.argmin()], abs=3e-4)
 
 
@@ -228,9 +229,12 @@ def test_a_good_model_is_followed_and_a_bad_one_left(right):
     else:
         assert (fit.kept < 0.05).all()
         assert np.sqrt((off**2).mean()) < 0.2
-    # The regression on both is used only if it predicts better than the one on π alone.
-    block = block_of(log, pi.ravel(), delta_hat.ravel())
-    assert regression(block, (0.0, 1.0)).kind == ("model" if right == "model" else "policy")
+    # The regression on both is used, unless the one on π alone clearly predicts better.
+    used = regression(block_of(log, pi.ravel(), delta_hat.ravel()), (0.0, 1.0))
+    off = used.predict(log, pi.ravel(), delta_hat.ravel()).flat - truth.ravel()
+    assert np.sqrt((off**2).mean()) < (0.03 if right == "model" else 0.2)
+    if right == "model":
+        assert used.kind == "model"
 
 
 def test_many_rows_are_fitted_like_few(monkeypatch):

@@ -306,7 +306,10 @@ def answer(
         ends = [ends[0] - guess + lost * low, ends[1] - guess + lost * high]
     if bounded:
         ends = [max(ends[0], low), min(ends[1], high)]
-    value = min(max(curve.value(M1) + curve.correction(M1, kappa), ends[0]), ends[1])
+    value = curve.value(M1) + curve.correction(M1, kappa)
+    if lost == 0.0 and len({row.reward for row in curve.rows}) == 1:
+        value = curve.rows[0].reward
+    value = min(max(value, ends[0]), ends[1])
     return SlowHeadline(
         value, *ends, M1, M2, kappa, math.sqrt(curve.variance(M1)), bias, model
     )  # fmt: skip
@@ -337,8 +340,8 @@ def columns(
 def regression(
     log: op.BanditLog, pi: np.ndarray, delta_hat: np.ndarray | None, count: np.ndarray,
     rewards: tuple[float, float],
-) -> tuple[np.ndarray, float]:  # fmt: skip
-    """d of every candidate, cross-fitted, and its squared error out of fold."""
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """d of every candidate, cross-fitted, and its squared errors out of fold."""
     low, high = rewards
     chosen, fold = log.chosen_index, log.fold(5)
     omega = log.weights / log.weights.mean()
@@ -352,29 +355,37 @@ def regression(
     weight = omega + count
     weight = weight * weight.sum() / (weight**2).sum()
     ridge = np.array([1e-6, *np.ones(X.shape[1] - 1)])
-    share, off = np.empty(len(table)), 0.0
+    share = np.empty(len(table))
     of_fold = np.repeat(fold, np.diff(log.offsets))
-    for k in range(5):
-        rest = fold != k
+
+    def without(*folds: int) -> np.ndarray:
+        """The chance of a reward of every candidate, learnt from the other folds."""
+        rest = ~np.isin(fold, folds)
         beta = np.zeros(X.shape[1])
         if rest.any():
             w = weight[rest]
             first = ((w * y[rest]).sum() + 0.5) / (w.sum() + 1.0)
             start = np.array([math.log(first / (1.0 - first)), *beta[1:]])
             beta = fit(X[chosen][rest].T, y[rest], ridge, weight=w, start=start)
-        p = 1.0 / (1.0 + np.exp(-(X @ beta)))
+        return 1.0 / (1.0 + np.exp(-(X @ beta)))
+
+    for k in range(5):
+        p = without(k)
         if delta_hat is not None:
             given = np.clip((delta_hat - low) / (high - low), 0.0, 1.0)
-            at, w = chosen[rest], count[rest]
-            kept = 0.5
+            rest = np.flatnonzero(fold != k)
+            w, kept = count[rest], 0.5
             if w.sum() > 0.0:
-                noise = (w * (y[rest] - p[at]) ** 2).sum() / w.sum()
-                top = (w * (given[at] - p[at]) * (y[rest] - p[at])).sum() + 6.0 * noise
-                kept = top / ((w * (given[at] - p[at]) ** 2).sum() + 12.0 * noise)
+                w = w * w.sum() / (w**2).sum()
+                by_fold = {j: without(k, j) for j in range(5) if j != k}
+                tried = np.array([by_fold[fold[i]][chosen[i]] for i in rest])
+                apart, residual = given[chosen[rest]] - tried, y[rest] - tried
+                noise = (w * residual**2).sum() / w.sum()
+                top = (w * apart * residual).sum() + 6.0 * noise
+                kept = top / ((w * apart**2).sum() + 12.0 * noise)
             p = p + min(max(kept, 0.0), 1.0) * (given - p)
         share[of_fold == k] = p[of_fold == k]
-    for i, at in enumerate(chosen):
-        off += count[i] * (y[i] - share[at]) ** 2
+    off = np.array([count[i] * (y[i] - share[at]) ** 2 for i, at in enumerate(chosen)])
     return low + (high - low) * share, off
 
 
@@ -406,11 +417,12 @@ def slow_headline(
         (d, off), name = regression(log, policy, None, count, rewards), "policy"
         if prediction is not None:
             other, other_off = regression(log, policy, prediction, count, rewards)
-            if other_off <= off:
+            worse = other_off - off
+            if worse.sum() <= 0.5 * math.sqrt(((worse - worse.mean()) ** 2).sum()):
                 d, name = other, "model"
         fitted = SlowCurve(rows_of(log, chosen, policy, d, d[log.chosen_index]))
         errors = [one.best(min(5.0 * one.kappa, 1.0), cautious=True)[0] for one in (plain, fitted)]
-        if errors[0] < 0.9 * errors[1]:
+        if errors[0] < 0.7 * errors[1]:
             name = "constant"
         else:
             best = fitted

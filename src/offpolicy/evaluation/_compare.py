@@ -341,10 +341,12 @@ def _rows_needed(contest: _Contest, interval: Interval, n: int) -> tuple[float, 
     where the logger never goes stays. So 0 is left out when goal − reach/√f is above 0.
     """
     gap = contest.gap
-    if gap.low > 0.0:
-        goal, reach = gap.low, gap.low - interval.low
-    elif gap.high < 0.0:
-        goal, reach = -gap.high, interval.high - gap.high
+    # The difference that it seems to be is the value, wherever the interval stands.
+    moved = gap.value - 0.5 * (gap.low + gap.high)
+    if gap.low + moved > 0.0:
+        goal, reach = gap.low + moved, gap.low - interval.low
+    elif gap.high + moved < 0.0:
+        goal, reach = -gap.high - moved, interval.high - gap.high
     else:
         return math.inf, math.inf
     rewarded = min(headline.rewarded for headline in contest.headlines)

@@ -34,7 +34,7 @@ SAMPLE = 200_000
 """Decisions from which the plan is made."""
 SAMPLE_CANDIDATES = 4_000_000
 """Candidates they may have together, if there are many to a decision."""
-_PREFERRED = 0.9
+_PREFERRED = 0.7
 """A constant is preferred to a regression whose error is more than one over this as large."""
 GUARDS = ("SNIPS", "DR")
 """Estimators that the headline is held against; part of every walk, as far as they can be."""

@@ -14,15 +14,16 @@ was given, :math:`w_f \in [0, 1]`, is what fits the rewards best when rows count
 numbers :math:`\beta_f, w_f` of fold f come from the other folds, so no decision's reward has a part
 in its own d.
 
-Models compete (`regression`, `evidence._plan`): without a reward model, or where it predicts worse
-out of fold, the regression is on π alone; and a constant, the weighted mean reward of the other
-folds, has its chance: CAB-DR around it at M = ∞ is nearly SNIPS. Where π is not known of every
-candidate the constant is all there is. The logger's probabilities are left out on purpose: with
-them the regression follows the logger where it should follow the rewards.
+Models compete (`regression`, `evidence._plan`): without a reward model, or where it clearly
+predicts worse out of fold, the regression is on π alone; and a constant, the weighted mean reward
+of the other folds, has its chance: CAB-DR around it at M = ∞ is nearly SNIPS. Where π is not known
+of every candidate the constant is all there is. The logger's probabilities are left out on purpose:
+with them the regression follows the logger where it should follow the rewards.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,6 +41,12 @@ _KEPT_PRECISION = 12.0
 """Of the share that is kept, before looking: that of a uniform distribution around one half."""
 _LARGEST_WEIGHT = 5.0
 """Beyond this, a row counts no more."""
+_LARGEST_WEIGHT = 5.0
+"""Beyond this, a row counts no more."""
+_CLEARLY = 0.5
+"""The regression on π alone must be better by so many standard errors of the difference."""
+_NESTED = 20_000
+"""Up to so many rows, what is kept of the model is judged by rows that no regression has seen."""
 _MANY = 10_000
 """Rows from which a regression starts from one on some of them."""
 
@@ -164,7 +171,7 @@ class Recalibration:
 
 
 def regression(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
-    """The regression on δ̂ and π, if that predicts better out of fold than the one on π alone."""
+    """The regression on δ̂ and π, unless the one on π alone clearly predicts better out of fold."""
     features = Features.fitted(sample, *reward_range)
     if not features.has_policy:
         return constant(sample, reward_range)
@@ -172,7 +179,9 @@ def regression(sample: Block, reward_range: tuple[float, float]) -> Recalibratio
     if not features.has_prediction:
         return on_policy[0]
     on_both = _fitted(sample, reward_range, features)
-    return min(on_both, on_policy, key=lambda fitted: fitted[1])[0]
+    worse = on_both[1] - on_policy[1]
+    spread = math.sqrt(float(((worse - worse.mean()) ** 2).sum()))
+    return on_policy[0] if float(worse.sum()) > _CLEARLY * spread else on_both[0]
 
 
 def constant(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
@@ -196,8 +205,8 @@ def constant(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
 
 def _fitted(
     sample: Block, reward_range: tuple[float, float], features: Features
-) -> tuple[Recalibration, float]:
-    """A regression of the rewards, and its squared error out of fold, rows counting min(c, 5)."""
+) -> tuple[Recalibration, Floats]:
+    """A regression of the rewards, and its squared errors out of fold, rows counting min(c, 5)."""
     (low, high), log = reward_range, sample.log
     pi, at, fold = sample.target.flat, log.chosen_index, log.fold(FOLDS)
     columns = features.columns(log.offsets, pi, sample.delta_hat, at)
@@ -216,17 +225,33 @@ def _fitted(
     if features.has_prediction and high > low:
         assert sample.delta_hat is not None
         given = np.clip((sample.delta_hat[at] - low) / (high - low), 0.0, 1.0)
-    coefficients, kept, off = np.zeros((FOLDS, len(X))), np.zeros(FOLDS), 0.0
+    coefficients, kept, off = np.zeros((FOLDS, len(X))), np.zeros(FOLDS), np.zeros(len(log))
     for k in range(FOLDS):
         rest, own = fold != k, fold == k
         if rest.any():
             coefficients[k] = _regressed(X[:, rest], share[rest], ridge, weight[rest])
         refitted = sigmoid((coefficients[k][:, None] * X).sum(axis=0))
         if given is not None:
-            kept[k] = _kept(refitted[rest], given[rest], share[rest], count[rest])
+            tried = (
+                _without(X, share, ridge, weight, fold, k) if len(share) <= _NESTED else refitted
+            )
+            kept[k] = _kept(tried[rest], given[rest], share[rest], count[rest])
             refitted += kept[k] * (given - refitted)
-        off += float((count[own] * (share[own] - refitted[own]) ** 2).sum())
+        off[own] = count[own] * (share[own] - refitted[own]) ** 2
     return Recalibration(low, high, features, centre, spread, coefficients, kept), off
+
+
+def _without(X: Floats, share: Floats, ridge: Floats, weight: Floats, fold: Ints, k: int) -> Floats:
+    """Predictions of every fold but the k-th, by regressions on the folds but it and the k-th."""
+    tried = np.zeros(len(share))
+    for j in range(FOLDS):
+        rest, own = (fold != k) & (fold != j), fold == j
+        if j != k and own.any():
+            beta = np.zeros(len(X))
+            if rest.any():
+                beta = _regressed(X[:, rest], share[rest], ridge, weight[rest])
+            tried[own] = sigmoid((beta[:, None] * X[:, own]).sum(axis=0))
+    return tried
 
 
 def _regressed(X: Floats, share: Floats, ridge: Floats, weight: Floats) -> Floats:
@@ -266,6 +291,10 @@ def _kept(refitted: Floats, given: Floats, share: Floats, count: Floats) -> floa
     """How much of a given model the recalibration keeps: the w in [0, 1] for which
     (1 − w)·refitted + w·given is nearest to ``share``."""
     apart, residual = given - refitted, share - refitted
+    squares = float((count * count).sum())
+    if squares > 0.0:
+        # As many rows as they are worth, if they count differently.
+        count = count * (float(count.sum()) / squares)
     total = float(count.sum())
     noise = float((count * residual * residual).sum()) / total if total > 0.0 else 0.0
     if not noise > 0.0:
