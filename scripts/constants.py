@@ -40,8 +40,8 @@ VARIANTS = {
     "prior rows of s: 30": {"_PRIOR_ROWS": 30.0},
     "prior rows of ē: 0.5/κ²": {"PRIOR_SHOWN": 0.5},
     "prior rows of ē: 8/κ²": {"PRIOR_SHOWN": 8.0},
-    "constant preferred below 0.7": {"_PREFERRED": 0.7},
-    "constant preferred below 1": {"_PREFERRED": 1.0},
+    "constant preferred below 0.5": {"_PREFERRED": 0.5},
+    "constant preferred below 0.9": {"_PREFERRED": 0.9},
     "rows count 1 + min(c, 2)": {"_LARGEST_WEIGHT": 2.0},
     "rows count 1 + min(c, 20)": {"_LARGEST_WEIGHT": 20.0},
 }
