@@ -384,6 +384,8 @@ def regression(
                 top = (w * apart * residual).sum() + 6.0 * noise
                 kept = top / ((w * apart**2).sum() + 12.0 * noise)
             p = p + min(max(kept, 0.0), 1.0) * (given - p)
+            if log.logging is not None:
+                p = np.where(log.logging == 0.0, given, p)
         share[of_fold == k] = p[of_fold == k]
     off = np.array([count[i] * (y[i] - share[at]) ** 2 for i, at in enumerate(chosen)])
     return low + (high - low) * share, off

@@ -244,7 +244,8 @@ def recalibrated_sums(
                 if with_model:
                     given = d[k] if d[k] > low else low
                     given = given if given < high else high
-                    d_all[k] -= w * (d_all[k] - given)
+                    share_kept = 1.0 if with_logging and q[k] == 0.0 else w
+                    d_all[k] -= share_kept * (d_all[k] - given)
                 total += p[k] * d_all[k]
             modelled[j] += total
             at = offsets[j] + chosen[j] - first

@@ -8,7 +8,8 @@ policy prefers what pays):
 .. math:: d = (1 - w_f)\,\big[a + (b - a)\,
           \sigma\big(\beta_f^\top \phi(\hat\delta, \pi)\big)\big] + w_f\,\hat\delta,
 
-for rewards within :math:`[a, b]`. Rows count 1 + min(c, 5): the regression is learnt where the
+for rewards within :math:`[a, b]`; where the logger never goes nothing can be learnt about the
+model, and :math:`d = \hat\delta`. Rows count 1 + min(c, 5): the regression is learnt where the
 logger goes, but for the decisions that the policy would take. How much of the model is kept as it
 was given, :math:`w_f \in [0, 1]`, is what fits the rewards best when rows count min(c, 5). The
 numbers :math:`\beta_f, w_f` of fold f come from the other folds, so no decision's reward has a part
@@ -151,7 +152,10 @@ class Recalibration:
         if self.features.has_prediction:
             assert delta_hat is not None
             given = np.clip(delta_hat, self.low, self.high)
-            flat += np.repeat(self.kept[fold], lengths) * (given - flat)
+            kept = np.repeat(self.kept[fold], lengths)
+            if log.logging is not None:
+                kept[log.logging == 0.0] = 1.0
+            flat += kept * (given - flat)
         assert pi is not None
         return Prediction(row_sums(pi * flat, log.offsets), flat[log.chosen_index], flat)
 
