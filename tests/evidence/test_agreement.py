@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.evidence import GRID, RiskCurve, make_plan, range_of_rewards, scan
+from offpolicy.evidence import GRID, make_plan, range_of_rewards
 from offpolicy.evidence import _agreement as agreement
 from offpolicy.evidence._agreement import FALSE_ALARM, Apart
 from offpolicy.evidence._blocks import contributions, whole_block
 from offpolicy.evidence._recalibration import constant
+from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory
+from offpolicy.evidence._walk import scan
 from offpolicy.intervals import Interval, t_quantile
 from offpolicy.policies._policies import resolve
 from tests.support.cases import bandit_log, make_case

@@ -13,7 +13,7 @@ from offpolicy.cli.options import saved_file
 
 if TYPE_CHECKING:
     from offpolicy._core.documents import Document
-    from offpolicy.evaluation._together import Together
+    from offpolicy.evaluation import Together
     from offpolicy.logs import BanditLog, LogScan
     from offpolicy.report.html.provenance import File
     from offpolicy.results import Finding

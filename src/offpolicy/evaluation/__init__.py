@@ -6,9 +6,9 @@ from offpolicy.evaluation._check import check
 from offpolicy.evaluation._compare import compare, holm
 from offpolicy.evaluation._evaluate import evaluate
 from offpolicy.evaluation._sweep import Curve, sweep
-from offpolicy.evaluation._together import compare_and_check, evaluate_and_check
+from offpolicy.evaluation._together import Together, compare_and_check, evaluate_and_check
 
 __all__ = [
-    "Curve", "check", "compare", "compare_and_check", "evaluate", "evaluate_and_check", "holm",
-    "sweep",
+    "Curve", "Together", "check", "compare", "compare_and_check", "evaluate", "evaluate_and_check",
+    "holm", "sweep",
 ]  # fmt: skip

@@ -27,19 +27,17 @@ from offpolicy.evidence._plan import (
     sample_of,
     sample_size,
 )
-from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of, without_bad_rows
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
 from offpolicy.evidence._tuning import RULES, chosen_by, least_error
-from offpolicy.evidence._walk import scan
 from offpolicy.evidence._weight_bins import GRID
 
 __all__ = [
     "GRID", "RULES", "TOO_FEW_EFFECTIVE", "Arm", "Block", "Evidence", "Gap", "InMemory", "Plan",
-    "Question", "RewardRange", "RiskCurve", "Source", "blocks", "chosen_by", "contributions",
+    "Question", "RewardRange", "Source", "blocks", "chosen_by", "contributions",
     "declared_range", "degrees_of", "effective_size", "from_headline", "gap_of", "gap_to_logged",
     "gather", "guarded", "least_error", "make_headline", "make_plan", "make_summary", "notice",
     "own_interval", "own_mean", "pair", "range_of_rewards", "refuse_no_overlap", "sample_of",
-    "sample_size", "scan", "source_of", "train_model", "value_of", "what_is_known", "whole_block",
+    "sample_size", "source_of", "train_model", "value_of", "what_is_known", "whole_block",
     "without_bad_rows", "without_repeats",
 ]  # fmt: skip

@@ -6,7 +6,6 @@ from offpolicy.intervals._closed_form import (
     Interval,
     bernstein,
     bias_aware,
-    check_level,
     empirical_bernstein,
     hoeffding,
     normal,
@@ -16,6 +15,6 @@ from offpolicy.intervals._closed_form import (
 )
 
 __all__ = [
-    "Interval", "bernstein", "betting", "bias_aware", "bootstrap", "check_level",
+    "Interval", "bernstein", "betting", "bias_aware", "bootstrap", 
     "empirical_bernstein", "hoeffding", "normal", "normal_quantile", "student_t", "t_quantile",
 ]  # fmt: skip
