@@ -134,8 +134,11 @@ class SlowCurve:
     def variance(self, M: float) -> float:
         observed, alone = self.observed(M), self.observed(M, alone=True)
         seen = self.sum(lambda row: min(row.c, M) ** 2) / self.weight
-        if not seen > 0.0 or not self.second(M) > seen:
+        if math.isinf(observed) or not self.second(M) > seen:
             return observed
+        if seen == 0.0:
+            squares = self.sum(lambda row: row.e**2, 2) / self.weight**2
+            return observed + self.second(M) * squares
         design = max(observed / alone, 1.0) if alone > 0.0 else 1.0
         squares = self.sum(lambda row: (min(row.c, M) * row.e) ** 2, 2) / self.weight**2
         return observed + (self.second(M) / seen - 1.0) * squares * design
