@@ -14,8 +14,10 @@ from click.testing import CliRunner
 
 import offpolicy as op
 from offpolicy.cli import cli
+from offpolicy.errors import ParameterError
 from offpolicy.logs.files._parquet import ParquetScan
 from offpolicy.models import RewardModel
+from tests.support.refusals import refuses
 
 N = 3000
 
@@ -101,3 +103,11 @@ def test_the_page_from_python_is_that_of_the_command_line(files, tmp_path, verb)
         pages.append({title: inside for title, inside in found if title != "again"})
     assert pages[0].keys() >= {"answer", "warnings", "differences"}
     assert pages[0] == pages[1]
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "compare"])
+def test_a_page_without_a_folder_is_refused_before_anything_is_read(files, counted, verb):
+    log = op.read_log(f"{files}/*.parquet")
+    with refuses(ParameterError, column="report"):
+        getattr(op, verb)(log, {"new": "new"}, report=files / "nowhere" / "page.html")
+    assert not counted

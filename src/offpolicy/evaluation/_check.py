@@ -94,12 +94,13 @@ def check(
     return _report(known, log, targets, delta_hat, limits)
 
 
-def checked(evidence: Sequence[Evidence], limits: tuple[float, float] | None) -> Report:
+def checked(evidence: Sequence[Evidence], reward_range: tuple[float, float] | None) -> Report:
     """What `check` says, from evidence whose source has kept its sample (or is in memory).
 
     A model that was trained on the log is not looked at: it was not given.
     """
     source = evidence[0].source
+    limits = None if reward_range is None else declared_range(reward_range)
     known = about_dropped(source.dropped)
     if isinstance(source, InMemory):
         log, targets, delta_hat = source.log, list(source.targets), source.delta_hat

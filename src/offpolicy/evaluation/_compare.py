@@ -14,7 +14,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple, cast
 
 from offpolicy.errors import ParameterError, did_you_mean
-from offpolicy.evaluation._evaluate import Known, findings_of, know, named_policies
+from offpolicy.evaluation._evaluate import Answer, answer, findings_of, named_policies
 from offpolicy.evidence import (
     TOO_FEW_EFFECTIVE,
     Evidence,
@@ -101,9 +101,8 @@ def compare(
         from offpolicy.evaluation._together import compare_and_check
 
         together = compare_and_check(
-            log, policies, multiplicity=multiplicity, baseline=baseline, **asked
+            log, policies, multiplicity=multiplicity, baseline=baseline, page=report, **asked
         )
-        together.to_html(report)
         return cast(Comparison, together.answers[0])
     question = question_of_pairs(log, policies, multiplicity, baseline, **asked)
     return compared(gather(question), multiplicity, baseline)
@@ -132,7 +131,7 @@ def compared(
 ) -> Comparison:
     """What `compare` returns, from the evidence about every policy."""
     first = evidence[0]
-    known = [know(each) for each in evidence]
+    known = [answer(each) for each in evidence]
     contests = _contests(first.source, known, _pairs(first.source.names, baseline))
     return Comparison(
         _judged(contests, first.source.n, first.level, multiplicity),
@@ -198,7 +197,7 @@ class _Contest(NamedTuple):
 
 
 def _contests(
-    source: Source, known: Sequence[Known], pairs: Sequence[tuple[int, int]]
+    source: Source, known: Sequence[Answer], pairs: Sequence[tuple[int, int]]
 ) -> list[_Contest]:
     """All pairs that `compare` looks at; those of two policies from one more pass over the log."""
     names = [*source.names, LOGGED]

@@ -97,10 +97,9 @@ def evaluate(
         from offpolicy.evaluation._together import evaluate_and_check
 
         together = evaluate_and_check(
-            log, policy, prediction=prediction, estimators=estimators, level=level,
+            log, policy, prediction=prediction, estimators=estimators, level=level, page=report,
             interval=interval, reward_range=reward_range, tuning=tuning, resume=resume,
         )  # fmt: skip
-        together.to_html(report)
         return cast(Result, together.answers[0])
     question = Question(
         log, named_policies(policy, "evaluate"), prediction, reward_range, level, estimators,
@@ -111,7 +110,7 @@ def evaluate(
 
 def evaluated(evidence: Sequence[Evidence], interval: str = "default") -> Result:
     """What `evaluate` returns, from the evidence about every policy."""
-    known, source = [know(each) for each in evidence], evidence[0].source
+    known, source = [answer(each) for each in evidence], evidence[0].source
     return Result(
         tuple(
             _estimate(j, each, of_policy, interval)
@@ -128,7 +127,7 @@ def evaluated(evidence: Sequence[Evidence], interval: str = "default") -> Result
     )
 
 
-def findings_of(evidence: Sequence[Evidence], known: Sequence[Known]) -> tuple[Finding, ...]:
+def findings_of(evidence: Sequence[Evidence], known: Sequence[Answer]) -> tuple[Finding, ...]:
     """What `evaluate` and `compare` came across."""
     about_log = [*about_dropped(evidence[0].source.dropped), *evidence[0].untrained]
     return without_repeats(about_log, *(each.findings for each in known))
@@ -148,7 +147,7 @@ def named_policies(policy: Any, verb: str) -> dict[str, Any]:
     return policies
 
 
-class Known(NamedTuple):
+class Answer(NamedTuple):
     """What `evaluate` and `compare` know of one policy; arm, gap and headline are None without
     propensities."""
 
@@ -160,7 +159,7 @@ class Known(NamedTuple):
     findings: list[Finding]
 
 
-def know(e: Evidence) -> Known:
+def answer(e: Evidence) -> Answer:
     """What the log says about a policy, whichever estimators are asked."""
     plan, scanned, rows = e.plan, e.scanned, e.rows
     asked = plan.members[: plan.shown]
@@ -175,10 +174,10 @@ def know(e: Evidence) -> Known:
         gap = gap_to_logged(arm, scanned, e.logged)
         headline = make_headline(e.policy, arm, gap.interval(e.level), e.level, e.logged)
     summary = make_summary(e, known)
-    return Known(arm, gap, headline, summary, found + notice(summary, scanned, rows))
+    return Answer(arm, gap, headline, summary, found + notice(summary, scanned, rows))
 
 
-def _estimate(j: int, e: Evidence, known: Known, interval: str) -> Estimate:
+def _estimate(j: int, e: Evidence, known: Answer, interval: str) -> Estimate:
     """The row of the j-th estimator about a policy."""
     plan, scanned, plain = e.plan, e.scanned, e.scanned.plain
     member, choice = plan.members[j], plan.tuned[j]
