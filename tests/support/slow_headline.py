@@ -343,8 +343,8 @@ def columns(
 def regression(
     log: op.BanditLog, pi: np.ndarray, delta_hat: np.ndarray | None, count: np.ndarray,
     rewards: tuple[float, float],
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """d of every candidate, cross-fitted, and its squared errors out of fold."""
+) -> np.ndarray:  # fmt: skip
+    """d of every candidate, cross-fitted."""
     low, high = rewards
     chosen, fold = log.chosen_index, log.fold(5)
     omega = log.weights / log.weights.mean()
@@ -390,8 +390,7 @@ def regression(
             if log.logging is not None:
                 p = np.where(log.logging == 0.0, given, p)
         share[of_fold == k] = p[of_fold == k]
-    off = np.array([count[i] * (y[i] - share[at]) ** 2 for i, at in enumerate(chosen)])
-    return low + (high - low) * share, off
+    return low + (high - low) * share
 
 
 def slow_headline(
@@ -419,12 +418,9 @@ def slow_headline(
     plain = SlowCurve(rows_of(log, chosen, pi, of_all, constant))
     best, name = plain, "constant"
     if whole:
-        (d, off), name = regression(log, policy, None, count, rewards), "policy"
+        d, name = regression(log, policy, None, count, rewards), "policy"
         if prediction is not None:
-            other, other_off = regression(log, policy, prediction, count, rewards)
-            worse = other_off - off
-            if worse.sum() <= 0.5 * math.sqrt(((worse - worse.mean()) ** 2).sum()):
-                d, name = other, "model"
+            d, name = regression(log, policy, prediction, count, rewards), "model"
         fitted = SlowCurve(rows_of(log, chosen, policy, d, d[log.chosen_index]))
         errors = [one.best(min(5.0 * one.kappa, 1.0), cautious=True)[0] for one in (plain, fitted)]
         if errors[0] < 0.7 * errors[1]:

@@ -15,17 +15,16 @@ was given, :math:`w_f \in [0, 1]`, is what fits the rewards best when rows count
 numbers :math:`\beta_f, w_f` of fold f come from the other folds, so no decision's reward has a part
 in its own d.
 
-Models compete (`regression`, `evidence._plan`): without a reward model, or where it clearly
-predicts worse out of fold, the regression is on π alone; and a constant, the weighted mean reward
-of the other folds, has its chance: CAB-DR around it at M = ∞ is nearly SNIPS. Where π is not known
-of every candidate the constant is all there is. The logger's probabilities are left out on purpose:
-with them the regression follows the logger where it should follow the rewards.
+Without a reward model the regression is on π alone. It competes (`evidence._plan`) with a constant,
+the weighted mean reward of the other folds: CAB-DR around it at M = ∞ is nearly SNIPS. Where π is
+not known of every candidate the constant is all there is. The logger's probabilities are left out
+on purpose: with them the regression follows the logger where it should follow the rewards.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+import itertools
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +41,6 @@ _KEPT_PRECISION = 12.0
 """Of the share that is kept, before looking: that of a uniform distribution around one half."""
 _LARGEST_WEIGHT = 5.0
 """Beyond this, a row counts no more."""
-_LARGEST_WEIGHT = 5.0
-"""Beyond this, a row counts no more."""
-_CLEARLY = 0.5
-"""The regression on π alone must be better by so many standard errors of the difference."""
 _NESTED = 20_000
 """Up to so many rows, what is kept of the model is judged by rows that no regression has seen."""
 _MANY = 10_000
@@ -175,17 +170,40 @@ class Recalibration:
 
 
 def regression(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
-    """The regression on δ̂ and π, unless the one on π alone clearly predicts better out of fold."""
+    """The regression of the rewards on δ̂ and π, as far as they are known of every candidate."""
     features = Features.fitted(sample, *reward_range)
     if not features.has_policy:
         return constant(sample, reward_range)
-    on_policy = _fitted(sample, reward_range, replace(features, has_prediction=False))
-    if not features.has_prediction:
-        return on_policy[0]
-    on_both = _fitted(sample, reward_range, features)
-    worse = on_both[1] - on_policy[1]
-    spread = math.sqrt(float(((worse - worse.mean()) ** 2).sum()))
-    return on_policy[0] if float(worse.sum()) > _CLEARLY * spread else on_both[0]
+    (low, high), log = reward_range, sample.log
+    pi, chosen, fold = sample.target.flat, log.chosen_index, log.fold(FOLDS)
+    columns = features.columns(log.offsets, pi, sample.delta_hat, chosen)
+    X = np.stack([np.ones(len(log)), *columns])
+    omega = log.weights / log.weights.mean()
+    centre = (X[1:] * omega).mean(axis=1)
+    spread = np.sqrt((omega * (X[1:] - centre[:, None]) ** 2).mean(axis=1))
+    spread = np.where(spread > 1e-9, spread, 1.0)
+    X[1:] = (X[1:] - centre[:, None]) / spread[:, None]
+    share, count = _shares(sample, low, high), _counts(sample)
+    weight = omega + count
+    weight *= weight.sum() / (weight * weight).sum()
+    ridge = np.full(len(X), _RIDGE)
+    ridge[0] = _INTERCEPT_RIDGE
+    coefficients, kept = np.zeros((FOLDS, len(X))), np.zeros(FOLDS)
+    for k in range(FOLDS):
+        rest = fold != k
+        if rest.any():
+            coefficients[k] = _regressed(X[:, rest], share[rest], ridge, weight[rest])
+    if features.has_prediction and high > low:
+        assert sample.delta_hat is not None
+        given = np.clip((sample.delta_hat[chosen] - low) / (high - low), 0.0, 1.0)
+        if len(share) <= _NESTED:
+            unseen = _without_two(X, share, ridge, weight, fold)
+        else:
+            unseen = sigmoid(np.einsum("kc,cr->kr", coefficients, X, optimize=False))
+        for k in range(FOLDS):
+            rest = fold != k
+            kept[k] = _kept(unseen[k, rest], given[rest], share[rest], count[rest])
+    return Recalibration(low, high, features, centre, spread, coefficients, kept)
 
 
 def constant(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
@@ -207,55 +225,16 @@ def constant(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
     )
 
 
-def _fitted(
-    sample: Block, reward_range: tuple[float, float], features: Features
-) -> tuple[Recalibration, Floats]:
-    """A regression of the rewards, and its squared errors out of fold, rows counting min(c, 5)."""
-    (low, high), log = reward_range, sample.log
-    pi, at, fold = sample.target.flat, log.chosen_index, log.fold(FOLDS)
-    columns = features.columns(log.offsets, pi, sample.delta_hat, at)
-    X = np.stack([np.ones(len(log)), *columns])
-    omega = log.weights / log.weights.mean()
-    centre = (X[1:] * omega).mean(axis=1)
-    spread = np.sqrt((omega * (X[1:] - centre[:, None]) ** 2).mean(axis=1))
-    spread = np.where(spread > 1e-9, spread, 1.0)
-    X[1:] = (X[1:] - centre[:, None]) / spread[:, None]
-    share, count = _shares(sample, low, high), _counts(sample)
-    weight = omega + count
-    weight *= weight.sum() / (weight * weight).sum()
-    ridge = np.full(len(X), _RIDGE)
-    ridge[0] = _INTERCEPT_RIDGE
-    given = None
-    if features.has_prediction and high > low:
-        assert sample.delta_hat is not None
-        given = np.clip((sample.delta_hat[at] - low) / (high - low), 0.0, 1.0)
-    coefficients, kept, off = np.zeros((FOLDS, len(X))), np.zeros(FOLDS), np.zeros(len(log))
-    for k in range(FOLDS):
-        rest, own = fold != k, fold == k
+def _without_two(X: Floats, share: Floats, ridge: Floats, weight: Floats, fold: Ints) -> Floats:
+    """(folds, rows): in row k, predictions of every fold j by a regression on all but j and k."""
+    unseen = np.zeros((FOLDS, len(share)))
+    for j, k in itertools.combinations(range(FOLDS), 2):
+        rest, beta = (fold != j) & (fold != k), np.zeros(len(X))
         if rest.any():
-            coefficients[k] = _regressed(X[:, rest], share[rest], ridge, weight[rest])
-        refitted = sigmoid((coefficients[k][:, None] * X).sum(axis=0))
-        if given is not None:
-            tried = (
-                _without(X, share, ridge, weight, fold, k) if len(share) <= _NESTED else refitted
-            )
-            kept[k] = _kept(tried[rest], given[rest], share[rest], count[rest])
-            refitted += kept[k] * (given - refitted)
-        off[own] = count[own] * (share[own] - refitted[own]) ** 2
-    return Recalibration(low, high, features, centre, spread, coefficients, kept), off
-
-
-def _without(X: Floats, share: Floats, ridge: Floats, weight: Floats, fold: Ints, k: int) -> Floats:
-    """Predictions of every fold but the k-th, by regressions on the folds but it and the k-th."""
-    tried = np.zeros(len(share))
-    for j in range(FOLDS):
-        rest, own = (fold != k) & (fold != j), fold == j
-        if j != k and own.any():
-            beta = np.zeros(len(X))
-            if rest.any():
-                beta = _regressed(X[:, rest], share[rest], ridge, weight[rest])
-            tried[own] = sigmoid((beta[:, None] * X[:, own]).sum(axis=0))
-    return tried
+            beta = _regressed(X[:, rest], share[rest], ridge, weight[rest])
+        for own, other in ((j, k), (k, j)):
+            unseen[other, fold == own] = sigmoid((beta[:, None] * X[:, fold == own]).sum(axis=0))
+    return unseen
 
 
 def _regressed(X: Floats, share: Floats, ridge: Floats, weight: Floats) -> Floats:
