@@ -104,7 +104,7 @@ def draw_weights(ax: Axes, kind: type[op.Estimator]) -> None:
     middle = members[len(members) // 2]
     colour = COLOURS[kind.name]
     for member in members:
-        observed = member.masses(0.1 * np.ones_like(C), 0.1 / C, C).observed
+        observed = member.observed(0.1 * np.ones_like(C), 0.1 / C)
         main = member is middle
         ax.plot(C, floored(observed), color=colour, lw=2.6 if main else 1.2,
                 alpha=1.0 if main else 0.55, zorder=3 if main else 2, clip_on=not main)  # fmt: skip

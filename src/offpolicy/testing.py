@@ -105,7 +105,7 @@ def check_estimator(estimator: Estimator, *, seed: int = 0) -> None:
             estimator, "Theorem 1", _enumerated(estimator, problem), _by_theorem(estimator, problem)
         )
     if estimator.weights_sum_to_one and not estimator.self_normalised:
-        imputed, observed, control = estimator.masses(problem.pi, problem.pi0, problem.c_hat)
+        imputed, observed, control = estimator.masses(problem.pi, problem.pi0)
         total = imputed + problem.pi0 * (observed + control)
         _law(estimator, "weights sum to one", float(np.abs(total - problem.pi).max()), 0.0)
 

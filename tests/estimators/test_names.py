@@ -184,7 +184,7 @@ def test_estimators_without_parameter_are_always_resolved(name):
 
 def test_an_unresolved_estimator_has_no_formula():
     with refuses(EstimatorError, "M"):
-        op.CAB().masses(*[0.5] * 3)
+        op.CAB().masses(*[0.5] * 2)
 
 
 def test_as_estimator_takes_names_and_objects():

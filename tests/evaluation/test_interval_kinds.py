@@ -8,7 +8,7 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import ParameterError
 from offpolicy.estimators._named import parse
-from offpolicy.evaluation._interval_kinds import KINDS, contribution_range, largest_weight
+from offpolicy.evaluation._interval_kinds import KINDS, contribution_range
 from offpolicy.evidence._plan import RewardRange
 from offpolicy.intervals import _closed_form as intervals
 from offpolicy.intervals import betting, bootstrap
@@ -120,12 +120,13 @@ def test_no_contribution_is_outside_its_range(name):
     rewards, model = RewardRange(-1.0, 2.0, "declared"), np.array([-0.5, 1.5])
     low, high = contribution_range(member, rewards, model)
     c = np.concatenate([[0.0], np.geomspace(1e-3, 1e6, 400)])
-    masses = member.masses(c, np.ones_like(c), c)
-    assert masses.observed.max() <= largest_weight(member) * (1 + 1e-12)
-    whole = not member.for_ranking or name == "DM"
+    pi = np.minimum(c, 1.0)
+    masses = member.masses(pi, np.minimum(1.0, 1.0 / np.maximum(c, 1e-3)))
+    assert masses.observed.max() <= member.largest(member.parameter or 0.0) * (1 + 1e-12)
+    whole = member.imputes == "all"
     for reward in rewards[:2]:
         for drawn in model:
-            for imputed in model if member.imputes is not None else (0.0,):
+            for imputed in model if member.uses_model else (0.0,):
                 for share in (1.0,) if whole else (0.0, 1.0):
                     x = share * imputed + masses.observed * reward + masses.control * drawn
                     assert low - 1e-9 <= x.min()

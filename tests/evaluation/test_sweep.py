@@ -17,6 +17,7 @@ from offpolicy.errors import (
     ParameterError,
     SupportError,
 )
+from offpolicy.estimators import NAMED
 from offpolicy.evaluation import _sweep as curves
 from offpolicy.evidence import GRID
 from offpolicy.evidence._sources import InMemory
@@ -203,7 +204,7 @@ def test_frame_and_plot(tmp_path):
     with refuses(ParameterError, "points"):
         curve.to_frame(points=1)
     with refuses(ParameterError, "grid"):
-        sweep(case, "SB", grid=[0.5])
+        sweep(case, "SB", grid=[0.5, 1.5])
     (line,) = sweep(case, "CAB", grid=[0.0, 1.0, 2.0, np.inf]).plot().lines
     assert line.get_xdata().tolist() == [1.0, 2.0]
     axes = sweep(case, "SB").plot()
@@ -213,12 +214,35 @@ def test_frame_and_plot(tmp_path):
     plt.close("all")
 
 
-@pytest.mark.parametrize("estimator", ["CAB", "CAB-DR", "CIPS", "SWITCH", "SB"])
-@pytest.mark.parametrize("grid", [None, [1.0, 3.0]])
+PARAMETRIC = [name for name, kind in NAMED.items() if kind.parameter_name is not None]
+
+
+@pytest.mark.parametrize("estimator", PARAMETRIC)
+def test_every_parameter_has_a_curve_on_a_grid(estimator):
+    case = make_case(np.random.default_rng(8), 60, drawn=True)
+    kind = op.parse(estimator)
+    grid = np.sort(kind.grid)[[0, 3, 20, 40, -1]]
+    curve = sweep(case, estimator, grid=grid)
+    for j, parameter in enumerate(grid.tolist()):
+        (row,) = case.evaluate([kind.at(parameter)])
+        assert curve.at(parameter) == curve.values[j] == pytest.approx(row.value, rel=1e-12)
+        assert curve.stderr_at(parameter) == pytest.approx(row.stderr, rel=1e-12)
+        assert curve.imputed_mass[j] == pytest.approx(row.imputed_mass, abs=1e-12)
+    assert len(sweep(case, estimator).breakpoints) >= 2
+    with refuses(ParameterError, "grid"):
+        sweep(case, estimator, grid=[-1.0])
+
+
+def test_what_has_no_parameter_has_no_curve():
+    with refuses(EstimatorError, "estimator"):
+        sweep(make_case(np.random.default_rng(8), 20), "SNIPS")
+
+
+@pytest.mark.parametrize("estimator", PARAMETRIC)
+@pytest.mark.parametrize("grid", [None, [0.2, 0.7]])
 def test_best_is_what_evaluate_chooses(estimator, grid):
     case = make_case(np.random.default_rng(7), 400, drawn=True)
     (choice,) = op.evaluate(
         case.log, case.pi, prediction=case.delta_hat, estimators=[estimator]
     ).tuned
-    if estimator != "SB" or grid is None:
-        assert sweep(case, estimator, grid=grid).best == choice.chosen
+    assert sweep(case, estimator, grid=grid).best == choice.chosen

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 
 import offpolicy as op
 from offpolicy._core.checkpoint import decode, encode
+from offpolicy.estimators import GRID
 from offpolicy.evidence._blocks import whole_block
 from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._summarise import sequence_half_width
 from offpolicy.evidence._summary_sums import MOST_ACTIONS, Actions, Tally
-from offpolicy.evidence._weight_bins import GRID
 from offpolicy.policies._policies import resolve
 from tests.support.cases import Shape, bandit_log, make_case
 

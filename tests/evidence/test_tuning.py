@@ -11,15 +11,14 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import EstimatorError, ParameterError
-from offpolicy.estimators import theory
+from offpolicy.estimators import GRID, theory
 from offpolicy.estimators._named import NAMED, parse
 from offpolicy.estimators.theory import Problem
 from offpolicy.evidence._blocks import Block, whole_block
 from offpolicy.evidence._clip_path import Modelled
 from offpolicy.evidence._plausible_bias import residual_size, typical_error
 from offpolicy.evidence._recalibration import Prediction
-from offpolicy.evidence._tuning import RULES, chosen_by, parameter_grid, tune
-from offpolicy.evidence._weight_bins import GRID
+from offpolicy.evidence._tuning import RULES, chosen_by, tune
 from offpolicy.policies._policies import Target
 from offpolicy.results._result import Tuned
 from offpolicy.testing import random_problem
@@ -271,15 +270,15 @@ def test_the_reason_is_given(rule, reason):
     [("CAB", (0.0, math.inf)), ("SB", (0.0, 1.0)), ("DRos", (0.0, math.inf)), ("SGDR", (1.0, 0.0))],
 )
 def test_grids_run_from_all_model_to_all_weights(name, ends):
-    grid = parameter_grid(parse(name))
+    grid = parse(name).grid
     assert (grid[0], grid[-1]) == ends
     assert 60 <= len(grid) <= 70
     steps = np.diff(grid)
     assert (steps > 0.0).all() or (steps < 0.0).all()
     first, last = (NAMED[name](float(end)) for end in ends)
     pi, pi0 = np.array([0.9, 0.1]), np.array([0.2, 0.8])
-    assert last.masses(pi, pi0, pi / pi0).observed == pytest.approx(pi / pi0)
-    assert first.masses(pi, pi0, pi / pi0).observed.max() <= 1.0
+    assert last.observed(pi, pi0) == pytest.approx(pi / pi0)
+    assert first.observed(pi, pi0).max() <= 1.0
 
 
 def test_a_rule_that_does_not_exist():

@@ -117,7 +117,7 @@ def test_missing_columns_change_only_the_imputed_mass(columns):
 
 
 def at_pairs(member: Estimator, pi: np.ndarray, pi0: np.ndarray) -> np.ndarray:
-    imputed, observed, control = member.masses(pi, pi0, pi / pi0)
+    imputed, observed, control = member.masses(pi, pi0)
     return imputed + pi0 * (observed + control)
 
 
@@ -135,14 +135,14 @@ def test_the_four_desiderata_are_as_declared(name):
     sums_to_one = np.allclose(at_pairs(member, pi, pi0), pi)
     assert member.weights_sum_to_one == sums_to_one
     c = pi / pi0
-    masses = member.masses(pi, pi0, c)
+    masses = member.masses(pi, pi0)
     assert member.for_ranking == (not masses.control.any())
     weight = (masses.observed + 0.0) / c
     assert member.adaptive == (np.ptp(weight) > 1e-12)
     # Sub-differentiable: no jump of any mass as π crosses any weight.
     fine = np.linspace(0.0, 1.0, 200_001)
     half = np.full_like(fine, 0.25)
-    jumps = [np.abs(np.diff(mass)).max() for mass in member.masses(fine, half, fine / half)]
+    jumps = [np.abs(np.diff(mass)).max() for mass in member.masses(fine, half)]
     assert member.subdifferentiable == (max(jumps) < 1e-3)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import final
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,14 +81,49 @@ def test_values_are_those_of_evaluate():
         assert result.value == pytest.approx(row.value, rel=1e-9, abs=1e-12)
 
 
-class Mine(op.CIPS):
-    """Of another name, though it says that it has slopes."""
+@final
+@dataclass(frozen=True, slots=True)
+class Root(op.Estimator):
+    """√c, without a slope."""
 
-    name = "MINE"
+    name = "ROOT"
+    imputes = "nothing"
+    weights_sum_to_one = False
+
+    @staticmethod
+    def weight(pi, pi0, _):
+        return np.sqrt(pi / pi0)
 
 
-class Named(op.CIPS):
-    """As if it were CIPS, with other masses."""
+@final
+@dataclass(frozen=True, slots=True)
+class SlopedRoot(op.Estimator):
+    """√c, with one."""
+
+    name = "SLOPED-ROOT"
+    imputes = "rest"
+
+    @staticmethod
+    def weight(pi, pi0, _):
+        return np.sqrt(pi / pi0)
+
+    @staticmethod
+    def slope(pi, pi0, _):
+        return 0.5 * np.sqrt(pi0 / pi)
+
+
+def test_a_class_of_one_s_own_is_an_objective_if_it_has_a_slope():
+    log, pi, delta_hat = ragged_case(4, unsupported=0.0)
+    found = objective(log, pi, prediction=delta_hat, estimator=SlopedRoot())
+    assert found.value == pytest.approx(slow_value(SlopedRoot(), log, pi, delta_hat))
+    # Below c = 1 nothing is left of π.
+    away = np.flatnonzero((pi > 1e-3) & (np.abs(pi / log.logging - 1.0) > 1e-2))
+    assert len(away) > 5
+    for k in away:
+        step = np.zeros_like(pi)
+        step[k] = 1e-6
+        up, down = (slow_value(SlopedRoot(), log, pi + s, delta_hat) for s in (step, -step))
+        assert found.gradient[k] == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-6)
 
 
 def reciprocal(c):
@@ -98,10 +136,9 @@ def reciprocal(c):
         ("SWITCH(M=2)", "jumps where c = M"),
         ("SWITCH-DR(M=2)", "jumps where c = M"),
         (op.ICE(reciprocal, reciprocal, np.zeros_like, label="mine"), "does not say how"),
-        (Mine(M=2.0), "does not say how"),
-        (Named(M=2.0), "does not say how"),
+        (Root(), "does not say how"),
     ],
-    ids=["SWITCH", "SWITCH-DR", "ICE", "Mine", "Named"],
+    ids=["SWITCH", "SWITCH-DR", "ICE", "Root"],
 )
 def test_what_has_no_known_slope_is_refused_with_the_reason(estimator, why):
     log, pi, delta_hat = ragged_case(0)

@@ -6,7 +6,6 @@ import numpy as np
 
 import offpolicy as op
 from offpolicy.estimators._named import Estimator
-from offpolicy.estimators.weights import ratio
 from tests.support.cases import Shape, make_case
 
 
@@ -63,7 +62,7 @@ def slow_value(member: Estimator, log, pi, delta_hat) -> float:
         part = slice(log.offsets[i], log.offsets[i + 1])
         p, q, d = pi[part], log.logging[part], delta_hat[part]
         y = log.chosen[i]
-        masses = member.masses(p, q, ratio(p, q))
+        masses = member.masses(p, q)
         if member.self_normalised:
             total += omega[i] * float((masses.imputed * d).sum())
             own = log.reward[i] - (d[y] if member.name == "SNDR" else 0.0)

@@ -9,6 +9,7 @@ from offpolicy.estimators._named import (
     CIPS,
     DM,
     DR,
+    GRID,
     ICE,
     IPS,
     NAMED,
@@ -21,13 +22,12 @@ from offpolicy.estimators._named import (
     SWITCHDR,
     DRos,
     Estimator,
-    Share,
     as_estimator,
     parse,
 )
 
 __all__ = [
-    "CAB", "CABDR", "CIPS", "DM", "DR", "ICE", "IPS", "NAMED", "SB", "SGDR", "SGIPS", "SNDR",
-    "SNIPS", "SWITCH", "SWITCHDR", "DRos", "Estimator", "Share", "as_estimator",
+    "CAB", "CABDR", "CIPS", "DM", "DR", "GRID", "ICE", "IPS", "NAMED", "SB", "SGDR", "SGIPS",
+    "SNDR", "SNIPS", "SWITCH", "SWITCHDR", "DRos", "Estimator", "as_estimator",
     "choose_estimators", "parse", "theory", "weights",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -27,32 +27,58 @@ from offpolicy.errors import EstimatorError, did_you_mean
 from offpolicy.estimators import weights
 from offpolicy.estimators.weights import Masses
 
+GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e6, 62), [np.inf]])
+"""The 64 values of M on which grids are taken unless asked otherwise; never fitted to data."""
+GRID.setflags(write=False)
+_SHARES: Floats = np.linspace(0.0, 1.0, 65)
+_SQUARES: Floats = np.concatenate([[0.0], np.geomspace(1e-2, 1e12, 62), [np.inf]])
+_DECREASING: Floats = np.concatenate([np.geomspace(1e-6, 1.0, 63)[::-1], [0.0]])
 
-class Share(NamedTuple):
-    """A part of the policy's probability, by the name under which the kernels know it."""
-
-    kind: str
-    parameter: float = 0.0
+_CHOSEN = frozenset({"propensity"})
+_MODEL = frozenset({"policy", "prediction"})
+_NEEDS = {
+    "nothing": _CHOSEN,
+    "all": _CHOSEN | _MODEL,
+    "share": _CHOSEN | _MODEL,
+    "rest": _CHOSEN | _MODEL | {"logging"},
+    "own": _CHOSEN | _MODEL | {"logging"},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Estimator(ABC):
     """A member of the family, or a self-normalised relative of one.
 
-    The class variables state the columns it needs and the paper's four desiderata (section 3).
+    A class states what an observed reward counts for (`weight`) and what the model answers for
+    (`imputes`); all else follows, but for what it says otherwise.
     """
 
     name: ClassVar[str]
+    imputes: ClassVar[str]
+    """What δ̂ is multiplied with: "nothing"; "all" of π, and then it is taken off the reward as
+    well; the "rest" max(π − π₀·weight, 0); or a fixed "share" 1 − τ of π."""
     needs: ClassVar[frozenset[str]]
-    weights_sum_to_one: ClassVar[bool]
+    """Columns."""
+    weights_sum_to_one: ClassVar[bool] = True
     for_ranking: ClassVar[bool]
     adaptive: ClassVar[bool]
-    subdifferentiable: ClassVar[bool]
+    subdifferentiable: ClassVar[bool] = True
+    """These four are the paper's desiderata (section 3)."""
     self_normalised: ClassVar[bool] = False
     parameter_name: ClassVar[str | None] = None
     parameter_limit: ClassVar[float] = math.inf
-    imputed_share: ClassVar[str | None] = None
-    left_share: ClassVar[str | None] = None
+    grid: ClassVar[Floats]
+    """Values from which a parameter is chosen: from all model to all weights."""
+
+    def __init_subclass__(cls) -> None:
+        """Fill in what follows from the rest."""
+        stated = vars(cls)
+        if "needs" not in stated:
+            cls.needs = _NEEDS[cls.imputes]
+        if "for_ranking" not in stated:
+            cls.for_ranking = cls.imputes in ("nothing", "rest", "share")
+        if "adaptive" not in stated:
+            cls.adaptive = cls.parameter_name is not None
 
     def __post_init__(self) -> None:
         """Check the parameter and keep it as a float: 1 and 1.0 are one estimator."""
@@ -60,19 +86,65 @@ class Estimator(ABC):
             number = _checked(self, self.parameter)
             object.__setattr__(self, self.parameter_name, number)
 
+    @staticmethod
     @abstractmethod
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
+    def weight(pi: Any, pi0: Any, parameter: Any, /) -> Any:
+        """What an observed reward counts for; see `offpolicy.estimators.weights`."""
+
+    @staticmethod
+    def slope(pi: Any, pi0: Any, parameter: Any, /) -> Any:
+        """π₀ · ∂weight/∂π; for sub-differentiable members."""
+        raise TypeError("This estimator has no slope.")
+
+    @staticmethod
+    def largest(parameter: float, /) -> float:
+        """What no weight can exceed."""
+        return math.inf
+
+    def observed(self, pi: Floats, pi0: Floats) -> Floats:
+        """`weight` of each (context, action) pair; 0 where π or π₀ are 0."""
+        with np.errstate(all="ignore"):
+            weight = self.weight(pi, pi0, np.float64(_given(self)))
+        return np.where((pi == 0.0) | (pi0 == 0.0), 0.0, weight)
+
+    def observed_slope(self, pi: Floats, pi0: Floats) -> Floats:
+        """`slope` of each pair; 0 where π₀ = 0."""
+        with np.errstate(all="ignore"):
+            slope = self.slope(pi, pi0, np.float64(_given(self)))
+        return np.where(pi0 == 0.0, 0.0, slope)
+
+    def imputed_slope(self, pi: Floats, pi0: Floats) -> Floats:
+        """How what is multiplied with the model grows with π, for each pair."""
+        if self.imputes != "rest":
+            return np.full_like(pi, self.fixed_share)
+        none_left = pi0 * self.observed(pi, pi0) > (1.0 + weights.ROUNDING) * pi
+        return np.where(none_left, 0.0, 1.0 - self.observed_slope(pi, pi0))
+
+    def masses(self, pi: Floats, pi0: Floats) -> Masses:
         """The three masses of each (context, action) pair; see `offpolicy.estimators.weights`."""
+        observed = self.observed(pi, pi0)
+        if self.imputes == "rest":
+            imputed = weights.leftover(pi, pi0, observed)
+        else:
+            imputed = self.fixed_share * pi
+        return Masses(imputed, observed, -observed if self.imputes == "all" else 0.0 * observed)
 
     @property
-    def imputes(self) -> Share | None:
-        """The share of π that is multiplied with the model, if any."""
-        return _share(self, self.imputed_share)
+    def fixed_share(self) -> float:
+        """The share of all π that is multiplied with the model, where it is the same everywhere."""
+        if self.imputes == "share":
+            return 1.0 - _given(self)
+        return 1.0 if self.imputes == "all" else 0.0
 
     @property
-    def leaves(self) -> Share | None:
-        """max(π − π₀·observed, 0), the imputed mass. None: only `masses` knows (`ICE`)."""
-        return _share(self, self.left_share)
+    def uses_model(self) -> bool:
+        """Whether there is a model to be taken off the rewards, or to answer for some."""
+        return self.imputes in ("all", "rest", "share")
+
+    @property
+    def unclipped(self) -> bool:
+        """Whether rewards count by c itself: only what has no support is left."""
+        return self.weight is weights.full
 
     @property
     def parameter(self) -> float | None:
@@ -84,16 +156,14 @@ class Estimator(ABC):
         """Whether every parameter has a value."""
         return self.parameter_name is None or self.parameter is not None
 
+    def at(self, parameter: float) -> Estimator:
+        """The same estimator with another parameter."""
+        return type(self)(**{str(self.parameter_name): parameter})
+
     def __str__(self) -> str:
         if self.parameter is None:
             return self.name
         return f"{self.name}({self.parameter_name}={_number(self.parameter)})"
-
-
-_CHOSEN = frozenset({"propensity"})
-_MODEL = frozenset({"policy", "prediction"})
-_MODEL_CHOSEN = _CHOSEN | _MODEL
-_EVERYTHING = _MODEL_CHOSEN | {"logging"}
 
 
 @final
@@ -107,16 +177,12 @@ class DM(Estimator):
     """
 
     name = "DM"
-    needs = _MODEL
-    weights_sum_to_one = True
+    imputes = "all"
     for_ranking = True
-    adaptive = False
-    subdifferentiable = True
-    imputed_share = "all"
-    left_share = "all"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.dm(pi, c)
+    needs = _MODEL
+    weight = staticmethod(weights.none)
+    slope = staticmethod(weights.none)
+    largest = staticmethod(weights.none_largest)
 
 
 @final
@@ -131,15 +197,9 @@ class IPS(Estimator):
     """
 
     name = "IPS"
-    needs = _CHOSEN
-    weights_sum_to_one = True
-    for_ranking = True
-    adaptive = False
-    subdifferentiable = True
-    left_share = "unsupported"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.ips(pi, c)
+    imputes = "nothing"
+    weight = staticmethod(weights.full)
+    slope = staticmethod(weights.full_slope)
 
 
 @final
@@ -155,15 +215,12 @@ class CIPS(Estimator):
     M: float | None = None
     name = "CIPS"
     parameter_name = "M"
-    needs = _CHOSEN
+    imputes = "nothing"
     weights_sum_to_one = False
-    for_ranking = True
-    adaptive = True
-    subdifferentiable = True
-    left_share = "clip"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.cips(pi, c, _given(self))
+    grid = GRID
+    weight = staticmethod(weights.clipped)
+    slope = staticmethod(weights.clipped_slope)
+    largest = staticmethod(weights.clipped_largest)
 
 
 @final
@@ -178,16 +235,11 @@ class SNIPS(Estimator):
     """
 
     name = "SNIPS"
-    needs = _CHOSEN
+    imputes = "nothing"
     weights_sum_to_one = False
-    for_ranking = True
-    adaptive = False
-    subdifferentiable = True
     self_normalised = True
-    left_share = "unsupported"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.ips(pi, c)
+    weight = staticmethod(weights.full)
+    slope = staticmethod(weights.full_slope)
 
 
 @final
@@ -202,16 +254,9 @@ class DR(Estimator):
     """
 
     name = "DR"
-    needs = _MODEL_CHOSEN
-    weights_sum_to_one = True
-    for_ranking = False
-    adaptive = False
-    subdifferentiable = True
-    imputed_share = "all"
-    left_share = "unsupported"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.dr(pi, c)
+    imputes = "all"
+    weight = staticmethod(weights.full)
+    slope = staticmethod(weights.full_slope)
 
 
 @final
@@ -226,17 +271,10 @@ class SNDR(Estimator):
     """
 
     name = "SNDR"
-    needs = _MODEL_CHOSEN
-    weights_sum_to_one = True
-    for_ranking = False
-    adaptive = False
-    subdifferentiable = True
+    imputes = "all"
     self_normalised = True
-    imputed_share = "all"
-    left_share = "unsupported"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.dr(pi, c)
+    weight = staticmethod(weights.full)
+    slope = staticmethod(weights.full_slope)
 
 
 @final
@@ -252,17 +290,13 @@ class SB(Estimator):
     tau: float | None = None
     name = "SB"
     parameter_name = "tau"
-    needs = _MODEL_CHOSEN
-    weights_sum_to_one = True
-    for_ranking = True
-    adaptive = False
-    subdifferentiable = True
+    imputes = "share"
     parameter_limit = 1.0
-    imputed_share = "scaled"
-    left_share = "static"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.sb(pi, c, _given(self))
+    adaptive = False
+    grid = _SHARES
+    weight = staticmethod(weights.scaled)
+    slope = staticmethod(weights.scaled_slope)
+    largest = staticmethod(weights.scaled_largest)
 
 
 @final
@@ -280,16 +314,11 @@ class SWITCH(Estimator):
     M: float | None = None
     name = "SWITCH"
     parameter_name = "M"
-    needs = _EVERYTHING
-    weights_sum_to_one = True
-    for_ranking = True
-    adaptive = True
+    imputes = "rest"
     subdifferentiable = False
-    imputed_share = "switch"
-    left_share = "switch"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.switch(pi, pi0, c, _given(self))
+    grid = GRID
+    weight = staticmethod(weights.switched)
+    largest = staticmethod(weights.clipped_largest)
 
 
 @final
@@ -306,16 +335,11 @@ class SWITCHDR(Estimator):
     M: float | None = None
     name = "SWITCH-DR"
     parameter_name = "M"
-    needs = _MODEL_CHOSEN
-    weights_sum_to_one = True
-    for_ranking = False
-    adaptive = True
+    imputes = "all"
     subdifferentiable = False
-    imputed_share = "all"
-    left_share = "switch"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.switch_dr(pi, c, _given(self))
+    grid = GRID
+    weight = staticmethod(weights.switched)
+    largest = staticmethod(weights.clipped_largest)
 
 
 @final
@@ -332,16 +356,11 @@ class DRos(Estimator):
     lam: float | None = None
     name = "DRos"
     parameter_name = "lam"
-    needs = _MODEL_CHOSEN
-    weights_sum_to_one = True
-    for_ranking = False
-    adaptive = True
-    subdifferentiable = True
-    imputed_share = "all"
-    left_share = "optimistic"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.dros(pi, c, _given(self))
+    imputes = "all"
+    grid = _SQUARES
+    weight = staticmethod(weights.optimistic)
+    slope = staticmethod(weights.optimistic_slope)
+    largest = staticmethod(weights.optimistic_largest)
 
 
 @final
@@ -357,16 +376,13 @@ class SGIPS(Estimator):
     lam: float | None = None
     name = "SGIPS"
     parameter_name = "lam"
-    needs = _CHOSEN
+    imputes = "nothing"
     weights_sum_to_one = False
-    for_ranking = True
-    adaptive = True
-    subdifferentiable = True
     parameter_limit = 1.0
-    left_share = "subgaussian"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.sgips(pi, c, _given(self))
+    grid = _DECREASING
+    weight = staticmethod(weights.subgaussian)
+    slope = staticmethod(weights.subgaussian_slope)
+    largest = staticmethod(weights.subgaussian_largest)
 
 
 @final
@@ -383,17 +399,12 @@ class SGDR(Estimator):
     lam: float | None = None
     name = "SGDR"
     parameter_name = "lam"
-    needs = _MODEL_CHOSEN
-    weights_sum_to_one = True
-    for_ranking = False
-    adaptive = True
-    subdifferentiable = True
+    imputes = "all"
     parameter_limit = 1.0
-    imputed_share = "all"
-    left_share = "subgaussian"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.sgdr(pi, c, _given(self))
+    grid = _DECREASING
+    weight = staticmethod(weights.subgaussian)
+    slope = staticmethod(weights.subgaussian_slope)
+    largest = staticmethod(weights.subgaussian_largest)
 
 
 @final
@@ -411,16 +422,11 @@ class CAB(Estimator):
     M: float | None = None
     name = "CAB"
     parameter_name = "M"
-    needs = _EVERYTHING
-    weights_sum_to_one = True
-    for_ranking = True
-    adaptive = True
-    subdifferentiable = True
-    imputed_share = "clip"
-    left_share = "clip"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.cab(pi, pi0, c, _given(self))
+    imputes = "rest"
+    grid = GRID
+    weight = staticmethod(weights.clipped)
+    slope = staticmethod(weights.clipped_slope)
+    largest = staticmethod(weights.clipped_largest)
 
 
 @final
@@ -439,16 +445,11 @@ class CABDR(Estimator):
     M: float | None = None
     name = "CAB-DR"
     parameter_name = "M"
-    needs = _MODEL_CHOSEN
-    weights_sum_to_one = True
-    for_ranking = False
-    adaptive = True
-    subdifferentiable = True
-    imputed_share = "all"
-    left_share = "clip"
-
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
-        return weights.cab_dr(pi, c, _given(self))
+    imputes = "all"
+    grid = GRID
+    weight = staticmethod(weights.clipped)
+    slope = staticmethod(weights.clipped_slope)
+    largest = staticmethod(weights.clipped_largest)
 
 
 WeightFunction = Callable[[Floats], Floats]
@@ -478,13 +479,21 @@ class ICE(Estimator):
     gamma: WeightFunction
     label: str = "ICE"
     name = "ICE"
-    needs = _EVERYTHING
+    imputes = "own"
     weights_sum_to_one = False
-    for_ranking = False
     adaptive = True
     subdifferentiable = False
 
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses:
+    @staticmethod
+    def weight(pi: Any, pi0: Any, parameter: Any, /) -> Any:
+        """Not known without the functions: `observed` knows."""
+        raise TypeError("The weight of an ICE is that of its functions.")
+
+    def observed(self, pi: Floats, pi0: Floats) -> Floats:
+        return self.masses(pi, pi0).observed
+
+    def masses(self, pi: Floats, pi0: Floats) -> Masses:
+        c = weights.ratio(pi, pi0)
         imputed, beta, gamma = pi * self.alpha(c), self.beta(c), self.gamma(c)
         # Nothing is ever observed where c = ∞; there the products mean nothing.
         finite = np.where(np.isinf(c), 0.0, c)
@@ -567,14 +576,10 @@ def _checked(self: Estimator, value: Any) -> float:
     return number + 0.0
 
 
-def _share(self: Estimator, kind: str | None) -> Share | None:
-    if kind is None:
-        return None
-    return Share(kind, 0.0 if kind in ("all", "unsupported") else _given(self))
-
-
 def _given(self: Estimator) -> float:
     value = self.parameter
+    if self.parameter_name is None:
+        return 0.0
     if value is None:
         raise EstimatorError(
             f"{self.name}: {self.parameter_name} is not given. "

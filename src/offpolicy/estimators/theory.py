@@ -33,7 +33,7 @@ class Member(Protocol):
     @property
     def self_normalised(self) -> bool: ...
 
-    def masses(self, pi: Floats, pi0: Floats, c: Floats) -> Masses: ...
+    def masses(self, pi: Floats, pi0: Floats) -> Masses: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,18 +261,14 @@ def _positive(values: Floats) -> Floats:
 
 
 def _masses(member: Member, problem: Problem) -> Masses:
-    """The member's masses; where π̂₀ = 0 nothing is ever observed."""
+    """The member's masses, if the theorems cover it."""
     if member.self_normalised:
         raise EstimatorError(
             f"{member} divides by a random sum: its bias and variance have no closed form, and "
             f"Theorems 1 and 2 do not cover it.",
             column="member",
         )
-    masses = member.masses(problem.pi, problem.pi0_hat, problem.c_hat)
-    seen = problem.pi0_hat > 0.0
-    return Masses(
-        masses.imputed, np.where(seen, masses.observed, 0.0), np.where(seen, masses.control, 0.0)
-    )
+    return member.masses(problem.pi, problem.pi0_hat)
 
 
 def _mean_given_x(member: Member, problem: Problem) -> Floats:

@@ -1,23 +1,26 @@
-r"""The ICE family's weights, multiplied into masses.
+r"""What an observed reward counts for, as a function of π, π₀ and a parameter; and its slope.
 
-Definition 1 of the paper weighs three terms per decision,
+A member of the family weighs three terms of a decision (Definition 1 of the paper),
 
 .. math::
     \sum_{\bar y} \pi(\bar y)\,w^\alpha \hat\delta(\bar y)
     + \frac{\pi(y)}{\pi_0(y)} w^\beta\, r + \frac{\pi(y)}{\pi_0(y)} w^\gamma\, \hat\delta(y) .
 
-Here each member is written as the three *masses* that stand in front of
-:math:`\hat\delta(\bar y)`, :math:`r` and :math:`\hat\delta(y)`. The divisions of Table 1 are
-gone, so :math:`\pi = 0` and :math:`\pi_0 = 0` are ordinary inputs.
+Multiplied out, these are three *masses* in front of :math:`\hat\delta(\bar y)`, :math:`r` and
+:math:`\hat\delta(y)`. The one in front of the reward, :math:`w = c\,w^\beta` with
+:math:`c = \pi/\pi_0`, is what members differ in; the other two follow from it
+(`Estimator.imputes`). A *slope* is :math:`\pi_0\,\partial w/\partial\pi`: how much of a further bit
+of π observed rewards answer for. At a kink it is the one from below.
 
-Every function is elementwise over (context, action) pairs: ``pi`` and ``pi0`` are the target's
-and the logger's probability of the pair, ``c`` their `ratio`.
+Every function here is written once and runs elementwise on arrays, in compiled loops and on
+tensors: nothing but arithmetic, comparisons and `where`. Those who call them see to π = 0 and
+π₀ = 0, where nothing is observed.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,104 +43,100 @@ def ratio(pi: Floats, pi0: Floats) -> Floats:
 
 
 def leftover(pi: Floats, pi0: Floats, observed: Floats) -> Floats:
-    """What a member leaves: max(π − π₀·observed, 0), for which no observed reward answers."""
-    return np.maximum(pi - pi0 * np.where(pi0 == 0.0, 0.0, observed), 0.0)
-
-
-def dm(pi: Floats, c: Floats) -> Masses:
-    """w = (1, 0, 0)."""
-    return Masses(pi, np.zeros_like(c), np.zeros_like(c))
-
-
-def ips(pi: Floats, c: Floats) -> Masses:
-    """w = (0, 1, 0)."""
-    return Masses(np.zeros_like(pi), c, np.zeros_like(c))
-
-
-def cips(pi: Floats, c: Floats, M: float) -> Masses:
-    """w = (0, min(M/c, 1), 0)."""
-    return Masses(np.zeros_like(pi), np.minimum(c, M), np.zeros_like(c))
-
-
-def dr(pi: Floats, c: Floats) -> Masses:
-    """w = (1, 1, −1)."""
-    return Masses(pi, c, -c)
-
-
-def sb(pi: Floats, c: Floats, tau: float) -> Masses:
-    """w = (1 − τ, τ, 0)."""
-    observed = tau * c if tau > 0.0 else np.zeros_like(c)
-    return Masses((1.0 - tau) * pi, observed, np.zeros_like(c))
-
-
-def switch(pi: Floats, pi0: Floats, c: Floats, M: float) -> Masses:
-    """w = (1{c > M}, 1{c ≤ M}, 0)."""
-    return Masses(switched(pi, pi0, c, M), np.where(c <= M, c, 0.0), np.zeros_like(c))
-
-
-def cab(pi: Floats, pi0: Floats, c: Floats, M: float) -> Masses:
-    """w = (1 − min(M/c, 1), min(M/c, 1), 0)."""
-    return Masses(clipped(pi, pi0, M), np.minimum(c, M), np.zeros_like(c))
-
-
-def cab_dr(pi: Floats, c: Floats, M: float) -> Masses:
-    """w = (1, min(M/c, 1), −min(M/c, 1))."""
-    observed = np.minimum(c, M)
-    return Masses(pi, observed, -observed)
-
-
-def switch_dr(pi: Floats, c: Floats, M: float) -> Masses:
-    """w = (1, 1{c ≤ M}, −1{c ≤ M})."""
-    observed = np.where(c <= M, c, 0.0)
-    return Masses(pi, observed, -observed)
-
-
-def dros(pi: Floats, c: Floats, lam: float) -> Masses:
-    """w = (1, λ/(c² + λ), −λ/(c² + λ))."""
-    observed = optimistic(c, lam)
-    return Masses(pi, observed, -observed)
-
-
-def sgips(pi: Floats, c: Floats, lam: float) -> Masses:
-    """w = (0, 1/(1 − λ + λc), 0)."""
-    return Masses(np.zeros_like(pi), subgaussian(c, lam), np.zeros_like(c))
-
-
-def sgdr(pi: Floats, c: Floats, lam: float) -> Masses:
-    """w = (1, 1/(1 − λ + λc), −1/(1 − λ + λc))."""
-    observed = subgaussian(c, lam)
-    return Masses(pi, observed, -observed)
-
-
-def clipped(pi: Floats, pi0: Floats, M: float) -> Floats:
-    """CAB's imputed share of π: max(π − Mπ₀, 0); at M = ∞ what remains is π on {π₀ = 0}."""
-    if math.isinf(M):
-        return np.where(pi0 == 0.0, pi, 0.0)
-    return np.maximum(pi - M * pi0, 0.0)
-
-
-def switched(pi: Floats, pi0: Floats, c: Floats, M: float) -> Floats:
-    """SWITCH's imputed share: π·1{c > M}; at M = ∞ what remains is π on {π₀ = 0}."""
-    if math.isinf(M):
-        return np.where(pi0 == 0.0, pi, 0.0)
-    return np.where(c > M, pi, 0.0)
-
-
-def optimistic(c: Floats, lam: float) -> Floats:
-    """DRos's weight λc/(c² + λ), so that neither c² nor λ → ∞ overflows; 0 at λ = 0, c at λ = ∞."""
-    if lam == 0.0:
-        return np.zeros_like(c)
-    if math.isinf(lam):
-        return c
+    """What a member leaves: max(π − π₀·w, 0), for which no observed reward answers; what is
+    rounding is 0."""
     with np.errstate(invalid="ignore", over="ignore"):
-        shrunk = c / (1.0 + c * (c / lam))
-    return np.where(np.isinf(c), 0.0, shrunk)
+        left = pi - pi0 * observed
+    return np.where(pi0 == 0.0, pi, np.where(left > ROUNDING * pi, left, 0.0))
 
 
-def subgaussian(c: Floats, lam: float) -> Floats:
-    """The subgaussian weight c/(1 − λ + λc); c at λ = 0, 1{c > 0} at λ = 1."""
-    if lam == 0.0:
-        return c
-    with np.errstate(invalid="ignore"):
-        shrunk = c / (1.0 - lam + lam * c)
-    return np.where(c > 0.0, np.where(np.isinf(c), 1.0 / lam, shrunk), 0.0)
+ROUNDING = 1e-15
+"""Share of π below which what is left of it is rounding."""
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`numpy.where`; compiled loops and tensors have others in its place."""
+    return np.where(condition, a, b)
+
+
+def none(pi: Any, pi0: Any, parameter: Any) -> Any:
+    """0: no reward counts. Its own slope."""
+    return 0.0 * pi
+
+
+def none_largest(parameter: float) -> float:
+    return 0.0
+
+
+def full(pi: Any, pi0: Any, parameter: Any) -> Any:
+    """c itself."""
+    return pi / pi0
+
+
+def full_slope(pi: Any, pi0: Any, parameter: Any) -> Any:
+    return 1.0 + 0.0 * pi
+
+
+def scaled(pi: Any, pi0: Any, tau: Any) -> Any:
+    """τc."""
+    return where(tau > 0.0, tau * (pi / pi0), 0.0)
+
+
+def scaled_slope(pi: Any, pi0: Any, tau: Any) -> Any:
+    return tau + 0.0 * pi
+
+
+def scaled_largest(tau: float) -> float:
+    return math.inf if tau > 0.0 else 0.0
+
+
+def clipped(pi: Any, pi0: Any, M: Any) -> Any:
+    """min(c, M)."""
+    c = pi / pi0
+    return where(c <= M, c, M)
+
+
+def clipped_slope(pi: Any, pi0: Any, M: Any) -> Any:
+    return where((pi / pi0 <= M) & (M > 0.0), 1.0, 0.0)
+
+
+def clipped_largest(M: float) -> float:
+    return M
+
+
+def switched(pi: Any, pi0: Any, M: Any) -> Any:
+    """c·1{c ≤ M}."""
+    c = pi / pi0
+    return where(c <= M, c, 0.0)
+
+
+def optimistic(pi: Any, pi0: Any, lam: Any) -> Any:
+    """λc/(c² + λ), so that neither c² nor λ → ∞ overflows."""
+    c = pi / pi0
+    return where((c == np.inf) & (lam < np.inf), 0.0, c / (1.0 + c * (c / lam)))
+
+
+def optimistic_slope(pi: Any, pi0: Any, lam: Any) -> Any:
+    """(1 − s)/(1 + s)² with s = c²/λ."""
+    c = pi / pi0
+    s = c * (c / lam)
+    return where(s < 1e150, (1.0 - s) / ((1.0 + s) * (1.0 + s)), 0.0)
+
+
+def optimistic_largest(lam: float) -> float:
+    return 0.5 * math.sqrt(lam)
+
+
+def subgaussian(pi: Any, pi0: Any, lam: Any) -> Any:
+    """c/(1 − λ + λc)."""
+    c = pi / pi0
+    return where((c == np.inf) & (lam > 0.0), 1.0 / lam, c / (1.0 - lam + lam * c))
+
+
+def subgaussian_slope(pi: Any, pi0: Any, lam: Any) -> Any:
+    under = 1.0 - lam + lam * (pi / pi0)
+    return where(lam < 1.0, (1.0 - lam) / (under * under), 0.0)
+
+
+def subgaussian_largest(lam: float) -> float:
+    return 1.0 / lam if lam > 0.0 else math.inf

@@ -94,7 +94,7 @@ def _contributions(member: Estimator, whole: Block, plan: Plan) -> Floats:
         return np.concatenate([part.value for part in parts])
     centre = plan.centres[plan.members.index(member)]
     residual = whole.log.reward - centre.ratio
-    if member.imputes is not None:
+    if member.uses_model:
         residual = residual - whole.delta_hat_chosen
     modelled = np.concatenate([part.modelled for part in parts])
     return np.asarray(modelled + centre.ratio + whole.c * residual / centre.weight)
@@ -138,34 +138,17 @@ def _last(limits: Limits) -> Interval:
     return Interval(float(limits.low[-1]), float(limits.high[-1]))
 
 
-def largest_weight(member: Estimator) -> float:
-    """For the intervals of `evaluate`: what no weight of an estimator on a reward can exceed."""
-    parameter = member.parameter
-    if member.name == "DM":
-        return 0.0
-    if parameter is None:
-        return math.inf
-    if member.parameter_name == "M":
-        return parameter
-    if member.name == "DRos":
-        return 0.5 * math.sqrt(parameter)
-    if member.name in ("SGIPS", "SGDR"):
-        return 1.0 / parameter if parameter > 0.0 else math.inf
-    return 0.0 if parameter == 0.0 else math.inf
-
-
 def contribution_range(
     member: Estimator, rewards: RewardRange, delta_hat: Floats | None
 ) -> tuple[float, float]:
     """For the intervals of `evaluate`: between which a decision's contribution always lies."""
-    most = largest_weight(member)
-    if math.isinf(most):
+    if member.imputes == "own" or math.isinf(most := member.largest(member.parameter or 0.0)):
         return -math.inf, math.inf
     low = high = 0.0
-    if member.imputes is not None and delta_hat is not None:
+    if member.uses_model and delta_hat is not None:
         low, high = float(delta_hat.min()), float(delta_hat.max())
-        if member.for_ranking and member.name != "DM":
+        if member.imputes != "all":
             low, high = min(low, 0.0), max(high, 0.0)
-    if member.for_ranking or delta_hat is None:
+    if member.imputes != "all" or delta_hat is None:
         return low + most * min(rewards.low, 0.0), high + most * max(rewards.high, 0.0)
     return low + most * min(rewards.low - high, 0.0), high + most * max(rewards.high - low, 0.0)

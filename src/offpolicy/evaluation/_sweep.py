@@ -3,7 +3,8 @@
 Three ways to the same numbers. The *path* holds every M at once, exactly: a contribution is
 piecewise linear in M (or, for SWITCH, piecewise constant), so one walk over the sorted weights
 gives the mean and the variance between every two of them. The *grid* holds chosen values of M
-as mergeable moments, in one pass over blocks of rows. For SB the curve in τ is a closed form.
+as mergeable moments, in one pass over blocks of rows, and values of any other parameter. For SB
+the curve in τ is a closed form.
 """
 
 from __future__ import annotations
@@ -26,9 +27,8 @@ from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, LogError, ParameterError
-from offpolicy.estimators import Estimator, as_estimator, choose_estimators
+from offpolicy.estimators import NAMED, Estimator, as_estimator, choose_estimators, weights
 from offpolicy.evidence import (
-    GRID,
     Block,
     InMemory,
     Source,
@@ -50,9 +50,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-_BLENDS = ("CAB", "SWITCH")
-_HARD = ("SWITCH", "SWITCH-DR")
-_SWEPT = ("CAB", "CAB-DR", "CIPS", "SWITCH", "SWITCH-DR")
+_CUT = (weights.clipped, weights.switched)
+"""Weights that are piecewise linear in M, between the values of c."""
 _NOTHING: Floats = np.empty(0)
 _ROWS_AT_ONCE = 2048
 """Decisions whose contributions on a grid are held at once: they should fit in the cache."""
@@ -68,19 +67,18 @@ def sweep(
     level: float = 0.95,
     resume: str | Path | None = None,
 ) -> Curve:
-    """The curve of an estimator over its parameter: M, or τ for SB.
+    """The curve of an estimator over its parameter: M, τ, λ or α.
 
     Parameters
     ----------
     log, policy, prediction, level
         As in `evaluate`, with a single policy.
     estimator : str or Estimator
-        CAB, CAB-DR, CIPS, SWITCH, SWITCH-DR (over M) or SB (over τ); a parameter that it carries
-        is ignored.
-    grid : increasing values of M, optional
-        Only these, in one pass over the log. Without it, every M at once: O(N log N) time and
-        O(N) memory for N candidates. Of files that are read piece by piece, 64 values of M from
-        0 to infinity.
+        Any with a parameter; one that it carries is ignored.
+    grid : increasing values of the parameter, optional
+        Only these, in one pass over the log. Without it, for M and τ every value at once: O(N log
+        N) time and O(N) memory for N candidates. For other parameters, and of files that are read
+        piece by piece, 64 values or so from one end to the other.
     resume : folder, optional
         As for `evaluate`; only a grid can be resumed.
 
@@ -114,31 +112,25 @@ def _chosen(source: Source, name: str) -> float:
 
 
 def _curve(source: Source, name: str, grid: ArrayLike | None, level: float) -> Curve:
+    if as_estimator(name).parameter_name is None:
+        swept = (other for other, kind in NAMED.items() if kind.parameter_name is not None)
+        raise EstimatorError(
+            f"{name} has no curve, as it has no parameter; these have: {', '.join(swept)}.",
+            column="estimator",
+        )
     if isinstance(source, InMemory):
         have = whole_block(source.log, source.targets[0], source.delta_hat).columns
-        if name == "SB":
-            choose_estimators(["SB(tau=0)"], have)
-            if grid is not None:
-                raise ParameterError(
-                    "SB needs no grid: its curve over tau is a closed form.", column="grid"
-                )
-            return _sweep_tau(source, level)
     else:
         (sample,) = sample_of(source)
         have = sample.columns
-    if name not in _SWEPT:
-        why = f"{name} has no curve"
-        if name == "SB":
-            why = "SB's curve needs all rows at once, and this log is read piece by piece"
-        raise EstimatorError(
-            f"{why}; these have: {', '.join(_SWEPT)} (over M) and, for a log in memory, SB "
-            f"(over tau).",
-            column="estimator",
-        )
-    (member,) = choose_estimators([f"{name}(M=0)"], have)
+    (member,) = choose_estimators([as_estimator(name).at(0.0)], have)
     if isinstance(source, InMemory) and grid is None:
-        return _sweep_path(source, member, level)
-    return _sweep_grid(source, member, GRID if grid is None else _checked_grid(grid), level)
+        if member.imputes == "share":
+            return _sweep_share(source, member, level)
+        if member.weight in _CUT:
+            return _sweep_path(source, member, level)
+    values = np.sort(member.grid) if grid is None else _checked_grid(grid, member)
+    return _sweep_grid(source, member, values, level)
 
 
 @final
@@ -202,7 +194,7 @@ class Curve:
     def _locate(self, parameter: ArrayLike) -> tuple[Any, Floats]:
         """The interval of each value, and how far into it the value lies."""
         x = as_floats(parameter, self.parameter, ParameterError).reshape(np.shape(parameter))
-        top = 1.0 if self.parameter == "tau" else math.inf
+        top = as_estimator(self.estimator).parameter_limit
         if not ((x >= 0.0) & (x <= top)).all():
             raise ParameterError(
                 f"{self.parameter} must be from 0 to {top:g}; found {x}.", column=self.parameter
@@ -246,13 +238,14 @@ class Curve:
         return plot_curve(self, ax, label=label)
 
 
-def _checked_grid(grid: ArrayLike) -> Floats:
+def _checked_grid(grid: ArrayLike, member: Estimator) -> Floats:
     values = np.array(as_floats(grid, "grid", ParameterError))
-    some = values.ndim == 1 and len(values) > 0
-    if not some or not values[0] >= 0.0 or not (np.diff(values) > 0.0).all():
+    some, top = values.ndim == 1 and len(values) > 0, member.parameter_limit
+    if not some or not 0.0 <= values[0] <= values[-1] <= top or not (np.diff(values) > 0.0).all():
+        span = "0 or more" if math.isinf(top) else f"from 0 to {top:g}"
         raise ParameterError(
-            "grid must hold at least one value of M, 0 or more, in increasing order, without "
-            "repeats.",
+            f"grid must hold at least one value of {member.parameter_name}, {span}, in increasing "
+            f"order, without repeats.",
             column="grid",
         )
     return values
@@ -261,7 +254,7 @@ def _checked_grid(grid: ArrayLike) -> Floats:
 def _terms(block: Block, member: Estimator) -> tuple[Floats, Floats]:
     """What `sweep` needs of decisions, base and residual: they contribute base + f(c, M)·residual,
     plus, for a blend, Σ share(M)·δ̂."""
-    if member.imputes is None or member.name in _BLENDS:
+    if member.imputes != "all":
         contributions(block, [])  # where a log is compiled, this is what checks π and δ̂
         return np.zeros(len(block.log)), block.log.reward
     (part,) = contributions(block, [member])
@@ -297,7 +290,7 @@ def grid_moments(source: Source, member: Estimator, grid: Floats) -> GridMoments
 
     def of_block(made: list[Block]) -> GridMoments:
         (block,) = made
-        fill = _grid_compiled if block.compiled else _grid_numpy
+        fill = _grid_compiled if block.compiled and member.weight in _CUT else _grid_each
         left = np.zeros(len(grid))
         omega, group = block.log.row_weight, block.log.group
         parts = [
@@ -324,7 +317,7 @@ def _grid_compiled(block: Block, member: Estimator, grid: Floats, left: Floats) 
     from offpolicy.evidence._candidate_kernels import bucket_table, grid_values
 
     log, pi = block.log, block.target.flat
-    blend = member.name in _BLENDS and block.delta_hat is not None
+    blend = member.imputes == "rest" and block.delta_hat is not None
     table = bucket_table(grid)
     base, residual = _terms(block, member)
     for start in range(0, len(log), _ROWS_AT_ONCE):
@@ -337,7 +330,7 @@ def _grid_compiled(block: Block, member: Estimator, grid: Floats, left: Floats) 
             block.delta_hat if blend else _NOTHING,
             grid,
             table,
-            member.name in _HARD,
+            member.weight is weights.switched,
             block.c,
             base,
             residual,
@@ -350,11 +343,11 @@ def _grid_compiled(block: Block, member: Estimator, grid: Floats, left: Floats) 
         yield slice(start, start + values.shape[1]), values
 
 
-def _grid_numpy(block: Block, member: Estimator, grid: Floats, left: Floats) -> _Stretches:
+def _grid_each(block: Block, member: Estimator, grid: Floats, left: Floats) -> _Stretches:
     omega = 1.0 if block.log.row_weight is None else block.log.row_weight
     values = np.empty((len(grid), len(block.log)))
-    for m, M in enumerate(grid.tolist()):
-        (part,) = contributions(block, [type(member)(M=M)])  # type: ignore[call-arg]
+    for m, parameter in enumerate(grid.tolist()):
+        (part,) = contributions(block, [member.at(parameter)])
         values[m] = part.value
         left[m] += float(np.sum(omega * part.imputed_mass))
     yield slice(None), values
@@ -365,7 +358,7 @@ def _sweep_grid(source: Source, member: Estimator, grid: Floats, level: float) -
     refuse_no_overlap(largest, source.names[0])
     return Curve(
         estimator=member.name,
-        parameter="M",
+        parameter=str(member.parameter_name),
         breakpoints=grid,
         values=moments.mean,
         variances=_finite_or_infinite(moments.covariance()),
@@ -382,7 +375,7 @@ def _sweep_grid(source: Source, member: Estimator, grid: Floats, level: float) -
 def _events(block: Block, member: Estimator, base: Floats) -> tuple[Ints, Floats]:
     """Events of the exact path of `sweep`, their order and records: all candidates for a blend
     (``base`` gets those without support), else the chosen ones."""
-    if member.name in _BLENDS:
+    if member.imputes == "rest":
         return _events_of_candidates(block, base)
     rows = np.flatnonzero(block.c > 0.0)
     c, records = block.c[rows], np.zeros((len(rows), 4))
@@ -442,7 +435,7 @@ def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
     count = kernels.walk_path(
         order,
         records,
-        member.name in _HARD,
+        member.weight is weights.switched,
         whole.c,
         base,
         residual,
@@ -457,7 +450,7 @@ def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
         breakpoints=breakpoints,
         values=values,
         variances=variances,
-        joints=None if member.name in _HARD else joints,
+        joints=None if member.weight is weights.switched else joints,
         level=level,
     )
 
@@ -470,7 +463,7 @@ def _finite_or_infinite(variance: Floats) -> Floats:
 # -- tau -------------------------------------------------------------------------------------
 
 
-def _sweep_tau(source: InMemory, level: float) -> Curve:
+def _sweep_share(source: InMemory, member: Estimator, level: float) -> Curve:
     """`sweep` of SB, (1 − τ)·DM + τ·IPS: the mean is linear in τ, the variance quadratic."""
     pair = [as_estimator("DM"), as_estimator("IPS")]
 
@@ -484,8 +477,8 @@ def _sweep_tau(source: InMemory, level: float) -> Curve:
     refuse_no_overlap(float(whole_block(*question).c.max()), source.names[0])
     covariance = _finite_or_infinite(moments.covariance())
     return Curve(
-        estimator="SB",
-        parameter="tau",
+        estimator=member.name,
+        parameter=str(member.parameter_name),
         breakpoints=np.array([0.0, 1.0]),
         values=moments.mean,
         variances=np.diag(covariance).copy(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from offpolicy.estimators import GRID
 from offpolicy.evidence._agreement import from_headline, guarded
 from offpolicy.evidence._blocks import (
     Block,
@@ -30,7 +31,6 @@ from offpolicy.evidence._plan import (
 from offpolicy.evidence._sources import InMemory, Source, source_of, without_bad_rows
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
 from offpolicy.evidence._tuning import RULES, chosen_by, least_error
-from offpolicy.evidence._weight_bins import GRID
 
 __all__ = [
     "GRID", "RULES", "TOO_FEW_EFFECTIVE", "Arm", "Block", "Evidence", "Gap", "InMemory", "Plan",

@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from offpolicy.estimators import GRID
 from offpolicy.evidence._estimates import contribution, from_moments, residual_size_of
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import degrees_of
 from offpolicy.evidence._plan import GUARDS, Plan
 from offpolicy.evidence._walk import Rows, Scanned
-from offpolicy.evidence._weight_bins import GRID
 from offpolicy.intervals import Interval, t_quantile
 from offpolicy.results import Finding, Logged, finding
 
@@ -64,9 +64,8 @@ def from_headline(
     variance = scanned.variance_apart(j, k, contribution(j, stderr, scanned, plan))
     degrees = degrees_of(moments)
     member = plan.members[j]
-    unclipped = member.leaves is not None and member.leaves.kind == "unsupported"
     largest = scanned.plain.high[Rows(plan.members).observed(j)]
-    if bins.mass[k] > 0.0 and (unclipped or largest > GRID[k]):
+    if bins.mass[k] > 0.0 and (member.unclipped or largest > GRID[k]):
         undrawn = float(bins.excess_second[k] - bins.excess_squares[k] / bins.weight)
         size = float(known.curve.size[k])
         if not member.self_normalised:

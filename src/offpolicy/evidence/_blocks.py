@@ -18,7 +18,7 @@ from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import check_finite
 from offpolicy.errors import PredictionError, SupportError
-from offpolicy.estimators import Estimator, Share, weights
+from offpolicy.estimators import NAMED, Estimator, weights
 from offpolicy.logs import BLOCK, BanditLog
 from offpolicy.policies import Target
 
@@ -26,7 +26,6 @@ COMPILED_FROM = 200_000
 """A log with fewer candidates goes through NumPy: compiling would take longer."""
 
 _NOTHING: Floats = np.empty(0)
-_PI_ONLY = ("all", "scaled")
 
 
 @dataclass(eq=False)
@@ -146,100 +145,107 @@ class Contributions(NamedTuple):
     """The part of ``value`` that is Σ imputed·δ̂."""
 
 
-class Sums(NamedTuple):
-    """Σ share and Σ share·δ̂ of every decision."""
+class Rest(NamedTuple):
+    """Of every decision: Σ max(π − π₀·weight, 0), and the same times δ̂."""
 
     mass: Floats
-    dot: Floats
+    modelled: Floats
 
 
 def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contributions]:
     """What each decision of a block contributes to every estimator: the bracket of Definition 1."""
-    compiled = block.compiled and block.target.flat is not None
-    sums = _compiled_sums(block, estimators) if compiled else {}
+    whole = _model_sums(block)
+    known = block.target.flat is not None and block.log.logging is not None
+    rests: dict[tuple[object, float | None], Rest] = {}
     parts = []
     for estimator in estimators:
-        at_chosen = estimator.masses(block.pi_chosen, block.propensity, block.c)
-        modelled, mass = _over_candidates(block, estimator, at_chosen.observed, sums)
+        if estimator.imputes == "own":
+            parts.append(_by_functions(block, estimator))
+            continue
+        observed = estimator.observed(block.pi_chosen, block.propensity)
+        key = estimator.weight, estimator.parameter
+        if known and key not in rests:
+            rests[key] = _rest(block, estimator)
+        # Without π₀ of all candidates something else with the same mean stands in for the mass.
+        mass = rests[key].mass if known else 1.0 - np.minimum(observed, block.c)
+        share, reward = estimator.fixed_share, block.log.reward
         with np.errstate(over="ignore", invalid="ignore"):
-            if estimator.for_ranking:
-                value = modelled + at_chosen.observed * block.log.reward
+            if estimator.imputes == "rest":
+                modelled = rests[key].modelled
             else:
-                # Huge weights must meet the residual, not two large terms that cancel.
-                delta_hat = block.delta_hat_chosen
-                value = modelled + at_chosen.observed * (block.log.reward - delta_hat)
-                value += (at_chosen.observed + at_chosen.control) * delta_hat
-        parts.append(Contributions(value, at_chosen.observed, mass, modelled))
+                modelled = share * whole if share > 0.0 else np.zeros_like(whole)
+            if estimator.imputes == "all":
+                reward = reward - block.delta_hat_chosen
+            value = modelled + observed * reward
+        parts.append(Contributions(value, observed, mass, modelled))
     return parts
 
 
-def _over_candidates(
-    block: Block, estimator: Estimator, observed: Floats, sums: dict[Share, Sums]
-) -> tuple[Floats, Floats]:
-    """(Σ imputed·δ̂, imputed mass) of every decision of a block.
-
-    Where the logger's probabilities are known for the chosen candidates only, 1 − min(observed, c)
-    stands in for the imputed mass: it has the same mean.
-    """
-    unanswered = 1.0 - np.minimum(observed, block.c)
+def _by_functions(block: Block, estimator: Estimator) -> Contributions:
+    """The contributions of an `ICE`."""
     pi, pi0, offsets = block.target.flat, block.log.logging, block.log.offsets
-    imputes, leaves = estimator.imputes, estimator.leaves
-    unknown_mass = pi is None or pi0 is None
-    known = (imputes is None or imputes in sums) and (unknown_mass or leaves in sums)
-    if leaves is not None and block.compiled and known:
-        modelled = sums[imputes].dot if imputes is not None else np.zeros(len(observed))
-        return modelled, unanswered if unknown_mass else sums[leaves].mass
-    if pi is None:
-        return np.zeros(len(observed)), unanswered
-    pi0_or_one = np.ones_like(pi) if pi0 is None else pi0
-    masses = estimator.masses(pi, pi0_or_one, weights.ratio(pi, pi0_or_one))
-    modelled = np.zeros(len(observed))
-    if block.delta_hat is not None:
+    assert pi is not None
+    assert pi0 is not None
+    assert block.delta_hat is not None
+    every, chosen = estimator.masses(pi, pi0), estimator.masses(block.pi_chosen, block.propensity)
+    with np.errstate(over="ignore", invalid="ignore"):
+        modelled = row_sums(every.imputed * block.delta_hat, offsets)
+        # Huge weights must meet the residual, not two large terms that cancel.
+        value = modelled + chosen.observed * (block.log.reward - block.delta_hat_chosen)
+        value += (chosen.observed + chosen.control) * block.delta_hat_chosen
+    mass = row_sums(weights.leftover(pi, pi0, every.observed), offsets)
+    return Contributions(value, chosen.observed, mass, modelled)
+
+
+def _rest(block: Block, estimator: Estimator) -> Rest:
+    """What an estimator's weight leaves of the policy's probability, in a block."""
+    pi, pi0, offsets = block.target.flat, block.log.logging, block.log.offsets
+    assert pi is not None
+    assert pi0 is not None
+    if block.compiled and NAMED.get(estimator.name) is type(estimator):
+        from offpolicy.estimators._kernels import rest_sums
+
+        rest = Rest(*np.empty((2, len(block.log))))
+        delta_hat = _NOTHING if block.delta_hat is None else block.delta_hat
+        rest_sums(estimator.weight)(offsets, pi, pi0, delta_hat, estimator.parameter or 0.0, *rest)
+        return rest
+    left = weights.leftover(pi, pi0, estimator.observed(pi, pi0))
+    mass = row_sums(left, offsets)
+    if block.delta_hat is None:
+        return Rest(mass, np.zeros_like(mass))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return Rest(mass, row_sums(left * block.delta_hat, offsets))
+
+
+def _model_sums(block: Block) -> Floats:
+    """Σ πδ̂ of every decision of a block; the compiled pass over it also checks π and δ̂."""
+    log, target, delta_hat = block.log, block.target, block.delta_hat
+    if target.flat is None:
+        return np.zeros(len(log))
+    if not block.compiled:
+        if delta_hat is None:
+            return np.zeros(len(log))
         with np.errstate(over="ignore", invalid="ignore"):
-            modelled = row_sums(masses.imputed * block.delta_hat, offsets)
-    if pi0 is None:
-        return modelled, unanswered
-    return modelled, row_sums(weights.leftover(pi, pi0, masses.observed), offsets)
+            return row_sums(target.flat * delta_hat, log.offsets)
+    from offpolicy.estimators._kernels import model_sums
 
-
-def _compiled_sums(block: Block, estimators: Sequence[Estimator]) -> dict[Share, Sums]:
-    """A block's sums over all shares of π that estimators ask for; the pass also checks π and δ̂."""
-    from offpolicy.estimators import _kernels as kernels
-
-    log, target = block.log, block.target
-    assert target.flat is not None
-    shares = list(
-        dict.fromkeys(
-            share
-            for estimator in estimators
-            for share in (estimator.imputes, estimator.leaves)
-            if share is not None and (log.logging is not None or share.kind in _PI_ONLY)
-        )
-    )
-    mass, dot = np.empty((2, len(shares), len(log)))
-    total, lowest, pi_chosen, delta_hat_chosen = np.empty((4, len(log)))
-    kernels.candidate_sums(
+    total, lowest, modelled, pi_chosen, delta_hat_chosen = np.empty((5, len(log)))
+    model_sums(
         log.offsets,
         log.chosen,
         target.flat,
-        _NOTHING if log.logging is None else log.logging,
-        _NOTHING if block.delta_hat is None else block.delta_hat,
-        np.array([kernels.KINDS[share.kind] for share in shares], dtype=np.int64),
-        np.array([share.parameter for share in shares], dtype=np.float64),
-        mass,
-        dot,
+        _NOTHING if delta_hat is None else delta_hat,
         total,
         lowest,
+        modelled,
         pi_chosen,
         delta_hat_chosen,
     )
     off_by = np.abs(total - 1.0).max()
-    # Without shares nothing has looked at δ̂ yet.
-    modelled = dot if shares or block.delta_hat is None else block.delta_hat
     if not (lowest.min() >= 0.0 and off_by <= target.tolerance and np.isfinite(modelled).all()):
         block.check_whole()
     block.pi_chosen, block.delta_hat_chosen = pi_chosen, delta_hat_chosen
-    return {share: Sums(mass[j], dot[j]) for j, share in enumerate(shares)}
+    return modelled
 
 
 def effective_size(total: float, squares: float) -> float | None:

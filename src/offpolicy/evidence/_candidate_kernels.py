@@ -112,7 +112,7 @@ def grid_values(
 
     A candidate is clipped for every M below its c = π/π₀: it is dropped into the bucket of its
     c, and a scan from the largest M down adds the buckets up. NumPy twin:
-    `evaluation._sweep._grid_numpy`.
+    `evaluation._sweep._grid_each`.
     """
     G, n = values.shape
     edges = np.append(grid, np.inf)

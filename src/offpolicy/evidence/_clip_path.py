@@ -16,13 +16,13 @@ import numpy as np
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments
 from offpolicy._core.types import Floats
+from offpolicy.estimators import GRID
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._recalibration import FOLDS, Prediction, Recalibration
 from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._weight_bins import (
     BINS,
     EDGES,
-    GRID,
     WeightBins,
     bin_of,
     bin_table,

@@ -29,13 +29,13 @@ from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments
 from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
-from offpolicy.estimators import weights
+from offpolicy.estimators import GRID, weights
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._headline import Arm
 from offpolicy.evidence._noise import design_effect, satterthwaite
 from offpolicy.evidence._sources import Source
 from offpolicy.evidence._walk import Contribution, Rows, Scanned
-from offpolicy.evidence._weight_bins import EDGES, GRID
+from offpolicy.evidence._weight_bins import EDGES
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog
 from offpolicy.logs.labels import GROUPS

@@ -65,7 +65,7 @@ def from_moments(
     """An estimator's value, which may not be finite, and standard error."""
     ratio, centre, plain = scanned.ratios[j], plan.centres[j], scanned.plain
     observed = Rows(plan.members).observed(j)
-    once = member.imputes is None and plain.low[observed] == plain.high[observed] == 1.0
+    once = not member.uses_model and plain.low[observed] == plain.high[observed] == 1.0
     if once and logged is not None:
         # Every reward counts once: the logged mean, to the last digit.
         return logged.value, logged.stderr
@@ -107,7 +107,7 @@ def own_interval(
     unsupported = float(bins.unsupported[0]) / bins.weight
     mass = float(scanned.plain.mean[Rows(plan.members).imputed(j)])
     mass = min(max(mass - unsupported, 0.0), 1.0)
-    if member.leaves is not None and member.leaves.kind == "unsupported":
+    if member.unclipped:
         mass = 0.0
     bias = mass * residual_size_of(member, scanned, plan) if mass > 0.0 else 0.0
     half = intervals.bias_aware(stderr, bias, level, degrees_of(scanned.plain))
@@ -119,7 +119,7 @@ def own_interval(
         low = min(max(low, rewards.low), rewards.high)
         high = max(min(high, rewards.high), rewards.low)
     size = max(abs(rewards.low), abs(rewards.high))
-    largest = rewards.span if member.imputes is not None or member.self_normalised else size
+    largest = rewards.span if member.uses_model or member.self_normalised else size
     return Trust(
         Interval(low, high), _covers(mass, unsupported), bias, (mass + unsupported) * largest
     )
@@ -129,7 +129,7 @@ def residual_size_of(member: Estimator, scanned: Scanned, plan: Plan) -> float:
     """Root mean square of the rewards less what an estimator imputes."""
     plain, reward = scanned.plain, Rows(plan.members).reward
     with np.errstate(over="ignore", invalid="ignore"):
-        if member.imputes is None or not len(scanned.tally.by_class):
+        if not member.uses_model or not len(scanned.tally.by_class):
             square = plain.sample_variance(reward) + float(plain.mean[reward]) ** 2
         else:
             square = float(scanned.tally.by_class[:, tallies.OFF_2].sum()) / plain.weight
@@ -138,7 +138,7 @@ def residual_size_of(member: Estimator, scanned: Scanned, plan: Plan) -> float:
 
 def _worst_case(member: Estimator, value: float, rewards: RewardRange) -> tuple[float, float]:
     """How far down and up the value goes for each unit of the policy's mass without support."""
-    if member.imputes is not None:
+    if member.uses_model:
         return -rewards.span, rewards.span
     if member.self_normalised:
         return rewards.low - value, rewards.high - value

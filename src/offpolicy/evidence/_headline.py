@@ -22,13 +22,13 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy import intervals
+from offpolicy.estimators import GRID
 from offpolicy.evidence._clip_path import ClipPath
 from offpolicy.evidence._limits import FEW_EFFECTIVE, TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import satterthwaite
 from offpolicy.evidence._plan import Plan, RewardRange
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._tuning import least_error
-from offpolicy.evidence._weight_bins import GRID
 from offpolicy.intervals import Interval
 from offpolicy.results import Headline, Logged
 

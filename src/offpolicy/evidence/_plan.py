@@ -254,7 +254,7 @@ def _centre(sample: Block, member: Estimator) -> Centre:
     omega = log.weights
     residual = log.reward
     with np.errstate(over="ignore", invalid="ignore"):
-        if member.imputes is not None:
+        if member.uses_model:
             residual = residual - sample.delta_hat_chosen
         total = float((omega * sample.c).sum())
         ratio = float((omega * sample.c * residual).sum() / total) if total > 0.0 else math.nan

@@ -32,28 +32,11 @@ from offpolicy.estimators import Estimator, weights
 from offpolicy.evidence._blocks import contributions
 from offpolicy.evidence._clip_path import Modelled
 from offpolicy.evidence._plausible_bias import residual_size, typical_error
-from offpolicy.evidence._weight_bins import GRID
 from offpolicy.intervals import normal_quantile
 from offpolicy.results import Tuned
 
 RULES = ("theory", "slope", "slope++", "switch")
 _AS_GOOD_AS = 2.0
-
-
-def parameter_grid(member: Estimator) -> Floats:
-    """The values from which tuning chooses a parameter: from all model to all weights."""
-    if member.parameter_name == "M":
-        return GRID
-    if member.parameter_name == "tau":
-        return np.linspace(0.0, 1.0, 65)
-    if member.parameter_limit == 1.0:
-        # λ = 1 trusts the weights least here.
-        return np.concatenate([np.geomspace(1e-6, 1.0, 63)[::-1], [0.0]])
-    # DRos shrinks where c² exceeds λ.
-    return np.concatenate([[0.0], EDGES_SQUARED, [np.inf]])
-
-
-EDGES_SQUARED: Floats = np.geomspace(1e-2, 1e12, 62)
 
 
 def tune(
@@ -70,8 +53,8 @@ def tune(
     check_rule(rule)
     if member.parameter_name is None:
         raise EstimatorError(f"{member.name} has no parameter to choose.")
-    grid = parameter_grid(member)
-    members = [type(member)(float(value)) for value in grid]  # type: ignore[call-arg]
+    grid = member.grid
+    members = [member.at(float(value)) for value in grid]
     table = _Table(len(grid))
     theory = _Theory(modelled)
     omega = theory.omega
@@ -155,7 +138,6 @@ class _Theory:
             kept = np.flatnonzero(pi > 0.0)
             self.decision = decision_of_candidate(log.offsets)[kept]
             self.pi, self.pi0 = pi[kept], log.logging[kept]
-            self.c = weights.ratio(self.pi, self.pi0)
             assert prediction.flat is not None
             self.delta = prediction.flat[kept]
             model = block.delta_hat
@@ -181,17 +163,15 @@ class _Theory:
             return np.bincount(self.decision, per_candidate, n).astype(np.float64)
 
         with np.errstate(over="ignore", invalid="ignore"):
-            masses = member.masses(self.pi, pi0, self.c)
-            o = np.where(pi0 > 0.0, masses.observed, 0.0)
-            drawn = o * self.delta
-            if not member.for_ranking:
-                drawn += np.where(pi0 > 0.0, masses.control, 0.0) * self.delta_hat
-            left = summed(np.maximum(self.pi - pi0 * o, 0.0))
+            masses = member.masses(self.pi, pi0)
+            o = masses.observed
+            drawn = o * self.delta + masses.control * self.delta_hat
+            left = summed(weights.leftover(self.pi, pi0, o))
             imputed = summed(masses.imputed * self.delta_hat)
             mean = summed(pi0 * drawn)
             second = summed(pi0 * (drawn * drawn + o * o * self.size**2))
             given_x = imputed + mean
-            at = member.masses(block.pi_chosen, block.propensity, block.c)
+            at = member.masses(block.pi_chosen, block.propensity)
             value = imputed + at.observed * block.log.reward + at.control * block.delta_hat_chosen
             bias = float((self.omega * (given_x - self.prediction.modelled)).mean())
             inner = float((self.omega * np.maximum(second - mean * mean, 0.0)).mean())

@@ -12,13 +12,13 @@ import numpy as np
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments
 from offpolicy._core.types import Floats
-from offpolicy.estimators import Estimator
+from offpolicy.estimators import GRID, Estimator
 from offpolicy.evidence._blocks import Block, Contributions, contributions
 from offpolicy.evidence._clip_path import ClipPath, Modelled, apply_model
 from offpolicy.evidence._plan import Centre, Plan
 from offpolicy.evidence._sources import Source
 from offpolicy.evidence._summary_sums import Tally
-from offpolicy.evidence._weight_bins import BINS, GRID, bin_of
+from offpolicy.evidence._weight_bins import BINS, bin_of
 from offpolicy.logs.labels import GROUPS
 
 
@@ -182,7 +182,7 @@ def _about_ratio(block: Block, member: Estimator, centre: Centre, modelled: Floa
     c[:] = block.c
     with np.errstate(over="ignore", invalid="ignore"):
         np.subtract(block.log.reward, centre.ratio, out=weighted)
-        if member.imputes is not None:
+        if member.uses_model:
             weighted -= block.delta_hat_chosen
         weighted *= c
         np.divide(weighted, centre.weight, out=whole)

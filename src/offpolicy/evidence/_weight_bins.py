@@ -16,13 +16,9 @@ import numpy as np
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
-from offpolicy.estimators import weights
+from offpolicy.estimators import GRID, weights
 from offpolicy.evidence._stretches import Stretches
 from offpolicy.logs import BanditLog
-
-GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e6, 62), [np.inf]])
-"""The 64 values of M on which grids are taken unless asked otherwise; never fitted to data."""
-GRID.setflags(write=False)
 
 EDGES: Floats = GRID[1:-1]
 BINS = len(EDGES) + 1

@@ -37,7 +37,7 @@ class Grid:
         bare = parse(estimator)
         if bare.parameter_name is None:
             return [bare]
-        return [type(bare)(value) for value in self.of(estimator).tolist()]  # type: ignore[call-arg]
+        return [bare.at(value) for value in self.of(estimator).tolist()]
 
 
 def members_at(estimator: str, Ms: Sequence[float], taus: Sequence[float]) -> list[str]:

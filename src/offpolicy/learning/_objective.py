@@ -62,12 +62,12 @@ def objective(
 def need_differentiable(estimator: str | Estimator) -> Estimator:
     """The estimator, if it can be a learner's objective as it stands."""
     member = as_estimator(estimator)
-    if not member.subdifferentiable or NAMED.get(member.name) is not type(member):
+    if not member.subdifferentiable or type(member).slope is Estimator.slope:
         works = ", ".join(name for name, kind in NAMED.items() if kind.subdifferentiable)
         why = (
             "jumps where c = M, so it has no gradient that could lead anywhere"
-            if member.name.startswith("SWITCH")
-            else "does not say how its weights change with c"
+            if member.name in NAMED
+            else "does not say how its weights change with π"
         )
         raise EstimatorError(f"{member.name} {why}. Objectives can be {works}.", column="estimator")
     if not member.resolved:

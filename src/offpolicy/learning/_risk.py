@@ -5,9 +5,9 @@ Every sub-differentiable member is a mean of
 .. math:: \sum_{\bar y} \text{imputed}(\pi, \pi_0)\,\hat\delta(\bar y)
           + \text{observed}(c)\, r + \text{control}(c)\, \hat\delta(y), \qquad c = \pi/\pi_0,
 
-so its gradient needs three *slopes*: that of the imputed mass in π, and those of the other two in
-c. At a kink (c = M) the slope is the one from below, as if the candidate were not clipped yet;
-where there is no below (π = 0) it is the one from above.
+so its gradient needs the *slope* of the observed mass (`estimators.weights`), from which that of
+the imputed mass follows. At a kink (c = M) it is the one from below, as if the candidate were not
+clipped yet; where there is no below (π = 0) it is the one from above.
 
 On a dense log π is (K, n + m), class-major: the last m columns are contexts for which the rewards
 of all actions are known. On a ragged log it is flat.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy as np
 from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats, Ints, Singles
 from offpolicy.errors import EstimatorError
-from offpolicy.estimators import Estimator
+from offpolicy.estimators import Estimator, weights
 from offpolicy.estimators.weights import ratio
 from offpolicy.logs import BanditLog
 
@@ -73,19 +74,15 @@ class Risk(ABC):
         reward, propensity, delta_hat, share = self.observed
         n = len(reward)
         p = self._chosen(pi)
-        c = ratio(p, propensity)
         imputed = self._imputed(pi)
         if self.member.self_normalised:
-            value, per_c = self._self_normalised(c)
+            value, per_c = self._self_normalised(ratio(p, propensity))
             value, per_u = value + float(share @ imputed[:n]), share
         else:
-            masses = self.member.masses(p, propensity, c)
-            slope = _observed_slope(self.member, c)
-            u = imputed[:n] + masses.observed * reward + masses.control * delta_hat
+            residual = reward - delta_hat if self.member.imputes == "all" else reward
+            u = imputed[:n] + self.member.observed(p, propensity) * residual
             value, per_u = _penalised(u, share, self.penalty)
-            per_c = slope * reward
-            if self.member.imputes is not None and not self.member.for_ranking:
-                per_c -= slope * delta_hat
+            per_c = self.member.observed_slope(p, propensity) * residual
         # A context with known rewards counts as much as a logged decision.
         value += float(imputed[n:].sum()) / n
         per_decision = np.concatenate([per_u, np.full(len(imputed) - n, 1.0 / n)])
@@ -94,7 +91,7 @@ class Risk(ABC):
     def _self_normalised(self, c: Floats) -> tuple[float, Floats]:
         """Σωc·residual/Σωc, and its slope in every c by ω: the residual's distance from it."""
         reward, _, delta_hat, share = self.observed
-        residual = reward - (delta_hat if self.member.imputes is not None else 0.0)
+        residual = reward - delta_hat if self.member.uses_model else reward
         total = float(share @ c)
         if total == 0.0:
             raise EstimatorError(
@@ -135,6 +132,15 @@ def _penalised(u: Floats, share: Floats, penalty: float) -> tuple[float, Floats]
     return value - penalty * error, share - penalty * slope
 
 
+PLAIN: dict[Callable[..., Any], Callable[[float], tuple[float, float]]] = {
+    weights.none: lambda _: (0.0, np.inf),
+    weights.full: lambda _: (1.0, np.inf),
+    weights.scaled: lambda tau: (tau, np.inf),
+    weights.clipped: lambda M: (1.0, M),
+}
+"""Weights that are a multiple of min(c, clip): the factor and the clip, by the parameter."""
+
+
 class DenseRisk(Risk):
     """Every decision has all K actions."""
 
@@ -152,22 +158,18 @@ class DenseRisk(Risk):
         super().__init__(member, observed, penalty)
         self.delta_hat = delta_hat
         self.place = action, np.arange(len(action))
-        self.kept: Singles | None = None
-        share = member.imputes
-        if share is not None and share.kind == "clip":
+        self.logging: Floats | None = None
+        if member.imputes == "rest":
             assert logging is not None
             assert delta_hat is not None
             # Where rewards are known nothing is kept from the model.
-            self.kept = np.zeros_like(delta_hat)
-            M = np.float32(min(share.parameter, float(np.finfo(np.float32).max)))
-            with np.errstate(over="ignore", invalid="ignore"):
-                kept = np.where(logging == 0.0, 0.0, M * logging)
-            self.kept[:, : len(action)] = kept
+            self.logging = np.zeros(delta_hat.shape)
+            self.logging[:, : len(action)] = logging
 
     @property
     def is_plain(self) -> bool:
         """Whether observed rewards count in proportion to min(c, M), or to c, and no more."""
-        plain = self.member.name in ("DM", "IPS", "CIPS", "DR", "SB", "CAB", "CAB-DR")
+        plain = self.member.weight in PLAIN and not self.member.self_normalised
         return plain and self.penalty == 0.0 and bool((self.observed.propensity > 0.0).all())
 
     def _chosen(self, pi: Singles) -> Floats:
@@ -176,35 +178,29 @@ class DenseRisk(Risk):
     def _imputed(self, pi: Singles) -> Floats:
         if self.delta_hat is None:
             return np.zeros(len(self.observed.reward))
-        if self.kept is not None:
-            return _summed(np.maximum(pi - self.kept, np.float32(0.0)), self.delta_hat)
+        if self.logging is not None:
+            imputed = self.member.masses(pi.astype(np.float64), self.logging).imputed
+            return _summed(imputed, self.delta_hat)
         sums = _summed(pi, self.delta_hat)
-        sums[: len(self.observed.reward)] *= self.constant()
+        sums[: len(self.observed.reward)] *= self.member.fixed_share
         return sums
-
-    def constant(self) -> float:
-        """The imputed share of π, where it is the same for all."""
-        share = self.member.imputes
-        if share is None:
-            return 0.0
-        return 1.0 - share.parameter if share.kind == "scaled" else 1.0
 
     def _gradient(self, pi: Singles, per_decision: Floats, per_chosen: Floats) -> Singles:
         if self.delta_hat is None:
             gradient = np.zeros_like(pi)
-        elif self.kept is not None:
-            clipped = (pi > self.kept) | (self.kept == 0.0)
-            gradient = np.where(clipped, self.delta_hat, np.float32(0.0))
+        elif self.logging is not None:
+            slope = self.member.imputed_slope(pi.astype(np.float64), self.logging)
+            gradient = slope.astype(np.float32) * self.delta_hat
             gradient *= per_decision.astype(np.float32)
         else:
             scale = per_decision.copy()
-            scale[: len(self.observed.reward)] *= self.constant()
+            scale[: len(self.observed.reward)] *= self.member.fixed_share
             gradient = self.delta_hat * scale.astype(np.float32)
         gradient[self.place] += per_chosen
         return gradient
 
 
-def _summed(pi: Singles, values: Singles) -> Floats:
+def _summed(pi: Singles | Floats, values: Singles) -> Floats:
     return np.asarray(np.einsum("kn,kn->n", pi, values), dtype=np.float64)
 
 
@@ -229,60 +225,16 @@ class RaggedRisk(Risk):
         return pi[self.log.chosen_index]
 
     def _imputed(self, pi: Floats) -> Floats:
-        if self.delta_hat is None or self.member.imputes is None:
+        if self.delta_hat is None or not self.member.uses_model:
             return np.zeros(len(self.log))
-        pi0 = self._logging(pi)
-        masses = self.member.masses(pi, pi0, ratio(pi, pi0))
+        masses = self.member.masses(pi, self._logging(pi))
         return row_sums(masses.imputed * self.delta_hat, self.log.offsets)
 
     def _gradient(self, pi: Floats, per_decision: Floats, per_chosen: Floats) -> Floats:
-        if self.delta_hat is None or self.member.imputes is None:
+        if self.delta_hat is None or not self.member.uses_model:
             gradient = np.zeros_like(pi)
         else:
-            slope = _imputed_slope(self.member, pi, self._logging(pi))
+            slope = self.member.imputed_slope(pi, self._logging(pi))
             gradient = slope * self.delta_hat * np.repeat(per_decision, np.diff(self.log.offsets))
         gradient[self.log.chosen_index] += per_chosen
         return gradient
-
-
-def _imputed_slope(member: Estimator, pi: Floats, pi0: Floats) -> Floats:
-    """For a learner's gradient, the slope of the imputed mass of each candidate in its π."""
-    share = member.imputes
-    if share is None:
-        return np.zeros_like(pi)
-    if share.kind == "clip":
-        if np.isinf(share.parameter):
-            return np.where(pi0 == 0.0, 1.0, 0.0)
-        kept = share.parameter * pi0
-        return np.where((pi > kept) | (kept == 0.0), 1.0, 0.0)
-    return np.full_like(pi, 1.0 - share.parameter if share.kind == "scaled" else 1.0)
-
-
-def _observed_slope(member: Estimator, c: Floats) -> Floats:
-    """For a learner's gradient, the slope of the observed mass as a function of c."""
-    parameter = member.parameter
-    if member.name in ("CIPS", "CAB", "CAB-DR"):
-        assert parameter is not None
-        return np.where((c <= parameter) & (parameter > 0.0), 1.0, 0.0)
-    if member.name == "DM":
-        return np.zeros_like(c)
-    if member.name == "SB":
-        return np.full_like(c, parameter)
-    if member.name == "DRos" and parameter != np.inf:
-        return _optimistic_slope(c, parameter or 0.0)
-    if member.name in ("SGIPS", "SGDR"):
-        lam = parameter or 0.0
-        if lam == 1.0:
-            return np.zeros_like(c)
-        return np.asarray((1.0 - lam) / (1.0 - lam + lam * c) ** 2)
-    return np.ones_like(c)
-
-
-def _optimistic_slope(c: Floats, lam: float) -> Floats:
-    """For a learner's gradient, the slope of λc/(c² + λ): (1 − c²/λ)/(1 + c²/λ)²."""
-    if lam == 0.0:
-        return np.zeros_like(c)
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = c * (c / lam)
-        slope = (1.0 - square) / (1.0 + square) ** 2
-    return np.where(np.isfinite(square * square), slope, 0.0)

@@ -12,10 +12,13 @@ from numba import njit
 from offpolicy._core import fastmath as elementary
 from offpolicy._core.kernels import COMMON
 from offpolicy._core.types import Floats, Ints, Singles
-from offpolicy.learning._risk import DenseRisk
+from offpolicy.learning._risk import PLAIN, DenseRisk
 from offpolicy.policies.learned import LOWEST, Dense
 
 _COLUMNS = 512
+
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Fused:
@@ -25,18 +28,18 @@ class Fused:
         reward, propensity, delta_hat, share = risk.observed
         n, member = len(reward), risk.member
         self.scores, self.action = scores, risk.place[0].astype(np.int64)
-        doubly_robust = member.imputes is not None and not member.for_ranking
-        residual = reward - delta_hat if doubly_robust else reward
-        scale, clip = _observed(member.name, member.parameter)
+        residual = reward - delta_hat if member.imputes == "all" else reward
+        scale, clip = PLAIN[member.weight](member.parameter or 0.0)
         self.slope = scale * share * residual / propensity if clip > 0.0 else np.zeros(n)
         with np.errstate(over="ignore"):
             self.cap = (clip * propensity).astype(np.float32)
         self.delta_hat = self.kept = np.zeros((1, len(scores.phi)), dtype=np.float32)
         if risk.delta_hat is not None:
             of_column = np.full(risk.delta_hat.shape[1], 1.0 / n)
-            of_column[:n] = share if risk.kept is not None else share * risk.constant()
+            of_column[:n] = share if risk.logging is not None else share * member.fixed_share
             self.delta_hat = (risk.delta_hat * of_column).astype(np.float32)
-            self.kept = self.kept if risk.kept is None else risk.kept
+            if risk.logging is not None:
+                self.kept = (min(clip, _LARGEST) * risk.logging).astype(np.float32)
         self.buffer = np.empty((scores.actions, len(scores.phi)), dtype=np.float32)
 
     def __call__(self, w: Floats) -> tuple[float, Floats]:
@@ -45,18 +48,6 @@ class Fused:
         np.matmul(W, scores.transposed, out=buffer)
         value = _walk(buffer, self.action, self.slope, self.cap, self.delta_hat, self.kept)
         return value, (buffer @ scores.phi).astype(np.float64).reshape(-1)
-
-
-def _observed(name: str, parameter: float | None) -> tuple[float, float]:
-    """A learner's observed mass is a multiple of min(c, clip): the factor, and the clip."""
-    if name == "DM":
-        return 0.0, np.inf
-    if name == "SB":
-        return float(parameter or 0.0), np.inf
-    if name in ("CIPS", "CAB", "CAB-DR"):
-        assert parameter is not None
-        return 1.0, float(parameter)
-    return 1.0, np.inf
 
 
 _ONE, _NONE = np.float32(1.0), np.float32(0.0)

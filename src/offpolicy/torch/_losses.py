@@ -13,6 +13,8 @@ by :math:`\pi_0`: where c is clipped, g is 0, and elsewhere at most M times the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
@@ -181,31 +183,31 @@ def _objective(
     """The penalised estimate as a tensor and, if asked for, its gradient in the logits."""
     full = in_full(pi.device)
     p = pi.view(-1)[sets.chosen].to(full)
-    c = p if batch.propensity is None else p / batch.propensity
+    p0 = torch.ones_like(p) if batch.propensity is None else batch.propensity.to(full)
     reward = batch.reward.to(full) - baseline
     omega = torch.ones_like(reward) if batch.row_weight is None else batch.row_weight.to(full)
     share = omega / omega.sum()
     imputed, residual = None, reward
-    if member.imputes is not None:
+    if member.uses_model:
         assert batch.prediction is not None
         delta_hat = sets.there(batch.prediction.to(pi.dtype), baseline)
         if baseline != 0.0:
             delta_hat = delta_hat - baseline
         imputed = _imputed(member, pi, batch.logging, delta_hat, sets)
-        if not member.for_ranking:
+        if member.imputes == "all":
             residual = reward - delta_hat.reshape(-1)[sets.chosen]
     if member.self_normalised:
-        value, per_log_c = _ratio(member, share, c, residual)
+        value, per_log_c = _ratio(member, share, p / p0, residual)
         per_u = share
         if imputed is not None:
             value = value + share @ imputed.sums.to(full)
     else:
-        mass, slope = _observed(member, c)
+        mass, slope = _observed(member, p, p0)
         u = mass * residual
         if imputed is not None:
             u = u + imputed.sums.to(full)
         value, per_u = _penalised(u, share, penalty)
-        per_log_c = per_u * residual * (slope * c)
+        per_log_c = per_u * residual * (slope * (p / p0))
     if not differentiate:
         return value, None
     return value, _in_logits(pi, sets, imputed, per_u, per_log_c)
@@ -232,52 +234,35 @@ def _in_logits(
 def _imputed(
     member: Estimator, pi: Tensor, logging: Tensor | None, delta_hat: Tensor, sets: _Candidates
 ) -> _Imputed:
-    share = member.imputes
-    assert share is not None
     moved = pi * delta_hat
-    if share.kind == "clip":
+    if member.imputes == "rest":
         assert logging is not None
         pi0 = sets.there(logging.to(pi.dtype), 0.0)
-        if math.isfinite(share.parameter):
-            # No more than the type holds: 0 times infinity would not be 0.
-            left = (pi - min(share.parameter, torch.finfo(pi.dtype).max) * pi0).relu_()
-            sums = sets.sums(left * delta_hat)
-            # Where π = 0 its slope is multiplied with 0: the sign is as good as any.
-            moved.mul_(left.sign_())
-            return _Imputed(sums, moved, sets.sums(moved))
-        moved.mul_(1.0 - pi0.sign())
-    elif share.kind == "scaled":
-        moved.mul_(1.0 - share.parameter)
+        weight, slope = _observed(member, pi, pi0)
+        left = pi - pi0 * weight
+        # Less than nothing is left where a reward counts for more than c; rounding is not less.
+        moved.mul_((1.0 - slope).where(left >= -4.0 * torch.finfo(pi.dtype).eps * pi, 0.0))
+        sums = sets.sums(left.relu_() * delta_hat)
+        return _Imputed(sums, moved, sets.sums(moved))
+    moved.mul_(member.fixed_share)
     sums = sets.sums(moved)
     return _Imputed(sums, moved, sums)
 
 
-def _observed(member: Estimator, c: Tensor) -> tuple[Tensor, Tensor]:
-    """Tensors: the observed mass and its slope, as functions of c."""
-    parameter = member.parameter
-    zeros, ones = torch.zeros_like(c), torch.ones_like(c)
-    if member.name in ("CIPS", "CAB", "CAB-DR"):
-        assert parameter is not None
-        below = (c <= parameter) if parameter > 0.0 else torch.zeros_like(c, dtype=torch.bool)
-        return c.clamp(max=parameter), ones.where(below, 0.0)
-    if member.name == "DM":
-        return zeros, zeros
-    if member.name == "SB":
-        assert parameter is not None
-        return parameter * c, parameter * ones
-    if member.name == "DRos" and parameter != math.inf:
-        lam = parameter or 0.0
-        if lam == 0.0:
-            return zeros, zeros
-        square = c * (c / lam)
-        return c / (1.0 + square), ((1.0 - square) / (1.0 + square) ** 2).nan_to_num(nan=0.0)
-    if member.name in ("SGIPS", "SGDR") and parameter != 0.0:
-        lam = parameter or 0.0
-        if lam == 1.0:
-            return (c > 0.0).to(c.dtype), zeros
-        under = 1.0 - lam + lam * c
-        return c / under, (1.0 - lam) / under**2
-    return c, ones
+def _on_tensors(function: Callable[..., Any]) -> Callable[..., Tensor]:
+    """One of the members' functions (`estimators.weights`) for tensors."""
+    return FunctionType(function.__code__, {"where": torch.where, "np": math})
+
+
+def _observed(member: Estimator, pi: Tensor, pi0: Tensor) -> tuple[Tensor, Tensor]:
+    """Tensors: what observed rewards count for, and its slope; 0 where π or π₀ are 0."""
+    parameter = pi.new_tensor(member.parameter or 0.0)
+    none = pi.new_tensor(0.0)
+    weight, slope = (
+        torch.where(pi0 > 0.0, _on_tensors(function)(pi, pi0, parameter).to(pi.dtype), none)
+        for function in (member.weight, member.slope)
+    )
+    return torch.where(pi > 0.0, weight, none), slope
 
 
 def _ratio(member: Estimator, share: Tensor, c: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:

@@ -87,7 +87,7 @@ def _masses(log: BanditLog, rows: Rows, target: Target, M: float) -> _Masses:
         assert part.logging is not None
         each = np.repeat(rows.omega[rows_of(log, part)], np.diff(part.offsets))
         gone = np.where(part.logging == 0.0, pi, 0.0)
-        thin = float((each * (weights.clipped(pi, part.logging, M) - gone)).sum())
+        thin = float((each * (np.maximum(pi - M * part.logging, 0.0) - gone)).sum())
         return np.append(
             np.bincount(part.candidate_codes(), weights=each * gone, minlength=K), thin
         )

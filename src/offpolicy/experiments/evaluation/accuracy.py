@@ -15,7 +15,6 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import load, sample_actions
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
-from offpolicy.estimators.weights import ratio
 from offpolicy.experiments.accuracy import Accuracy, Grid
 from offpolicy.experiments.worlds import ALL_READINGS, World, labelled_world, train, world_of
 
@@ -25,30 +24,28 @@ GRID = Grid.up_to(1e4, 101)
 _AT_ONCE = 2**18
 
 
-def contributions(world: World, member: Estimator, c: Floats) -> Floats:
+def contributions(world: World, member: Estimator) -> Floats:
     """What each context of an experiment's world adds to the estimate: (contexts, actions)."""
     assert world.prediction is not None
-    imputed, observed, control = member.masses(world.policy, world.logging, c)
-    seen = world.logging > 0.0
-    table = np.where(seen, control, 0.0) * world.prediction
+    imputed, observed, control = member.masses(world.policy, world.logging)
+    table = control * world.prediction
     table += (imputed * world.prediction).sum(axis=1, keepdims=True)
-    table += np.where(seen, observed, 0.0) * world.reward
+    table += observed * world.reward
     return table
 
 
 def exact(world: World) -> Accuracy:
     """Figures 1 and 2 without chance: bias, and variance of one decision, summed over a world."""
     bias, variance = {}, {}
-    c = ratio(world.policy, world.logging)
     for estimator in ESTIMATORS:
-        moments = [_moments(world, member, c) for member in GRID.members(estimator)]
+        moments = [_moments(world, member) for member in GRID.members(estimator)]
         bias[estimator] = np.array([mean - world.value for mean, _ in moments])
         variance[estimator] = np.array([spread for _, spread in moments])
     return Accuracy(bias, variance, GRID.M)
 
 
-def _moments(world: World, member: Estimator, c: Floats) -> tuple[float, float]:
-    table = contributions(world, member, c)
+def _moments(world: World, member: Estimator) -> tuple[float, float]:
+    table = contributions(world, member)
     given_x = (world.logging * table).sum(axis=1)
     mean = given_x.mean()
     table -= given_x[:, None]
@@ -81,8 +78,7 @@ def draw_pairs(world: World, n: int, repeats: int, rng: np.random.Generator) -> 
 
 def estimates(world: World, estimator: str, pairs: Ints) -> Floats:
     """The estimate of each repeat of the experiment, at each value of the parameter."""
-    c = ratio(world.policy, world.logging)
-    tables = (contributions(world, member, c).ravel() for member in GRID.members(estimator))
+    tables = (contributions(world, member).ravel() for member in GRID.members(estimator))
     return np.stack([table[pairs].mean(axis=1) for table in tables])
 
 

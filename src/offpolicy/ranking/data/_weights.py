@@ -5,7 +5,7 @@ r"""The family in the ranking setting: Table 3 of the paper, as functions of the
     + w^\beta_{ij}\,\frac{\mathrm{click}_{ij}}{p_{ij}}\Big]\,\lambda(\mathrm{rank}_\pi(d_{ij}))
 
 Every document counts in full (:math:`\pi = 1`) and was examined with probability
-:math:`\pi_0 = p`, so the weights are those of `estimators.weights` at :math:`c = 1/p`. A document
+:math:`\pi_0 = p`, so the weights are those of `estimators.weights` at these two. A document
 that was not shown has p = 0: blends leave it to the model, and IPS counts it as not relevant.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError, MissingColumnError
-from offpolicy.estimators import ICE, Estimator, as_estimator, weights
+from offpolicy.estimators import ICE, Estimator, as_estimator
 from offpolicy.ranking.data._log import RankingLog
 
 
@@ -58,15 +58,14 @@ def weights_at(estimator: str | Estimator, p: Floats) -> FamilyWeights:
     FamilyWeights(imputed=array([0. , 0. , 0.5, 1. ]), observed=array([1., 2., 2., 0.]))
     """
     member = for_rankings(estimator)
-    ones = np.ones_like(p)
-    masses = member.masses(ones, p, weights.ratio(ones, p))
+    masses = member.masses(np.ones_like(p), p)
     if isinstance(member, ICE) and np.any(masses.control != 0.0):
         raise EstimatorError(
             f"{member} has w^γ ≠ 0, so it needs to know whether a document was examined, which is "
             f"not observed. For rankings its gamma must be 0.",
             column="gamma",
         )
-    return FamilyWeights(masses.imputed, np.where(p > 0.0, masses.observed, 0.0))
+    return FamilyWeights(masses.imputed, masses.observed)
 
 
 def document_weights(log: RankingLog, estimator: str | Estimator) -> Floats:
@@ -88,7 +87,7 @@ def blended(log: RankingLog, member: Estimator, prediction: Floats | None) -> Fl
         p = log.propensity
     imputed, observed = weights_at(member, p)
     if prediction is None:
-        if np.any(imputed != 0.0) and member.imputes is not None:
+        if np.any(imputed != 0.0) and member.uses_model:
             raise MissingColumnError(
                 f"{member.name} needs prediction, the modelled probability of relevance of every "
                 f"document, and the log has none. Train a RelevanceModel, or use CIPS or IPS.",

@@ -14,7 +14,7 @@ from offpolicy import intervals
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError, SupportError
-from offpolicy.estimators import CAB, ICE, Estimator
+from offpolicy.estimators import CAB, ICE, NAMED, Estimator
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric, as_metric
@@ -34,7 +34,6 @@ DEFAULT_ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
 """What is computed unless asked otherwise, as far as the columns allow."""
 OF_THE_VALUE = "the ranker's value: noise and the thinkable bias"
 OF_THE_MEAN = "the estimator's own mean, not its bias"
-_SWEPT = ("CAB", "CIPS", "SWITCH", "SB", "SGIPS")
 
 
 def evaluate(
@@ -138,23 +137,25 @@ def sweep(
     asked = as_metric(metric)
     intervals.normal_quantile(level)
     kind = for_rankings(estimator)
-    if kind.name not in _SWEPT:
-        sentence = f"{kind.name} has no curve; these have: {', '.join(_SWEPT)}."
+    if kind.parameter_name is None:
+        swept = (name for name, each in NAMED.items() if each.for_ranking and each.parameter_name)
+        sentence = f"{kind.name} has no curve; these have: {', '.join(swept)}."
         raise EstimatorError(sentence, column="estimator")
-    blended(log, type(kind)(0.0), log.prediction)  # type: ignore[call-arg]
+    blended(log, kind.at(0.0), log.prediction)
     lam = asked.weight(ranks_of(ranker, log))
 
     def evaluated(parameter: float) -> Value:
-        member = type(kind)(parameter)  # type: ignore[call-arg]
+        member = kind.at(parameter)
         return value_of(log, asked, lam, blended(log, member, log.prediction))
 
     assert log.propensity is not None
     if kind.parameter_name == "M":
         p = log.propensity[log.propensity > 0.0]
         breakpoints = np.concatenate([[0.0], np.unique(1.0 / p), [np.inf]])
+    elif math.isinf(kind.parameter_limit):
+        breakpoints = np.sort(kind.grid)
     else:
-        breakpoints = np.array([0.0, 1.0])
-    assert kind.parameter_name is not None
+        breakpoints = np.array([0.0, kind.parameter_limit])
     return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, evaluated)
 
 
@@ -192,7 +193,7 @@ class RankingCurve:
         if points < 2:
             raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
         x = self.breakpoints
-        if self.parameter == "M":
+        if math.isinf(x[-1]):
             x = x[np.linspace(0, len(x) - 1, min(points, len(x))).astype(np.int64)]
         else:
             x = np.linspace(x[0], x[-1], points)
@@ -228,7 +229,7 @@ class _Judge:
 
     def choose(self, member: Estimator, prediction: Floats | None) -> Tuned:
         if self.delta is None:
-            blended(self.log, type(member)(0.0), prediction)  # type: ignore[call-arg]
+            blended(self.log, member.at(0.0), prediction)
         assert self.delta is not None
         return choose(
             self.log, member, self.metric, self.lam, prediction, self.delta, self.model_error,
@@ -319,7 +320,7 @@ def _members(
             if isinstance(member, ICE):
                 sentence = "An ICE has no name to be found by; use document_weights."
                 raise EstimatorError(sentence, column="estimators")
-            blended(log, member if member.resolved else type(member)(0.0), log.prediction)  # type: ignore[call-arg]
+            blended(log, member if member.resolved else member.at(0.0), log.prediction)
         return members
     members = [for_rankings(name) for name in DEFAULT_ESTIMATORS]
     have = {name for name in ("propensity", "prediction") if getattr(log, name) is not None}
@@ -327,9 +328,9 @@ def _members(
         member
         for member in members
         if (member.name == "DM" or "propensity" in have)
-        and (member.imputed_share is None or "prediction" in have)
+        and (not member.uses_model or "prediction" in have)
         # Without a click, a ratio by clicks alone is 0/0.
-        and (member.imputed_share is not None or not metric.is_ratio or log.click.any())
+        and (member.uses_model or not metric.is_ratio or log.click.any())
     ]
     if not usable:
         raise MissingColumnError(

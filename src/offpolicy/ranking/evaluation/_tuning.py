@@ -33,13 +33,11 @@ from offpolicy.results import Tuned
 
 
 def parameter_grid(member: Estimator, p: Floats) -> Floats:
-    """For rankers, from all model to all clicks: M up to the largest 1/p, or τ from 0 to 1."""
+    """For rankers, from all model to all clicks: M up to the largest 1/p."""
     if member.parameter_name == "M":
         largest = max(float(1.0 / p[p > 0.0].min()) if (p > 0.0).any() else 1.0, 1.0)
         return np.concatenate([[0.0], np.geomspace(0.1, largest, 48), [np.inf]])
-    if member.parameter_name == "tau":
-        return np.linspace(0.0, 1.0, 51)
-    return np.concatenate([np.geomspace(1e-4, 1.0, 48)[::-1], [0.0]])
+    return member.grid
 
 
 class _Parts(NamedTuple):
@@ -121,7 +119,7 @@ def choose(
     single = len(parts.queries.impressions) == 1  # One query says nothing about others.
     value, stderr, bias, bias_stderr, variance, imputed = np.full((6, len(grid)), np.inf)
     for j, parameter in enumerate(grid):
-        weights = weights_at(type(member)(float(parameter)), parts.p)  # type: ignore[call-arg]
+        weights = weights_at(member.at(float(parameter)), parts.p)
         seen = weights.observed * parts.p
         clicks = weights.observed * parts.click
         c = weights.imputed * parts.model + clicks
@@ -145,7 +143,7 @@ def choose(
     best = int(np.argmin(np.where(np.isfinite(mse), mse, np.inf)))
     return Tuned(
         policy="",
-        estimator=str(type(member)(float(grid[best]))),  # type: ignore[call-arg]
+        estimator=str(member.at(float(grid[best]))),
         rule="theory",
         parameter=member.parameter_name,
         chosen=float(grid[best]),

@@ -131,7 +131,7 @@ class LearnedRanker(Document):
 
 def needs_model(learner: PropensitySVMRank, log: RankingLog) -> bool:
     """Whether a model of relevance is to be learned from clicks first."""
-    return for_rankings(learner.estimator).imputed_share is not None and log.prediction is None
+    return for_rankings(learner.estimator).uses_model and log.prediction is None
 
 
 def learn_ranker(

@@ -197,7 +197,7 @@ def default_grid(learner: PropensitySVMRank, log: RankingLog) -> dict[str, list[
         values: Sequence[float] = [*(M for M in MS if largest > M), math.inf]
         if member.parameter_name != "M":
             values = parameter_grid(member, _propensities(log))[5:-5:8].tolist()
-        grid["estimator"] = [str(type(member)(value)) for value in values]  # type: ignore[call-arg]
+        grid["estimator"] = [str(member.at(value)) for value in values]
     if learner.C is None:
         grid["loss"] = list(LOSSES)
     return grid
