@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 JOBS ?= auto
 
 .PHONY: demo test spark torch boost lint bench bench-files bench-learning bench-ranking reproduce evaluation learning ranking \
-	coverage bounds tuning pictures reference docs screenshots clean
+	coverage bounds tuning members pictures reference docs screenshots clean
 
 demo: $(READY)
 	$(BIN)/offpolicy demo --out out/demo
@@ -71,6 +71,11 @@ tuning: $(READY)
 # What docs/ holds of pictures and of the API reference; both are in the repository.
 pictures: $(READY)
 	$(BIN)/python scripts/estimator_pictures.py
+
+# What follows from the classes of the estimators: exports, tables and menu of the docs, pictures.
+members: $(READY)
+	$(BIN)/python scripts/members.py
+	$(MAKE) pictures reference
 
 reference: $(READY)
 	$(BIN)/python scripts/reference.py

@@ -35,14 +35,9 @@ PROBLEM = op.testing.random_problem(
 N = 1000
 SIZES = np.round(np.geomspace(30, 100_000, 36)).astype(int)
 REPEATS = 4000
-SHOWN = {
-    "M": (2.0, 10.0, 50.0),
-    "tau": (0.2, 0.5, 0.8),
-    "DRos": (4.0, 100.0, 2500.0),
-    "lam": (0.02, 0.1, 0.5),
-}
-"""Values on the left; the middle one is drawn in full."""
-C = np.sort(np.r_[np.geomspace(0.1, 100.0, 61), SHOWN["M"], np.nextafter(SHOWN["M"], np.inf)])
+C = np.sort(
+    np.r_[np.geomspace(0.1, 100.0, 61), op.CAB.typical, np.nextafter(op.CAB.typical, np.inf)]
+)
 """Weights on the left, with both sides of every jump."""
 OVER = {
     "M": np.geomspace(0.1, 1000.0, 81),
@@ -50,18 +45,18 @@ OVER = {
     "DRos": np.geomspace(0.01, 1e6, 81),
     "lam": np.geomspace(1e-4, 1.0, 81),
 }
-SYMBOL = {"M": "M", "tau": "τ", "lam": "λ"}
-GREY = "#555555"
+SYMBOL = {"M": "M", "tau": "τ", "lam": "λ", "alpha": "α"}
+GREY, OTHER = "#555555", "#44AA99"
 COLOURS = {name: colour for name, (colour, _, _) in STYLES.items()} | {
     "DM": GREY, "IPS": GREY, "SNIPS": GREY, "DR": GREY, "SNDR": GREY,
     "SWITCH-DR": STYLES["SWITCH"][0], "DRos": "#332288", "SGIPS": "#D55E00", "SGDR": "#D55E00",
 }  # fmt: skip
-WITHOUT_MODEL = ("IPS", "CIPS", "SNIPS", "SGIPS")
 
 
-def values_for(kind: type[op.Estimator], table: dict[str, object]) -> object:
-    """DRos has its λ on another scale than the other two."""
-    return table[kind.name if kind.name in table else str(kind.parameter_name)]
+def over(kind: type[op.Estimator]) -> np.ndarray:
+    """Values on the right; DRos has its λ on another scale than the others."""
+    name = kind.name if kind.name in OVER else str(kind.parameter_name)
+    return OVER[name] if name in OVER else np.linspace(0.0, kind.parameter_limit, 41)
 
 
 def member_of(kind: type[op.Estimator], value: float) -> op.Estimator:
@@ -99,18 +94,21 @@ def draw_weights(ax: Axes, kind: type[op.Estimator]) -> None:
     if kind.parameter_name is None:
         members = [kind()]
     else:
-        shown = values_for(kind, SHOWN)
-        members = [member_of(kind, value) for value in shown]
+        members = [member_of(kind, value) for value in kind.typical]
     middle = members[len(members) // 2]
-    colour = COLOURS[kind.name]
+    colour = COLOURS.get(kind.name, OTHER)
     for member in members:
-        observed = member.observed(0.1 * np.ones_like(C), 0.1 / C)
+        # Of π = 0.1, or, where it jumps, with c to the last digit.
+        pi, pi0 = (
+            (np.full_like(C, 0.1), 0.1 / C) if kind.subdifferentiable else (C / 1024, 1 / 1024)
+        )
+        observed = member.observed(pi, np.broadcast_to(pi0, C.shape))
         main = member is middle
         ax.plot(C, floored(observed), color=colour, lw=2.6 if main else 1.2,
                 alpha=1.0 if main else 0.55, zorder=3 if main else 2, clip_on=not main)  # fmt: skip
         if main:
             below, above = np.minimum(observed, C), np.maximum(observed, C)
-            answers = "counts as 0" if kind.name in WITHOUT_MODEL else "the model answers"
+            answers = "counts as 0" if kind.imputes == "nothing" else "the model answers"
             if (below < C * (1 - 1e-9)).any():
                 ax.fill_between(C, floored(below), C, color=colour, alpha=0.16, lw=0, label=answers)
             if (above > C * (1 + 1e-9)).any():
@@ -149,12 +147,12 @@ def label_line(
         x, y, place = C[peak], 0.8 * observed[peak], {"ha": "center", "va": "top"}
     else:
         x, y, place = 1.1 * C[peak], 0.75 * observed[peak], {"ha": "left", "va": "center"}
-    ax.text(x, y, text, fontsize=8.5, color=COLOURS[kind.name], clip_on=False, **place)
+    ax.text(x, y, text, fontsize=8.5, color=COLOURS.get(kind.name, OTHER), clip_on=False, **place)
 
 
 def draw_errors(ax: Axes, kind: type[op.Estimator]) -> None:
     """Bias and error on `PROBLEM`: over the parameter, or over n where there is none."""
-    colour = COLOURS[kind.name]
+    colour = COLOURS.get(kind.name, OTHER)
     if kind.parameter_name is None:
         x = SIZES
         bias, rmse = errors_over_n(kind)
@@ -163,16 +161,16 @@ def draw_errors(ax: Axes, kind: type[op.Estimator]) -> None:
         ax.set_xlabel(f"n, decisions logged{simulated}")
         ax.set_ylim(0.0, 0.3)
     else:
-        x = values_for(kind, OVER)
+        x = over(kind)
         members = [member_of(kind, value) for value in x]
         bias = np.array([op.theory.bias(member, PROBLEM) for member in members])
         rmse = np.sqrt([op.theory.mse(member, PROBLEM, N) for member in members])
-        if kind.parameter_name != "tau":
+        if x[0] > 0.0:
             ax.set_xscale("log")
         ax.set_xlabel(f"{SYMBOL[kind.parameter_name]}  (n = {N:,})")
         ax.set_ylim(0.0, 0.2)
         ax.set_yticks(np.linspace(0.0, 0.2, 5))
-        for other in ("DM", "IPS") if kind.name in (*WITHOUT_MODEL, "SB", "SWITCH", "CAB") else (
+        for other in ("DM", "IPS") if kind.imputes != "all" else (
             "DM", "DR",
         ):  # fmt: skip
             _, style, width = STYLES[other]

@@ -31,6 +31,7 @@ from definitions import (
     unparsed,
 )
 from docstrings import markdown, summary
+from members import class_names
 
 import offpolicy
 from offpolicy._core.files import write_whole
@@ -74,25 +75,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
         (
             Part(
                 "estimators",
-                (
-                    "Estimator",
-                    "DM",
-                    "IPS",
-                    "CIPS",
-                    "SNIPS",
-                    "DR",
-                    "SNDR",
-                    "SB",
-                    "SWITCH",
-                    "SWITCHDR",
-                    "DRos",
-                    "SGIPS",
-                    "SGDR",
-                    "CAB",
-                    "CABDR",
-                    "ICE",
-                    "parse",
-                ),
+                ("Estimator", *class_names(), "parse"),
             ),
         ),
     ),

@@ -14,13 +14,10 @@ from offpolicy.estimators._named import parse
 from offpolicy.estimators.theory import Problem
 from offpolicy.testing import random_problem, sample_log
 from tests.support import reference
+from tests.support.members import members
 from tests.support.refusals import refuses
 
-MEMBERS = [
-    "DM", "IPS", "DR", "SB(tau=0.4)", "DRos(lam=2)", "SGIPS(lam=0.3)", "SGDR(lam=0.3)",
-    *(f"{name}(M={M})" for name in ("CIPS", "SWITCH", "SWITCH-DR", "CAB", "CAB-DR")
-      for M in ("0", "1.5", "6", "inf")),
-]  # fmt: skip
+MEMBERS = members(0, 1, 3, -1, self_normalised=False)
 KINDS = {
     "logged": {},
     "estimated": {"propensity_error": 0.5},

@@ -50,7 +50,7 @@ def test_the_distance_is_that_of_paired_rows(kind):
         undrawn = max((could - (omega * np.maximum(c - row.M, 0.0) ** 2).sum()) / omega.sum(), 0.0)
     for j, estimate in enumerate(result):
         (part,) = contributions(block, [members[j]])
-        z, off = part.value, log.reward if members[j].imputes is None else (
+        z, off = part.value, log.reward if not members[j].uses_model else (
             log.reward - model[log.chosen_index])  # fmt: skip
         if members[j].self_normalised:
             mean = np.average(off, weights=omega * c)
@@ -63,7 +63,7 @@ def test_the_distance_is_that_of_paired_rows(kind):
         if tail and bins.mass[k] > 0.0:
             size = RiskCurve.of(scanned.path, exact=kind != "chosen").size[k]
             if not members[j].self_normalised:
-                size = max(size, size_of(log, None if members[j].imputes is None else model))
+                size = max(size, size_of(log, model if members[j].uses_model else None))
             expected += undrawn * size**2 * (omega**2).sum() / omega.sum() ** 2
         ratio = (estimate.value - row.value) / estimate.from_headline
         assert ratio**2 == pytest.approx(expected, rel=1e-8)

@@ -18,7 +18,8 @@ from offpolicy.evidence._plan import RewardRange, make_plan
 from offpolicy.evidence._recalibration import Prediction
 from offpolicy.evidence._walk import Rows, Scanned, scan_block
 from offpolicy.policies import Target
-from tests.support.cases import ALL_MEMBERS, Case, cases, make_case
+from tests.support.cases import Case, cases, make_case
+from tests.support.members import ALL_MEMBERS
 from tests.support.slow_headline import path_around
 
 SQUARE_ROOT = ICE(

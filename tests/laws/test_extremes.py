@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.errors import EstimatorError, LogError, PredictionError, SupportError
+from offpolicy.estimators import NAMED
 from offpolicy.evidence._tuning import RULES
 from tests.support.cases import Case, bandit_log, cases
 from tests.support.limits import small_blocks
+from tests.support.members import PARAMETRIC
 from tests.support.refusals import refuses
 
 SAFE = ["DM", "CIPS(M=5)", "SB(tau=0)", "CAB(M=5)", "CAB-DR(M=5)", "SWITCH(M=5)", "SNIPS"]
@@ -225,8 +227,8 @@ def test_grids_longer_than_two_bytes_can_count(monkeypatch):
 
 # -- the whole of evaluate, whatever the numbers ---------------------------------------------
 
-LEFT_OPEN = ["CAB", "CAB-DR", "SB", "SWITCH", "SWITCH-DR", "CIPS", "DRos", "SGIPS", "SGDR"]
-CHOSEN_ONLY = ["CIPS", "SGIPS", "IPS", "SNIPS"]
+LEFT_OPEN = PARAMETRIC
+CHOSEN_ONLY = [name for name, kind in NAMED.items() if kind.needs == {"propensity"}]
 REWARDS = {
     "as drawn": lambda case, rng: case.reward,
     "binary": lambda case, rng: rng.integers(0, 2, len(case.reward)).astype(float),

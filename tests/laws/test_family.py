@@ -13,8 +13,9 @@ from offpolicy.errors import SupportError
 from offpolicy.estimators._named import NAMED, Estimator, parse
 from offpolicy.evidence import _blocks as scan
 from tests.support import reference
-from tests.support.cases import ALL_MEMBERS, Case, bandit_log, cases, make_case
+from tests.support.cases import Case, bandit_log, cases, make_case
 from tests.support.limits import small_blocks
+from tests.support.members import ALL_MEMBERS, CHOSEN_ONLY, members
 
 
 def scale(case: Case, name: str, parameter: float | None) -> float:
@@ -100,7 +101,7 @@ def test_threads_and_blocks_do_not_matter(monkeypatch):
 def test_missing_columns_change_only_the_imputed_mass(columns):
     case = make_case(np.random.default_rng(2), 5000, drawn=True)
     full = case.log
-    members = ["IPS", "CIPS(M=2)", "SNIPS", "SGIPS(lam=0.3)"]
+    members = list(CHOSEN_ONLY)
     pi: object = case.pi
     log = full
     if columns != "logging":
@@ -121,13 +122,7 @@ def at_pairs(member: Estimator, pi: np.ndarray, pi0: np.ndarray) -> np.ndarray:
     return imputed + pi0 * (observed + control)
 
 
-REPRESENTATIVES = [
-    "DM", "IPS", "CIPS(M=2)", "DR", "SB(tau=0.4)", "SWITCH(M=2)", "SWITCH-DR(M=2)",
-    "DRos(lam=2)", "SGIPS(lam=0.3)", "SGDR(lam=0.3)", "CAB(M=2)", "CAB-DR(M=2)",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REPRESENTATIVES)
+@pytest.mark.parametrize("name", members(0, self_normalised=False))
 def test_the_four_desiderata_are_as_declared(name):
     member = parse(name)
     rng = np.random.default_rng(0)

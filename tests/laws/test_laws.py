@@ -16,14 +16,12 @@ from offpolicy.errors import SupportError
 from offpolicy.estimators._named import NAMED, parse
 from offpolicy.logs._scan import BLOCK
 from offpolicy.testing import LawBroken, check_estimator
-from tests.support.cases import ALL_MEMBERS, Case, bandit_log, cases, make_case
+from tests.support.cases import Case, bandit_log, cases, make_case
+from tests.support.members import ALL_MEMBERS, TYPICAL, members
+from tests.support.members import LIMITS as OF_CLASSES
 
-EVERYDAY = [
-    "DM", "IPS", "SNIPS", "CIPS(M=2)", "DR", "SNDR", "SB(tau=0.3)", "SWITCH(M=2)",
-    "SWITCH-DR(M=2)", "DRos(lam=2)", "SGIPS(lam=0.3)", "SGDR(lam=0.3)", "CAB(M=2)", "CAB-DR(M=2)",
-]  # fmt: skip
-SHIFT_INVARIANT = ["DM", "SNIPS", "DR", "SNDR", "SWITCH-DR(M=2)", "DRos(lam=2)", "SGDR(lam=0.3)"]
-SHIFT_INVARIANT += ["CAB-DR(M=2)"]
+EVERYDAY = TYPICAL
+SHIFT_INVARIANT = [*members(0, imputes="all"), "SNIPS"]
 
 
 def values(case: Case, members: list[str]) -> np.ndarray:
@@ -43,11 +41,8 @@ def unit(case: Case) -> float:
 
 
 LIMITS = [
-    ("CAB(M=0)", "DM"), ("SWITCH(M=0)", "DM"), ("CAB-DR(M=0)", "DM"), ("SWITCH-DR(M=0)", "DM"),
-    ("SB(tau=0)", "DM"), ("SB(tau=1)", "IPS"), ("DRos(lam=0)", "DM"), ("DRos(lam=inf)", "DR"),
-    ("CAB-DR(M=inf)", "DR"), ("SWITCH-DR(M=inf)", "DR"), ("CIPS(M=inf)", "IPS"),
-    ("SGIPS(lam=0)", "IPS"), ("SGDR(lam=0)", "DR"), ("CAB(M=1e300)", "CAB(M=inf)"),
-    ("SWITCH(M=1e300)", "SWITCH(M=inf)"), ("CAB(M=inf)", "SWITCH(M=inf)"),
+    *OF_CLASSES, ("CAB(M=1e300)", "CAB(M=inf)"), ("SWITCH(M=1e300)", "SWITCH(M=inf)"),
+    ("CAB(M=inf)", "SWITCH(M=inf)"),
 ]  # fmt: skip
 
 

@@ -19,14 +19,10 @@ from offpolicy._core.files import write_whole
 from offpolicy.intervals._closed_form import Interval
 from offpolicy.results._result import Estimate, Headline, Logged, Tuned
 from tests.support.cases import bandit_log
+from tests.support.members import BOTH, CHOSEN_ONLY, EVERYTHING
 from tests.support.refusals import refuses
 
-CHOSEN_ONLY = ["IPS", "CIPS(M=2)", "SNIPS", "SGIPS(lam=0.5)"]
 MODEL = ["DM"]
-BOTH = [
-    "DR", "SNDR", "SB(tau=0.5)", "SWITCH-DR(M=2)", "DRos(lam=2)", "SGDR(lam=0.5)", "CAB-DR(M=2)",
-]  # fmt: skip
-EVERYTHING = ["SWITCH(M=2)", "CAB(M=2)"]
 ODD_NAMES = [
     "inf", "-inf", "NaN", "null", "", "</script>", "naïve 日本 🎉 \u2028", 'quote " \\ tab \t',
 ]  # fmt: skip

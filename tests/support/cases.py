@@ -11,15 +11,6 @@ from hypothesis import strategies as st
 import offpolicy as op
 from tests.support.reference import Decision
 
-ALL_MEMBERS = [
-    "DM", "IPS", "DR", "SNIPS", "SNDR",
-    *(f"{name}(M={M})" for name in ("CIPS", "SWITCH", "SWITCH-DR", "CAB", "CAB-DR")
-      for M in ("0", "0.5", "1", "3.7", "1e9", "inf")),
-    *(f"SB(tau={tau})" for tau in ("0", "0.3", "1")),
-    *(f"DRos(lam={lam})" for lam in ("0", "2.5", "inf")),
-    *(f"{name}(lam={lam})" for name in ("SGIPS", "SGDR") for lam in ("0", "0.2", "1")),
-]  # fmt: skip
-
 
 def bandit_log(action, reward, logging=None, **columns: object) -> op.BanditLog:
     """A log with as many candidates in every decision; one row of ``logging`` serves all."""

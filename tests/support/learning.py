@@ -7,6 +7,7 @@ import numpy as np
 import offpolicy as op
 from offpolicy.estimators._named import Estimator
 from tests.support.cases import Shape, make_case
+from tests.support.members import DIFFERENTIABLE
 
 
 def classes(seed=0, n=400, K=3, d=4, *, noise=0.0, **more):
@@ -39,12 +40,7 @@ def ragged(seed=0, n=60, *, names=True, features=True):
     )
 
 
-MEMBERS = (
-    "DM", "IPS", "CIPS(M=0)", "CIPS(M=1.5)", "CIPS(M=inf)", "SNIPS", "DR", "SNDR", "SB(tau=0)",
-    "SB(tau=0.3)", "SB(tau=1)", "DRos(lam=0)", "DRos(lam=2)", "DRos(lam=inf)", "SGIPS(lam=0)",
-    "SGIPS(lam=0.4)", "SGIPS(lam=1)", "SGDR(lam=0.4)", "CAB(M=0)", "CAB(M=1.5)", "CAB(M=inf)",
-    "CAB-DR(M=0)", "CAB-DR(M=1.5)", "CAB-DR(M=inf)",
-)  # fmt: skip
+MEMBERS = tuple(DIFFERENTIABLE)
 
 
 def ragged_case(seed, *, n=7, unsupported=0.2, weighted=True):

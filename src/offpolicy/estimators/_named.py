@@ -34,6 +34,8 @@ _SHARES: Floats = np.linspace(0.0, 1.0, 65)
 _SQUARES: Floats = np.concatenate([[0.0], np.geomspace(1e-2, 1e12, 62), [np.inf]])
 _DECREASING: Floats = np.concatenate([np.geomspace(1e-6, 1.0, 63)[::-1], [0.0]])
 
+_TYPICAL_M = (2.0, 10.0, 50.0)
+
 _CHOSEN = frozenset({"propensity"})
 _MODEL = frozenset({"policy", "prediction"})
 _NEEDS = {
@@ -69,6 +71,12 @@ class Estimator(ABC):
     parameter_limit: ClassVar[float] = math.inf
     grid: ClassVar[Floats]
     """Values from which a parameter is chosen: from all model to all weights."""
+    typical: ClassVar[tuple[float, ...]] = ()
+    """Three values of the parameter that are worth a look."""
+    limits: ClassVar[tuple[tuple[float, str], ...]] = ()
+    """What it is at the ends of its parameter."""
+    formula: ClassVar[str]
+    """`weight` in words."""
 
     def __init_subclass__(cls) -> None:
         """Fill in what follows from the rest."""
@@ -178,6 +186,7 @@ class DM(Estimator):
 
     name = "DM"
     imputes = "all"
+    formula = "0"
     for_ranking = True
     needs = _MODEL
     weight = staticmethod(weights.none)
@@ -198,6 +207,7 @@ class IPS(Estimator):
 
     name = "IPS"
     imputes = "nothing"
+    formula = "c"
     weight = staticmethod(weights.full)
     slope = staticmethod(weights.full_slope)
 
@@ -216,6 +226,9 @@ class CIPS(Estimator):
     name = "CIPS"
     parameter_name = "M"
     imputes = "nothing"
+    formula = "min(c, M)"
+    typical = _TYPICAL_M
+    limits = ((math.inf, "IPS"),)
     weights_sum_to_one = False
     grid = GRID
     weight = staticmethod(weights.clipped)
@@ -236,6 +249,7 @@ class SNIPS(Estimator):
 
     name = "SNIPS"
     imputes = "nothing"
+    formula = "c / mean of c"
     weights_sum_to_one = False
     self_normalised = True
     weight = staticmethod(weights.full)
@@ -255,6 +269,7 @@ class DR(Estimator):
 
     name = "DR"
     imputes = "all"
+    formula = "c"
     weight = staticmethod(weights.full)
     slope = staticmethod(weights.full_slope)
 
@@ -272,6 +287,7 @@ class SNDR(Estimator):
 
     name = "SNDR"
     imputes = "all"
+    formula = "c / mean of c"
     self_normalised = True
     weight = staticmethod(weights.full)
     slope = staticmethod(weights.full_slope)
@@ -291,6 +307,9 @@ class SB(Estimator):
     name = "SB"
     parameter_name = "tau"
     imputes = "share"
+    formula = "τ·c"
+    typical = (0.2, 0.5, 0.8)
+    limits = ((0.0, "DM"), (1.0, "IPS"))
     parameter_limit = 1.0
     adaptive = False
     grid = _SHARES
@@ -315,6 +334,9 @@ class SWITCH(Estimator):
     name = "SWITCH"
     parameter_name = "M"
     imputes = "rest"
+    formula = "c·1{c ≤ M}"
+    typical = _TYPICAL_M
+    limits = ((0.0, "DM"),)
     subdifferentiable = False
     grid = GRID
     weight = staticmethod(weights.switched)
@@ -336,6 +358,9 @@ class SWITCHDR(Estimator):
     name = "SWITCH-DR"
     parameter_name = "M"
     imputes = "all"
+    formula = "c·1{c ≤ M}"
+    typical = _TYPICAL_M
+    limits = ((0.0, "DM"), (math.inf, "DR"))
     subdifferentiable = False
     grid = GRID
     weight = staticmethod(weights.switched)
@@ -357,6 +382,9 @@ class DRos(Estimator):
     name = "DRos"
     parameter_name = "lam"
     imputes = "all"
+    formula = "λc/(c² + λ)"
+    typical = (4.0, 100.0, 2500.0)
+    limits = ((0.0, "DM"), (math.inf, "DR"))
     grid = _SQUARES
     weight = staticmethod(weights.optimistic)
     slope = staticmethod(weights.optimistic_slope)
@@ -377,6 +405,9 @@ class SGIPS(Estimator):
     name = "SGIPS"
     parameter_name = "lam"
     imputes = "nothing"
+    formula = "c/(1 − λ + λc)"
+    typical = (0.02, 0.1, 0.5)
+    limits = ((0.0, "IPS"),)
     weights_sum_to_one = False
     parameter_limit = 1.0
     grid = _DECREASING
@@ -400,6 +431,9 @@ class SGDR(Estimator):
     name = "SGDR"
     parameter_name = "lam"
     imputes = "all"
+    formula = "c/(1 − λ + λc)"
+    typical = (0.02, 0.1, 0.5)
+    limits = ((0.0, "DR"),)
     parameter_limit = 1.0
     grid = _DECREASING
     weight = staticmethod(weights.subgaussian)
@@ -423,6 +457,9 @@ class CAB(Estimator):
     name = "CAB"
     parameter_name = "M"
     imputes = "rest"
+    formula = "min(c, M)"
+    typical = _TYPICAL_M
+    limits = ((0.0, "DM"),)
     grid = GRID
     weight = staticmethod(weights.clipped)
     slope = staticmethod(weights.clipped_slope)
@@ -446,6 +483,9 @@ class CABDR(Estimator):
     name = "CAB-DR"
     parameter_name = "M"
     imputes = "all"
+    formula = "min(c, M)"
+    typical = _TYPICAL_M
+    limits = ((0.0, "DM"), (math.inf, "DR"))
     grid = GRID
     weight = staticmethod(weights.clipped)
     slope = staticmethod(weights.clipped_slope)
@@ -505,10 +545,9 @@ class ICE(Estimator):
 
 NAMED: dict[str, type[Estimator]] = {
     kind.name: kind
-    for kind in (
-        DM, IPS, CIPS, SNIPS, DR, SNDR, SB, SWITCH, SWITCHDR, DRos, SGIPS, SGDR, CAB, CABDR,
-    )
-}  # fmt: skip
+    for kind in tuple(globals().values())
+    if isinstance(kind, type) and issubclass(kind, Estimator) and kind not in (Estimator, ICE)
+}
 """Every named estimator, by name."""
 
 _PATTERN = re.compile(r"\s*([A-Za-z-]+)\s*(?:\(\s*(?:([A-Za-z]+)\s*=\s*)?([^()=]*?)\s*\))?\s*")

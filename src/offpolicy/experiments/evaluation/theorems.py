@@ -7,17 +7,14 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 
 from offpolicy._core.tables import aligned
-from offpolicy.estimators import parse, theory
+from offpolicy.estimators import NAMED, parse, theory
 from offpolicy.estimators.theory import Problem
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.saving import Report
 from offpolicy.testing import random_problem, sample_log
 
-MEMBERS = (
-    "DM", "IPS", "CIPS(M=2)", "DR", "SB(tau=0.5)", "SWITCH(M=2)", "SWITCH-DR(M=2)", "DRos(lam=4)",
-    "SGIPS(lam=0.2)", "SGDR(lam=0.2)", "CAB(M=2)", "CAB-DR(M=2)",
-)  # fmt: skip
+MEMBERS = tuple(str(kind(*kind.typical[:1])) for kind in NAMED.values() if not kind.self_normalised)
 
 
 @dataclass(frozen=True)
