@@ -34,6 +34,7 @@ a,1,0.5,0.9,0.5
 b,0,0.5,0.1,0.5
 a,0,0.5,0.9,0.5
 """
+CHOSEN_ONLY = [k.name for k in op.estimators.NAMED.values() if k.needs == {"propensity"}]
 HEAD, *TEN = TEN_ROWS.splitlines(keepends=True)
 MANY_ROWS = HEAD + "".join(TEN) * 20
 LISTS = """\
@@ -287,11 +288,11 @@ def test_every_verb_has_help(verb, flag):
             ["ten.csv", "--policy", "new", "-e", "CAB"],
             "MissingColumnError: CAB needs logging, the logger's probability of every candidate "
             "and the policy's probability of every candidate and prediction, the reward model's "
-            "estimate for every candidate. These still work: IPS, CIPS, SNIPS, SGIPS.",
+            f"estimate for every candidate. These still work: {', '.join(CHOSEN_ONLY)}.",
         ),
         (
             ["ten.csv", "--policy", "new", "-e", "DM"],
-            "These still work: IPS, CIPS, SNIPS, SGIPS.",
+            f"These still work: {', '.join(CHOSEN_ONLY)}.",
         ),
         (["ten.csv", "--policy", "new", "-e", "IPS", "-e", "ips"], '"IPS" is asked for twice.'),
         (["ten.csv", "--policy", "new", "--level", "95"], "ParameterError: level is 95.0;"),

@@ -65,7 +65,7 @@ def from_moments(
     """An estimator's value, which may not be finite, and standard error."""
     ratio, centre, plain = scanned.ratios[j], plan.centres[j], scanned.plain
     observed = Rows(plan.members).observed(j)
-    once = not member.uses_model and plain.low[observed] == plain.high[observed] == 1.0
+    once = member.imputes == "nothing" and plain.low[observed] == plain.high[observed] == 1.0
     if once and logged is not None:
         # Every reward counts once: the logged mean, to the last digit.
         return logged.value, logged.stderr
