@@ -93,11 +93,19 @@ def _subgaussian(lam: float, pi: float, pi0: float) -> Fraction:
     return 1 / denominator if denominator else Fraction(0)
 
 
+def _implicit(lam: float, pi0: float) -> Fraction:
+    """pi0 / (pi0 + lam), implicit exploration (Gabbianelli et al. 2024); 0 where pi0 = 0."""
+    if pi0 == 0 or lam == math.inf:
+        return Fraction(0)
+    return exact(pi0) / (exact(pi0) + exact(lam))
+
+
 _PARAMETRIC = {
     **dict.fromkeys(("CIPS", "CAB", "CAB-DR"), _clip),
     **dict.fromkeys(("SWITCH", "SWITCH-DR"), _keep),
     **dict.fromkeys(("SGIPS", "SGDR"), _subgaussian),
     "DRos": _optimistic,
+    "IX": lambda lam, pi, pi0: _implicit(lam, pi0),
     "SB": lambda tau, pi, pi0: exact(tau),
 }
 
@@ -115,7 +123,7 @@ def weights(name: str, parameter: float | None, pi: float, pi0: float) -> Triple
     if name in fixed:
         return fixed[name]
     w = _PARAMETRIC[name](parameter, pi, pi0)
-    if name in ("CIPS", "SGIPS"):
+    if name in ("CIPS", "SGIPS", "IX"):
         return zero, w, zero
     if name in ("SB", "SWITCH", "CAB"):
         return 1 - w, w, zero

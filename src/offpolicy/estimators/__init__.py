@@ -12,6 +12,7 @@ from offpolicy.estimators._named import (
     GRID,
     ICE,
     IPS,
+    IX,
     NAMED,
     SB,
     SGDR,
@@ -27,7 +28,7 @@ from offpolicy.estimators._named import (
 )
 
 __all__ = [
-    "CAB", "CABDR", "CIPS", "DM", "DR", "GRID", "ICE", "IPS", "NAMED", "SB", "SGDR", "SGIPS",
+    "CAB", "CABDR", "CIPS", "DM", "DR", "GRID", "ICE", "IPS", "IX", "NAMED", "SB", "SGDR", "SGIPS",
     "SNDR", "SNIPS", "SWITCH", "SWITCHDR", "DRos", "Estimator", "as_estimator",
     "choose_estimators", "parse", "theory", "weights",
 ]  # fmt: skip

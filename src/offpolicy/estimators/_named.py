@@ -443,6 +443,40 @@ class SGDR(Estimator):
 
 @final
 @dataclass(frozen=True, slots=True)
+class IX(Estimator):
+    r"""IPS with implicit exploration: as if the logger had taken every action a little more often.
+
+    .. math:: \frac1n \sum_i \frac{\pi(y_i)}{\pi_0(y_i) + \lambda}\, r_i
+
+    Gabbianelli, Neu and Papini 2024. λ = 0 is IPS, λ → ∞ is 0. Rewards that are never negative
+    are never overestimated in the mean.
+    """
+
+    lam: float | None = None
+    name = "IX"
+    parameter_name = "lam"
+    imputes = "nothing"
+    formula = "π/(π₀ + λ)"
+    typical = (0.01, 0.05, 0.2)
+    limits = ((0.0, "IPS"),)
+    weights_sum_to_one = False
+    grid = np.concatenate([[np.inf], np.geomspace(1e-6, 100.0, 62)[::-1], [0.0]])
+
+    @staticmethod
+    def weight(pi: Any, pi0: Any, lam: Any) -> Any:
+        return pi / (pi0 + lam)
+
+    @staticmethod
+    def slope(pi: Any, pi0: Any, lam: Any) -> Any:
+        return pi0 / (pi0 + lam) + 0.0 * pi
+
+    @staticmethod
+    def largest(lam: float) -> float:
+        return 1.0 / lam if lam > 0.0 else math.inf
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class CAB(Estimator):
     r"""Continuous adaptive blending: the model answers for what clipping cuts off.
 
