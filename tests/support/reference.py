@@ -14,6 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 Pair = tuple[float, float]
@@ -100,12 +101,21 @@ def _implicit(lam: float, pi0: float) -> Fraction:
     return exact(pi0) / (exact(pi0) + exact(lam))
 
 
+def _smoothed(alpha: float, pi0: float) -> Fraction:
+    """pi0^(1 - alpha) to 50 digits, exponential smoothing (Aouali et al. 2023); 0 where pi0 = 0."""
+    if pi0 == 0 or alpha == 1:
+        return Fraction(int(pi0 > 0))
+    with localcontext(prec=50):
+        return Fraction(Decimal(pi0) ** (1 - Decimal(alpha)))
+
+
 _PARAMETRIC = {
     **dict.fromkeys(("CIPS", "CAB", "CAB-DR"), _clip),
     **dict.fromkeys(("SWITCH", "SWITCH-DR"), _keep),
     **dict.fromkeys(("SGIPS", "SGDR"), _subgaussian),
     "DRos": _optimistic,
     "IX": lambda lam, pi, pi0: _implicit(lam, pi0),
+    "ES": lambda alpha, pi, pi0: _smoothed(alpha, pi0),
     "SB": lambda tau, pi, pi0: exact(tau),
 }
 
@@ -123,7 +133,7 @@ def weights(name: str, parameter: float | None, pi: float, pi0: float) -> Triple
     if name in fixed:
         return fixed[name]
     w = _PARAMETRIC[name](parameter, pi, pi0)
-    if name in ("CIPS", "SGIPS", "IX"):
+    if name in ("CIPS", "SGIPS", "IX", "ES"):
         return zero, w, zero
     if name in ("SB", "SWITCH", "CAB"):
         return 1 - w, w, zero

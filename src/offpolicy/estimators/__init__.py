@@ -9,6 +9,7 @@ from offpolicy.estimators._named import (
     CIPS,
     DM,
     DR,
+    ES,
     GRID,
     ICE,
     IPS,
@@ -28,7 +29,7 @@ from offpolicy.estimators._named import (
 )
 
 __all__ = [
-    "CAB", "CABDR", "CIPS", "DM", "DR", "GRID", "ICE", "IPS", "IX", "NAMED", "SB", "SGDR", "SGIPS",
-    "SNDR", "SNIPS", "SWITCH", "SWITCHDR", "DRos", "Estimator", "as_estimator",
+    "CAB", "CABDR", "CIPS", "DM", "DR", "ES", "GRID", "ICE", "IPS", "IX", "NAMED", "SB", "SGDR",
+    "SGIPS", "SNDR", "SNIPS", "SWITCH", "SWITCHDR", "DRos", "Estimator", "as_estimator",
     "choose_estimators", "parse", "theory", "weights",
 ]  # fmt: skip

@@ -477,6 +477,40 @@ class IX(Estimator):
 
 @final
 @dataclass(frozen=True, slots=True)
+class ES(Estimator):
+    r"""IPS with exponential smoothing: propensities are raised to a power below 1.
+
+    .. math:: \frac1n \sum_i \frac{\pi(y_i)}{\pi_0(y_i)^\alpha}\, r_i
+
+    Aouali, Brunel, Rohde and Korba 2023. α = 1 is IPS, α = 0 the mean of π·r.
+    """
+
+    alpha: float | None = None
+    name = "ES"
+    parameter_name = "alpha"
+    imputes = "nothing"
+    formula = "π/π₀^α"
+    typical = (0.5, 0.8, 0.95)
+    limits = ((1.0, "IPS"),)
+    weights_sum_to_one = False
+    parameter_limit = 1.0
+    grid = _SHARES
+
+    @staticmethod
+    def weight(pi: Any, pi0: Any, alpha: Any) -> Any:
+        return pi / pi0**alpha
+
+    @staticmethod
+    def slope(pi: Any, pi0: Any, alpha: Any) -> Any:
+        return pi0 ** (1.0 - alpha) + 0.0 * pi
+
+    @staticmethod
+    def largest(alpha: float) -> float:
+        return math.inf if alpha > 0.0 else 1.0
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class CAB(Estimator):
     r"""Continuous adaptive blending: the model answers for what clipping cuts off.
 
