@@ -109,11 +109,16 @@ class Estimator(ABC):
         """What no weight can exceed."""
         return math.inf
 
-    def observed(self, pi: Floats, pi0: Floats) -> Floats:
+    @classmethod
+    def observed_at(cls, pi: Floats, pi0: Floats, parameter: Floats | np.float64) -> Floats:
         """`weight` of each (context, action) pair; 0 where π or π₀ are 0."""
         with np.errstate(all="ignore"):
-            weight = self.weight(pi, pi0, np.float64(_given(self)))
+            weight = cls.weight(pi, pi0, parameter)
         return np.where((pi == 0.0) | (pi0 == 0.0), 0.0, weight)
+
+    def observed(self, pi: Floats, pi0: Floats) -> Floats:
+        """The same with the estimator's own parameter."""
+        return self.observed_at(pi, pi0, np.float64(_given(self)))
 
     def observed_slope(self, pi: Floats, pi0: Floats) -> Floats:
         """`slope` of each pair; 0 where π₀ = 0."""
@@ -137,12 +142,17 @@ class Estimator(ABC):
             imputed = self.fixed_share * pi
         return Masses(imputed, observed, -observed if self.imputes == "all" else 0.0 * observed)
 
+    @classmethod
+    def share_at(cls, parameter: Any) -> Any:
+        """The share of all π that is multiplied with the model, where it is the same everywhere."""
+        if cls.imputes == "share":
+            return 1.0 - parameter
+        return 1.0 if cls.imputes == "all" else 0.0
+
     @property
     def fixed_share(self) -> float:
-        """The share of all π that is multiplied with the model, where it is the same everywhere."""
-        if self.imputes == "share":
-            return 1.0 - _given(self)
-        return 1.0 if self.imputes == "all" else 0.0
+        """The same with the estimator's own parameter."""
+        return float(self.share_at(_given(self)))
 
     @property
     def uses_model(self) -> bool:

@@ -25,11 +25,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.ragged import decision_of_candidate
-from offpolicy._core.types import Floats
+from offpolicy._core.ragged import row_sums
+from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import EstimatorError, ParameterError
 from offpolicy.estimators import Estimator, weights
-from offpolicy.evidence._blocks import contributions
+from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._clip_path import Modelled
 from offpolicy.evidence._plausible_bias import residual_size, typical_error
 from offpolicy.intervals import normal_quantile
@@ -53,28 +53,11 @@ def tune(
     check_rule(rule)
     if member.parameter_name is None:
         raise EstimatorError(f"{member.name} has no parameter to choose.")
-    grid = member.grid
-    members = [member.at(float(value)) for value in grid]
-    table = _Table(len(grid))
-    theory = _Theory(modelled)
-    omega = theory.omega
-    for j, one in enumerate(members):
-        terms = theory.of(one)
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = float((omega * terms.value).mean())
-        table.value[j] = value
-        table.stderr[j] = _spread(terms.value, omega) / math.sqrt(n)
-        table.imputed_mass[j] = min(max(float((omega * terms.imputed_mass).mean()), 0.0), 1.0)
-        table.bias[j], table.variance[j] = terms.bias, terms.variance / n
-    with np.errstate(over="ignore", invalid="ignore"):
-        error = theory.kappa * theory.size * table.imputed_mass
-    table.bias_stderr = np.where(table.imputed_mass > 0.0, error, 0.0)
-    for column in vars(table).values():
-        column[np.isnan(column)] = np.inf
+    grid, table = member.grid, _tabled(member, modelled, n)
     j = _RULE[rule](table, reward_range[1] - reward_range[0], headline)
     return Tuned(
         policy=modelled.block.target.name,
-        estimator=str(members[j]),
+        estimator=str(member.at(float(grid[j]))),
         rule=rule,
         parameter=member.parameter_name,
         chosen=float(grid[j]),
@@ -111,80 +94,118 @@ class _Table:
             return self.bias**2 + self.bias_stderr**2 + self.variance
 
 
-class _Terms(NamedTuple):
-    """One estimator on the rows at hand: contributions, imputed mass, bias, n × variance."""
+# -- the table -------------------------------------------------------------------------------
+
+_TILE = 4096
+"""Candidates that are looked at together, for all values of a parameter."""
+
+
+def _tabled(member: Estimator, modelled: Modelled, n: int) -> _Table:
+    """Value, noise, bias and variance for every value of a member's parameter, by Theorems 1 and 2
+    with d for δ: against a world in which d is true."""
+    block, prediction, path = modelled
+    log, size = block.log, float(residual_size(path.bins)[-1])
+    known = block.target.flat is not None and log.logging is not None
+    whole = known and prediction.flat is not None
+    parts = _over_candidates(member, modelled, size) if whole else _over_chosen(member, block)
+    omega: Floats = log.weights / log.weights.mean()
+    table = _Table(len(member.grid))
+    with np.errstate(over="ignore", invalid="ignore"):
+        table.value = (omega * parts.value).mean(axis=1)
+        table.stderr = _spread(parts.value, omega) / math.sqrt(n)
+        table.imputed_mass = np.clip((omega * parts.left).mean(axis=1), 0.0, 1.0)
+        # Without all candidates, what was drawn stands in for what could have been.
+        given_x = parts.given_x
+        if not whole:
+            given_x = parts.value - parts.observed * (log.reward - prediction.chosen)
+        table.bias = (omega * (given_x - prediction.modelled)).mean(axis=1)
+        within = (omega * np.maximum(parts.variance, 0.0)).mean(axis=1)
+        table.variance = (_spread(given_x if whole else parts.value, omega) ** 2 + within) / n
+        error = typical_error(path.bins) * size * table.imputed_mass
+    table.bias_stderr = np.where(table.imputed_mass > 0.0, error, 0.0)
+    for column in vars(table).values():
+        column[np.isnan(column)] = np.inf
+    return table
+
+
+class _Parts(NamedTuple):
+    """Of every decision, at every value of the parameter: (grid, decisions)."""
 
     value: Floats
-    imputed_mass: Floats
-    bias: float
-    variance: float
+    observed: Floats
+    left: Floats
+    """What no observed reward answers for."""
+    given_x: Floats
+    """The mean of the contribution, given the decision,"""
+    variance: Floats
+    """and its variance."""
 
 
-class _Theory:
-    """Bias and variance of any member of the family by Theorems 1 and 2, with d for δ."""
-
-    def __init__(self, modelled: Modelled) -> None:
-        block, prediction, path = modelled
-        log, pi = block.log, block.target.flat
-        self.block, self.prediction = block, prediction
-        self.kappa, self.size = typical_error(path.bins), float(residual_size(path.bins)[-1])
-        self.omega = log.weights
-        self.omega = self.omega / self.omega.mean()
-        self.whole = pi is not None and log.logging is not None and prediction.flat is not None
-        if self.whole:
-            assert pi is not None
-            assert log.logging is not None
-            # What the policy never chooses adds nothing, whatever the estimator.
-            kept = np.flatnonzero(pi > 0.0)
-            self.decision = decision_of_candidate(log.offsets)[kept]
-            self.pi, self.pi0 = pi[kept], log.logging[kept]
-            assert prediction.flat is not None
-            self.delta = prediction.flat[kept]
-            model = block.delta_hat
-            self.delta_hat = np.zeros(len(kept)) if model is None else model[kept]
-
-    def of(self, member: Estimator) -> _Terms:
-        """Against a world in which d is true."""
-        return self._of_all(member) if self.whole else self._of_drawn(member)
-
-    def _of_drawn(self, member: Estimator) -> _Terms:
-        """The same sums over the candidates that were drawn."""
-        (part,) = contributions(self.block, [member])
-        reward, prediction = self.block.log.reward, self.prediction
-        with np.errstate(over="ignore", invalid="ignore"):
-            off = part.value - part.observed * (reward - prediction.chosen) - prediction.modelled
-            bias = float((self.omega * off).mean())
-        return _Terms(part.value, part.imputed_mass, bias, _spread(part.value, self.omega) ** 2)
-
-    def _of_all(self, member: Estimator) -> _Terms:
-        block, pi0, n = self.block, self.pi0, len(self.block.log)
-
-        def summed(per_candidate: Floats) -> Floats:
-            return np.bincount(self.decision, per_candidate, n).astype(np.float64)
-
-        with np.errstate(over="ignore", invalid="ignore"):
-            masses = member.masses(self.pi, pi0)
-            o = masses.observed
-            drawn = o * self.delta + masses.control * self.delta_hat
-            left = summed(weights.leftover(self.pi, pi0, o))
-            imputed = summed(masses.imputed * self.delta_hat)
-            mean = summed(pi0 * drawn)
-            second = summed(pi0 * (drawn * drawn + o * o * self.size**2))
-            given_x = imputed + mean
-            at = member.masses(block.pi_chosen, block.propensity)
-            value = imputed + at.observed * block.log.reward + at.control * block.delta_hat_chosen
-            bias = float((self.omega * (given_x - self.prediction.modelled)).mean())
-            inner = float((self.omega * np.maximum(second - mean * mean, 0.0)).mean())
-            variance = _spread(given_x, self.omega) ** 2 + inner
-        return _Terms(value, left, bias, variance if math.isfinite(variance) else math.inf)
-
-
-def _spread(values: Floats, omega: Floats) -> float:
-    """Standard deviation over a sample's rows, for tuning; row weights ω have mean 1."""
+def _over_chosen(member: Estimator, block: Block) -> _Parts:
+    """From what was chosen alone."""
+    grid = member.grid[:, None]
+    observed = member.observed_at(block.pi_chosen, block.propensity, grid)
+    residual, modelled = block.log.reward, np.zeros_like(observed)
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = float((omega * values).mean())
-        variance = float((omega * omega * (values - mean) ** 2).mean())
-    return math.sqrt(variance) if math.isfinite(variance) else math.inf
+        if block.delta_hat is not None and member.uses_model:
+            assert block.target.flat is not None
+            model = row_sums(block.target.flat * block.delta_hat, block.log.offsets)
+            modelled = member.share_at(grid) * model
+            if member.imputes == "all":
+                residual = residual - block.delta_hat_chosen
+        value = modelled + observed * residual
+    left, nothing = 1.0 - np.minimum(observed, block.c), np.zeros_like(observed)
+    return _Parts(value, observed, left, nothing, nothing)
+
+
+def _over_candidates(member: Estimator, modelled: Modelled, size: float) -> _Parts:
+    """From all candidates, so that those which were not drawn count too."""
+    block, d = modelled.block, modelled.prediction.flat
+    log, pi, pi0 = block.log, block.target.flat, block.log.logging
+    assert d is not None
+    assert pi is not None
+    assert pi0 is not None
+    delta_hat = np.zeros_like(pi) if block.delta_hat is None else block.delta_hat
+    grid, n = member.grid[:, None], len(log)
+    parts = _Parts(*np.empty((5, len(grid), n)))
+    parts.observed[:] = member.observed_at(block.pi_chosen, block.propensity, grid)
+    rows = max(1, _TILE * n // len(pi))
+    for start in range(0, n, rows):
+        part = slice(start, min(start + rows, n))
+        first, last = int(log.offsets[start]), int(log.offsets[part.stop])
+        offsets, flat = log.offsets[start : part.stop + 1] - first, slice(first, last)
+        p, q, model = pi[flat], pi0[flat], delta_hat[flat]
+
+        def summed(per_candidate: Floats, offsets: Ints = offsets) -> Floats:
+            return np.add.reduceat(per_candidate, offsets[:-1], axis=-1)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            o = member.observed_at(p, q, grid)
+            rest, drawn = weights.leftover(p, q, o), o * d[flat]
+            left = summed(rest)
+            imputed = (
+                rest * model if member.imputes == "rest" else member.share_at(grid) * p * model
+            )
+            if member.imputes == "all":
+                drawn -= o * model
+            imputed, mean = summed(imputed), summed(q * drawn)
+            second = summed(q * (drawn * drawn + o * o * size**2))
+            residual = log.reward[part]
+            if member.imputes == "all":
+                residual = residual - block.delta_hat_chosen[part]
+            parts.value[:, part] = imputed + parts.observed[:, part] * residual
+            parts.left[:, part], parts.given_x[:, part] = left, imputed + mean
+            parts.variance[:, part] = second - mean * mean
+    return parts
+
+
+def _spread(values: Floats, omega: Floats) -> Floats:
+    """Standard deviation over a sample's rows (the last axis), for tuning; row weights ω have mean
+    1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = (omega * values).mean(axis=-1, keepdims=True)
+        variance = (omega * omega * (values - mean) ** 2).mean(axis=-1)
+    return np.sqrt(np.where(np.isfinite(variance), variance, np.inf))
 
 
 # -- rules -----------------------------------------------------------------------------------
