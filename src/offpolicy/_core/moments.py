@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -137,6 +137,14 @@ class Moments:
             group_weight=group_weight,
             group_total=group_total,
         )
+
+    def __getitem__(self, part: slice) -> Moments:
+        """Those of some of the quantities, where co-moments are not kept."""
+        names = ("mean", "cross", "second", "low", "high")
+        some = {name: getattr(self, name)[part] for name in names}
+        if self.group_total is not None:
+            some["group_total"] = self.group_total[:, part]
+        return replace(self, **some)
 
     def _about(self, centre: Floats) -> tuple[Floats, Floats]:
         """``cross`` and ``second`` about another centre."""

@@ -161,10 +161,10 @@ class Answer(NamedTuple):
 
 def answer(e: Evidence) -> Answer:
     """What the log says about a policy, whichever estimators are asked."""
-    plan, scanned, rows = e.plan, e.scanned, e.rows
+    plan, scanned = e.plan, e.scanned
     asked = plan.members[: plan.shown]
     if not asked or any("propensity" in member.needs for member in asked):
-        refuse_no_overlap(float(scanned.plain.high[rows.weight]), e.policy)
+        refuse_no_overlap(float(scanned.c.high[0]), e.policy)
     known = arm = gap = headline = None
     found: list[Finding] = []
     if e.weighed:
@@ -174,12 +174,12 @@ def answer(e: Evidence) -> Answer:
         gap = gap_to_logged(arm, scanned, e.logged)
         headline = make_headline(e.policy, arm, gap.interval(e.level), e.level, e.logged)
     summary = make_summary(e, known)
-    return Answer(arm, gap, headline, summary, found + notice(summary, scanned, rows))
+    return Answer(arm, gap, headline, summary, found + notice(summary, scanned))
 
 
 def _estimate(j: int, e: Evidence, known: Answer, interval: str) -> Estimate:
     """The row of the j-th estimator about a policy."""
-    plan, scanned, plain = e.plan, e.scanned, e.scanned.plain
+    plan, scanned, observed = e.plan, e.scanned, e.scanned.observed
     member, choice = plan.members[j], plan.tuned[j]
     value, stderr = value_of(member, j, scanned, plan, e.logged)
     noise = math.hypot(stderr, e.by_draws[j])
@@ -192,8 +192,8 @@ def _estimate(j: int, e: Evidence, known: Answer, interval: str) -> Estimate:
     if interval != "default":
         span, covers = interval_of(interval, member, e, value, noise)
         trust = trust._replace(interval=span, covers=covers)
-    observed, mass = e.rows.observed(j), float(plain.mean[e.rows.imputed(j)])
-    squares = float(plain.sum_of_squares()[observed])
+    mass = float(scanned.imputed_mass.mean[j])
+    total, squares = observed.mean[j] * observed.weight, float(observed.sum_of_squares()[j])
     return Estimate(
         policy=e.policy,
         estimator=str(member),
@@ -201,8 +201,8 @@ def _estimate(j: int, e: Evidence, known: Answer, interval: str) -> Estimate:
         stderr=stderr,
         level=e.level,
         imputed_mass=mass if plan.exact else min(max(mass, 0.0), 1.0),
-        ess=effective_size(plain.mean[observed] * plain.weight, squares),
-        largest_weight=float(plain.high[observed]),
+        ess=effective_size(total, squares),
+        largest_weight=float(observed.high[j]),
         policy_stderr=e.by_draws[j],
         reason=None if choice is None else choice.reason,
         from_headline=apart,

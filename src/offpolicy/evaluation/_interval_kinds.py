@@ -71,7 +71,7 @@ def interval_of(
     if kind == "normal":
         return intervals.normal(value, stderr, e.level), sampling
     if kind == "t":
-        degrees = degrees_of(e.scanned.plain)
+        degrees = degrees_of(e.scanned.reward)
         return intervals.student_t(value, stderr, e.level, degrees), sampling
     assert isinstance(source, InMemory), "check_kind"
     whole = whole_block(source.log, source.targets[e.place], source.delta_hat)

@@ -19,7 +19,7 @@ from offpolicy.evidence._estimates import contribution, from_moments, residual_s
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import degrees_of
 from offpolicy.evidence._plan import GUARDS, Plan
-from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.evidence._walk import Scanned
 from offpolicy.intervals import Interval, t_quantile
 from offpolicy.results import Finding, Logged, finding
 
@@ -59,12 +59,12 @@ def from_headline(
         gap = 0.0
     if known.identical:
         # The headline is the logged mean then, not CAB-DR at some M.
-        logged = scanned.plain.stderr(Rows(plan.members).reward)
+        logged = scanned.reward.stderr(0)
         return Apart(gap, math.hypot(stderr, logged), degrees_of(moments))
     variance = scanned.variance_apart(j, k, contribution(j, stderr, scanned, plan))
     degrees = degrees_of(moments)
     member = plan.members[j]
-    largest = scanned.plain.high[Rows(plan.members).observed(j)]
+    largest = scanned.observed.high[j]
     if bins.mass[k] > 0.0 and (member.unclipped or largest > GRID[k]):
         undrawn = float(bins.excess_second[k] - bins.excess_squares[k] / bins.weight)
         size = float(known.curve.size[k])
@@ -84,7 +84,7 @@ def guarded(
     """What is known, its interval (and with it those of differences) widened to hold the estimates
     that disagree with it; and the findings that say so."""
     found: list[Finding] = []
-    if scanned.plain.high[Rows(plan.members).weight] == 0.0:
+    if scanned.c.high[0] == 0.0:
         return known, found
     value = known.value
     for j, member in enumerate(plan.members):

@@ -34,7 +34,7 @@ from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._headline import Arm
 from offpolicy.evidence._noise import design_effect, satterthwaite
 from offpolicy.evidence._sources import Source
-from offpolicy.evidence._walk import Contribution, Rows, Scanned
+from offpolicy.evidence._walk import Contribution, Scanned
 from offpolicy.evidence._weight_bins import EDGES
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog
@@ -269,14 +269,13 @@ def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
     if arm.known.identical:
         return SAME
     curve, bins, moments = arm.known.curve, arm.known.path.bins, arm.known.path.moments
-    k, reward = curve.at_interval, Rows(arm.plan.members).reward
-    totals = scanned.plain.group_total
+    k, reward = curve.at_interval, scanned.reward
     ran = Contribution(
         logged.value,
-        float(scanned.plain.covariance(grouped=False)[reward]),
-        None if totals is None else totals[:, reward],
+        float(reward.covariance(grouped=False)[0]),
+        None if reward.group_total is None else reward.group_total[:, 0],
     )
-    design = max(design_effect(moments, k), design_effect(scanned.plain, reward))
+    design = max(design_effect(moments, k), design_effect(reward, 0))
     # |w − 1|: bins lie on one side of 1, but for one.
     candidates, away = bins.of_candidates[:, 1], np.abs(np.minimum(_MIDDLES, GRID[k]) - 1.0)
     with np.errstate(all="ignore"):

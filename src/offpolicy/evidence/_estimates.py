@@ -23,7 +23,7 @@ from offpolicy.estimators import Estimator
 from offpolicy.evidence import _summary_sums as tallies
 from offpolicy.evidence._noise import degrees_of
 from offpolicy.evidence._plan import Centre, Plan, RewardRange
-from offpolicy.evidence._walk import Contribution, Rows, Scanned
+from offpolicy.evidence._walk import Contribution, Scanned
 from offpolicy.intervals import Interval
 from offpolicy.results import Logged
 
@@ -50,7 +50,7 @@ def value_of(
     """An estimator's value and standard error, as `evaluate` returns them, or raise."""
     value, stderr = from_moments(member, j, scanned, plan, logged)
     if not math.isfinite(value):
-        largest = scanned.plain.high[Rows(plan.members).observed(j)]
+        largest = scanned.observed.high[j]
         raise EstimatorError(
             f"{member} overflows: the largest weight is {largest:.3g}. Use an estimator that "
             f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions.",
@@ -63,20 +63,16 @@ def from_moments(
     member: Estimator, j: int, scanned: Scanned, plan: Plan, logged: Logged | None
 ) -> tuple[float, float]:
     """An estimator's value, which may not be finite, and standard error."""
-    ratio, centre, plain = scanned.ratios[j], plan.centres[j], scanned.plain
-    observed = Rows(plan.members).observed(j)
-    once = member.imputes == "nothing" and plain.low[observed] == plain.high[observed] == 1.0
-    if once and logged is not None:
+    ratio, centre = scanned.ratios[j], plan.centres[j]
+    once = scanned.observed.low[j] == scanned.observed.high[j] == 1.0
+    if once and member.imputes == "nothing" and logged is not None:
         # Every reward counts once: the logged mean, to the last digit.
         return logged.value, logged.stderr
     if ratio is None:
-        value = float(plain.mean[j])
-        variance = plain.variance_of(np.eye(1, len(plain.mean), j)[0])
-    else:
-        weight, weighted, influence = map(float, ratio.mean)
-        value = centre.ratio + influence + weighted * (1.0 / weight - 1.0 / centre.weight)
-        variance = ratio.variance_of(_gradient(ratio, centre))
-    return value, math.sqrt(variance)
+        return float(scanned.values.mean[j]), scanned.values.stderr(j)
+    weight, weighted, influence = map(float, ratio.mean)
+    value = centre.ratio + influence + weighted * (1.0 / weight - 1.0 / centre.weight)
+    return value, math.sqrt(ratio.variance_of(_gradient(ratio, centre)))
 
 
 def _gradient(ratio: Moments, centre: Centre) -> Floats:
@@ -88,11 +84,11 @@ def _gradient(ratio: Moments, centre: Centre) -> Floats:
 
 def contribution(j: int, stderr: float, scanned: Scanned, plan: Plan) -> Contribution:
     """What a paired test needs of the j-th estimate, with its standard error."""
-    plain, ratio = scanned.plain, scanned.ratios[j]
-    mean = float(plain.mean[j] if ratio is None else ratio.mean[2])
-    if plain.group_total is None:
+    values, ratio = scanned.values, scanned.ratios[j]
+    mean = float(values.mean[j] if ratio is None else ratio.mean[2])
+    if values.group_total is None:
         return Contribution(mean, stderr**2, None)
-    totals = plain.group_total[:, j]
+    totals = values.group_total[:, j]
     if ratio is not None:
         assert ratio.group_total is not None
         totals = ratio.group_total @ _gradient(ratio, plan.centres[j])
@@ -105,12 +101,12 @@ def own_interval(
     """The interval of the j-th estimator for the policy's value."""
     member, rewards, bins = plan.members[j], plan.reward_range, scanned.path.bins
     unsupported = float(bins.unsupported[0]) / bins.weight
-    mass = float(scanned.plain.mean[Rows(plan.members).imputed(j)])
+    mass = float(scanned.imputed_mass.mean[j])
     mass = min(max(mass - unsupported, 0.0), 1.0)
     if member.unclipped:
         mass = 0.0
     bias = mass * residual_size_of(member, scanned, plan) if mass > 0.0 else 0.0
-    half = intervals.bias_aware(stderr, bias, level, degrees_of(scanned.plain))
+    half = intervals.bias_aware(stderr, bias, level, degrees_of(scanned.reward))
     low, high = value - half, value + half
     if unsupported > 0.0:
         down, up = _worst_case(member, value, rewards)
@@ -127,12 +123,12 @@ def own_interval(
 
 def residual_size_of(member: Estimator, scanned: Scanned, plan: Plan) -> float:
     """Root mean square of the rewards less what an estimator imputes."""
-    plain, reward = scanned.plain, Rows(plan.members).reward
+    reward = scanned.reward
     with np.errstate(over="ignore", invalid="ignore"):
         if not member.uses_model or not len(scanned.tally.by_class):
-            square = plain.sample_variance(reward) + float(plain.mean[reward]) ** 2
+            square = reward.sample_variance(0) + float(reward.mean[0]) ** 2
         else:
-            square = float(scanned.tally.by_class[:, tallies.OFF_2].sum()) / plain.weight
+            square = float(scanned.tally.by_class[:, tallies.OFF_2].sum()) / reward.weight
     return math.sqrt(square) if math.isfinite(square) else math.inf
 
 

@@ -25,7 +25,7 @@ from offpolicy.evidence._plan import Plan, make_plan, range_of_rewards, sample_o
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of
 from offpolicy.evidence._tuning import check_rule
-from offpolicy.evidence._walk import Rows, Scanned, scan
+from offpolicy.evidence._walk import Scanned, scan
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.policies import Target
 from offpolicy.results import Finding, Logged
@@ -68,11 +68,6 @@ class Evidence:
     source: Source
 
     @property
-    def rows(self) -> Rows:
-        """Which row of the walk's moments holds what."""
-        return Rows(self.plan.members)
-
-    @property
     def weighed(self) -> bool:
         """Whether there are propensities, without which only the model can be asked."""
         return "propensity" in self.plan.columns
@@ -93,7 +88,7 @@ def gather(question: Question) -> list[Evidence]:
     if not question.keep_sample:
         source.sampled = None
     scans = scan(source, plans)
-    logged = _logged(scans[0].plain, Rows(plans[0].members).reward, source.n, question.level)
+    logged = _logged(scans[0].reward, question.level)
     return [
         Evidence(
             source.names[k], k, plan, scanned, policy_stderr(source, k, plan), logged,
@@ -142,7 +137,7 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
     return [math.sqrt(v) if math.isfinite(v) else math.inf for v in spread]
 
 
-def _logged(moments: Moments, row: int, n: int, level: float) -> Logged:
-    """How the logger did; ``row`` of the moments holds the reward."""
-    value, stderr = float(moments.mean[row]), moments.stderr(row)
-    return Logged(n, value, stderr, intervals.normal(value, stderr, level))
+def _logged(reward: Moments, level: float) -> Logged:
+    """How the logger did."""
+    value, stderr = float(reward.mean[0]), reward.stderr(0)
+    return Logged(reward.count, value, stderr, intervals.normal(value, stderr, level))

@@ -36,7 +36,7 @@ from offpolicy.evidence._limits import (
 )
 from offpolicy.evidence._noise import design_effect
 from offpolicy.evidence._plan import Plan
-from offpolicy.evidence._walk import Rows, Scanned
+from offpolicy.evidence._walk import Scanned
 from offpolicy.evidence._weight_bins import EDGES, clipped
 from offpolicy.evidence.findings import _from_numbers as found_in
 from offpolicy.results import (
@@ -57,37 +57,37 @@ TOP_ACTIONS = 20
 
 def make_summary(e: Evidence, known: Known | None) -> Summary:
     """The summary of one policy, from the walk's sums; ``known`` is None without propensities."""
-    scanned, rows = e.scanned, e.rows
+    scanned = e.scanned
     with np.errstate(all="ignore"):
         return Summary(
             e.policy,
             None if known is None else _numbers(known.curve.mass + known.unsupported),
-            None if known is None else _weights(scanned, rows),
+            None if known is None else _weights(scanned),
             _support(scanned, e.plan),
-            _calibration(scanned, rows, e.source.trained is not None),
+            _calibration(scanned, e.source.trained is not None),
             None if known is None else _over_log(scanned, known, e.level),
         )
 
 
-def _weights(scanned: Scanned, rows: Rows) -> Weights:
-    bins, plain = scanned.path.bins, scanned.plain
+def _weights(scanned: Scanned) -> Weights:
+    bins, c = scanned.path.bins, scanned.c
     weight = bins.rows("c")
     total = float(weight.sum())
-    squares = float(plain.sum_of_squares()[rows.weight])
+    squares = float(c.sum_of_squares()[0])
     return Weights(
         edges=_numbers(EDGES),
         rows=_numbers(bins.rows("1") / bins.weight),
         weight=_numbers(weight / total if 0.0 < total < np.inf else 0.0 * weight),
         mass=_numbers(bins.of_candidates[:, 0] / bins.weight),
         unsupported=float(bins.unsupported[0] / bins.weight),
-        largest=float(plain.high[rows.weight]),
-        mean=float(plain.mean[rows.weight]),
-        effective=effective_size(float(plain.mean[rows.weight]) * plain.weight, squares) or 0.0,
+        largest=float(c.high[0]),
+        mean=float(c.mean[0]),
+        effective=effective_size(float(c.mean[0]) * c.weight, squares) or 0.0,
     )
 
 
 def _support(scanned: Scanned, plan: Plan) -> Support:
-    found, total = scanned.tally.actions, scanned.plain.weight
+    found, total = scanned.tally.actions, scanned.c.weight
     size = np.maximum(found.sums[:, tallies.POLICY], found.sums[:, tallies.CHOSEN])
     order = np.argsort(-size, kind="stable")
     first, rest = order[:TOP_ACTIONS], order[TOP_ACTIONS:]
@@ -120,7 +120,7 @@ def _cut(name: str) -> str:
     return f"{name[:LONGEST_NAME]}… ({len(name):,} characters)"
 
 
-def _calibration(scanned: Scanned, rows: Rows, trained: bool) -> Calibration | None:
+def _calibration(scanned: Scanned, trained: bool) -> Calibration | None:
     sums = scanned.tally.by_class
     sums = sums[sums[:, 0] > 0.0]
     total = float(sums[:, 0].sum())
@@ -129,7 +129,7 @@ def _calibration(scanned: Scanned, rows: Rows, trained: bool) -> Calibration | N
     weight, squares = sums[:, 0], sums[:, 1]
     mean = sums[:, tallies.OBSERVED] / weight
     variance = np.maximum(sums[:, tallies.OBSERVED_2] / weight - mean**2, 0.0)
-    spread = scanned.plain.sample_variance(rows.reward)
+    spread = scanned.reward.sample_variance(0)
     bins = scanned.path.bins
     after = float(bins.rows("ee").sum()) / bins.weight
     return Calibration(
@@ -169,7 +169,7 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     variance = np.cumsum(squares) - mean * (2.0 * cross - mean * so_far2)
     variance = np.maximum(variance, 0.0) / so_far2 * design_effect(path.moments, k)
     half = sequence_half_width(np.cumsum(weight) ** 2 / so_far2, np.sqrt(variance), level)
-    parts, n = len(weight), scanned.plain.count
+    parts, n = len(weight), scanned.reward.count
     so_far = path.centre + mean + curve.corrections(bins, k)
     times = scanned.tally.times
     return OverLog(
@@ -206,17 +206,17 @@ def _numbers(values: Floats) -> tuple[float, ...]:
 # -- what is worth a warning -----------------------------------------------------------------
 
 
-def notice(summary: Summary, scanned: Scanned, rows: Rows) -> list[Finding]:
+def notice(summary: Summary, scanned: Scanned) -> list[Finding]:
     """Findings from the walk's sums over every row: some of what `check` looks for."""
-    n, clustered = scanned.plain.count, scanned.plain.group_weight is not None
+    n, clustered = scanned.reward.count, scanned.reward.group_weight is not None
     found = []
     if summary.weights is not None:
         found += _about_weights(summary.policy, summary.weights, n)
     if not clustered:
         found += _about_frequencies(scanned, summary)
-        found += _about_drift(scanned, rows)
+        found += _about_drift(scanned)
     if summary.calibration is not None and not clustered:
-        found += _about_model(summary.calibration, scanned, rows)
+        found += _about_model(summary.calibration, scanned)
     return found
 
 
@@ -241,7 +241,7 @@ def _about_frequencies(scanned: Scanned, summary: Summary) -> list[Finding]:
     observed, expected = actions.sums[:, tallies.CHOSEN], actions.sums[:, tallies.LOGGING]
     variance = actions.sums[:, tallies.SPREAD]
     off = np.abs(observed - expected)
-    largest = math.sqrt(float(scanned.plain.weight2)) if _weighted(scanned) else 1.0
+    largest = math.sqrt(float(scanned.reward.weight2)) if _weighted(scanned) else 1.0
     chance = 2.0 * tail(off, variance, largest)
     tests = max(int(np.count_nonzero(variance > 0.0)), 1)
     k = int(np.lexsort((-off, chance))[0])
@@ -254,12 +254,12 @@ def _about_frequencies(scanned: Scanned, summary: Summary) -> list[Finding]:
 
 
 def _weighted(scanned: Scanned) -> bool:
-    return scanned.plain.weight2 != scanned.plain.count
+    return scanned.reward.weight2 != scanned.reward.count
 
 
-def _about_drift(scanned: Scanned, rows: Rows) -> list[Finding]:
+def _about_drift(scanned: Scanned) -> list[Finding]:
     """A finding from the walk: did the mean reward move from a tenth of the log, or half, on?"""
-    plain, n = scanned.plain, scanned.plain.count
+    reward, n = scanned.reward, scanned.reward.count
     size, total = (scanned.path.bins.by_stretch(name).sum(axis=1) for name in ("1", "r"))
     if n < FEWEST_FOR_DRIFT or len(size) < TENTHS or _weighted(scanned):
         return []
@@ -267,8 +267,8 @@ def _about_drift(scanned: Scanned, rows: Rows) -> list[Finding]:
     size, total = (np.bincount(tenth, sums, TENTHS) for sums in (size, total))
     size = np.append(size, size[: TENTHS // 2].sum())
     total = np.append(total, total[: TENTHS // 2].sum())
-    mean, variance = float(plain.mean[rows.reward]), plain.sample_variance(rows.reward)
-    bound = max(float(plain.high[rows.reward]) - mean, mean - float(plain.low[rows.reward]))
+    mean, variance = float(reward.mean[0]), reward.sample_variance(0)
+    bound = max(float(reward.high[0]) - mean, mean - float(reward.low[0]))
     if not (variance > 0.0 and math.isfinite(variance)):
         return []
     chance = tail(np.abs(total - mean * size), size * (n - size) / (n - 1.0) * variance, bound)
@@ -282,19 +282,19 @@ def _about_drift(scanned: Scanned, rows: Rows) -> list[Finding]:
     return finding("drift", "warning", sentence, there=there, elsewhere=elsewhere)
 
 
-def _about_model(calibration: Calibration, scanned: Scanned, rows: Rows) -> list[Finding]:
+def _about_model(calibration: Calibration, scanned: Scanned) -> list[Finding]:
     """A finding from the walk: does the model get the mean reward of the log itself right?"""
-    plain, shares = scanned.plain, np.array(calibration.rows)
+    shares, moments = np.array(calibration.rows), scanned.reward
     predicted = float((shares * np.array(calibration.predicted)).sum())
-    reward, variance = float(plain.mean[rows.reward]), plain.sample_variance(rows.reward)
+    reward, variance = float(moments.mean[0]), moments.sample_variance(0)
     off, spread = abs(reward - predicted), math.sqrt(variance)
     if not 0.0 < variance < np.inf or off < LEAST_MISCALIBRATION * min(
         abs(reward) or spread, spread
     ):
         return []
     left = (1.0 - calibration.fit) * variance
-    effective = plain.weight**2 / plain.weight2
-    bound = float(plain.high[rows.reward] - plain.low[rows.reward])
+    effective = moments.weight**2 / moments.weight2
+    bound = float(moments.high[0] - moments.low[0])
     chance = 2.0 * float(tail(off * effective, effective * max(left, variance), bound))
     if chance >= FALSE_ALARM:
         return []

@@ -22,33 +22,6 @@ from offpolicy.evidence._weight_bins import BINS, bin_of
 from offpolicy.logs.labels import GROUPS
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Which row of the moments holds what, for the j-th of E estimators."""
-
-    members: tuple[Estimator, ...]
-
-    @property
-    def total(self) -> int:
-        return 3 * len(self.members) + 2
-
-    @property
-    def weight(self) -> int:
-        """The row of c itself."""
-        return 3 * len(self.members)
-
-    @property
-    def reward(self) -> int:
-        """The row of the logged reward."""
-        return 3 * len(self.members) + 1
-
-    def observed(self, j: int) -> int:
-        return len(self.members) + j
-
-    def imputed(self, j: int) -> int:
-        return 2 * len(self.members) + j
-
-
 class Contribution(NamedTuple):
     """Of one estimate: the mean of its contributions, its variance were rows independent, and with
     clusters their totals by group of these, less the mean."""
@@ -63,7 +36,15 @@ class Contribution(NamedTuple):
 class Scanned:
     """What one pass over the log leaves behind; ``a + b`` is the union of the rows."""
 
-    plain: Moments
+    values: Moments
+    """Of the contributions to every estimator,"""
+    observed: Moments
+    """of what their rewards count for,"""
+    imputed_mass: Moments
+    """and of what no reward answers for."""
+    c: Moments
+    reward: Moments
+    """Each of one quantity."""
     ratios: tuple[Moments | None, ...]
     """For each self-normalised estimator, moments of c, of c·(residual − ratio), and of
     Σ πδ̂ + c·(residual − ratio)/weight."""
@@ -84,7 +65,11 @@ class Scanned:
         with np.errstate(over="ignore", invalid="ignore"):
             paired = self.paired + other.paired
         return Scanned(
-            self.plain + other.plain,
+            self.values + other.values,
+            self.observed + other.observed,
+            self.imputed_mass + other.imputed_mass,
+            self.c + other.c,
+            self.reward + other.reward,
             ratios,
             self.path + other.path,
             paired,
@@ -144,7 +129,7 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
     modelled = apply_model(block, plan.recalibration, plan.centre, plan.usual, plan.stretches)
     kept = [[getattr(part, name) for part in parts] for name in Contributions._fields[:3]]
     x = np.array([*kept[0], *kept[1], *kept[2], block.c, log.reward])
-    plain = Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True)
+    moments = Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True)
     columns = [*(part.value for part in parts), log.reward]
     ratios: list[Moments | None] = [None] * len(plan.members)
     for j, member in enumerate(plan.members):
@@ -154,7 +139,11 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
             columns[j] = about[2]
     paired = _pair(modelled, columns, plan.centre)
     tally = Tally.of(block, plan.stretches, plan.classes, modelled.prediction.chosen)
-    return Scanned(plain, tuple(ratios), modelled.path, paired, tally)
+    E = len(parts)
+    cuts = (slice(E), slice(E, 2 * E), slice(2 * E, 3 * E), slice(-2, -1), slice(-1, None))
+    values, observed, mass, c, reward = (moments[cut] for cut in cuts)
+    path = modelled.path
+    return Scanned(values, observed, mass, c, reward, tuple(ratios), path, paired, tally)
 
 
 def _pair(modelled: Modelled, columns: Sequence[Floats], centre: float) -> Floats:
