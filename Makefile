@@ -80,6 +80,7 @@ members: $(READY)
 reference: $(READY)
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/findings_page.py
+	$(BIN)/python scripts/method_page.py
 
 # Needs Chromium.
 screenshots: $(READY)

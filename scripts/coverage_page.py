@@ -13,11 +13,16 @@ PAGE = ROOT / "docs" / "coverage.md"
 MARKS = ("<!-- table -->", "<!-- end of table -->")
 
 
+def between(text: str, marks: tuple[str, str], content: str) -> str:
+    """A page with something else between its two marks."""
+    before, _, rest = text.partition(marks[0])
+    _, _, after = rest.partition(marks[1])
+    return f"{before}{marks[0]}\n{content}{marks[1]}{after}"
+
+
 def page(text: str, table: str) -> str:
     """The page with this table in it."""
-    before, _, rest = text.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    return f"{before}{MARKS[0]}\n\n{table.strip()}\n\n{MARKS[1]}{after}"
+    return between(text, MARKS, f"\n{table.strip()}\n\n")
 
 
 if __name__ == "__main__":

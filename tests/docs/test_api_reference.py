@@ -113,3 +113,11 @@ def test_docstrings_as_markdown(scripts):
         "- `a`, `b` (float, optional): Numbers, two of them.\n- `c`: A third.\n\n"
         "**Examples**\n\n```py\n>>> 1 + 1\n2\n```"
     )
+
+
+def test_the_page_on_the_method_is_the_docstring_of_the_room():
+    import method_page
+
+    text = method_page.PAGE.read_text(encoding="utf-8")
+    assert method_page.page(text) == text, "python scripts/method_page.py"
+    assert "## In formulas" in text
