@@ -3,13 +3,14 @@
 python scripts/constants.py --out measured/constants
 
 Each is tried below and above what it is, on the labelled sets of the coverage protocol without a
-model. Those of the first group had a part in setting the constants, the others not. About half an
-hour; finished variants are kept in --out.
+model. Those of the first group had a part in setting the constants, the others not. About a
+quarter of an hour; finished variants are kept in --out.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 from contextlib import ExitStack
@@ -21,8 +22,9 @@ import numpy as np
 from offpolicy._core.documents import json_safe
 from offpolicy.evidence import _plan, _plausible_bias, _recalibration, _risk_curve
 from offpolicy.experiments.intervals.outcomes import Cell
-from offpolicy.experiments.intervals.protocol import run_block
+from offpolicy.experiments.intervals.protocol import Split, cells_of, logs_of
 from offpolicy.experiments.tables import geometric_mean, markdown
+from offpolicy.logs import BanditLog
 
 PAGE = Path(__file__).parent.parent / "docs" / "method.md"
 BEGIN, END = "<!-- constants -->", "<!-- end of constants -->"
@@ -48,6 +50,12 @@ VARIANTS = {
 MODULES = (_plan, _plausible_bias, _recalibration, _risk_curve)
 
 
+@functools.cache
+def logs(name: str) -> list[tuple[Split, BanditLog]]:
+    """The same for every variant."""
+    return list(logs_of(name, 0, SPLITS, DRAWS))
+
+
 def cells_with(constants: dict[str, float], names: tuple[str, ...]) -> list[Cell]:
     """The cells of some sets, with some constants changed wherever they are used."""
     with ExitStack() as stack:
@@ -56,8 +64,11 @@ def cells_with(constants: dict[str, float], names: tuple[str, ...]) -> list[Cell
             assert homes, name
             for module in homes:
                 stack.enter_context(patch.object(module, name, value))
-        found = [cell for name in names for cell in run_block(name, "no model", 0, SPLITS, DRAWS)]
-    return [cell for cell in found if cell.known == "candidates"]
+        return [
+            cell
+            for name in names
+            for cell in cells_of(name, "no model", DRAWS, logs(name), ("candidates",))
+        ]
 
 
 def numbers(cells: list[Cell]) -> list[float]:

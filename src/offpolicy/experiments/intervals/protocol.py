@@ -13,7 +13,7 @@ no action earns nothing, whatever is done.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,17 +100,25 @@ def logs_of(name: str, start: int, splits: int, draws: int) -> Iterator[tuple[Sp
 
 def run_block(name: str, model: str, start: int, splits: int, draws: int) -> list[Cell]:
     """Some splits of a set with one model: every policy, and both of what may be known."""
+    return cells_of(name, model, draws, logs_of(name, start, splits, draws))
+
+
+def cells_of(
+    name: str, model: str, draws: int, logs: Iterable[tuple[Split, BanditLog]],
+    knowns: Sequence[str] = KNOWN,
+) -> list[Cell]:  # fmt: skip
+    """The protocol's cells from these logs, so many of each split."""
     from sklearn.linear_model import Ridge
 
     outcomes: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     n = 0
-    for split, log in logs_of(name, start, splits, draws):
+    for split, log in logs:
         n, prediction = len(log), None
         if model == "ridge":
             prediction = RewardModel(Ridge(), mode="per-action").fit(log).predict(log)
         if model != "contexts":
             log = log.replace(context=None)
-        for known in KNOWN:
+        for known in knowns:
             shown = log if known == "candidates" else log.replace(logging=None)
             result = _evaluated(shown, split.policies, prediction, model != "no model")
             for target, table in split.policies.items():
