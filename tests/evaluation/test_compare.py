@@ -245,9 +245,9 @@ def test_decided_by_holm_alone_says_so(compared):
 
 
 def test_rows_needed_decide_about_half_the_time():
-    # Of 40 small logs those whose estimate is near to the truth are asked.
+    # Of 60 small logs those whose estimate is near to the truth are asked.
     truth, n = WORLD.value("new") - WORLD.value("old"), 100
-    asked = [_between(n, [14, k])["new", "old"] for k in range(40)]
+    asked = [_between(n, [14, k])["new", "old"] for k in range(60)]
     near = [row for row in asked if row.verdict == NOT_DECIDED and abs(row.value / truth - 1) < 0.2]
     assert len(near) > 5
     half, most = [], []

@@ -13,7 +13,20 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.errors import LogError, ParameterError, SupportError
-from offpolicy.evidence import GRID, InMemory, range_of_rewards
+from offpolicy.evaluation._evaluate import answer
+from offpolicy.evidence import (
+    GRID,
+    InMemory,
+    Question,
+    RewardRange,
+    gather,
+    make_plan,
+    range_of_rewards,
+    whole_block,
+)
+from offpolicy.evidence._clip_path import apply_model, kurtosis
+from offpolicy.evidence._differences import _SUMS, gap_of, pair
+from offpolicy.evidence._recalibration import constant
 from offpolicy.intervals import Interval, normal
 from offpolicy.results._result import Headline
 from tests.support.cases import bandit_log, cases, make_case
@@ -463,3 +476,79 @@ def test_the_headline_covers_the_value(world):
     assert covered >= 180
     assert apart >= 80, "the value itself is no worse than SNIPS, by far"
     assert alarms == 0
+
+
+@pytest.mark.parametrize("n", [1000, 3000])
+def test_what_cannot_be_is_no_answer(n):
+    """Propensities that are wrong put the value above the highest reward there is."""
+    heavy = np.arange(n) % 10 == 0
+    c = np.where(heavy, 60.0, 0.5)
+    log = op.BanditLog.from_arrays(
+        action=np.zeros(n, int), reward=heavy.astype(float), propensity=0.04 / c
+    )
+    result = op.evaluate(log, np.full(n, 0.04), estimators=["IPS"])
+    low, high = result.headline.interval
+    assert 0.0 <= low <= high <= 1.0
+    assert high - low > 0.5
+    assert not result.can_tell
+    assert "cannot be" in result.headline.refusal
+    low, high = result.headline.versus_logged
+    assert -1.0 <= low <= high <= 1.0
+    assert high - low > 0.5
+
+
+def test_where_the_logger_never_goes_the_model_is_as_given_whichever_wins():
+    """Also if a constant is the better model of what was logged."""
+    rng = np.random.default_rng(2)
+    n = 40
+    action = rng.integers(0, 2, n)
+    log = bandit_log(action, rng.integers(0, 2, n), [0.5, 0.5, 0.0])
+    pi, models = np.tile([0.25, 0.25, 0.5], (n, 1)), {}
+    for said in (0.01, 0.9):
+        delta_hat = np.column_stack([rng.random((n, 2)), np.full(n, said)])
+        found = make_plan(
+            whole_block(log, op.policies.resolve(log, pi), delta_hat.ravel()), n,
+            RewardRange(0.0, 1.0, "binary"), (),
+        ).recalibration  # fmt: skip
+        plain = constant(whole_block(log, op.policies.resolve(log, pi), delta_hat.ravel()), (0, 1))
+        for model in (found, plain):
+            d = model.predict(log, pi.ravel(), delta_hat.ravel())
+            np.testing.assert_allclose(d.flat.reshape(n, 3)[:, 2], said)
+            np.testing.assert_allclose(d.modelled, (pi * d.flat.reshape(n, 3)).sum(axis=1))
+        models[said] = found.kind
+    assert set(models.values()) <= {"model", "constant"}
+
+
+def test_a_difference_is_uncertain_if_no_weight_that_differs_was_drawn():
+    """Two policies that agree upon all that was chosen, and on nothing else."""
+    n = 400
+    log = bandit_log(np.zeros(n, int), np.arange(n) % 2, [0.9, 0.05, 0.05])
+    e = gather(Question(log, {"a": [[0.8, 0.2, 0.0]] * n, "b": [[0.8, 0.0, 0.2]] * n}))
+    arms = [answer(one).arm for one in e]
+    paired = pair(e[0].source, arms, [(0, 1)])
+    assert paired.sums[0, _SUMS.index("drawn")] == 0.0
+    gap = gap_of(paired, 0, *arms)
+    # Σ_y π₀(w_a − w_b)² = 2·0.05·4², and half of the rewards are 1.
+    undrawn = math.sqrt(2 * 0.05 * min(arms[0].M, 4.0) ** 2 * 0.25 / n)
+    assert gap.spread > 0.9 * undrawn > 0.0
+
+
+def test_equal_contributions_leave_no_doubt_of_their_spread():
+    log = bandit_log([0, 1] * 50, [1.0] * 100, [0.5, 0.5])
+    block = whole_block(log, op.policies.resolve(log, [[0.5, 0.5]] * 100), None)
+    rows = apply_model(block, constant(block, (0.0, 2.0)), 1.0)
+    assert np.isfinite(kurtosis(rows)).all()
+
+
+def test_the_row_not_seen_of_a_difference_counts_only_what_differs():
+    """A policy that leaves 99 of 100 decisions as they were."""
+    rng = np.random.default_rng(5)
+    n = 20_000
+    other = np.arange(n) % 100 == 0
+    pi = np.where(other[:, None], [0.9, 0.1], [0.3, 0.7])
+    action = (rng.random(n) < 0.7).astype(int)
+    log = bandit_log(action, rng.integers(0, 2, n), [0.3, 0.7])
+    e = gather(Question(log, {"new": pi}))[0]
+    policy, logging, _ = e.scanned.path.bins.of_candidates.T
+    exact = np.abs(pi - [0.3, 0.7]).sum()
+    assert np.abs(policy - logging).sum() == pytest.approx(exact, rel=1e-9)

@@ -309,6 +309,8 @@ def answer(
         ends = [ends[0] - guess + lost * low, ends[1] - guess + lost * high]
     if bounded:
         ends = [max(ends[0], low), min(ends[1], high)]
+        if ends[0] > ends[1]:
+            ends = [low, high]
     value = curve.value(M1) + curve.correction(M1, kappa)
     if lost == 0.0 and len({row.reward for row in curve.rows}) == 1:
         value = curve.rows[0].reward
@@ -414,6 +416,8 @@ def slow_headline(
         share = (mean - low) / (high - low) if high > low else 0.5
         constant[fold == k] = low + (high - low) * min(max(share, 1e-12), 1.0 - 1e-12)
     of_all = np.repeat(constant, np.diff(log.offsets)) if whole else None
+    if whole and prediction is not None and log.logging is not None:
+        of_all = np.where(log.logging == 0.0, np.clip(prediction, low, high), of_all)
     pi = policy if whole else None
     plain = SlowCurve(rows_of(log, chosen, pi, of_all, constant))
     best, name = plain, "constant"

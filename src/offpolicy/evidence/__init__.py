@@ -40,25 +40,30 @@ are over rows, weighted by the row weight ω where there is one; mean_w(f) is Σ
     interval            M₂ = argmin V + b²,  b = k s mass,  k = min(5κ, 1)
                         θ(M₂) ∓ z(b/h) · (t_df/z(0)) · h at each end
     one unseen row      h² = V(M₂) + (w̄ · distance of θ(M₂) from the end of the range / n)²,
-                        w̄ = A / mean of Σ_y π₀ min(π/π₀, M)
+                        w̄ = max(A, mean w²) / mean of Σ_y π₀ min(π/π₀, M)
     degrees of freedom  df = 2n/(kurtosis of x_M − 1), from 3 to n − 1
 
 z(t) is the quantile of |N(t, 1)| (Armstrong and Kolesár 2018), t_df that of Student's |t|. For κ
 the rows are cut by their weight c into eight bins b with about as much of Σc each. In a bin, N_b is
 the number of rows, ē_b their plain mean residual, and s_b² their mean squared residual, averaged
 with that of all rows as if ten more had it; bins of two rows or fewer say nothing. With row weights
-n and N are effective numbers, (Σω)²/Σω².
+n and N are effective numbers, (Σω)²/Σω², but for df. For a policy known by draws only, h² has the
+jackknife variance over the draws, too. Where the range of rewards is known (declared, or 0 and 1),
+the interval is cut to it; if nothing is left of it, propensities or range are wrong, and the answer
+is a refusal.
 
 - **Where the logger never goes** (π₀ = 0) no row says anything, not about the model either: d is
-  what was given, δ̂. The mass L = mean of Σ_y π there is not part of mass(M); what the model adds
+  what was given, δ̂ (cut to the range of rewards), whichever model won. The mass L = mean of Σ_y π there is not part of mass(M); what the model adds
   for it is taken out of the interval, and L times the lowest reward is added at the low end, L
   times the highest at the high end.
 - **Of the chosen action only.** If π₀ is known for that alone, undrawn weights are invisible: A and
   w̄ are the observed ones, and mass is mean t; the interval takes the larger of that and 1 − mean w.
-- **Clusters.** Var(x̄_M) is that of their totals, and so is df. What is scaled up is scaled by their
-  design effect, too.
-- **A large log** is walked once. Before that, a sample of it (at most 200,000 decisions, from 32 to
-  128 places) fixes the model and the kurtosis.
+  If π is, there is no regression: d is the constant.
+- **Clusters**, by hash in at most 256 groups. Var(x̄_M) is that of the groups' totals, and so is df.
+  What is scaled up is scaled by their design effect, too; κ, N and the unseen row count rows.
+- **A large log** is walked once, for differences of two policies once more. Before that, a sample
+  of it (at most 200,000 decisions with 4 million candidates, from 32 to 128 places) fixes the model
+  and the kurtosis.
 
 ## The model, and the constant
 
@@ -89,12 +94,14 @@ rule applied to it directly. With m = (π − Mπ₀)₊ at each policy's own M�
 the mean of both models answers for what is left to either. So only the mass on which the two
 differ, mean of Σ_y |m_a − m_b|, can be biased: b is that times the larger k and the larger s. Noise
 is Var(ȳ), scaled up as above with w_a − w_b in the place of w and w_a e_a − w_b e_b in that of w e.
-Against what ran, the reward itself takes the place of the second policy (w = 1, nothing left to a
-model). That difference, not whether an interval holds the logged mean, says which is better.
+Both ends allow for one unseen row with the reward that would move the difference most. Against what
+ran, the reward itself takes the place of the second policy (w = 1, nothing left to a model), with
+the degrees of freedom of x_M. That difference, not whether an interval holds the logged mean, says
+which is better.
 
 **The guard.** SNIPS and DR are part of every walk. If one of them and the headline differ by more
-than their paired noise explains (Student's t with as many degrees of freedom as effective rows
-beyond M, level 1 in 1,000; what undrawn weights would add is added), a finding (`disagreement`)
+than their paired noise explains (Student's t with one degree of freedom less than effective rows
+beyond M₁, level 1 in 1,000; what undrawn weights would add is added), a finding (`disagreement`)
 says so and the interval is widened to hold both.
 
 **Where the policy is the logger** (c = 1 on every candidate) the answer is the logged mean itself.
@@ -112,7 +119,8 @@ In `offpolicy/evidence/`, from a question to an answer: `_gather` (all that is r
 the estimators), `_weight_bins` and `_clip_path` (the sums of CAB-DR, for every M), `_walk` (the one
 pass), `_noise`, `_plausible_bias`, `_risk_curve` (the only place where M is chosen), `_headline`,
 `_estimates` (the rows), `_agreement` (the guard), `_differences`, `_tuning` (open parameters of the
-rows), `_summarise` and `findings` (pictures and warnings).
+rows), `_summarise` and `findings` (pictures and warnings). In the sums by bin, every name stands for
+a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω²c².
 """
 
 from __future__ import annotations

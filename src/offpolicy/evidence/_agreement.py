@@ -1,12 +1,9 @@
-r"""How far an estimate is from the headline, in standard errors of their difference.
+"""How far an estimate is from the headline, in standard errors of their difference; the guard.
 
-Both are means over the same rows, z and x_M, so their noise is common to a large part: the variance
-of the difference is :math:`\mathrm{Var}(z) + \mathrm{Var}(x_M) - 2\,\mathrm{Cov}(z, x_M)`, at the
-headline's own M. What they do not share is mostly the weight beyond M. Few rows carry it, and a log
-may have drawn none of the heaviest: what :math:`\overline{\sum_y \pi_0 (c - M)_+^2}` is more than
-the mean of :math:`(c - M)_+^2` seen, times the residuals' mean square, is added to the variance; it
-is judged by Student's t with as many degrees of freedom as there are effective rows beyond M. An
-estimate without weights beyond M needs none of this.
+Both are means over the same rows, so their noise is common to a large part. What they do not share
+is mostly the weight beyond M. Few rows carry it, and a log may have drawn none of the heaviest:
+what Σ_y π₀(c − M)₊² is on average more than the mean of (c − M)₊² seen, times the residuals' mean
+square, is added to the variance. An estimate without weights beyond M needs none of this.
 """
 
 from __future__ import annotations

@@ -102,6 +102,8 @@ def apply_model(
     """
     log = block.log
     compiled = block.compiled and block.target.flat is not None
+    if model.kind == "constant" and block.delta_hat is not None:
+        compiled = False  # Where the logger never goes it is not constant.
     if compiled:
         prediction, of_candidates, unsupported = _predict_compiled(block, model)
     else:
@@ -142,7 +144,8 @@ def kurtosis(rows: Modelled) -> Floats:
         for k, M in enumerate(GRID[:last].tolist()):
             x = prediction.modelled + np.minimum(c, M) * residual
             x = (omega * (x - path.moments.mean[k])) ** 2
-            shares[k] = len(log) * (x * x).sum() / x.sum() ** 2
+            if x.any():
+                shares[k] = len(log) * (x * x).sum() / x.sum() ** 2
     # Beyond the largest weight all M are alike.
     shares[last:] = shares[last - 1]
     return shares

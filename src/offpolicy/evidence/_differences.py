@@ -1,18 +1,8 @@
-r"""The difference of two policies on one log: an answer of its own, by the headline's rule.
+"""The difference of two policies on one log: an answer of its own, by the headline's rule.
 
 All policies are asked about the same decisions, so most of the luck of the draw is common to them
-and cancels. Two policies, each clipped at its interval's M, with d its model,
-:math:`w = \min(c, M)`, and :math:`m = (\pi - M\pi_0)_+` left to the model, differ by the mean of
-
-.. math:: y = x_a - x_b - \tfrac12 \sum_y (m_a + m_b)(d_a - d_b), \qquad
-          x = \sum_y \pi d + w\,(r - d).
-
-The last term lets the mean of the two models answer for what is left to either. Then only the mass
-on which they differ, :math:`\sum_y |m_a - m_b|`, can be biased: nothing for identical policies, and
-little for like ones. Noise is the variance of y, scaled up to the differences of weights that could
-have been drawn; bias, Student's t, the row that was not seen and the worst case without support are
-as in `evidence._headline`. The policy that wrote the log takes part with the reward itself, w = 1;
-its difference to any other follows from the sums of the one walk.
+and cancels. The policy that wrote the log takes part with the reward itself, w = 1; its difference
+to any other follows from the sums of the one walk, other pairs take a second.
 """
 
 from __future__ import annotations
@@ -35,7 +25,6 @@ from offpolicy.evidence._headline import Arm
 from offpolicy.evidence._noise import design_effect, satterthwaite
 from offpolicy.evidence._sources import Source
 from offpolicy.evidence._walk import Contribution, Scanned
-from offpolicy.evidence._weight_bins import EDGES
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog
 from offpolicy.logs.labels import GROUPS
@@ -50,14 +39,16 @@ Times its square: the squared difference of w·(r − d). And where the logger n
 and (π_b − π_a)₊."""
 
 
-_MIDDLES: Floats = np.concatenate([[0.5 * EDGES[0]], np.sqrt(EDGES[1:] * EDGES[:-1]), [EDGES[-1]]])
-"""A weight in the middle of every bin."""
-
-
 def _guess(arm: Arm) -> float:
     """What the model adds for candidates that the logger never chooses."""
     bins = arm.known.path.bins
     return float(bins.unsupported[1]) / bins.weight
+
+
+def _residuals(arm: Arm) -> float:
+    """Σω²e²/Σω of a policy's model."""
+    bins = arm.known.path.bins
+    return bins.total("ωee") / bins.weight
 
 
 def _undrawn_mass(arm: Arm) -> float:
@@ -198,8 +189,10 @@ class Gap:
         return replace(self, value=-self.value, low=low, high=high)
 
     def interval(self, level: float) -> Interval:
-        half = intervals.bias_aware(self.spread, self.bias, level, self.degrees)
-        return Interval(max(self.low - half, -self.most), min(self.high + half, self.most))
+        half, most = intervals.bias_aware(self.spread, self.bias, level, self.degrees), self.most
+        low, high = max(self.low - half, -most), min(self.high + half, most)
+        # What cannot be says that something is wrong, not where the difference lies.
+        return Interval(low, high) if low <= high else Interval(-most, most)
 
     def p_value(self, least: float) -> float:
         """The smallest 1 − level, and at least ``least``, whose interval leaves out 0."""
@@ -236,6 +229,8 @@ class _Seen(NamedTuple):
     """their size; and"""
     noise: float
     """the squares of what they weight."""
+    residuals: float
+    """Squares of all residuals: Σω²e²/Σω."""
     above: float
     """Mass of the first policy where the logger never goes, that the second has not;"""
     below: float
@@ -258,7 +253,8 @@ def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
     seen = _Seen(
         float(moments.mean[column]), moments.stderr(column), satterthwaite(moments, share, column),
         sums["drawable"], sums["drawn"], sums["kept"],
-        sums["noise"] * design_effect(moments, column), above, below,
+        sums["noise"] * design_effect(moments, column), max(map(_residuals, (first, second))),
+        above, below,
     )  # fmt: skip
     bias = max(curve.caution for curve, _ in curves) * size * mass if mass > 0.0 else 0.0
     return _gap((first, second), (first.known.value, second.known.value), seen, bias)
@@ -276,20 +272,22 @@ def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
         None if reward.group_total is None else reward.group_total[:, 0],
     )
     design = max(design_effect(moments, k), design_effect(reward, 0))
-    # |w − 1|: bins lie on one side of 1, but for one.
-    candidates, away = bins.of_candidates[:, 1], np.abs(np.minimum(_MIDDLES, GRID[k]) - 1.0)
+    policy, logging, _ = bins.of_candidates.T
+    M = GRID[k] if np.isfinite(GRID[k]) else 0.0
     with np.errstate(all="ignore"):
         drawn = bins.clipped_rows("cc", "1", 2)[k] - 2.0 * bins.clipped_rows("c", "1", 1)[k]
         noise = bins.clipped_rows("ωccee", "ωee", 2) - 2.0 * bins.clipped_rows("ωcee", "ωee", 1)
-        drawable = bins.weight * (bins.second[k] - 2.0 * bins.kept[k]) + candidates.sum()
+        drawable = bins.weight * (bins.second[k] - 2.0 * bins.kept[k]) + logging.sum()
     seen = _Seen(
         float(curve.value[k]) - logged.value,
         math.sqrt(scanned.variance_apart(-1, k, ran)),
         satterthwaite(moments, arm.plan.kurtosis[k] / moments.count, k),
         float(drawable),
         float(drawn + bins.weight),
-        float((candidates * away).sum()),
+        # Σ π₀|w − 1|: bins lie on one side of 1, but for one.
+        float(np.abs(policy[:k] - logging[:k]).sum() + abs(M - 1.0) * logging[k:].sum()),
         float(noise[k] + bins.total("ωee")) * design,
+        _residuals(arm),
         float(bins.unsupported[0]) / bins.weight,
         0.0,
     )
@@ -309,9 +307,11 @@ def _gap(arms: Sequence[Arm], values: tuple[float, float], seen: _Seen, bias: fl
     (down, up), *others = (arm.known.doubt for arm in arms)
     low, high = low + down - sum(d[1] for d in others), high + up - sum(d[0] for d in others)
     noise = seen.stderr
-    if seen.drawable > seen.drawn > 0.0:
-        growth = seen.drawable / seen.drawn
-        noise = math.sqrt(noise**2 + (growth - 1.0) * max(seen.noise, 0.0) / moments.weight**2)
+    if seen.drawable > seen.drawn:
+        # If no weight that differs was drawn, all residuals are as near as any.
+        size = max(seen.noise, 0.0) / seen.drawn if seen.drawn > 0.0 else seen.residuals
+        undrawn = (seen.drawable - seen.drawn) * size
+        noise = math.sqrt(noise**2 + undrawn / moments.weight**2)
     typical = max(seen.drawable, seen.drawn) / seen.kept if seen.kept > 0.0 else 0.0
     middles = [min(max(value, rewards.low), rewards.high) for value in values]
     worst = max(rewards.high - min(middles), max(middles) - rewards.low)

@@ -1,11 +1,7 @@
 """One estimator's row: its value, its standard error, and an interval by the headline's rule.
 
-The interval is from what the estimator itself does: its value ± z(b/se)·se, with its own standard
-error, and for b what its own clipping, blending or imputing may have moved: its imputed mass, times
-the root mean square of the rewards less what it imputes (its model's prediction, or 0). IPS, SNIPS
-and DR impute nothing where the logger goes: theirs is the usual interval. Where the logger never
-goes the worst case is added. It is not stretched to hold anything, so that rows which disagree are
-seen to.
+The interval is from what the estimator itself does, and is not stretched to hold anything, so that
+rows which disagree are seen to.
 """
 
 from __future__ import annotations

@@ -128,9 +128,7 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
         replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
         (scanned,) = scan(replaced, [plan])
         estimates = [from_moments(m, j, scanned, plan, None)[0] for j, m in enumerate(plan.members)]
-        curve = RiskCurve.of(scanned.path, exact=plan.exact)
-        at = curve.at_value
-        values.append([*estimates, float(curve.value[at] + curve.correction[at])])
+        values.append([*estimates, RiskCurve.of(scanned.path, exact=plan.exact).best_value])
     replicates = len(values)
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.var(np.array(values), axis=0) * (replicates - 1)

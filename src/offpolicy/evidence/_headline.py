@@ -1,18 +1,4 @@
-r"""The one answer about a policy: a value and an interval that covers the policy's, or a refusal.
-
-The *value* is θ(M₁), CAB-DR around the model that won (`evidence._recalibration`), with the model's
-mean error on what is left to it taken off as far as the rows seen there show it. The *interval*
-does not trust this. It stands around θ(M₂), allows for a bias up to b = k·s·mass by the quantile of
-:math:`|N(b/\mathrm{se}, 1)|` (Armstrong and Kolesár 2018), for a standard error that is itself an
-estimate by Student's t, and at each end for one row that was not seen, of a typical weight, with
-the lowest or the highest reward. Where the logger never goes no row says anything: the policy's
-mass there counts with the lowest reward at the low end, and the highest at the high end. The value
-is cut to the interval.
-
-A *guard* holds whatever the cause: where the headline and the self-normalised or doubly robust
-estimate of the same walk disagree by more than their paired noise explains, the interval is widened
-to hold both, and a finding says so.
-"""
+"""The one answer about a policy: a value and an interval that covers the policy's, or a refusal."""
 
 from __future__ import annotations
 
@@ -46,6 +32,8 @@ class Known(NamedTuple):
     unsupported: float
     identical: bool
     """Whether the policy is the one that wrote the log."""
+    impossible: bool = False
+    """Whether the interval had nothing in common with the range of rewards."""
     doubt: tuple[float, float] = (0.0, 0.0)
     """How far down and up from the value estimates lie that disagree with it (`guarded`)."""
 
@@ -59,13 +47,14 @@ def what_is_known(
     if abs(path.bins.distance) <= _SAME:
         return Known(path, curve, logged.value, logged.interval, unsupported, identical=True)
     interval = _interval(path, curve, plan, policy_stderr, level)
-    k = curve.at_value
-    value = float(curve.value[k] + curve.correction[k])
+    impossible = plan.reward_range.cut(interval) is None
+    interval = plan.reward_range.cut(interval) or plan.reward_range.interval
+    value = curve.best_value
     if logged.stderr == 0.0 and unsupported == 0.0:
         # All rewards are equal; what the models add is rounding.
         value = logged.value
     value = min(max(value, interval.low), interval.high)
-    return Known(path, curve, value, interval, unsupported, identical=False)
+    return Known(path, curve, value, interval, unsupported, False, impossible)
 
 
 def _interval(
@@ -86,8 +75,6 @@ def _interval(
     low, high = centre - reach(centre - rewards.low), centre + reach(rewards.high - centre)
     if lost > 0.0:
         low, high = low - guess + lost * rewards.low, high - guess + lost * rewards.high
-    if rewards.known != "observed":
-        low, high = max(low, rewards.low), min(high, rewards.high)
     return Interval(low, high)
 
 
@@ -166,6 +153,11 @@ def _refusal(known: Known, rewards: RewardRange, rewarded: float, logged: Logged
         return (
             "nothing says how far luck goes: there is only one row or one cluster, or the numbers "
             "are too large. More clusters would tell."
+        )
+    if known.impossible:
+        return (
+            f"by its weights the value would be outside the range of rewards, from {rewards.low:g} "
+            f"to {rewards.high:g}, which cannot be. The propensities, or the range, are wrong."
         )
     effective = known.path.bins.effective(float(GRID[known.curve.at_value]), "1")
     enough = rewards.known != "observed" and effective >= FEW_EFFECTIVE

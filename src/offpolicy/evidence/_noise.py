@@ -1,14 +1,9 @@
-r"""The noise of CAB-DR(M): the variance seen, scaled up to the weights that could have been drawn.
+"""The noise of CAB-DR(M): the variance seen, scaled up to the weights that could have been drawn.
 
-.. math:: V(M) = \widehat{\mathrm{Var}}(\bar x_M) + \Big(\frac{A_M}{\overline{w^2}} - 1\Big)_+
-          \frac{\overline{w^2 e^2}}{n}, \qquad
-          A_M = \overline{\sum_y \pi_0 \min(c, M)^2},
-
-with w = min(c, M) and e = r − d. A log that happened to draw none of its rare huge weights has a
-small variance and a small mean of w²; but what w² is on average is known without any reward, from
-all candidates (Theorem 6). Clusters and row weights enter through the observed variance; the noise
-of the model's own fit needs no term of its own: it moves the value through what is left to the
-model only, where the plausible bias allows for more.
+A log that happened to draw none of its rare huge weights has a small variance and a small mean of
+w²; but what w² is on average is known without any reward, from all candidates (Theorem 6). The
+noise of the model's own fit needs no term of its own: it moves the value through what is left to
+the model only, where the plausible bias allows for more.
 """
 
 from __future__ import annotations

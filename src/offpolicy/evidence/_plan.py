@@ -27,6 +27,7 @@ from offpolicy.evidence._sources import Source, thinned
 from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._summary_sums import classes_of
 from offpolicy.evidence._tuning import tune
+from offpolicy.intervals import Interval
 from offpolicy.logs import width_of
 from offpolicy.results import Tuned
 
@@ -52,6 +53,17 @@ class RewardRange(NamedTuple):
     @property
     def span(self) -> float:
         return self.high - self.low
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.low, self.high)
+
+    def cut(self, interval: Interval) -> Interval | None:
+        """What of an interval can be, if the range is known; None if nothing can."""
+        if self.known == "observed":
+            return interval
+        low, high = max(interval.low, self.low), min(interval.high, self.high)
+        return Interval(low, high) if low <= high else None
 
 
 def range_of_rewards(source: Source, declared: tuple[float, float] | None = None) -> RewardRange:
@@ -99,7 +111,6 @@ class Centre(NamedTuple):
 class Plan:
     """All that one scan needs to know."""
 
-    n: int
     columns: frozenset[str]
     """What is at hand: propensity, logging, policy, prediction."""
     reward_range: RewardRange
@@ -161,8 +172,7 @@ def make_plan(
     if any(not member.resolved for member in members):
         part = thinned(sample, _at_most(SAMPLE, TUNING_CANDIDATES, width))
         modelled = apply_model(part, fitted, float(part.log.reward.mean()))
-        curve = RiskCurve.of(modelled.path, exact=exact)
-        k = curve.at_value
+        headline = RiskCurve.of(modelled.path, exact=exact).best_value
         for j, member in enumerate(members):
             if not member.resolved:
                 tuned[j] = tune(
@@ -171,14 +181,13 @@ def make_plan(
                     n=n,
                     reward_range=(rewards.low, rewards.high),
                     rule=rule,
-                    headline=float(curve.value[k] + curve.correction[k]),
+                    headline=headline,
                 )
     resolved = tuple(
         member if choice is None else parse(choice.estimator)
         for member, choice in zip(members, tuned, strict=True)
     )
     return Plan(
-        n,
         sample.columns,
         rewards,
         usual_reward(log.reward),

@@ -1,15 +1,7 @@
-r"""How far clipping may have moved the value: the mass left to the model, times its mean error.
+"""How far clipping may have moved the value: the mass left to the model, times its mean error.
 
-Clipping at M leaves the model to answer for :math:`(\pi - M\pi_0)_+` of every candidate, and the
-bias of CAB-DR is that mass times the model's mean error on it (Theorem 5). The mass is known
-exactly. A mean error is at most the root-mean-square error s, which the residuals show; it is
-:math:`\kappa s` with some :math:`\kappa \le 1`, and how large :math:`\kappa` is, the log says:
-
-.. math:: \kappa^2 = \frac{2 \cdot 0.2^2 + \sum_b q_b\,(\bar e_b^2/s_b^2 - 1/N_b)}{2 + \sum_b q_b},
-          \qquad q_b = \frac{N_b}{N_b + 25},
-
-over eight bins b of the weight that hold as much of it each: the squared mean residual over the
-mean squared residual, less what noise alone gives, with two imaginary bins that say 0.2.
+The mass is known exactly (Theorem 5). A mean error is at most the root-mean-square error s, which
+the residuals show: it is κs with some κ ≤ 1, and how large κ is, bins of the weight say.
 """
 
 from __future__ import annotations

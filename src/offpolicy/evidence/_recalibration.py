@@ -1,24 +1,11 @@
-r"""The model that the headline rests on: fitted to the log's own rewards, cross-fitted.
+"""The model that the headline rests on: fitted to the log's own rewards, cross-fitted.
 
 A reward model is seldom right on average, least of all on the actions that the logger avoids. So
 its prediction is corrected by a regression of the logged rewards on two things known of every
-candidate, the prediction :math:`\hat\delta` and the policy's own probability :math:`\pi` (a good
-policy prefers what pays):
-
-.. math:: d = (1 - w_f)\,\big[a + (b - a)\,
-          \sigma\big(\beta_f^\top \phi(\hat\delta, \pi)\big)\big] + w_f\,\hat\delta,
-
-for rewards within :math:`[a, b]`; where the logger never goes nothing can be learnt about the
-model, and :math:`d = \hat\delta`. Rows count 1 + min(c, 5): the regression is learnt where the
-logger goes, but for the decisions that the policy would take. How much of the model is kept as it
-was given, :math:`w_f \in [0, 1]`, is what fits the rewards best when rows count min(c, 5). The
-numbers :math:`\beta_f, w_f` of fold f come from the other folds, so no decision's reward has a part
-in its own d.
-
-Without a reward model the regression is on π alone. It competes (`evidence._plan`) with a constant,
-the weighted mean reward of the other folds: CAB-DR around it at M = ∞ is nearly SNIPS. Where π is
-not known of every candidate the constant is all there is. The logger's probabilities are left out
-on purpose: with them the regression follows the logger where it should follow the rewards.
+candidate: the prediction, and the policy's own probability (a good policy prefers what pays). The
+logger's probabilities are left out on purpose: with them the regression follows the logger where it
+should follow the rewards. Numbers of a fold come from the other folds, so no decision's reward has
+a part in its own d.
 """
 
 from __future__ import annotations
@@ -137,9 +124,7 @@ class Recalibration:
         beta = self.coefficients[fold]
         columns = self.features.columns(log.offsets, pi, delta_hat)
         if not columns:
-            constant = self._reward(beta[:, 0])
-            flat = None if pi is None else np.repeat(constant, lengths)
-            return Prediction(constant, constant, flat)
+            return self._constant(log, self._reward(beta[:, 0]), pi, delta_hat)
         score = np.repeat(beta[:, 0] - beta[:, 1:] @ (self.centre / self.spread), lengths)
         for k, column in enumerate(columns):
             score += column * np.repeat(beta[:, k + 1] / self.spread[k], lengths)
@@ -153,6 +138,19 @@ class Recalibration:
             flat += kept * (given - flat)
         assert pi is not None
         return Prediction(row_sums(pi * flat, log.offsets), flat[log.chosen_index], flat)
+
+    def _constant(
+        self, log: BanditLog, constant: Floats, pi: Floats | None, delta_hat: Floats | None
+    ) -> Prediction:
+        """The same d for all candidates of a decision, but where the logger never goes."""
+        if pi is None:
+            return Prediction(constant, constant, None)
+        flat = np.repeat(constant, np.diff(log.offsets))
+        if delta_hat is None or log.logging is None or log.logging.all():
+            return Prediction(constant, constant, flat)
+        lost = log.logging == 0.0
+        flat[lost] = np.clip(delta_hat[lost], self.low, self.high)
+        return Prediction(row_sums(pi * flat, log.offsets), constant, flat)
 
     def raw_coefficients(self) -> Floats:
         """(folds, 7): intercept, then of share, bent and top of δ̂ and of π as they are; 0 for

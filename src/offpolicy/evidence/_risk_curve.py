@@ -1,9 +1,4 @@
-r"""Value, noise and plausible bias of CAB-DR over M: the only place where M is chosen.
-
-The value is taken where noise and typical bias are together least,
-:math:`V + (\kappa s\,\mathrm{mass})^2`; the interval where they are with
-:math:`k = \min(5\kappa, 1)` in the place of κ.
-"""
+"""Value, noise and plausible bias of CAB-DR over M: the only place where M is chosen."""
 
 from __future__ import annotations
 
@@ -87,6 +82,11 @@ class RiskCurve(NamedTuple):
     def at_value(self) -> int:
         """Where on the grid the value is taken."""
         return self._least(self.mse)
+
+    @property
+    def best_value(self) -> float:
+        """θ there, with the correction."""
+        return float(self.value[self.at_value] + self.correction[self.at_value])
 
     @property
     def at_interval(self) -> int:
