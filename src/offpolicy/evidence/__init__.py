@@ -53,9 +53,9 @@ the interval is cut to it; if nothing is left of it, propensities or range are w
 is a refusal.
 
 - **Where the logger never goes** (π₀ = 0) no row says anything, not about the model either: d is
-  what was given, δ̂ (cut to the range of rewards), whichever model won. The mass L = mean of Σ_y π there is not part of mass(M); what the model adds
-  for it is taken out of the interval, and L times the lowest reward is added at the low end, L
-  times the highest at the high end.
+  what was given, δ̂ (cut to the range of rewards), whichever model won. The mass L = mean of Σ_y π
+  there is not part of mass(M); what the model adds for it is taken out of the interval, and L times
+  the lowest reward is added at the low end, L times the highest at the high end.
 - **Of the chosen action only.** If π₀ is known for that alone, undrawn weights are invisible: A and
   w̄ are the observed ones, and mass is mean t; the interval takes the larger of that and 1 − mean w.
   If π is, there is no regression: d is the constant.
@@ -119,8 +119,8 @@ In `offpolicy/evidence/`, from a question to an answer: `_gather` (all that is r
 the estimators), `_weight_bins` and `_clip_path` (the sums of CAB-DR, for every M), `_walk` (the one
 pass), `_noise`, `_plausible_bias`, `_risk_curve` (the only place where M is chosen), `_headline`,
 `_estimates` (the rows), `_agreement` (the guard), `_differences`, `_tuning` (open parameters of the
-rows), `_summarise` and `findings` (pictures and warnings). In the sums by bin, every name stands for
-a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω²c².
+rows), `_summarise` and `findings` (pictures and warnings). In the sums by bin, every name stands
+for a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω²c².
 """
 
 from __future__ import annotations
