@@ -258,12 +258,14 @@ def test_a_wild_interval_does_not_flatten_the_others():
         assert float(near[2]) - float(near[1]) > 0.08 * width
 
 
-def test_a_disagreement_is_told_though_check_was_asked():
+def test_what_the_walk_came_across_is_told_besides_what_check_found():
     told = Finding("disagreement", "warning", "new", "They differ.", "Look.")
     other = Finding("drift", "warning", None, "It drifts.", "Look.")
     result = replace(evaluated(), findings=(told, other))
-    text = Page(Results((result,), ()).to_html()).text.partition("How to make this page")[0]
+    checked = (Finding("drift", "warning", None, "By time it drifts.", "Look."),)
+    text = Page(Results((result,), checked).to_html()).text.partition("How to make this page")[0]
     assert "They differ." in text
+    assert "By time it drifts." in text
     assert "It drifts." not in text
 
 

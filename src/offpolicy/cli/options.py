@@ -237,8 +237,11 @@ def check_writable(out: str, *suffixes: str) -> None:
 
 
 def show(result: Any, style: str) -> None:
-    """Print a command's result by its --format; what was left out goes to stderr."""
+    """Print a command's result by its --format; what was left out goes to stderr, and that
+    estimates disagree, unless a terminal shows it in its place."""
     tell_dropped(result)
+    if not (style == "text" and sys.stdout.isatty()):
+        tell(getattr(result, "findings", ()), "disagreement")
     if style == "json":
         click.echo(result.to_json(), nl=False)
     elif style == "tsv":

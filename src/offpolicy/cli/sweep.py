@@ -26,23 +26,27 @@ _SETTINGS = Options(
         required=True,
     ),
     plot=option("also write a picture (PNG, SVG)", kind=opt.FILE),
-    grid=option("64 fixed values of M; needed for clustered errors", default=False),
+    grid=option("64 fixed values of the parameter; needed for clustered errors", default=False),
 )  # fmt: skip
 @_SETTINGS
 @opt.format_option("tsv", "json")
 def command(
     log: tuple[str, ...], policy: str, plot: str | None, grid: bool, style: str, **options: Any
 ) -> None:
-    """The curve of an estimator over its parameter: M, or tau for SB.
+    """The curve of an estimator over its parameter: M, tau, lam or alpha.
 
     LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
     decision. Prints the curve at its breakpoints, at most 1001 of them.
     """
+    import numpy as np
+
+    from offpolicy.estimators import as_estimator
     from offpolicy.evaluation import sweep
-    from offpolicy.evidence import GRID
 
     (named,) = opt.policies_of((policy,)).values()
-    settings = _SETTINGS.said(options) | {"grid": GRID if grid else None}
+    settings = _SETTINGS.said(options)
+    if grid:
+        settings["grid"] = np.sort(getattr(as_estimator(options["estimator"]), "grid", []))
     curve = sweep(opt.read(log, options), named, **settings)
     opt.tell_dropped(curve)
     if plot:

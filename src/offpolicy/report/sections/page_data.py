@@ -52,11 +52,11 @@ class PageData(NamedTuple):
 
     @property
     def findings(self) -> list[Finding]:
-        """The worst first: what `check` found, or else what the scan came across. That estimates
-        disagree is seen by the scan alone."""
+        """The worst first: what `check` found, and what the walk came across besides."""
         findings = [*self.main.findings]
         if self.checked is not None:
-            findings = [*self.checked, *(f for f in findings if f.code == "disagreement")]
+            told = {(f.code, f.place) for f in self.checked}
+            findings = [*self.checked, *(f for f in findings if (f.code, f.place) not in told)]
         return sorted(findings, key=lambda finding: ORDER.index(finding.severity))
 
     def headline_of(self, policy: str) -> Headline | None:
