@@ -22,7 +22,7 @@ import numpy as np
 
 import offpolicy as op
 from offpolicy._core.files import write_whole
-from offpolicy.evidence import GRID
+from offpolicy.estimators import GRID
 
 EIGHT = ["DM", "IPS", "CIPS(M=5)", "DR", "SB(tau=0.5)", "SWITCH(M=5)", "CAB(M=5)", "CAB-DR(M=5)"]
 

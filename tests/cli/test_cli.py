@@ -368,7 +368,10 @@ def test_text_in_a_column_without_a_role_is_left_alone(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*SWEEP, "-e", "DR"], "EstimatorError: DR has no curve, as it has no parameter; these have: CIPS"),
+        (
+            [*SWEEP, "-e", "DR"],
+            "EstimatorError: DR has no curve, as it has no parameter; these have: CIPS",
+        ),
         ([*SWEEP, "--level", "3"], "ParameterError: level is 3.0;"),
         (["sweep", "lists.csv", "--policy", "new"], "MissingColumnError: CAB needs prediction"),
         (["evaluates"], "No such command 'evaluates'"),

@@ -17,9 +17,8 @@ from offpolicy.errors import (
     ParameterError,
     SupportError,
 )
-from offpolicy.estimators import NAMED
+from offpolicy.estimators import GRID, NAMED
 from offpolicy.evaluation import _sweep as curves
-from offpolicy.evidence import GRID
 from offpolicy.evidence._sources import InMemory
 from tests.support import reference
 from tests.support.cases import Case, cases, make_case

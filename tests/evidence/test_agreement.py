@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.evidence import GRID, make_plan, range_of_rewards
+from offpolicy.estimators import GRID
 from offpolicy.evidence import _agreement as agreement
+from offpolicy.evidence import make_plan, range_of_rewards
 from offpolicy.evidence._agreement import FALSE_ALARM, Apart
 from offpolicy.evidence._blocks import contributions, whole_block
 from offpolicy.evidence._recalibration import constant

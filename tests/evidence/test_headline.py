@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.errors import LogError, ParameterError, SupportError
+from offpolicy.estimators import GRID
 from offpolicy.evaluation._evaluate import answer
 from offpolicy.evidence import (
-    GRID,
     InMemory,
     Question,
     RewardRange,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from offpolicy._core.moments import Moments
-from offpolicy.evidence import GRID, degrees_of
+from offpolicy.estimators import GRID
+from offpolicy.evidence import degrees_of
 from offpolicy.evidence._noise import design_effect, satterthwaite, variance
 from tests.support.cases import Case
 from tests.support.slow_headline import around

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.evidence import GRID
+from offpolicy.estimators import GRID
 from offpolicy.evidence._plausible_bias import mean_residual, residual_size, typical_error
 from offpolicy.evidence._weight_bins import WeightBins, sums_of_candidates, sums_of_rows
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from offpolicy.evidence import GRID
+from offpolicy.estimators import GRID
 from offpolicy.evidence._noise import variance
 from offpolicy.evidence._plausible_bias import mean_residual, residual_size, typical_error
 from offpolicy.evidence._risk_curve import RiskCurve

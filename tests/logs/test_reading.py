@@ -90,8 +90,9 @@ def test_verbs_on_files_read_piece_by_piece(tmp_path, table, monkeypatch):
     b = op.sweep(scan, "new", prediction="q")
     np.testing.assert_allclose(b.values, a.values, rtol=1e-12)
     np.testing.assert_allclose(b.imputed_mass, a.imputed_mass, rtol=1e-12, atol=1e-15)
-    with pytest.raises(op.errors.EstimatorError, match="SB's curve needs all rows at once"):
-        op.sweep(scan, "new", prediction="q", estimator="SB")
+    shares = op.sweep(scan, "new", prediction="q", estimator="SB")
+    whole = op.sweep(log, "new", prediction="q", estimator="SB")
+    np.testing.assert_allclose(shares.values, whole.at(shares.breakpoints), rtol=1e-12)
     assert str(op.check(scan, "new", prediction="q")) == str(
         op.check(log, {"new": "new"}, prediction="q")
     )

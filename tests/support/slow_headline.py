@@ -18,7 +18,8 @@ from scipy.stats import t as student
 
 import offpolicy as op
 from offpolicy._core.logistic import fit
-from offpolicy.evidence import GRID, Block, whole_block
+from offpolicy.estimators import GRID
+from offpolicy.evidence import Block, whole_block
 from offpolicy.evidence._clip_path import ClipPath, _clusters
 from offpolicy.evidence._recalibration import Prediction
 from offpolicy.evidence._weight_bins import WeightBins, sums_of_candidates, sums_of_rows

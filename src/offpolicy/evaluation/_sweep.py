@@ -421,7 +421,7 @@ def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
     if log.cluster is not None:
         raise LogError(
             "The curve over every M at once has no clustered standard errors. Give grid= (on the "
-            "command line --grid; the default grid is offpolicy.evidence.GRID) to get them.",
+            "command line --grid; the default grid is offpolicy.estimators.GRID) to get them.",
             column="cluster",
         )
     whole = whole_block(log, source.targets[0], source.delta_hat)

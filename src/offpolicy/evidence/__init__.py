@@ -125,7 +125,6 @@ for a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω�
 
 from __future__ import annotations
 
-from offpolicy.estimators import GRID
 from offpolicy.evidence._agreement import from_headline, guarded
 from offpolicy.evidence._blocks import (
     Block,
@@ -156,7 +155,7 @@ from offpolicy.evidence._summarise import make_summary, notice, without_repeats
 from offpolicy.evidence._tuning import RULES, chosen_by, least_error
 
 __all__ = [
-    "GRID", "RULES", "TOO_FEW_EFFECTIVE", "Arm", "Block", "Evidence", "Gap", "InMemory", "Plan",
+    "RULES", "TOO_FEW_EFFECTIVE", "Arm", "Block", "Evidence", "Gap", "InMemory", "Plan",
     "Question", "RewardRange", "Source", "blocks", "chosen_by", "contributions",
     "declared_range", "degrees_of", "effective_size", "from_headline", "gap_of", "gap_to_logged",
     "gather", "guarded", "least_error", "make_headline", "make_plan", "make_summary", "notice",

@@ -196,7 +196,7 @@ def default_grid(learner: PropensitySVMRank, log: RankingLog) -> dict[str, list[
         largest = 1.0 / _propensities(log)[log.shown].min(initial=1.0)
         values: Sequence[float] = [*(M for M in MS if largest > M), math.inf]
         if member.parameter_name != "M":
-            values = parameter_grid(member, _propensities(log))[5:-5:8].tolist()
+            values = parameter_grid(member, _propensities(log))[5:-5:10].tolist()
         grid["estimator"] = [str(member.at(value)) for value in values]
     if learner.C is None:
         grid["loss"] = list(LOSSES)
