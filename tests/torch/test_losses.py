@@ -604,3 +604,19 @@ def test_the_example_runs_and_is_reproducible(capsys):
     assert shown.startswith("baseline")
     assert list(errors)[:2] == ["logger", "IPS, no baseline"]
     assert all(0.0 <= error <= 1.0 for error in errors.values())
+
+
+def test_a_class_of_one_s_own_is_taken_as_it_is():
+    """With a function of NumPy in its weight."""
+    from tests.learning.test_objective import SlopedRoot
+
+    log, pi, delta_hat = ragged_case(4, unsupported=0.0)
+    batch = Batch.of(log, delta_hat, dtype=torch.float64)
+    logits = torch.tensor(np.log(pi), requires_grad=True)
+    loss = ice_loss(logits, batch, SlopedRoot())
+    loss.backward()
+    found = objective(log, pi, prediction=delta_hat, estimator=SlopedRoot())
+    assert -loss.item() == pytest.approx(found.value, rel=1e-12)
+    mean = np.repeat(row_sums(pi * found.gradient, log.offsets), np.diff(log.offsets))
+    expected = pi * (found.gradient - mean)
+    np.testing.assert_allclose(-logits.grad.numpy(), expected, rtol=1e-9, atol=1e-12)

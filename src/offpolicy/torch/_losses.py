@@ -251,7 +251,8 @@ def _imputed(
 
 def _on_tensors(function: Callable[..., Any]) -> Callable[..., Tensor]:
     """One of the members' functions (`estimators.weights`) for tensors."""
-    return FunctionType(function.__code__, {"where": torch.where, "np": math})
+    names = function.__globals__ | {"where": torch.where, "np": torch}
+    return FunctionType(function.__code__, names, closure=function.__closure__)
 
 
 def _observed(member: Estimator, pi: Tensor, pi0: Tensor) -> tuple[Tensor, Tensor]:
