@@ -524,7 +524,7 @@ def test_a_difference_is_uncertain_if_no_weight_that_differs_was_drawn():
     n = 400
     log = bandit_log(np.zeros(n, int), np.arange(n) % 2, [0.9, 0.05, 0.05])
     e = gather(Question(log, {"a": [[0.8, 0.2, 0.0]] * n, "b": [[0.8, 0.0, 0.2]] * n}))
-    arms = [answer(one).arm for one in e]
+    arms = [answer(one).known for one in e]
     paired = pair(e[0].source, arms, [(0, 1)])
     assert paired.sums[0, _SUMS.index("drawn")] == 0.0
     gap = gap_of(paired, 0, *arms)

@@ -201,15 +201,15 @@ def _contests(
 ) -> list[_Contest]:
     """All pairs that `compare` looks at; those of two policies from one more pass over the log."""
     names = [*source.names, LOGGED]
-    arms = [each.arm for each in known if each.arm is not None]
+    arms = [each.known for each in known if each.known is not None]
     to_logged = [each.gap for each in known if each.gap is not None]
     headlines = [each.headline for each in known if each.headline is not None]
     gaps = {}
     for k, (a, b) in enumerate(pairs):
         # What is identical to the policy that wrote the log has its difference to any other.
-        if b == len(arms) or arms[b].known.identical:
+        if b == len(arms) or arms[b].identical:
             gaps[k] = to_logged[a]
-        elif arms[a].known.identical:
+        elif arms[a].identical:
             gaps[k] = -to_logged[b]
     others = [k for k in range(len(pairs)) if k not in gaps]
     if others:

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
-from offpolicy.evaluation._interval_kinds import check_kind, interval_of
+from offpolicy.evaluation._interval_kinds import check_kind, with_interval
 from offpolicy.evidence import (
-    Arm,
+    Apart,
     Evidence,
     Gap,
+    Known,
     Question,
-    effective_size,
-    from_headline,
+    estimates,
     gap_to_logged,
     gather,
     guarded,
     make_headline,
     make_summary,
     notice,
-    own_interval,
-    own_mean,
     refuse_no_overlap,
-    value_of,
     what_is_known,
     without_repeats,
 )
 from offpolicy.evidence.findings import about_dropped
 from offpolicy.logs import BanditLog, LogScan
-from offpolicy.results import Estimate, Finding, Headline, Result, Summary
+from offpolicy.results import Finding, Headline, Result, Summary
 
 
 def evaluate(
@@ -111,12 +107,13 @@ def evaluate(
 def evaluated(evidence: Sequence[Evidence], interval: str = "default") -> Result:
     """What `evaluate` returns, from the evidence about every policy."""
     known, source = [answer(each) for each in evidence], evidence[0].source
+    rows = [
+        row if interval == "default" else with_interval(interval, row, j, e)
+        for e, each in zip(evidence, known, strict=True)
+        for j, row in enumerate(estimates(e, each.apart))
+    ]
     return Result(
-        tuple(
-            _estimate(j, each, of_policy, interval)
-            for each, of_policy in zip(evidence, known, strict=True)
-            for j in range(each.plan.shown)
-        ),
+        tuple(rows),
         evidence[0].logged,
         tuple(each.headline for each in known if each.headline is not None),
         tuple(choice for each in evidence for choice in each.plan.tuned if choice is not None),
@@ -148,63 +145,30 @@ def named_policies(policy: Any, verb: str) -> dict[str, Any]:
 
 
 class Answer(NamedTuple):
-    """What `evaluate` and `compare` know of one policy; arm, gap and headline are None without
+    """What `evaluate` and `compare` know of one policy; the first three are None without
     propensities."""
 
-    arm: Arm | None
+    known: Known | None
     gap: Gap | None
     """To the policy that wrote the log."""
     headline: Headline | None
+    apart: list[Apart]
+    """How far every estimator is from the headline."""
     summary: Summary
     findings: list[Finding]
 
 
 def answer(e: Evidence) -> Answer:
     """What the log says about a policy, whichever estimators are asked."""
-    plan, scanned = e.plan, e.scanned
-    asked = plan.members[: plan.shown]
+    asked = e.plan.members[: e.plan.shown]
     if not asked or any("propensity" in member.needs for member in asked):
-        refuse_no_overlap(float(scanned.c.high[0]), e.policy)
-    known = arm = gap = headline = None
+        refuse_no_overlap(float(e.scanned.c.high[0]), e.policy)
+    known = gap = headline = None
+    apart: list[Apart] = []
     found: list[Finding] = []
     if e.weighed:
-        known = what_is_known(scanned.path, plan, e.by_draws[-1], e.level, e.logged)
-        known, found = guarded(e.policy, scanned, known, plan, e.logged)
-        arm = Arm(plan, known, e.by_draws[-1])
-        gap = gap_to_logged(arm, scanned, e.logged)
-        headline = make_headline(e.policy, arm, gap.interval(e.level), e.level, e.logged)
+        known, apart, found = guarded(what_is_known(e))
+        gap = gap_to_logged(known)
+        headline = make_headline(known, gap.interval(e.level))
     summary = make_summary(e, known)
-    return Answer(arm, gap, headline, summary, found + notice(summary, scanned))
-
-
-def _estimate(j: int, e: Evidence, known: Answer, interval: str) -> Estimate:
-    """The row of the j-th estimator about a policy."""
-    plan, scanned, observed = e.plan, e.scanned, e.scanned.observed
-    member, choice = plan.members[j], plan.tuned[j]
-    value, stderr = value_of(member, j, scanned, plan, e.logged)
-    noise = math.hypot(stderr, e.by_draws[j])
-    apart = None
-    if known.arm is None:
-        trust = own_mean(value, noise, e.level)
-    else:
-        trust = own_interval(j, value, noise, scanned, plan, e.level)
-        apart = from_headline(j, value, stderr, scanned, known.arm.known, plan).ratio
-    if interval != "default":
-        span, covers = interval_of(interval, member, e, value, noise)
-        trust = trust._replace(interval=span, covers=covers)
-    mass = float(scanned.imputed_mass.mean[j])
-    total, squares = observed.mean[j] * observed.weight, float(observed.sum_of_squares()[j])
-    return Estimate(
-        policy=e.policy,
-        estimator=str(member),
-        value=value,
-        stderr=stderr,
-        level=e.level,
-        imputed_mass=mass if plan.exact else min(max(mass, 0.0), 1.0),
-        ess=effective_size(total, squares),
-        largest_weight=float(observed.high[j]),
-        policy_stderr=e.by_draws[j],
-        reason=None if choice is None else choice.reason,
-        from_headline=apart,
-        **trust._asdict(),
-    )
+    return Answer(known, gap, headline, apart, summary, found + notice(summary, e.scanned))

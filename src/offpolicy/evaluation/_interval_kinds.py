@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,7 @@ from offpolicy.evidence import (
 )
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog, LogScan
+from offpolicy.results import Estimate
 
 if TYPE_CHECKING:
     from offpolicy.intervals.betting import Limits
@@ -63,7 +65,14 @@ def check_kind(kind: str, log: BanditLog | LogScan) -> None:
         raise ParameterError(problem, column="interval")
 
 
-def interval_of(
+def with_interval(kind: str, row: Estimate, j: int, e: Evidence) -> Estimate:
+    """The row of the j-th estimator with the interval that `evaluate` was asked for."""
+    noise = math.hypot(row.stderr, row.policy_stderr)
+    interval, covers = _interval_of(kind, e.plan.members[j], e, row.value, noise)
+    return replace(row, interval=interval, covers=covers)
+
+
+def _interval_of(
     kind: str, member: Estimator, e: Evidence, value: float, stderr: float
 ) -> tuple[Interval, str]:
     """The interval that `evaluate` was asked for by ``interval=``, and what it covers in words."""

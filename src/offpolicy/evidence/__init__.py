@@ -125,20 +125,19 @@ for a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω�
 
 from __future__ import annotations
 
-from offpolicy.evidence._agreement import from_headline, guarded
+from offpolicy.evidence._agreement import Apart, guarded
 from offpolicy.evidence._blocks import (
     Block,
     blocks,
     contributions,
-    effective_size,
     refuse_no_overlap,
     whole_block,
 )
 from offpolicy.evidence._default_model import train_model
 from offpolicy.evidence._differences import Gap, gap_of, gap_to_logged, pair
-from offpolicy.evidence._estimates import own_interval, own_mean, value_of
+from offpolicy.evidence._estimates import estimates
 from offpolicy.evidence._gather import Evidence, Question, gather
-from offpolicy.evidence._headline import Arm, make_headline, what_is_known
+from offpolicy.evidence._headline import Known, make_headline, what_is_known
 from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import degrees_of
 from offpolicy.evidence._plan import (
@@ -155,11 +154,11 @@ from offpolicy.evidence._summarise import make_summary, notice, without_repeats
 from offpolicy.evidence._tuning import RULES, chosen_by, least_error
 
 __all__ = [
-    "RULES", "TOO_FEW_EFFECTIVE", "Arm", "Block", "Evidence", "Gap", "InMemory", "Plan",
+    "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory", "Known", "Plan",
     "Question", "RewardRange", "Source", "blocks", "chosen_by", "contributions",
-    "declared_range", "degrees_of", "effective_size", "from_headline", "gap_of", "gap_to_logged",
+    "declared_range", "degrees_of", "estimates", "gap_of", "gap_to_logged",
     "gather", "guarded", "least_error", "make_headline", "make_plan", "make_summary", "notice",
-    "own_interval", "own_mean", "pair", "range_of_rewards", "refuse_no_overlap", "sample_of",
-    "sample_size", "source_of", "train_model", "value_of", "what_is_known", "whole_block",
+    "pair", "range_of_rewards", "refuse_no_overlap", "sample_of",
+    "sample_size", "source_of", "train_model", "what_is_known", "whole_block",
     "without_bad_rows", "without_repeats",
 ]  # fmt: skip

@@ -12,13 +12,11 @@ import math
 from typing import NamedTuple
 
 from offpolicy.estimators import GRID
-from offpolicy.evidence._estimates import contribution, from_moments, residual_size_of
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import degrees_of
-from offpolicy.evidence._plan import GUARDS, Plan
-from offpolicy.evidence._walk import Scanned
+from offpolicy.evidence._plan import GUARDS
 from offpolicy.intervals import Interval, t_quantile
-from offpolicy.results import Finding, Logged, finding
+from offpolicy.results import Finding, finding
 
 FALSE_ALARM = 1e-3
 """The guard calls two estimates that agree different at most this often."""
@@ -46,60 +44,53 @@ class Apart(NamedTuple):
         return abs(self.ratio) > t_quantile(1.0 - FALSE_ALARM, self.degrees)
 
 
-def from_headline(
-    j: int, value: float, stderr: float, scanned: Scanned, known: Known, plan: Plan
-) -> Apart:
-    """How far the j-th estimator's ``value``, with its standard error, is from the headline."""
-    moments, bins, k = known.path.moments, known.path.bins, known.curve.at_value
-    gap = value - known.value
-    if abs(gap) <= 1e-12 * (abs(value) + abs(known.value) + plan.reward_range.span):
+def _from_headline(j: int, known: Known) -> Apart:
+    """How far the j-th estimator's value is from the headline."""
+    e, bins, k = known.e, known.path.bins, known.curve.at_value
+    scanned, member = e.scanned, e.plan.members[j]
+    value, stderr = e.rows[j]
+    gap, degrees = value - known.value, degrees_of(scanned.reward)
+    if abs(gap) <= 1e-12 * (abs(value) + abs(known.value) + e.plan.reward_range.span):
         gap = 0.0
     if known.identical:
         # The headline is the logged mean then, not CAB-DR at some M.
-        logged = scanned.reward.stderr(0)
-        return Apart(gap, math.hypot(stderr, logged), degrees_of(moments))
-    variance = scanned.variance_apart(j, k, contribution(j, stderr, scanned, plan))
-    degrees = degrees_of(moments)
-    member = plan.members[j]
-    largest = scanned.observed.high[j]
-    if bins.mass[k] > 0.0 and (member.unclipped or largest > GRID[k]):
+        return Apart(gap, math.hypot(stderr, e.logged.stderr), degrees)
+    variance = scanned.variance_apart(j, k, scanned.contribution(j, stderr, e.plan))
+    if bins.mass[k] > 0.0 and (member.unclipped or scanned.observed.high[j] > GRID[k]):
         undrawn = float(bins.excess_second[k] - bins.excess_squares[k] / bins.weight)
         size = float(known.curve.size[k])
         if not member.self_normalised:
             # What it multiplies with the weights may be larger than the headline's residuals.
-            size = max(size, residual_size_of(member, scanned, plan))
-        noise = undrawn * size**2 * moments.weight2 / moments.weight**2
+            size = max(size, scanned.residual_size(member))
+        reward = scanned.reward
+        noise = undrawn * size**2 * reward.weight2 / reward.weight**2
         variance += noise if noise > 0.0 else 0.0
         degrees = min(degrees, max(float(bins.excess_rows[k]) - 1.0, 1.0))
-    spread = math.sqrt(variance) if math.isfinite(variance) else math.inf
-    return Apart(gap, spread, degrees)
+    return Apart(gap, math.sqrt(variance) if math.isfinite(variance) else math.inf, degrees)
 
 
-def guarded(
-    policy: str, scanned: Scanned, known: Known, plan: Plan, logged: Logged
-) -> tuple[Known, list[Finding]]:
-    """What is known, its interval (and with it those of differences) widened to hold the estimates
-    that disagree with it; and the findings that say so."""
+def guarded(known: Known) -> tuple[Known, list[Apart], list[Finding]]:
+    """What is known, its interval (and with it those of differences) widened to hold SNIPS and DR
+    where they disagree with it; how far every estimator is from it; and the findings."""
+    e, value = known.e, known.value
+    if e.scanned.c.high[0] == 0.0:
+        # None of the decisions seen are the policy's: weights say nothing.
+        return known, [_from_headline(j, known) for j in range(e.plan.shown)], []
+    apart = [_from_headline(j, known) for j in range(len(e.plan.members))]
     found: list[Finding] = []
-    if scanned.c.high[0] == 0.0:
-        return known, found
-    value = known.value
-    for j, member in enumerate(plan.members):
-        if member.name in GUARDS:
-            other, stderr = from_moments(member, j, scanned, plan, logged)
-            apart = from_headline(j, other, stderr, scanned, known, plan)
-            if math.isfinite(other) and apart.disagrees:
-                (low, high), (down, up) = known.interval, known.doubt
-                known = known._replace(
-                    interval=Interval(min(low, other), max(high, other)),
-                    doubt=(min(down, other - value), max(up, other - value)),
-                )
-                sentence = (
-                    f"The headline says {value:.5g} of {policy} and {member.name} says "
-                    f"{other:.5g}, {abs(apart.ratio):.3g} standard errors of the difference apart: "
-                    f"more than chance explains. The headline's interval was widened to hold both."
-                )
-                found += finding(
-                    "disagreement", "warning", sentence, policy, headline=value, value=other
-                )
-    return known, found
+    for j, member in enumerate(e.plan.members):
+        other = e.rows[j][0]
+        if member.name not in GUARDS or not math.isfinite(other) or not apart[j].disagrees:
+            continue
+        (low, high), (down, up) = known.interval, known.doubt
+        known = known._replace(
+            interval=Interval(min(low, other), max(high, other)),
+            doubt=(min(down, other - value), max(up, other - value)),
+        )
+        sentence = (
+            f"The headline says {value:.5g} of {e.policy} and {member.name} says {other:.5g}, "
+            f"{abs(apart[j].ratio):.3g} standard errors of the difference apart: more than chance "
+            f"explains. The headline's interval was widened to hold both."
+        )
+        found += finding("disagreement", "warning", sentence, e.policy, headline=value, value=other)
+    return known, apart, found

@@ -21,14 +21,13 @@ from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID, weights
 from offpolicy.evidence._blocks import Block
-from offpolicy.evidence._headline import Arm
+from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import design_effect, satterthwaite
 from offpolicy.evidence._sources import Source
-from offpolicy.evidence._walk import Contribution, Scanned
+from offpolicy.evidence._walk import Contribution
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog
 from offpolicy.logs.labels import GROUPS
-from offpolicy.results import Logged
 
 _CHUNK = 64
 """Pairs whose differences are held at a time."""
@@ -39,21 +38,21 @@ Times its square: the squared difference of w·(r − d). And where the logger n
 and (π_b − π_a)₊."""
 
 
-def _guess(arm: Arm) -> float:
+def _guess(arm: Known) -> float:
     """What the model adds for candidates that the logger never chooses."""
-    bins = arm.known.path.bins
+    bins = arm.path.bins
     return float(bins.unsupported[1]) / bins.weight
 
 
-def _residuals(arm: Arm) -> float:
+def _residuals(arm: Known) -> float:
     """Σω²e²/Σω of a policy's model."""
-    bins = arm.known.path.bins
+    bins = arm.path.bins
     return bins.total("ωee") / bins.weight
 
 
-def _undrawn_mass(arm: Arm) -> float:
+def _undrawn_mass(arm: Known) -> float:
     """What is left to the model but not seen, where π₀ is known of chosen candidates only."""
-    curve = arm.known.curve
+    curve = arm.curve
     return float(curve.cautious_mass[curve.at_interval] - curve.mass[curve.at_interval])
 
 
@@ -79,10 +78,10 @@ class Paired:
             )
 
 
-def pair(source: Source, arms: Sequence[Arm], pairs: Sequence[tuple[int, int]]) -> Paired:
+def pair(source: Source, arms: Sequence[Known], pairs: Sequence[tuple[int, int]]) -> Paired:
     """One more pass over the log, which takes the differences of pairs of arms, by position."""
-    exact = all(arm.plan.exact for arm in arms)
-    means = [float(arm.known.curve.value[arm.known.curve.at_interval]) for arm in arms]
+    exact = all(arm.e.plan.exact for arm in arms)
+    means = [float(arm.curve.value[arm.curve.at_interval]) for arm in arms]
     with np.errstate(invalid="ignore"):
         centres = np.array([means[a] - means[b] for a, b in pairs])
 
@@ -101,7 +100,7 @@ def pair(source: Source, arms: Sequence[Arm], pairs: Sequence[tuple[int, int]]) 
         sums = np.array([_sums(log, sides[a], sides[b], pi0) for a, b in pairs])
         return Paired(tuple(moments), fourth, sums)
 
-    asked = [(arm.plan, arm.M) for arm in arms]
+    asked = [(arm.e.plan, arm.M) for arm in arms]
     return source.reduce(of_blocks, Paired.__add__, question=("pairs", asked, pairs))
 
 
@@ -121,9 +120,9 @@ class _Side(NamedTuple):
     d: Floats
 
     @classmethod
-    def of(cls, block: Block, arm: Arm, pi0: Floats | None) -> _Side:
+    def of(cls, block: Block, arm: Known, pi0: Floats | None) -> _Side:
         log, pi = block.log, block.target.flat
-        model = arm.plan.recalibration.predict(log, pi, block.delta_hat)
+        model = arm.e.plan.recalibration.predict(log, pi, block.delta_hat)
         residual, chosen = log.reward - model.chosen, np.minimum(block.c, arm.M)
         with np.errstate(over="ignore", invalid="ignore"):
             x = model.modelled + chosen * residual
@@ -237,7 +236,7 @@ class _Seen(NamedTuple):
     """and the other way round."""
 
 
-def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
+def gap_of(paired: Paired, j: int, first: Known, second: Known) -> Gap:
     """The difference of the j-th pair."""
     chunk, column = divmod(j, _CHUNK)
     moments, total = paired.moments[chunk], paired.moments[chunk].weight
@@ -245,7 +244,7 @@ def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
     above, below = sums["above"] / total, sums["below"] / total
     if sums["differ"] <= 1e-12 * total and above + below == 0.0:
         return SAME
-    curves = [(arm.known.curve, arm.known.curve.at_interval) for arm in (first, second)]
+    curves = [(arm.curve, arm.curve.at_interval) for arm in (first, second)]
     mass = sums["mass"] / total + abs(_undrawn_mass(first) - _undrawn_mass(second))
     size = max(float(curve.size[k]) for curve, k in curves)
     with np.errstate(all="ignore"):
@@ -257,15 +256,16 @@ def gap_of(paired: Paired, j: int, first: Arm, second: Arm) -> Gap:
         above, below,
     )  # fmt: skip
     bias = max(curve.caution for curve, _ in curves) * size * mass if mass > 0.0 else 0.0
-    return _gap((first, second), (first.known.value, second.known.value), seen, bias)
+    return _gap((first, second), (first.value, second.value), seen, bias)
 
 
-def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
+def gap_to_logged(arm: Known) -> Gap:
     """The difference between a policy and the one that wrote the log, from the sums of the walk."""
-    if arm.known.identical:
+    if arm.identical:
         return SAME
-    curve, bins, moments = arm.known.curve, arm.known.path.bins, arm.known.path.moments
-    k, reward = curve.at_interval, scanned.reward
+    curve, bins, moments = arm.curve, arm.path.bins, arm.path.moments
+    k, scanned, logged = curve.at_interval, arm.e.scanned, arm.e.logged
+    reward = scanned.reward
     ran = Contribution(
         logged.value,
         float(reward.covariance(grouped=False)[0]),
@@ -281,7 +281,7 @@ def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
     seen = _Seen(
         float(curve.value[k]) - logged.value,
         math.sqrt(scanned.variance_apart(-1, k, ran)),
-        satterthwaite(moments, arm.plan.kurtosis[k] / moments.count, k),
+        satterthwaite(moments, arm.e.plan.kurtosis[k] / moments.count, k),
         float(drawable),
         float(drawn + bins.weight),
         # Σ π₀|w − 1|: bins lie on one side of 1, but for one.
@@ -291,20 +291,20 @@ def gap_to_logged(arm: Arm, scanned: Scanned, logged: Logged) -> Gap:
         float(bins.unsupported[0]) / bins.weight,
         0.0,
     )
-    return _gap((arm,), (arm.known.value, logged.value), seen, float(curve.plausible_bias[k]))
+    return _gap((arm,), (arm.value, logged.value), seen, float(curve.plausible_bias[k]))
 
 
-def _gap(arms: Sequence[Arm], values: tuple[float, float], seen: _Seen, bias: float) -> Gap:
+def _gap(arms: Sequence[Known], values: tuple[float, float], seen: _Seen, bias: float) -> Gap:
     """A difference by the headline's rule; the second policy is the logged one if ``arms`` has only
     one."""
-    rewards, moments = arms[0].plan.reward_range, arms[0].known.path.moments
+    rewards, moments = arms[0].e.plan.reward_range, arms[0].path.moments
     low = high = seen.centre
     lost = seen.above + seen.below
     if lost > 0.0:
         guess = _guess(arms[0]) - sum(map(_guess, arms[1:]))
         low += seen.above * rewards.low - seen.below * rewards.high - guess
         high += seen.above * rewards.high - seen.below * rewards.low - guess
-    (down, up), *others = (arm.known.doubt for arm in arms)
+    (down, up), *others = (arm.doubt for arm in arms)
     low, high = low + down - sum(d[1] for d in others), high + up - sum(d[0] for d in others)
     noise = seen.stderr
     if seen.drawable > seen.drawn:
@@ -316,7 +316,7 @@ def _gap(arms: Sequence[Arm], values: tuple[float, float], seen: _Seen, bias: fl
     middles = [min(max(value, rewards.low), rewards.high) for value in values]
     worst = max(rewards.high - min(middles), max(middles) - rewards.low)
     row = typical * worst * moments.weight2 / moments.weight**2
-    spread = math.hypot(noise, row, *(arm.policy_stderr for arm in arms))
+    spread = math.hypot(noise, row, *(arm.e.by_draws[-1] for arm in arms))
     spread = spread if math.isfinite(spread) else math.inf
     most = math.inf if rewards.known == "observed" else rewards.span
     value = values[0] - values[1]

@@ -7,26 +7,24 @@ rows which disagree are seen to.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from offpolicy import intervals
-from offpolicy._core.moments import Moments
-from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError
 from offpolicy.estimators import Estimator
-from offpolicy.evidence import _summary_sums as tallies
+from offpolicy.evidence._agreement import Apart
+from offpolicy.evidence._blocks import effective_size
+from offpolicy.evidence._gather import Evidence
 from offpolicy.evidence._noise import degrees_of
-from offpolicy.evidence._plan import Centre, Plan, RewardRange
-from offpolicy.evidence._walk import Contribution, Scanned
+from offpolicy.evidence._plan import RewardRange
 from offpolicy.intervals import Interval
-from offpolicy.results import Logged
+from offpolicy.results import Estimate
 
 OWN_MEAN = "the estimator's own mean: this log has no propensities to say more"
 
 
-class Trust(NamedTuple):
+class _Trust(NamedTuple):
     """An interval and what stands behind it."""
 
     interval: Interval
@@ -35,74 +33,55 @@ class Trust(NamedTuple):
     bias_bound: float = math.inf
 
 
-def own_mean(value: float, stderr: float, level: float) -> Trust:
-    """What is trusted without propensities: the normal interval for the estimator's own mean."""
-    return Trust(intervals.normal(value, stderr, level), OWN_MEAN)
+def estimates(e: Evidence, apart: Sequence[Apart]) -> list[Estimate]:
+    """The rows of the estimators that were asked for; ``apart`` is how far each is from the
+    headline, and empty without one."""
+    return [_estimate(j, e, apart[j].ratio if apart else None) for j in range(e.plan.shown)]
 
 
-def value_of(
-    member: Estimator, j: int, scanned: Scanned, plan: Plan, logged: Logged | None
-) -> tuple[float, float]:
-    """An estimator's value and standard error, as `evaluate` returns them, or raise."""
-    value, stderr = from_moments(member, j, scanned, plan, logged)
+def _estimate(j: int, e: Evidence, from_headline: float | None) -> Estimate:
+    plan, scanned, observed = e.plan, e.scanned, e.scanned.observed
+    member, choice = plan.members[j], plan.tuned[j]
+    value, stderr = e.rows[j]
     if not math.isfinite(value):
-        largest = scanned.observed.high[j]
         raise EstimatorError(
-            f"{member} overflows: the largest weight is {largest:.3g}. Use an estimator that "
-            f"bounds the weights, CAB-DR(M=10) for example, or rescale rewards and predictions.",
+            f"{member} overflows: the largest weight is {observed.high[j]:.3g}. Use an estimator "
+            f"that bounds the weights, CAB-DR(M=10) for example, or rescale rewards and "
+            f"predictions.",
             column=str(member),
         )
-    return value, stderr
-
-
-def from_moments(
-    member: Estimator, j: int, scanned: Scanned, plan: Plan, logged: Logged | None
-) -> tuple[float, float]:
-    """An estimator's value, which may not be finite, and standard error."""
-    ratio, centre = scanned.ratios[j], plan.centres[j]
-    once = scanned.observed.low[j] == scanned.observed.high[j] == 1.0
-    if once and member.imputes == "nothing" and logged is not None:
-        # Every reward counts once: the logged mean, to the last digit.
-        return logged.value, logged.stderr
-    if ratio is None:
-        return float(scanned.values.mean[j]), scanned.values.stderr(j)
-    weight, weighted, influence = map(float, ratio.mean)
-    value = centre.ratio + influence + weighted * (1.0 / weight - 1.0 / centre.weight)
-    return value, math.sqrt(ratio.variance_of(_gradient(ratio, centre)))
-
-
-def _gradient(ratio: Moments, centre: Centre) -> Floats:
-    """The influence function of a self-normalised estimate, as the gradient with respect to its
-    three means."""
-    weight, weighted, _ = map(float, ratio.mean)
-    return np.array([-weighted / weight / weight, 1.0 / weight - 1.0 / centre.weight, 1.0])
-
-
-def contribution(j: int, stderr: float, scanned: Scanned, plan: Plan) -> Contribution:
-    """What a paired test needs of the j-th estimate, with its standard error."""
-    values, ratio = scanned.values, scanned.ratios[j]
-    mean = float(values.mean[j] if ratio is None else ratio.mean[2])
-    if values.group_total is None:
-        return Contribution(mean, stderr**2, None)
-    totals = values.group_total[:, j]
-    if ratio is not None:
-        assert ratio.group_total is not None
-        totals = ratio.group_total @ _gradient(ratio, plan.centres[j])
-    return Contribution(mean, stderr**2, totals)
-
-
-def own_interval(
-    j: int, value: float, stderr: float, scanned: Scanned, plan: Plan, level: float
-) -> Trust:
-    """The interval of the j-th estimator for the policy's value."""
-    member, rewards, bins = plan.members[j], plan.reward_range, scanned.path.bins
-    unsupported = float(bins.unsupported[0]) / bins.weight
+    noise = math.hypot(stderr, e.by_draws[j])
+    trust = _Trust(intervals.normal(value, noise, e.level), OWN_MEAN)
+    if e.weighed:
+        trust = _interval(j, e, noise)
     mass = float(scanned.imputed_mass.mean[j])
-    mass = min(max(mass - unsupported, 0.0), 1.0)
-    if member.unclipped:
-        mass = 0.0
-    bias = mass * residual_size_of(member, scanned, plan) if mass > 0.0 else 0.0
-    half = intervals.bias_aware(stderr, bias, level, degrees_of(scanned.reward))
+    total, squares = observed.mean[j] * observed.weight, float(observed.sum_of_squares()[j])
+    return Estimate(
+        policy=e.policy,
+        estimator=str(member),
+        value=value,
+        stderr=stderr,
+        level=e.level,
+        imputed_mass=mass if plan.exact else min(max(mass, 0.0), 1.0),
+        ess=effective_size(total, squares),
+        largest_weight=float(observed.high[j]),
+        policy_stderr=e.by_draws[j],
+        reason=None if choice is None else choice.reason,
+        from_headline=from_headline,
+        **trust._asdict(),
+    )
+
+
+def _interval(j: int, e: Evidence, noise: float) -> _Trust:
+    """The j-th estimator's interval for the policy's value."""
+    member, rewards, bins = e.plan.members[j], e.plan.reward_range, e.scanned.path.bins
+    unsupported = float(bins.unsupported[0]) / bins.weight
+    mass = 0.0
+    if not member.unclipped:
+        mass = min(max(float(e.scanned.imputed_mass.mean[j]) - unsupported, 0.0), 1.0)
+    bias = mass * e.scanned.residual_size(member) if mass > 0.0 else 0.0
+    value = e.rows[j][0]
+    half = intervals.bias_aware(noise, bias, e.level, degrees_of(e.scanned.reward))
     low, high = value - half, value + half
     if unsupported > 0.0:
         down, up = _worst_case(member, value, rewards)
@@ -112,20 +91,12 @@ def own_interval(
         high = max(min(high, rewards.high), rewards.low)
     size = max(abs(rewards.low), abs(rewards.high))
     largest = rewards.span if member.uses_model or member.self_normalised else size
-    return Trust(
-        Interval(low, high), _covers(mass, unsupported), bias, (mass + unsupported) * largest
-    )
-
-
-def residual_size_of(member: Estimator, scanned: Scanned, plan: Plan) -> float:
-    """Root mean square of the rewards less what an estimator imputes."""
-    reward = scanned.reward
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not member.uses_model or not len(scanned.tally.by_class):
-            square = reward.sample_variance(0) + float(reward.mean[0]) ** 2
-        else:
-            square = float(scanned.tally.by_class[:, tallies.OFF_2].sum()) / reward.weight
-    return math.sqrt(square) if math.isfinite(square) else math.inf
+    covers = "the policy's value: sampling error"
+    if mass > 5e-4:
+        covers += f", a plausible error on the {mass:.1%} that no reward answers for"
+    if unsupported > 0.0:
+        covers += f", the worst case on the {unsupported:.1%} that the logger never chooses"
+    return _Trust(Interval(low, high), covers, bias, (mass + unsupported) * largest)
 
 
 def _worst_case(member: Estimator, value: float, rewards: RewardRange) -> tuple[float, float]:
@@ -135,13 +106,3 @@ def _worst_case(member: Estimator, value: float, rewards: RewardRange) -> tuple[
     if member.self_normalised:
         return rewards.low - value, rewards.high - value
     return rewards.low, rewards.high
-
-
-def _covers(mass: float, unsupported: float) -> str:
-    """What the interval covers, in words."""
-    text = "the policy's value: sampling error"
-    if mass > 5e-4:
-        text += f", a plausible error on the {mass:.1%} that no reward answers for"
-    if unsupported > 0.0:
-        text += f", the worst case on the {unsupported:.1%} that the logger never chooses"
-    return text

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from offpolicy._core.moments import Moments
 from offpolicy.errors import MissingColumnError
 from offpolicy.estimators import Estimator, choose_estimators
 from offpolicy.evidence._default_model import train_model
-from offpolicy.evidence._estimates import from_moments
 from offpolicy.evidence._plan import Plan, make_plan, range_of_rewards, sample_of
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of
@@ -66,6 +66,11 @@ class Evidence:
     untrained: list[Finding]
     """Why no model was trained on contexts, if so."""
     source: Source
+
+    @cached_property
+    def rows(self) -> list[tuple[float, float]]:
+        """Value and standard error of every estimator."""
+        return [self.scanned.estimate(j, self.plan) for j in range(len(self.plan.members))]
 
     @property
     def weighed(self) -> bool:
@@ -127,7 +132,7 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
             return [math.inf] * (len(plan.members) + 1)
         replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
         (scanned,) = scan(replaced, [plan])
-        estimates = [from_moments(m, j, scanned, plan, None)[0] for j, m in enumerate(plan.members)]
+        estimates = [scanned.estimate(j, plan)[0] for j in range(len(plan.members))]
         values.append([*estimates, RiskCurve.of(scanned.path, exact=plan.exact).best_value])
     replicates = len(values)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -10,13 +10,13 @@ import numpy as np
 from offpolicy import intervals
 from offpolicy.estimators import GRID
 from offpolicy.evidence._clip_path import ClipPath
+from offpolicy.evidence._gather import Evidence
 from offpolicy.evidence._limits import FEW_EFFECTIVE, TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import satterthwaite
-from offpolicy.evidence._plan import Plan, RewardRange
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._tuning import least_error
 from offpolicy.intervals import Interval
-from offpolicy.results import Headline, Logged
+from offpolicy.results import Headline
 
 _SAME = 1e-12
 """E Σ π₀(c − 1)² up to which a policy is the logger."""
@@ -25,7 +25,7 @@ _SAME = 1e-12
 class Known(NamedTuple):
     """What the log says about a policy's value, whichever estimator is asked."""
 
-    path: ClipPath
+    e: Evidence
     curve: RiskCurve
     value: float
     interval: Interval
@@ -37,41 +37,47 @@ class Known(NamedTuple):
     doubt: tuple[float, float] = (0.0, 0.0)
     """How far down and up from the value estimates lie that disagree with it (`guarded`)."""
 
+    @property
+    def path(self) -> ClipPath:
+        return self.e.scanned.path
 
-def what_is_known(
-    path: ClipPath, plan: Plan, policy_stderr: float, level: float, logged: Logged
-) -> Known:
+    @property
+    def M(self) -> float:
+        """Around which its interval stands."""
+        return float(GRID[self.curve.at_interval])
+
+
+def what_is_known(e: Evidence) -> Known:
     """The headline's value and interval, from the sums of CAB-DR around its model."""
-    curve = RiskCurve.of(path, exact=plan.exact)
-    unsupported = float(path.bins.unsupported[0]) / path.bins.weight
-    if abs(path.bins.distance) <= _SAME:
-        return Known(path, curve, logged.value, logged.interval, unsupported, identical=True)
-    interval = _interval(path, curve, plan, policy_stderr, level)
-    impossible = plan.reward_range.cut(interval) is None
-    interval = plan.reward_range.cut(interval) or plan.reward_range.interval
+    bins, rewards, logged = e.scanned.path.bins, e.plan.reward_range, e.logged
+    curve = RiskCurve.of(e.scanned.path, exact=e.plan.exact)
+    unsupported = float(bins.unsupported[0]) / bins.weight
+    if abs(bins.distance) <= _SAME:
+        return Known(e, curve, logged.value, logged.interval, unsupported, identical=True)
+    made = _interval(e, curve)
+    interval = rewards.cut(made)
+    impossible, interval = interval is None, interval or rewards.interval
     value = curve.best_value
     if logged.stderr == 0.0 and unsupported == 0.0:
         # All rewards are equal; what the models add is rounding.
         value = logged.value
     value = min(max(value, interval.low), interval.high)
-    return Known(path, curve, value, interval, unsupported, False, impossible)
+    return Known(e, curve, value, interval, unsupported, False, impossible)
 
 
-def _interval(
-    path: ClipPath, curve: RiskCurve, plan: Plan, policy_stderr: float, level: float
-) -> Interval:
+def _interval(e: Evidence, curve: RiskCurve) -> Interval:
     """The headline's interval, around CAB-DR at the M of least cautious error."""
-    k, bins, rewards = curve.at_interval, path.bins, plan.reward_range
+    k, path, rewards = curve.at_interval, e.scanned.path, e.plan.reward_range
     centre, bias = float(curve.value[k]), float(curve.plausible_bias[k])
-    stderr = math.hypot(math.sqrt(float(curve.variance[k])), policy_stderr)
-    degrees = satterthwaite(path.moments, plan.kurtosis[k] / path.moments.count, k)
+    stderr = math.hypot(math.sqrt(float(curve.variance[k])), e.by_draws[-1])
+    degrees = satterthwaite(path.moments, e.plan.kurtosis[k] / path.moments.count, k)
     row = _typical_weight(path, k) * path.moments.weight2 / path.moments.weight**2
 
     def reach(worst: float) -> float:
         """How far an end is from the centre, if one more row had the worst reward."""
-        return intervals.bias_aware(math.hypot(stderr, row * worst), bias, level, degrees)
+        return intervals.bias_aware(math.hypot(stderr, row * worst), bias, e.level, degrees)
 
-    lost, guess = map(float, bins.unsupported / bins.weight)
+    lost, guess = map(float, path.bins.unsupported / path.bins.weight)
     low, high = centre - reach(centre - rewards.low), centre + reach(rewards.high - centre)
     if lost > 0.0:
         low, high = low - guess + lost * rewards.low, high - guess + lost * rewards.high
@@ -86,41 +92,25 @@ def _typical_weight(path: ClipPath, k: int) -> float:
     return max(float(bins.second[k]), seen) / kept if kept > 0.0 else 0.0
 
 
-class Arm(NamedTuple):
-    """A policy with all that is known about it."""
-
-    plan: Plan
-    known: Known
-    policy_stderr: float
-
-    @property
-    def M(self) -> float:
-        """Around which its interval stands."""
-        return float(GRID[self.known.curve.at_interval])
-
-
-def make_headline(
-    policy: str, arm: Arm, versus_logged: Interval, level: float, logged: Logged
-) -> Headline:
+def make_headline(known: Known, versus_logged: Interval) -> Headline:
     """The headline as it is returned."""
-    plan, known = arm.plan, arm.known
-    path, curve = known.path, known.curve
-    k, j = curve.at_value, curve.at_interval
+    e, curve = known.e, known.curve
+    plan, k, j = e.plan, curve.at_value, curve.at_interval
     stderrs = np.sqrt(curve.variance)
     mass, interval_mass = (
         float(left) + known.unsupported for left in (curve.mass[k], curve.cautious_mass[j])
     )
-    M, rewarded = float(GRID[k]), path.bins.effective(float(GRID[k]), "rewarded")
+    M, rewarded = float(GRID[k]), known.path.bins.effective(float(GRID[k]), "rewarded")
     bias = 0.0 if known.identical else float(curve.plausible_bias[j])
     return Headline(
-        policy=policy,
+        policy=e.policy,
         M=M,
         model="logger" if known.identical else plan.recalibration.kind,
         value=known.value,
-        stderr=logged.stderr if known.identical else float(stderrs[k]),
+        stderr=e.logged.stderr if known.identical else float(stderrs[k]),
         interval=known.interval,
-        level=level,
-        covers=_covers(known, plan),
+        level=e.level,
+        covers=_covers(known),
         imputed_mass=mass,
         correction=0.0 if known.identical else float(curve.correction[k]),
         kappa=curve.kappa,
@@ -129,14 +119,14 @@ def make_headline(
         plausible_bias=bias,
         bias_bound=interval_mass * plan.reward_range.span,
         rewarded=rewarded,
-        policy_stderr=arm.policy_stderr,
+        policy_stderr=e.by_draws[-1],
         versus_logged=versus_logged,
         reason=(
             "the policy is the one that wrote the log"
             if known.identical
             else least_error(float(stderrs[k]), float(curve.bias[k]))
         ),
-        refusal=_refusal(known, plan.reward_range, rewarded, logged),
+        refusal=_refusal(known, rewarded),
         grid=tuple(map(float, GRID)),
         values=tuple(map(float, np.where(np.isnan(curve.value), np.inf, curve.value))),
         stderrs=tuple(map(float, stderrs)),
@@ -144,11 +134,12 @@ def make_headline(
     )
 
 
-def _refusal(known: Known, rewards: RewardRange, rewarded: float, logged: Logged) -> str | None:
+def _refusal(known: Known, rewarded: float) -> str | None:
     """Why the headline says that this log cannot tell, and what would; None if it can.
 
     Few rewards are an answer, too, if their range is known and enough rows stand behind it.
     """
+    rewards, logged = known.e.plan.reward_range, known.e.logged
     if not math.isfinite(float(known.curve.variance[known.curve.at_value])):
         return (
             "nothing says how far luck goes: there is only one row or one cluster, or the numbers "
@@ -179,7 +170,7 @@ def _refusal(known: Known, rewards: RewardRange, rewarded: float, logged: Logged
     return None
 
 
-def _covers(known: Known, plan: Plan) -> str:
+def _covers(known: Known) -> str:
     """What the headline's interval covers, in words."""
     text, j = "the policy's value: sampling error", known.curve.at_interval
     if known.identical:
@@ -195,7 +186,7 @@ def _covers(known: Known, plan: Plan) -> str:
             "declared": "within the declared range of rewards",
             "binary": "between 0 and 1",
             "observed": "within the observed range of rewards",
-        }[plan.reward_range.known]
+        }[known.e.plan.reward_range.known]
         text += (
             f", the worst case {within} on the {known.unsupported:.1%} that the logger never "
             f"chooses"

@@ -17,7 +17,7 @@ from offpolicy.evidence._blocks import Block, Contributions, contributions
 from offpolicy.evidence._clip_path import ClipPath, Modelled, apply_model
 from offpolicy.evidence._plan import Centre, Plan
 from offpolicy.evidence._sources import Source
-from offpolicy.evidence._summary_sums import Tally
+from offpolicy.evidence._summary_sums import OFF_2, Tally
 from offpolicy.evidence._weight_bins import BINS, bin_of
 from offpolicy.logs.labels import GROUPS
 
@@ -76,6 +76,42 @@ class Scanned:
             self.tally + other.tally,
         )
 
+    def estimate(self, j: int, plan: Plan) -> tuple[float, float]:
+        """The j-th estimator's value, which may not be finite, and its standard error."""
+        once = self.observed.low[j] == self.observed.high[j] == 1.0
+        if once and plan.members[j].imputes == "nothing":
+            # Every reward counts once: the logged mean, to the last digit.
+            return float(self.reward.mean[0]), self.reward.stderr(0)
+        ratio, centre = self.ratios[j], plan.centres[j]
+        if ratio is None:
+            return float(self.values.mean[j]), self.values.stderr(j)
+        weight, weighted, influence = map(float, ratio.mean)
+        if weight == 0.0:
+            return math.nan, math.inf
+        value = centre.ratio + influence + weighted * (1.0 / weight - 1.0 / centre.weight)
+        return value, math.sqrt(ratio.variance_of(_gradient(ratio, centre)))
+
+    def contribution(self, j: int, stderr: float, plan: Plan) -> Contribution:
+        """What a paired test needs of the j-th estimator, with its standard error."""
+        values, ratio = self.values, self.ratios[j]
+        mean, totals = float(values.mean[j] if ratio is None else ratio.mean[2]), None
+        if values.group_total is not None:
+            totals = values.group_total[:, j]
+            if ratio is not None:
+                assert ratio.group_total is not None
+                totals = ratio.group_total @ _gradient(ratio, plan.centres[j])
+        return Contribution(mean, stderr**2, totals)
+
+    def residual_size(self, member: Estimator) -> float:
+        """Root mean square of the rewards less what an estimator imputes."""
+        reward, by_class = self.reward, self.tally.by_class
+        with np.errstate(over="ignore", invalid="ignore"):
+            if member.uses_model and len(by_class):
+                square = float(by_class[:, OFF_2].sum()) / reward.weight
+            else:
+                square = reward.sample_variance(0) + float(reward.mean[0]) ** 2
+        return math.sqrt(square) if math.isfinite(square) else math.inf
+
     def variance_apart(self, j: int, k: int, estimate: Contribution) -> float:
         """Variance of the difference between the j-th estimate (−1: the logged mean) and CAB-DR at
         the k-th M, as the rows show it, or the clusters."""
@@ -95,6 +131,13 @@ class Scanned:
             apart = variance + own - 2.0 * float(covariance)
         # Rounding leaves a trace where both are the same.
         return 0.0 if apart < 1e-12 * (variance + own) else apart
+
+
+def _gradient(ratio: Moments, centre: Centre) -> Floats:
+    """The influence function of a self-normalised estimate, as the gradient with respect to its
+    three means."""
+    weight, weighted, _ = map(float, ratio.mean)
+    return np.array([-weighted / weight / weight, 1.0 / weight - 1.0 / centre.weight, 1.0])
 
 
 def by_clusters(totals: Floats, moments: Moments) -> float:
