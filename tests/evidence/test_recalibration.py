@@ -229,7 +229,7 @@ def test_many_rows_are_fitted_like_few(monkeypatch):
     """From a start that some of the rows give."""
     case = make_case(np.random.default_rng(8), 3000, drawn=True)
     slow = model_for(case.log, case.pi, case.delta_hat)
-    limit(monkeypatch, "offpolicy.evidence._recalibration._MANY", 100)
+    limit(monkeypatch, "offpolicy._core.logistic._MANY", 100)
     fast = model_for(case.log, case.pi, case.delta_hat)
     np.testing.assert_allclose(fast.coefficients, slow.coefficients, atol=1e-4)
     assert (fast.coefficients != slow.coefficients).any()

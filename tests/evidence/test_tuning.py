@@ -18,6 +18,7 @@ from offpolicy.evidence._blocks import Block, whole_block
 from offpolicy.evidence._clip_path import Modelled
 from offpolicy.evidence._plausible_bias import residual_size, typical_error
 from offpolicy.evidence._recalibration import Prediction
+from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._tuning import RULES, chosen_by, tune
 from offpolicy.policies._policies import Target
 from offpolicy.results._result import Tuned
@@ -59,8 +60,13 @@ class World:
         )
 
     def tune(self, name: str, **options: object) -> Tuned:
-        settings = {"n": 40, "reward_range": (0.0, 1.0)} | options
-        return tune(parse(name), self.modelled, **settings)
+        settings = {"n": 40, "span": 1.0} | options
+        return tune(parse(name), self.modelled, curve_of(self.modelled), **settings)
+
+
+def curve_of(rows: Modelled) -> RiskCurve:
+    exact = rows.block.target.flat is not None and rows.block.log.logging is not None
+    return RiskCurve.of(rows.path, exact=exact)
 
 
 def with_model(block: Block, prediction: Prediction) -> Modelled:
@@ -129,7 +135,7 @@ def test_where_only_the_chosen_are_known_the_drawn_ones_stand_in():
     block = whole_block(log, Target("new", None, pi), None)
     constant = np.full(n, 0.4)
     modelled = with_model(block, Prediction(constant, constant, None))
-    tuned = tune(op.CIPS(), modelled, n=n, reward_range=(0.0, 1.0))
+    tuned = tune(op.CIPS(), modelled, curve_of(modelled), n=n, span=1.0)
     for k in (0, 10, 20, 63):
         M = GRID[k]
         kept = np.minimum(block.c, M)
@@ -244,12 +250,13 @@ def test_a_table_with_overflow_still_has_a_choice(rule):
 @pytest.mark.parametrize("name", TUNABLE)
 def test_what_is_chosen_is_in_the_grid_and_is_what_the_rule_says(name, rule):
     world = World(6)
-    tuned = world.tune(name, rule=rule, reward_range=(-1.0, 2.0), headline=0.5)
+    tuned, headline = world.tune(name, rule=rule, span=3.0), curve_of(world.modelled).best_value
     assert tuned.chosen in tuned.grid
     assert parse(tuned.estimator) == NAMED[name](tuned.chosen)
     assert (tuned.rule, tuned.parameter) == (rule, NAMED[name].parameter_name)
     assert tuned.policy == "new"
-    assert tuned.chosen == chosen_by(rule, tuned, 3.0, 0.5) == SLOW[rule](tuned, 3.0, 0.5)
+    assert tuned.chosen == chosen_by(rule, tuned, 3.0, headline)
+    assert tuned.chosen == SLOW[rule](tuned, 3.0, headline)
 
 
 @pytest.mark.parametrize(
@@ -282,14 +289,12 @@ def test_grids_run_from_all_model_to_all_weights(name, ends):
 
 
 def test_a_rule_that_does_not_exist():
-    with pytest.raises(ParameterError) as caught:
-        World(8).tune("CAB", rule="guess")
-    assert str(caught.value) == 'tuning is "guess"; it can be theory, slope, slope++, switch.'
     case = make_case(np.random.default_rng(9), 20)
-    with refuses(ParameterError, "tuning"):
+    with refuses(ParameterError, "tuning") as caught:
         op.evaluate(
             case.log, case.pi, prediction=case.delta_hat, estimators=["CAB"], tuning="guess"
         )
+    assert str(caught.value) == 'tuning is "guess"; it can be theory, slope, slope++, switch.'
 
 
 def test_an_estimator_without_a_parameter():

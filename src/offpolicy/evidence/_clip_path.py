@@ -138,14 +138,14 @@ def kurtosis(rows: Modelled) -> Floats:
     block, prediction, path = rows
     log, c = block.log, block.c
     residual, omega = log.reward - prediction.chosen, log.weights
-    shares = np.ones(len(GRID))
+    n, shares = len(log), np.ones(len(GRID))
     last = int(np.searchsorted(GRID, c.max())) + 1
     with np.errstate(all="ignore"):
         for k, M in enumerate(GRID[:last].tolist()):
             x = prediction.modelled + np.minimum(c, M) * residual
             x = (omega * (x - path.moments.mean[k])) ** 2
             if x.any():
-                shares[k] = len(log) * (x * x).sum() / x.sum() ** 2
+                shares[k] = n * (x * x).sum() / x.sum() ** 2
     # Beyond the largest weight all M are alike.
     shares[last:] = shares[last - 1]
     return shares

@@ -164,24 +164,16 @@ def make_plan(
 ) -> Plan:
     """The plan: what a sample of a log of ``n`` decisions fixes before the walk."""
     shown, members = len(members), _with_guards(members, sample.columns)
-    log, width = sample.log, width_of(sample.log.offsets)
-    exact = {"logging", "policy"} <= sample.columns
-    fitted = regression(sample, (rewards.low, rewards.high))
-    model, rows = _best_model(sample, fitted, n)
+    fitted = _tried(sample, regression(sample, (rewards.low, rewards.high)), n)
+    best = _best(sample, fitted, n)
     tuned: list[Tuned | None] = [None] * len(members)
     if any(not member.resolved for member in members):
-        part = thinned(sample, _at_most(SAMPLE, TUNING_CANDIDATES, width))
-        modelled = apply_model(part, fitted, float(part.log.reward.mean()))
-        headline = RiskCurve.of(modelled.path, exact=exact).best_value
+        part = thinned(sample, _at_most(SAMPLE, TUNING_CANDIDATES, width_of(sample.log.offsets)))
+        looked = fitted if part is sample else _tried(part, fitted.model, len(part.log))
         for j, member in enumerate(members):
             if not member.resolved:
                 tuned[j] = tune(
-                    member,
-                    modelled,
-                    n=n,
-                    reward_range=(rewards.low, rewards.high),
-                    rule=rule,
-                    headline=headline,
+                    member, looked.rows, looked.curve, n=n, span=rewards.span, rule=rule
                 )
     resolved = tuple(
         member if choice is None else parse(choice.estimator)
@@ -190,10 +182,10 @@ def make_plan(
     return Plan(
         sample.columns,
         rewards,
-        usual_reward(log.reward),
-        model,
-        rows.path.centre,
-        kurtosis(rows),
+        usual_reward(sample.log.reward),
+        best.model,
+        best.rows.path.centre,
+        kurtosis(best.rows),
         resolved,
         shown,
         tuple(_centre(sample, member) for member in resolved),
@@ -210,23 +202,31 @@ def _with_guards(members: Sequence[Estimator], columns: frozenset[str]) -> list[
     return [*members, *(guard for guard in guards if guard.needs <= columns)]
 
 
-def _best_model(sample: Block, fitted: Recalibration, n: int) -> tuple[Recalibration, Modelled]:
-    """The model of the headline for a log of ``n`` rows: a regression, or the constant if its
-    estimated error at the interval's M is clearly less; and the sample with its predictions."""
+class _Tried(NamedTuple):
+    """A model that the headline may rest on, on the sample."""
+
+    model: Recalibration
+    rows: Modelled
+    curve: RiskCurve
+
+
+def _tried(sample: Block, model: Recalibration, n: int) -> _Tried:
+    """What a model makes of a sample of a log of ``n`` rows."""
+    rows = _modelled(sample, model)
     grown = max(n / len(sample.log), 1.0)
     exact = {"logging", "policy"} <= sample.columns
+    return _Tried(model, rows, RiskCurve.of(rows.path, exact=exact, grown=grown))
 
-    def tried(model: Recalibration) -> tuple[float, Recalibration, Modelled]:
-        rows = _modelled(sample, model)
-        curve = RiskCurve.of(rows.path, exact=exact, grown=grown)
-        return float(curve.cautious_mse.min()), model, rows
 
-    best = tried(fitted)
-    if fitted.kind != "constant" and sample.log.propensity is not None:
-        plain = tried(constant(sample, (fitted.low, fitted.high)))
-        if plain[0] < _PREFERRED * best[0]:
-            best = plain
-    return best[1:]
+def _best(sample: Block, fitted: _Tried, n: int) -> _Tried:
+    """The regression, or the constant if its estimated error at the interval's M is clearly
+    less."""
+    model = fitted.model
+    if model.kind == "constant" or sample.log.propensity is None:
+        return fitted
+    plain = _tried(sample, constant(sample, (model.low, model.high)), n)
+    error, other = (float(each.curve.cautious_mse.min()) for each in (fitted, plain))
+    return plain if other < _PREFERRED * error else fitted
 
 
 def _modelled(sample: Block, model: Recalibration) -> Modelled:

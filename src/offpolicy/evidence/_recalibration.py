@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from offpolicy._core.logistic import fit, sigmoid
+from offpolicy._core.logistic import fit_without, sigmoid
 from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import Block
@@ -30,8 +30,6 @@ _LARGEST_WEIGHT = 5.0
 """Beyond this, a row counts no more."""
 _NESTED = 20_000
 """Up to so many rows, what is kept of the model is judged by rows that no regression has seen."""
-_MANY = 10_000
-"""Rows from which a regression starts from one on some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,18 +184,17 @@ def regression(sample: Block, reward_range: tuple[float, float]) -> Recalibratio
     weight *= weight.sum() / (weight * weight).sum()
     ridge = np.full(len(X), _RIDGE)
     ridge[0] = _INTERCEPT_RIDGE
-    coefficients, kept = np.zeros((FOLDS, len(X))), np.zeros(FOLDS)
-    for k in range(FOLDS):
-        rest = fold != k
-        if rest.any():
-            coefficients[k] = _regressed(X[:, rest], share[rest], ridge, weight[rest])
+    each, kept = np.arange(FOLDS, dtype=np.int64)[:, None], np.zeros(FOLDS)
+    coefficients = fit_without(X, share, ridge, weight, fold, each)
     if features.has_prediction and high > low:
         assert sample.delta_hat is not None
         given = np.clip((sample.delta_hat[chosen] - low) / (high - low), 0.0, 1.0)
         if len(share) <= _NESTED:
-            unseen = _without_two(X, share, ridge, weight, fold)
+            pairs = np.array(list(itertools.combinations(range(FOLDS), 2)))
+            score = _without_two(X, fold, pairs, fit_without(X, share, ridge, weight, fold, pairs))
         else:
-            unseen = sigmoid(np.einsum("kc,cr->kr", coefficients, X, optimize=False))
+            score = np.einsum("kc,cr->kr", coefficients, X, optimize=False)
+        unseen = sigmoid(score)
         for k in range(FOLDS):
             rest = fold != k
             kept[k] = _kept(unseen[k, rest], given[rest], share[rest], count[rest])
@@ -223,27 +220,14 @@ def constant(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
     )
 
 
-def _without_two(X: Floats, share: Floats, ridge: Floats, weight: Floats, fold: Ints) -> Floats:
-    """(folds, rows): in row k, predictions of every fold j by a regression on all but j and k."""
-    unseen = np.zeros((FOLDS, len(share)))
-    for j, k in itertools.combinations(range(FOLDS), 2):
-        rest, beta = (fold != j) & (fold != k), np.zeros(len(X))
-        if rest.any():
-            beta = _regressed(X[:, rest], share[rest], ridge, weight[rest])
+def _without_two(X: Floats, fold: Ints, pairs: Ints, coefficients: Floats) -> Floats:
+    """(folds, rows): in row k, scores of every fold j by the regression on all but j and k."""
+    score = np.zeros((FOLDS, len(fold)))
+    for (j, k), beta in zip(pairs, coefficients, strict=True):
         for own, other in ((j, k), (k, j)):
-            unseen[other, fold == own] = sigmoid((beta[:, None] * X[:, fold == own]).sum(axis=0))
-    return unseen
-
-
-def _regressed(X: Floats, share: Floats, ridge: Floats, weight: Floats) -> Floats:
-    """A regression that starts from the mean, or from one on some of the rows."""
-    mean = (float((weight * share).sum()) + 0.5) / (float(weight.sum()) + 1.0)
-    start = np.zeros(len(X))
-    start[0] = np.log(mean / (1.0 - mean))
-    if len(share) > _MANY:
-        some = slice(None, None, len(share) // (_MANY // 2))
-        start = fit(X[:, some], share[some], ridge, weight=weight[some], start=start)
-    return fit(X, share, ridge, weight=weight, start=start)
+            rows = fold == own
+            score[other, rows] = (beta[:, None] * X[:, rows]).sum(axis=0)
+    return score
 
 
 def _shares(sample: Block, low: float, high: float) -> Floats:

@@ -31,7 +31,7 @@ from offpolicy.errors import EstimatorError, ParameterError
 from offpolicy.estimators import Estimator, weights
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._clip_path import Modelled
-from offpolicy.evidence._plausible_bias import residual_size, typical_error
+from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.intervals import normal_quantile
 from offpolicy.results import Tuned
 
@@ -42,19 +42,18 @@ _AS_GOOD_AS = 2.0
 def tune(
     member: Estimator,
     modelled: Modelled,
+    curve: RiskCurve,
     *,
     n: int,
-    reward_range: tuple[float, float],
+    span: float,
     rule: str = "theory",
-    headline: float | None = None,
 ) -> Tuned:
-    """Choose the parameter of ``member`` for a log of ``n`` decisions of which ``modelled`` holds
-    some (or all); ``headline`` is the best estimate known by other means."""
-    check_rule(rule)
+    """Choose the parameter of ``member`` for a log of ``n`` decisions, with rewards over a range
+    of ``span``, of which ``modelled`` holds some (or all); ``curve`` is the headline's there."""
     if member.parameter_name is None:
         raise EstimatorError(f"{member.name} has no parameter to choose.")
-    grid, table = member.grid, _tabled(member, modelled, n)
-    j = _RULE[rule](table, reward_range[1] - reward_range[0], headline)
+    grid, table = member.grid, _tabled(member, modelled, curve, n)
+    j = _RULE[rule](table, span, curve.best_value)
     return Tuned(
         policy=modelled.block.target.name,
         estimator=str(member.at(float(grid[j]))),
@@ -100,11 +99,11 @@ _TILE = 4096
 """Candidates that are looked at together, for all values of a parameter."""
 
 
-def _tabled(member: Estimator, modelled: Modelled, n: int) -> _Table:
+def _tabled(member: Estimator, modelled: Modelled, curve: RiskCurve, n: int) -> _Table:
     """Value, noise, bias and variance for every value of a member's parameter, by Theorems 1 and 2
     with d for δ: against a world in which d is true."""
-    block, prediction, path = modelled
-    log, size = block.log, float(residual_size(path.bins)[-1])
+    block, prediction, _ = modelled
+    log, size = block.log, float(curve.size[-1])
     known = block.target.flat is not None and log.logging is not None
     whole = known and prediction.flat is not None
     parts = _over_candidates(member, modelled, size) if whole else _over_chosen(member, block)
@@ -121,7 +120,7 @@ def _tabled(member: Estimator, modelled: Modelled, n: int) -> _Table:
         table.bias = (omega * (given_x - prediction.modelled)).mean(axis=1)
         within = (omega * np.maximum(parts.variance, 0.0)).mean(axis=1)
         table.variance = (_spread(given_x if whole else parts.value, omega) ** 2 + within) / n
-        error = typical_error(path.bins) * size * table.imputed_mass
+        error = curve.kappa * size * table.imputed_mass
     table.bias_stderr = np.where(table.imputed_mass > 0.0, error, 0.0)
     for column in vars(table).values():
         column[np.isnan(column)] = np.inf
