@@ -25,16 +25,12 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError, did_you_mean
 from offpolicy.estimators import weights
-from offpolicy.estimators.weights import Masses
+from offpolicy.estimators.weights import Masses, where
 
 GRID: Floats = np.concatenate([[0.0], np.geomspace(0.1, 1e6, 62), [np.inf]])
 """The 64 values of M on which grids are taken unless asked otherwise; never fitted to data."""
 GRID.setflags(write=False)
 _SHARES: Floats = np.linspace(0.0, 1.0, 65)
-_SQUARES: Floats = np.concatenate([[0.0], np.geomspace(1e-2, 1e12, 62), [np.inf]])
-_DECREASING: Floats = np.concatenate([np.geomspace(1e-6, 1.0, 63)[::-1], [0.0]])
-
-_TYPICAL_M = (2.0, 10.0, 50.0)
 
 _CHOSEN = frozenset({"propensity"})
 _MODEL = frozenset({"policy", "prediction"})
@@ -79,8 +75,10 @@ class Estimator(ABC):
     """`weight` in words."""
 
     def __init_subclass__(cls) -> None:
-        """Fill in what follows from the rest."""
+        """Fill in what follows from the rest, but for bases of several members."""
         stated = vars(cls)
+        if not hasattr(cls, "imputes"):
+            return
         if "needs" not in stated:
             cls.needs = _NEEDS[cls.imputes]
         if "for_ranking" not in stated:
@@ -184,6 +182,60 @@ class Estimator(ABC):
         return f"{self.name}({self.parameter_name}={_number(self.parameter)})"
 
 
+@dataclass(frozen=True, slots=True)
+class _Clipped(Estimator):
+    """Members whose weight is min(c, M)."""
+
+    M: float | None = None
+    parameter_name = "M"
+    formula = "min(c, M)"
+    typical = (2.0, 10.0, 50.0)
+    grid = GRID
+    weight = staticmethod(weights.clipped)
+    slope = staticmethod(weights.clipped_slope)
+    largest = staticmethod(weights.clipped_largest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Switched(Estimator):
+    """Members whose weight is c up to M, and 0 beyond."""
+
+    M: float | None = None
+    parameter_name = "M"
+    formula = "c·1{c ≤ M}"
+    typical = (2.0, 10.0, 50.0)
+    subdifferentiable = False
+    grid = GRID
+    weight = staticmethod(weights.switched)
+    largest = staticmethod(weights.clipped_largest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subgaussian(Estimator):
+    """Members whose weight is a harmonic mean of 1 and c."""
+
+    lam: float | None = None
+    parameter_name = "lam"
+    formula = "c/(1 − λ + λc)"
+    typical = (0.02, 0.1, 0.5)
+    parameter_limit = 1.0
+    grid = np.concatenate([np.geomspace(1e-6, 1.0, 63)[::-1], [0.0]])
+
+    @staticmethod
+    def weight(pi: Any, pi0: Any, lam: Any) -> Any:
+        c = pi / pi0
+        return where((c == np.inf) & (lam > 0.0), 1.0 / lam, c / (1.0 - lam + lam * c))
+
+    @staticmethod
+    def slope(pi: Any, pi0: Any, lam: Any) -> Any:
+        under = 1.0 - lam + lam * (pi / pi0)
+        return where(lam < 1.0, (1.0 - lam) / (under * under), 0.0)
+
+    @staticmethod
+    def largest(lam: float) -> float:
+        return 1.0 / lam if lam > 0.0 else math.inf
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class DM(Estimator):
@@ -224,7 +276,7 @@ class IPS(Estimator):
 
 @final
 @dataclass(frozen=True, slots=True)
-class CIPS(Estimator):
+class CIPS(_Clipped):
     r"""Clipped IPS (the paper's cIPS): counts the clipped-off part as reward 0.
 
     .. math:: \frac1n \sum_i \min(c_i, M)\, r_i
@@ -232,18 +284,10 @@ class CIPS(Estimator):
     Strehl, Langford, Li and Kakade 2010. M → ∞ is IPS, M = 0 is 0.
     """
 
-    M: float | None = None
     name = "CIPS"
-    parameter_name = "M"
     imputes = "nothing"
-    formula = "min(c, M)"
-    typical = _TYPICAL_M
     limits = ((math.inf, "IPS"),)
     weights_sum_to_one = False
-    grid = GRID
-    weight = staticmethod(weights.clipped)
-    slope = staticmethod(weights.clipped_slope)
-    largest = staticmethod(weights.clipped_largest)
 
 
 @final
@@ -330,7 +374,7 @@ class SB(Estimator):
 
 @final
 @dataclass(frozen=True, slots=True)
-class SWITCH(Estimator):
+class SWITCH(_Switched):
     r"""The model where the weight exceeds M, the observed reward elsewhere.
 
     .. math:: \frac1n \sum_i \Big[\sum_{\bar y} \pi(\bar y)\,1\{c(\bar y) > M\}\hat\delta(\bar y)
@@ -340,22 +384,14 @@ class SWITCH(Estimator):
     function of π, so it cannot be a training objective.
     """
 
-    M: float | None = None
     name = "SWITCH"
-    parameter_name = "M"
     imputes = "rest"
-    formula = "c·1{c ≤ M}"
-    typical = _TYPICAL_M
     limits = ((0.0, "DM"),)
-    subdifferentiable = False
-    grid = GRID
-    weight = staticmethod(weights.switched)
-    largest = staticmethod(weights.clipped_largest)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class SWITCHDR(Estimator):
+class SWITCHDR(_Switched):
     r"""DR whose correction is switched off where the weight exceeds M.
 
     .. math:: \frac1n \sum_i \Big[\sum_{\bar y} \pi(\bar y)\hat\delta(\bar y)
@@ -364,17 +400,9 @@ class SWITCHDR(Estimator):
     Wang, Agarwal and Dudík 2017. M = 0 is DM, M → ∞ is DR.
     """
 
-    M: float | None = None
     name = "SWITCH-DR"
-    parameter_name = "M"
     imputes = "all"
-    formula = "c·1{c ≤ M}"
-    typical = _TYPICAL_M
     limits = ((0.0, "DM"), (math.inf, "DR"))
-    subdifferentiable = False
-    grid = GRID
-    weight = staticmethod(weights.switched)
-    largest = staticmethod(weights.clipped_largest)
 
 
 @final
@@ -395,15 +423,29 @@ class DRos(Estimator):
     formula = "λc/(c² + λ)"
     typical = (4.0, 100.0, 2500.0)
     limits = ((0.0, "DM"), (math.inf, "DR"))
-    grid = _SQUARES
-    weight = staticmethod(weights.optimistic)
-    slope = staticmethod(weights.optimistic_slope)
-    largest = staticmethod(weights.optimistic_largest)
+    grid = np.concatenate([[0.0], np.geomspace(1e-2, 1e12, 62), [np.inf]])
+
+    @staticmethod
+    def weight(pi: Any, pi0: Any, lam: Any) -> Any:
+        """So that neither c² nor λ → ∞ overflows."""
+        c = pi / pi0
+        return where((c == np.inf) & (lam < np.inf), 0.0, c / (1.0 + c * (c / lam)))
+
+    @staticmethod
+    def slope(pi: Any, pi0: Any, lam: Any) -> Any:
+        """(1 − s)/(1 + s)² with s = c²/λ."""
+        c = pi / pi0
+        s = c * (c / lam)
+        return where(s < 1e150, (1.0 - s) / ((1.0 + s) * (1.0 + s)), 0.0)
+
+    @staticmethod
+    def largest(lam: float) -> float:
+        return 0.5 * math.sqrt(lam)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class SGIPS(Estimator):
+class SGIPS(_Subgaussian):
     r"""IPS with the sub-Gaussian shrinkage of the weight.
 
     .. math:: \frac1n \sum_i \frac{c_i}{1 - \lambda + \lambda c_i}\, r_i
@@ -411,24 +453,15 @@ class SGIPS(Estimator):
     Metelli, Russo and Restelli 2021. λ = 0 is IPS, λ = 1 the mean of r·1{π > 0}.
     """
 
-    lam: float | None = None
     name = "SGIPS"
-    parameter_name = "lam"
     imputes = "nothing"
-    formula = "c/(1 − λ + λc)"
-    typical = (0.02, 0.1, 0.5)
     limits = ((0.0, "IPS"),)
     weights_sum_to_one = False
-    parameter_limit = 1.0
-    grid = _DECREASING
-    weight = staticmethod(weights.subgaussian)
-    slope = staticmethod(weights.subgaussian_slope)
-    largest = staticmethod(weights.subgaussian_largest)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class SGDR(Estimator):
+class SGDR(_Subgaussian):
     r"""DR with the sub-Gaussian shrinkage of the weight.
 
     .. math:: \frac1n \sum_i \Big[\sum_{\bar y} \pi(\bar y)\hat\delta(\bar y)
@@ -437,18 +470,9 @@ class SGDR(Estimator):
     Metelli, Russo and Restelli 2021. λ = 0 is DR.
     """
 
-    lam: float | None = None
     name = "SGDR"
-    parameter_name = "lam"
     imputes = "all"
-    formula = "c/(1 − λ + λc)"
-    typical = (0.02, 0.1, 0.5)
     limits = ((0.0, "DR"),)
-    parameter_limit = 1.0
-    grid = _DECREASING
-    weight = staticmethod(weights.subgaussian)
-    slope = staticmethod(weights.subgaussian_slope)
-    largest = staticmethod(weights.subgaussian_largest)
 
 
 @final
@@ -521,7 +545,7 @@ class ES(Estimator):
 
 @final
 @dataclass(frozen=True, slots=True)
-class CAB(Estimator):
+class CAB(_Clipped):
     r"""Continuous adaptive blending: the model answers for what clipping cuts off.
 
     .. math:: \frac1n \sum_i \Big[\sum_{\bar y} \max(\pi - M\pi_0, 0)\,\hat\delta(\bar y)
@@ -531,22 +555,14 @@ class CAB(Estimator):
     {π₀ = 0}, δ̂ = 0 is CIPS.
     """
 
-    M: float | None = None
     name = "CAB"
-    parameter_name = "M"
     imputes = "rest"
-    formula = "min(c, M)"
-    typical = _TYPICAL_M
     limits = ((0.0, "DM"),)
-    grid = GRID
-    weight = staticmethod(weights.clipped)
-    slope = staticmethod(weights.clipped_slope)
-    largest = staticmethod(weights.clipped_largest)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class CABDR(Estimator):
+class CABDR(_Clipped):
     r"""CAB with DR in place of IPS, which is DR with clipped weights.
 
     .. math:: \frac1n \sum_i \Big[\sum_{\bar y} \pi(\bar y)\hat\delta(\bar y)
@@ -557,17 +573,9 @@ class CABDR(Estimator):
     is DR. Needs π₀ of the chosen candidate only, and is invariant to shifts of the reward.
     """
 
-    M: float | None = None
     name = "CAB-DR"
-    parameter_name = "M"
     imputes = "all"
-    formula = "min(c, M)"
-    typical = _TYPICAL_M
     limits = ((0.0, "DM"), (math.inf, "DR"))
-    grid = GRID
-    weight = staticmethod(weights.clipped)
-    slope = staticmethod(weights.clipped_slope)
-    largest = staticmethod(weights.clipped_largest)
 
 
 WeightFunction = Callable[[Floats], Floats]
@@ -624,7 +632,8 @@ class ICE(Estimator):
 NAMED: dict[str, type[Estimator]] = {
     kind.name: kind
     for kind in tuple(globals().values())
-    if isinstance(kind, type) and issubclass(kind, Estimator) and kind not in (Estimator, ICE)
+    if isinstance(kind, type) and issubclass(kind, Estimator) and "name" in vars(kind)
+    if kind is not ICE
 }
 """Every named estimator, by name."""
 

@@ -108,35 +108,3 @@ def switched(pi: Any, pi0: Any, M: Any) -> Any:
     """c·1{c ≤ M}."""
     c = pi / pi0
     return where(c <= M, c, 0.0)
-
-
-def optimistic(pi: Any, pi0: Any, lam: Any) -> Any:
-    """λc/(c² + λ), so that neither c² nor λ → ∞ overflows."""
-    c = pi / pi0
-    return where((c == np.inf) & (lam < np.inf), 0.0, c / (1.0 + c * (c / lam)))
-
-
-def optimistic_slope(pi: Any, pi0: Any, lam: Any) -> Any:
-    """(1 − s)/(1 + s)² with s = c²/λ."""
-    c = pi / pi0
-    s = c * (c / lam)
-    return where(s < 1e150, (1.0 - s) / ((1.0 + s) * (1.0 + s)), 0.0)
-
-
-def optimistic_largest(lam: float) -> float:
-    return 0.5 * math.sqrt(lam)
-
-
-def subgaussian(pi: Any, pi0: Any, lam: Any) -> Any:
-    """c/(1 − λ + λc)."""
-    c = pi / pi0
-    return where((c == np.inf) & (lam > 0.0), 1.0 / lam, c / (1.0 - lam + lam * c))
-
-
-def subgaussian_slope(pi: Any, pi0: Any, lam: Any) -> Any:
-    under = 1.0 - lam + lam * (pi / pi0)
-    return where(lam < 1.0, (1.0 - lam) / (under * under), 0.0)
-
-
-def subgaussian_largest(lam: float) -> float:
-    return 1.0 / lam if lam > 0.0 else math.inf

@@ -54,17 +54,11 @@ class ClipPath:
     @cached_property
     def moments(self) -> Moments:
         """Of x_M, at every M of the grid; its least and largest values are not known."""
-        bins = self.bins
-        with np.errstate(over="ignore", invalid="ignore"):
-            shift = (bins.total("m") + bins.clipped_rows("ce", "e", 1)) / bins.weight
-            cross = bins.total("ωm") + bins.clipped_rows("ωce", "ωe", 1)
-            second = bins.total("ωmm") + 2.0 * bins.clipped_rows("ωmce", "ωme", 1)
-            second += bins.clipped_rows("ωccee", "ωee", 2)
-            second -= shift * (2.0 * cross - shift * bins.total("ω"))
-            cross -= shift * bins.total("ω")
-            weight = total = None
-            if self.clusters is not None:
-                weight = self.clusters[:, 0]
+        bins, weight, total = self.bins, None, None
+        shift, cross, second = bins.about_mean()
+        if self.clusters is not None:
+            weight = self.clusters[:, 0]
+            with np.errstate(over="ignore", invalid="ignore"):
                 total = self.clusters[:, 1:] - np.outer(weight, shift)
         nothing = np.full(len(GRID), np.nan)
         return Moments(
@@ -73,7 +67,7 @@ class ClipPath:
             weight2=bins.total("ω"),
             mean=self.centre + shift,
             cross=cross,
-            second=np.maximum(second, 0.0),
+            second=second,
             low=nothing,
             high=nothing,
             group_weight=weight,

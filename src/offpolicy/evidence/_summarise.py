@@ -37,7 +37,7 @@ from offpolicy.evidence._limits import (
 from offpolicy.evidence._noise import design_effect
 from offpolicy.evidence._plan import Plan
 from offpolicy.evidence._walk import Scanned
-from offpolicy.evidence._weight_bins import EDGES, clipped
+from offpolicy.evidence._weight_bins import EDGES
 from offpolicy.evidence.findings import _from_numbers as found_in
 from offpolicy.results import (
     LONGEST_NAME,
@@ -151,34 +151,23 @@ def _explained(left: float, spread: float) -> float:
 def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     """The headline's value over the course of the log, at its M, from the walk's sums."""
     path, curve, k = scanned.path, known.curve, known.curve.at_value
-    bins = path.bins
-
-    def whole(name: str) -> Floats:
-        return np.asarray(bins.by_stretch(name).sum(axis=1))
-
-    def weighted(free: str, held: str, power: int) -> Floats:
-        return clipped(bins.by_stretch(free), bins.by_stretch(held), power)[:, k]
-
-    weight, weight2 = whole("1"), whole("ω")
-    total = whole("m") + weighted("ce", "e", 1)
-    cross = np.cumsum(whole("ωm") + weighted("ωce", "ωe", 1))
-    squares = whole("ωmm") + 2.0 * weighted("ωmce", "ωme", 1) + weighted("ωccee", "ωee", 2)
-    if not (np.isfinite(squares).all() and (weight > 0.0).all()):
+    each, so_far = path.bins.each, path.bins.so_far
+    weight, squares = so_far.total("1")[:, 0], so_far.total("ω")[:, 0]
+    mean, _, second = (sums[:, k] for sums in so_far.about_mean())
+    if not (np.isfinite(second).all() and (each.total("1") > 0.0).all()):
         return None
-    mean, so_far2 = np.cumsum(total) / np.cumsum(weight), np.cumsum(weight2)
-    variance = np.cumsum(squares) - mean * (2.0 * cross - mean * so_far2)
-    variance = np.maximum(variance, 0.0) / so_far2 * design_effect(path.moments, k)
-    half = sequence_half_width(np.cumsum(weight) ** 2 / so_far2, np.sqrt(variance), level)
+    spread = np.sqrt(second / squares * design_effect(path.moments, k))
+    half = sequence_half_width(weight**2 / squares, spread, level)
     parts, n = len(weight), scanned.reward.count
-    so_far = path.centre + mean + curve.corrections(bins, k)
+    value = path.centre + mean + curve.corrections(path.bins, k)
     times = scanned.tally.times
     return OverLog(
         rows=tuple(float(-(-(j + 1) * n // parts)) for j in range(parts)),
-        value=_numbers(path.centre + total / weight),
-        logged=_numbers(whole("r") / weight),
-        so_far=_numbers(so_far),
-        low=_numbers(so_far - half),
-        high=_numbers(so_far + half),
+        value=_numbers(path.centre + each.about_mean()[0][:, k]),
+        logged=_numbers((each.total("r") / each.total("1"))[:, 0]),
+        so_far=_numbers(value),
+        low=_numbers(value - half),
+        high=_numbers(value + half),
         since=None if times is None else _numbers(times.low),
         until=None if times is None else _numbers(times.high),
         dated=times is not None and times.dated,
@@ -260,7 +249,7 @@ def _weighted(scanned: Scanned) -> bool:
 def _about_drift(scanned: Scanned) -> list[Finding]:
     """A finding from the walk: did the mean reward move from a tenth of the log, or half, on?"""
     reward, n = scanned.reward, scanned.reward.count
-    size, total = (scanned.path.bins.by_stretch(name).sum(axis=1) for name in ("1", "r"))
+    size, total = (scanned.path.bins.each.total(name)[:, 0] for name in ("1", "r"))
     if n < FEWEST_FOR_DRIFT or len(size) < TENTHS or _weighted(scanned):
         return []
     tenth = np.arange(len(size)) * TENTHS // len(size)

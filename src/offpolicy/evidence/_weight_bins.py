@@ -61,22 +61,35 @@ class WeightBins:
         """Σω."""
         return self.total("1")
 
-    def by_stretch(self, name: str) -> Floats:
-        """One of the sums over rows: (stretches, bins)."""
-        return self.of_rows[:, :, _PLACE[name]]
-
     def rows(self, name: str) -> Floats:
         """One of the sums over rows, by bin."""
-        return np.asarray(self.by_stretch(name).sum(axis=0))
+        return np.asarray(self.of_rows[:, :, _PLACE[name]].sum(axis=0))
 
     @property
-    def so_far(self) -> SoFar:
-        """The same sums after every stretch of the log, but for the candidates."""
-        return SoFar(np.cumsum(self.of_rows, axis=0), self.of_candidates, self.unsupported)
+    def each(self) -> ByStretch:
+        """The same sums over every stretch of the log, but for the candidates,"""
+        return ByStretch(self.of_rows, self.of_candidates, self.unsupported)
+
+    @property
+    def so_far(self) -> ByStretch:
+        """and over all up to its end."""
+        return ByStretch(np.cumsum(self.of_rows, axis=0), self.of_candidates, self.unsupported)
 
     def total(self, name: str) -> float:
         """One of the sums over rows."""
         return float(self.rows(name).sum())
+
+    def about_mean(self) -> tuple[Floats, Floats, Floats]:
+        """At every M, of the contributions x_M = m + min(c, M)·e: their mean, and about it Σω²x and
+        Σω²x²."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = self.total("ω")
+            mean = (self.total("m") + self.clipped_rows("ce", "e", 1)) / self.total("1")
+            cross = self.total("ωm") + self.clipped_rows("ωce", "ωe", 1)
+            second = self.total("ωmm") + 2.0 * self.clipped_rows("ωmce", "ωme", 1)
+            second += self.clipped_rows("ωccee", "ωee", 2)
+            second -= mean * (2.0 * cross - mean * squares)
+            return mean, cross - mean * squares, np.maximum(second, 0.0)
 
     def clipped_rows(self, free: str, held: str, power: int) -> Floats:
         """`clipped`, of sums over rows."""
@@ -148,15 +161,18 @@ class WeightBins:
         return float(square - 2.0 * policy + logging + self.unsupported[0]) / self.weight
 
 
-class SoFar(WeightBins):
-    """Sums after every stretch of a log: all that follows has one more axis, the stretches."""
+class ByStretch(WeightBins):
+    """Sums by stretch of a log: all that follows has one more axis, the stretches."""
 
     @cached_property
     def weight(self) -> float:
         return float(self.rows("1")[-1].sum())
 
     def rows(self, name: str) -> Floats:
-        return self.by_stretch(name)
+        return self.of_rows[:, :, _PLACE[name]]
+
+    def total(self, name: str) -> Floats:  # type: ignore[override]
+        return self.rows(name).sum(axis=-1, keepdims=True)
 
 
 _PLACE = {name: j for j, name in enumerate((*OF_ROWS, *COUNTED))}
