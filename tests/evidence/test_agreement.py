@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,15 +72,17 @@ def test_the_distance_is_that_of_paired_rows(kind):
 
 
 def test_when_two_disagree():
-    assert Apart(0.0, 0.0, 5.0).ratio == 0.0
-    assert Apart(-1e-12, 1.0, 5.0).ratio == 0.0
-    assert Apart(1.0, 0.0, 5.0).ratio == math.inf
-    assert Apart(-1.0, 0.0, 5.0).disagrees
-    assert not Apart(1e9, math.inf, 5.0).disagrees
+    def apart(value: float, stderr: float, degrees: float = 5.0) -> Apart:
+        return Apart(*np.array([[value], [stderr], [degrees]]))
+
+    ratios = [apart(*pair).ratio[0] for pair in ((0.0, 0.0), (-1e-12, 1.0), (1.0, 0.0))]
+    assert ratios == [0.0, 0.0, math.inf]
+    assert apart(-1.0, 0.0).disagrees(0)
+    assert not apart(1e9, math.inf).disagrees(0)
     for degrees in (1.0, 5.0, 1e6):
         edge = t_quantile(1.0 - FALSE_ALARM, degrees)
-        assert not Apart(0.5 * edge * (1 - 1e-9), 0.5, degrees).disagrees
-        assert Apart(-0.5 * edge * (1 + 1e-9), 0.5, degrees).disagrees
+        assert not apart(0.5 * edge * (1 - 1e-9), 0.5, degrees).disagrees(0)
+        assert apart(-0.5 * edge * (1 + 1e-9), 0.5, degrees).disagrees(0)
 
 
 def world(seed: int, n: int = 2000) -> tuple[op.BanditLog, np.ndarray]:
@@ -93,11 +96,7 @@ def test_a_walk_that_went_wrong_is_told_and_the_interval_holds_both(monkeypatch)
     """All is left to a model that says 0.95 where rewards are 0.2, and nothing is taken off."""
 
     def wrong(sample, rewards):
-        model = constant(sample, rewards)
-        return type(model)(*(
-            np.full((5, 1), 3.0) if name == "coefficients" else getattr(model, name)
-            for name in model.__slots__
-        ))  # fmt: skip
+        return replace(constant(sample, rewards), coefficients=np.full((5, 1), 3.0))
 
     log, pi = world(0)
     honest = op.evaluate(log, pi, estimators=["SNIPS"])

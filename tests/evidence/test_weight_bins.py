@@ -161,10 +161,12 @@ def test_all_that_follows_at_every_M(case, known):
             expected = slow.sum(lambda row, f=f, p=power: clipped(row) ** p * f(row))
             found = bins.clipped_rows(free, held, power)[k]
             assert found == pytest.approx(expected, rel=1e-11, abs=1e-14 * unit)
-        assert bins.excess("ce", "e")[k] == pytest.approx(slow.beyond(lambda row: row.e, M),
-                                                          rel=1e-9, abs=1e-12 * e1)  # fmt: skip
-        assert bins.excess("cee", "ee")[k] == pytest.approx(slow.beyond(lambda row: row.e**2, M),
-                                                            rel=1e-9, abs=1e-12 * e2)  # fmt: skip
+        assert bins.residuals.left_sum[k] == pytest.approx(
+            slow.beyond(lambda row: row.e, M), rel=1e-9, abs=1e-12 * e1
+        )
+        assert bins.residuals.left_square[k] == pytest.approx(
+            slow.beyond(lambda row: row.e**2, M), rel=1e-9, abs=1e-12 * e2
+        )
         t2, c2 = slow.beyond(lambda row: 1.0, M, 2), slow.beyond(lambda row: 1.0, 0.0, 2)
         if t2 > 1e-6 * c2 or slow.beyond(lambda row: 1.0, M) == 0.0:
             assert bins.excess_rows[k] == pytest.approx(slow.seen(M), rel=1e-8)

@@ -211,6 +211,13 @@ class Moments:
             total = second + 2.0 * self.mean * self.cross + self.mean**2 * self.weight2
         return np.where(np.isnan(total), np.inf, total)
 
+    def effective(self) -> Floats:
+        """Effective rows behind the mean of every column, Kish's (Σωx)²/Σω²x²; 0 if all are 0."""
+        squares = self.sum_of_squares()
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            rows = np.where(np.isfinite(squares), (self.mean * self.weight) ** 2 / squares, 1.0)
+        return np.where((self.mean > 0.0) & (squares > 0.0), rows, 0.0)
+
 
 def merged(parts: Iterable[Moments]) -> Moments:
     """The `Moments` of the union of all parts, added in the order given."""

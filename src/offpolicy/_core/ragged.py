@@ -8,8 +8,8 @@ from offpolicy._core.types import Floats, Ints
 
 
 def row_sums(values: Floats, offsets: Ints) -> Floats:
-    """Sums within a ragged array: of each decision's candidates, of which there is at least one."""
-    return np.add.reduceat(values, offsets[:-1])
+    """Sums within ragged arrays (the last axis): of each decision's candidates, at least one."""
+    return np.add.reduceat(values, offsets[:-1], axis=-1)
 
 
 def offsets_of(lengths: Ints) -> Ints:

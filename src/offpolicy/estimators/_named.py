@@ -63,6 +63,10 @@ class Estimator(ABC):
     subdifferentiable: ClassVar[bool] = True
     """These four are the paper's desiderata (section 3)."""
     self_normalised: ClassVar[bool] = False
+    uses_model: ClassVar[bool]
+    """Whether there is a model to be taken off the rewards, or to answer for some."""
+    unclipped: ClassVar[bool]
+    """Whether rewards count by c itself: only what has no support is left."""
     parameter_name: ClassVar[str | None] = None
     parameter_limit: ClassVar[float] = math.inf
     grid: ClassVar[Floats]
@@ -85,6 +89,8 @@ class Estimator(ABC):
             cls.for_ranking = cls.imputes in ("nothing", "rest", "share")
         if "adaptive" not in stated:
             cls.adaptive = cls.parameter_name is not None
+        cls.uses_model = cls.imputes in ("all", "rest", "share")
+        cls.unclipped = cls.weight is weights.full
 
     def __post_init__(self) -> None:
         """Check the parameter and keep it as a float: 1 and 1.0 are one estimator."""
@@ -151,16 +157,6 @@ class Estimator(ABC):
     def fixed_share(self) -> float:
         """The same with the estimator's own parameter."""
         return float(self.share_at(_given(self)))
-
-    @property
-    def uses_model(self) -> bool:
-        """Whether there is a model to be taken off the rewards, or to answer for some."""
-        return self.imputes in ("all", "rest", "share")
-
-    @property
-    def unclipped(self) -> bool:
-        """Whether rewards count by c itself: only what has no support is left."""
-        return self.weight is weights.full
 
     @property
     def parameter(self) -> float | None:

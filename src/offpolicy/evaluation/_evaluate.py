@@ -152,7 +152,7 @@ class Answer(NamedTuple):
     gap: Gap | None
     """To the policy that wrote the log."""
     headline: Headline | None
-    apart: list[Apart]
+    apart: Apart | None
     """How far every estimator is from the headline."""
     summary: Summary
     findings: list[Finding]
@@ -163,8 +163,7 @@ def answer(e: Evidence) -> Answer:
     asked = e.plan.members[: e.plan.shown]
     if not asked or any("propensity" in member.needs for member in asked):
         refuse_no_overlap(float(e.scanned.c.high[0]), e.policy)
-    known = gap = headline = None
-    apart: list[Apart] = []
+    known = gap = headline = apart = None
     found: list[Finding] = []
     if e.weighed:
         known, apart, found = guarded(what_is_known(e))

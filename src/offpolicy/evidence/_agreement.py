@@ -8,9 +8,11 @@ square, is added to the variance. An estimate without weights beyond M needs non
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
+import numpy as np
+
+from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import degrees_of
@@ -23,64 +25,61 @@ FALSE_ALARM = 1e-3
 
 
 class Apart(NamedTuple):
-    """An estimate less the headline."""
+    """Every estimate less the headline."""
 
-    value: float
-    stderr: float
-    degrees: float
+    value: Floats
+    stderr: Floats
+    degrees: Floats
 
     @property
-    def ratio(self) -> float:
+    def ratio(self) -> Floats:
         """In standard errors."""
-        if abs(self.value) <= 1e-9 * self.stderr:
-            return 0.0
-        if not self.stderr > 0.0:
-            return math.copysign(math.inf, self.value)
-        return self.value / self.stderr
+        with np.errstate(all="ignore"):
+            return np.where(np.abs(self.value) <= 1e-9 * self.stderr, 0.0, self.value / self.stderr)
 
-    @property
-    def disagrees(self) -> bool:
-        """Whether that is more than chance explains."""
-        return abs(self.ratio) > t_quantile(1.0 - FALSE_ALARM, self.degrees)
+    def disagrees(self, j: int) -> bool:
+        """Whether the j-th is farther away than chance explains."""
+        return bool(abs(self.ratio[j]) > t_quantile(1.0 - FALSE_ALARM, float(self.degrees[j])))
 
 
-def _from_headline(j: int, known: Known) -> Apart:
-    """How far the j-th estimator's value is from the headline."""
+def from_headline(known: Known) -> Apart:
+    """How far every estimator's value is from the headline."""
     e, bins, k = known.e, known.path.bins, known.curve.at_value
-    scanned, member = e.scanned, e.plan.members[j]
-    value, stderr = e.rows[j]
-    gap, degrees = value - known.value, degrees_of(scanned.reward)
-    if abs(gap) <= 1e-12 * (abs(value) + abs(known.value) + e.plan.reward_range.span):
-        gap = 0.0
+    scanned, members = e.scanned, e.plan.members
+    value, stderr = e.rows.value[:-1], e.rows.stderr[:-1]
+    gap, degrees = value - known.value, np.full(len(members), degrees_of(scanned.reward))
+    near = np.abs(value) + abs(known.value) + e.plan.reward_range.span
+    gap[np.abs(gap) <= 1e-12 * near] = 0.0
     if known.identical:
         # The headline is the logged mean then, not CAB-DR at some M.
-        return Apart(gap, math.hypot(stderr, e.logged.stderr), degrees)
-    variance = scanned.variance_apart(j, k, scanned.contribution(j, stderr, e.plan))
-    if bins.mass[k] > 0.0 and (member.unclipped or scanned.observed.high[j] > GRID[k]):
+        return Apart(gap, np.hypot(stderr, e.logged.stderr), degrees)
+    variance = scanned.variance_apart(k, e.rows)[:-1]
+    unclipped = np.array([member.unclipped for member in members], dtype=bool)
+    beyond = unclipped | (scanned.observed.high > GRID[k])
+    if bins.mass[k] > 0.0 and beyond.any():
         undrawn = float(bins.excess_second[k] - bins.excess_squares[k] / bins.weight)
-        size = float(known.curve.size[k])
-        if not member.self_normalised:
-            # What it multiplies with the weights may be larger than the headline's residuals.
-            size = max(size, scanned.residual_size(member))
-        reward = scanned.reward
-        noise = undrawn * size**2 * reward.weight2 / reward.weight**2
-        variance += noise if noise > 0.0 else 0.0
-        degrees = min(degrees, max(float(bins.excess_rows[k]) - 1.0, 1.0))
-    return Apart(gap, math.sqrt(variance) if math.isfinite(variance) else math.inf, degrees)
+        normalised = np.array([member.self_normalised for member in members], dtype=bool)
+        # What an estimator multiplies with the weights may be larger than the headline's residuals.
+        own = np.where(normalised, 0.0, scanned.residual_size(members))
+        with np.errstate(over="ignore"):
+            noise = undrawn * np.maximum(own, float(known.curve.size[k])) ** 2
+            noise *= scanned.reward.weight2 / scanned.reward.weight**2
+        variance[beyond] += np.maximum(noise, 0.0)[beyond]
+        degrees[beyond] = np.minimum(degrees, max(float(bins.excess_rows[k]) - 1.0, 1.0))[beyond]
+    return Apart(gap, np.sqrt(np.where(np.isfinite(variance), variance, np.inf)), degrees)
 
 
-def guarded(known: Known) -> tuple[Known, list[Apart], list[Finding]]:
+def guarded(known: Known) -> tuple[Known, Apart, list[Finding]]:
     """What is known, its interval (and with it those of differences) widened to hold SNIPS and DR
     where they disagree with it; how far every estimator is from it; and the findings."""
-    e, value = known.e, known.value
+    e, value, apart = known.e, known.value, from_headline(known)
+    found: list[Finding] = []
     if e.scanned.c.high[0] == 0.0:
         # None of the decisions seen are the policy's: weights say nothing.
-        return known, [_from_headline(j, known) for j in range(e.plan.shown)], []
-    apart = [_from_headline(j, known) for j in range(len(e.plan.members))]
-    found: list[Finding] = []
+        return known, apart, found
     for j, member in enumerate(e.plan.members):
-        other = e.rows[j][0]
-        if member.name not in GUARDS or not math.isfinite(other) or not apart[j].disagrees:
+        other = float(e.rows.value[j])
+        if member.name not in GUARDS or not np.isfinite(other) or not apart.disagrees(j):
             continue
         (low, high), (down, up) = known.interval, known.doubt
         known = known._replace(
@@ -89,7 +88,7 @@ def guarded(known: Known) -> tuple[Known, list[Apart], list[Finding]]:
         )
         sentence = (
             f"The headline says {value:.5g} of {e.policy} and {member.name} says {other:.5g}, "
-            f"{abs(apart[j].ratio):.3g} standard errors of the difference apart: more than chance "
+            f"{abs(apart.ratio[j]):.3g} standard errors of the difference apart: more than chance "
             f"explains. The headline's interval was widened to hold both."
         )
         found += finding("disagreement", "warning", sentence, e.policy, headline=value, value=other)

@@ -145,34 +145,34 @@ class Contributions(NamedTuple):
     """The part of ``value`` that is Σ imputed·δ̂."""
 
 
-class Rest(NamedTuple):
-    """Of every decision: Σ max(π − π₀·weight, 0), and the same times δ̂."""
+class _Weighed(NamedTuple):
+    """What one weight makes of a block: everything per decision."""
 
-    mass: Floats
+    observed: Floats
+    """Of what was chosen."""
+    rest: Floats
+    """Σ max(π − π₀·weight, 0),"""
     modelled: Floats
+    """and the same times δ̂."""
 
 
 def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contributions]:
     """What each decision of a block contributes to every estimator: the bracket of Definition 1."""
     whole = _model_sums(block)
-    known = block.target.flat is not None and block.log.logging is not None
-    rests: dict[tuple[object, float | None], Rest] = {}
+    weighed: dict[tuple[object, float | None], _Weighed] = {}
     parts = []
     for estimator in estimators:
         if estimator.imputes == "own":
             parts.append(_by_functions(block, estimator))
             continue
-        observed = estimator.observed(block.pi_chosen, block.propensity)
         key = estimator.weight, estimator.parameter
-        if known and key not in rests:
-            rests[key] = _rest(block, estimator)
-        # Without π₀ of all candidates something else with the same mean stands in for the mass.
-        mass = rests[key].mass if known else 1.0 - np.minimum(observed, block.c)
-        share, reward = estimator.fixed_share, block.log.reward
+        if key not in weighed:
+            weighed[key] = _weigh(block, estimator)
+        observed, mass, modelled = weighed[key]
+        reward = block.log.reward
         with np.errstate(over="ignore", invalid="ignore"):
-            if estimator.imputes == "rest":
-                modelled = rests[key].modelled
-            else:
+            if estimator.imputes != "rest":
+                share = estimator.fixed_share
                 modelled = share * whole if share > 0.0 else np.zeros_like(whole)
             if estimator.imputes == "all":
                 reward = reward - block.delta_hat_chosen
@@ -197,24 +197,26 @@ def _by_functions(block: Block, estimator: Estimator) -> Contributions:
     return Contributions(value, chosen.observed, mass, modelled)
 
 
-def _rest(block: Block, estimator: Estimator) -> Rest:
-    """What an estimator's weight leaves of the policy's probability, in a block."""
+def _weigh(block: Block, estimator: Estimator) -> _Weighed:
+    """What an estimator's weight takes of a block, and leaves of the policy's probability."""
     pi, pi0, offsets = block.target.flat, block.log.logging, block.log.offsets
-    assert pi is not None
-    assert pi0 is not None
+    if pi is None or pi0 is None:
+        observed = estimator.observed(block.pi_chosen, block.propensity)
+        # Without π₀ of all candidates something else with the same mean stands in for the mass.
+        return _Weighed(observed, 1.0 - np.minimum(observed, block.c), _NOTHING)
     if block.compiled and NAMED.get(estimator.name) is type(estimator):
         from offpolicy.estimators._kernels import rest_sums
 
-        rest = Rest(*np.empty((2, len(block.log))))
+        rest = np.empty((2, len(block.log)))
         delta_hat = _NOTHING if block.delta_hat is None else block.delta_hat
         rest_sums(estimator.weight)(offsets, pi, pi0, delta_hat, estimator.parameter or 0.0, *rest)
-        return rest
-    left = weights.leftover(pi, pi0, estimator.observed(pi, pi0))
-    mass = row_sums(left, offsets)
-    if block.delta_hat is None:
-        return Rest(mass, np.zeros_like(mass))
+        return _Weighed(estimator.observed(block.pi_chosen, block.propensity), *rest)
+    observed = estimator.observed(pi, pi0)
+    left = weights.leftover(pi, pi0, observed)
     with np.errstate(over="ignore", invalid="ignore"):
-        return Rest(mass, row_sums(left * block.delta_hat, offsets))
+        model = np.zeros_like(left) if block.delta_hat is None else left * block.delta_hat
+        rest = row_sums(np.array([left, model]), offsets)
+    return _Weighed(observed[block.log.chosen_index], *rest)
 
 
 def _model_sums(block: Block) -> Floats:

@@ -56,15 +56,16 @@ class ClipPath:
         """Of x_M, at every M of the grid; its least and largest values are not known."""
         bins, weight, total = self.bins, None, None
         shift, cross, second = bins.about_mean()
+        count, squares = bins.several("rows", "ω").sum(axis=1).tolist()
         if self.clusters is not None:
             weight = self.clusters[:, 0]
             with np.errstate(over="ignore", invalid="ignore"):
                 total = self.clusters[:, 1:] - np.outer(weight, shift)
         nothing = np.full(len(GRID), np.nan)
         return Moments(
-            count=int(bins.total("rows")),
+            count=int(count),
             weight=bins.weight,
-            weight2=bins.total("ω"),
+            weight2=squares,
             mean=self.centre + shift,
             cross=cross,
             second=second,

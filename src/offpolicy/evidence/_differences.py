@@ -24,7 +24,6 @@ from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import design_effect, satterthwaite
 from offpolicy.evidence._sources import Source
-from offpolicy.evidence._walk import Contribution
 from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog
 from offpolicy.logs.labels import GROUPS
@@ -266,11 +265,6 @@ def gap_to_logged(arm: Known) -> Gap:
     curve, bins, moments = arm.curve, arm.path.bins, arm.path.moments
     k, scanned, logged = curve.at_interval, arm.e.scanned, arm.e.logged
     reward = scanned.reward
-    ran = Contribution(
-        logged.value,
-        float(reward.covariance(grouped=False)[0]),
-        None if reward.group_total is None else reward.group_total[:, 0],
-    )
     design = max(design_effect(moments, k), design_effect(reward, 0))
     policy, logging, _ = bins.of_candidates.T
     M = GRID[k] if np.isfinite(GRID[k]) else 0.0
@@ -280,7 +274,7 @@ def gap_to_logged(arm: Known) -> Gap:
         drawable = bins.weight * (bins.second[k] - 2.0 * bins.kept[k]) + logging.sum()
     seen = _Seen(
         float(curve.value[k]) - logged.value,
-        math.sqrt(scanned.variance_apart(-1, k, ran)),
+        math.sqrt(float(scanned.variance_apart(k, arm.e.rows)[-1])),
         satterthwaite(moments, arm.e.plan.kurtosis[k] / moments.count, k),
         float(drawable),
         float(drawn + bins.weight),

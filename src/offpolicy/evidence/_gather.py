@@ -25,7 +25,7 @@ from offpolicy.evidence._plan import Plan, make_plan, range_of_rewards, sample_o
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of
 from offpolicy.evidence._tuning import check_rule
-from offpolicy.evidence._walk import Scanned, scan
+from offpolicy.evidence._walk import Rows, Scanned, scan
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.policies import Target
 from offpolicy.results import Finding, Logged
@@ -68,9 +68,9 @@ class Evidence:
     source: Source
 
     @cached_property
-    def rows(self) -> list[tuple[float, float]]:
+    def rows(self) -> Rows:
         """Value and standard error of every estimator."""
-        return [self.scanned.estimate(j, self.plan) for j in range(len(self.plan.members))]
+        return self.scanned.rows(self.plan)
 
     @property
     def weighed(self) -> bool:
@@ -132,8 +132,8 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
             return [math.inf] * (len(plan.members) + 1)
         replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
         (scanned,) = scan(replaced, [plan])
-        estimates = [scanned.estimate(j, plan)[0] for j in range(len(plan.members))]
-        values.append([*estimates, RiskCurve.of(scanned.path, exact=plan.exact).best_value])
+        best = RiskCurve.of(scanned.path, exact=plan.exact).best_value
+        values.append([*scanned.rows(plan).value[:-1], best])
     replicates = len(values)
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.var(np.array(values), axis=0) * (replicates - 1)

@@ -21,10 +21,11 @@ def variance(path: ClipPath) -> Floats:
     """V(M), at every M; infinite where the numbers are too large."""
     moments, bins = path.moments, path.bins
     with np.errstate(all="ignore"):
-        observed = moments.covariance()
-        alone = moments.covariance(grouped=False)
-        # Rows of a cluster are alike: what was not drawn would be, too.
-        design = np.where(alone > 0.0, np.maximum(observed / alone, 1.0), 1.0)
+        observed, design = moments.covariance(), np.ones(1)
+        if moments.group_weight is not None:
+            # Rows of a cluster are alike: what was not drawn would be, too.
+            alone = moments.covariance(grouped=False)
+            design = np.where(alone > 0.0, np.maximum(observed / alone, 1.0), 1.0)
         squares = bins.clipped_rows("cc", "1", 2) / bins.weight
         size = bins.clipped_rows("ωccee", "ωee", 2) / squares
         # If the policy takes none of the decisions seen, all residuals are as near to its own.

@@ -167,14 +167,14 @@ def make_plan(
     fitted = _tried(sample, regression(sample, (rewards.low, rewards.high)), n)
     best = _best(sample, fitted, n)
     tuned: list[Tuned | None] = [None] * len(members)
-    if any(not member.resolved for member in members):
+    left_open = [j for j, member in enumerate(members) if not member.resolved]
+    if left_open:
         part = thinned(sample, _at_most(SAMPLE, TUNING_CANDIDATES, width_of(sample.log.offsets)))
         looked = fitted if part is sample else _tried(part, fitted.model, len(part.log))
-        for j, member in enumerate(members):
-            if not member.resolved:
-                tuned[j] = tune(
-                    member, looked.rows, looked.curve, n=n, span=rewards.span, rule=rule
-                )
+        for j in left_open:
+            tuned[j] = tune(
+                members[j], looked.rows, looked.curve, n=n, span=rewards.span, rule=rule
+            )
     resolved = tuple(
         member if choice is None else parse(choice.estimator)
         for member, choice in zip(members, tuned, strict=True)

@@ -24,9 +24,7 @@ _PRIOR_ROWS = 10.0
 
 def typical_error(bins: WeightBins) -> float:
     """κ: the model's mean error over its root-mean-square error, as bins of the weight show it."""
-    names = ("1", "ω", "e", "ee")
-    fine = [bins.rows(name) for name in names]
-    c = bins.rows("c")
+    c, *fine = bins.several("c", "1", "ω", "e", "ee")
     with np.errstate(all="ignore"):
         total = np.cumsum(c)
         share = (total - 0.5 * c) / total[-1] * _BINS
@@ -48,15 +46,15 @@ def residual_size(bins: WeightBins) -> Floats:
 
     Rows weighted by (c − M)₊, and as if ten more had the mean square of all, weighted by min(c, M).
     """
+    seen = bins.residuals
     with np.errstate(all="ignore"):
-        total = bins.clipped_rows("c", "1", 1)
-        everywhere = bins.clipped_rows("cee", "ee", 1) / total
+        everywhere = seen.kept_square / seen.kept
         everywhere[0] = everywhere[1]
-        if not total[1] > 0.0:
+        if not seen.kept[1] > 0.0:
             # The policy takes none of the decisions seen: all rows are as near to it.
             everywhere[:] = bins.total("ee") / bins.weight
-        beyond, rows = bins.excess("c", "1"), bins.excess_rows
-        there = np.where(rows > 0.0, bins.excess("cee", "ee") / beyond, 0.0)
+        rows = bins.excess_rows
+        there = np.where(rows > 0.0, seen.left_square / seen.left, 0.0)
         everywhere = np.where(np.isnan(everywhere), there, everywhere)
         return np.sqrt((rows * there + _PRIOR_ROWS * everywhere) / (rows + _PRIOR_ROWS))
 
@@ -64,5 +62,5 @@ def residual_size(bins: WeightBins) -> Floats:
 def mean_residual(bins: WeightBins) -> Floats:
     """ē(M), at every M: the mean of e there, rows weighted by (c − M)₊; 0 where there are none."""
     with np.errstate(all="ignore"):
-        weighted = bins.excess("ce", "e") / bins.excess("c", "1")
+        weighted = bins.residuals.left_sum / bins.residuals.left
         return np.where((bins.excess_rows > 0.0) & np.isfinite(weighted), weighted, 0.0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +96,7 @@ class Prediction:
     """Of every candidate; None where π is not known of every candidate, or if not asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Recalibration:
     """A fitted model: everything needed to predict any part of the log."""
 
@@ -109,7 +110,7 @@ class Recalibration:
     kept: Floats
     """Per fold, the share w of the model as it was given."""
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """What it rests on, in a word: the "model" given, the "policy" alone, or a "constant"."""
         if self.features.has_prediction:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -16,7 +17,8 @@ PRIOR_SHOWN = 2.0
 """Over κ²: rows without error with which the model's mean error is averaged."""
 
 
-class RiskCurve(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RiskCurve:
     """At every M of the grid."""
 
     value: Floats
@@ -53,42 +55,42 @@ class RiskCurve(NamedTuple):
         """The correction at the k-th M as it was after every stretch of the log."""
         return np.asarray(self.mass[k] * _shown(bins.so_far, self.kappa)[:, k])
 
-    @property
+    @cached_property
     def caution(self) -> float:
         """k: what the interval takes for κ."""
         return min(CAUTION * self.kappa, 1.0)
 
-    @property
+    @cached_property
     def bias(self) -> Floats:
         """The typical one, κ·s·mass."""
         return _product(self.kappa, self.size, self.mass)
 
-    @property
+    @cached_property
     def plausible_bias(self) -> Floats:
         """The largest that the interval allows for, k·s·mass."""
         return _product(self.caution, self.size, self.cautious_mass)
 
-    @property
+    @cached_property
     def mse(self) -> Floats:
         """What the value's M makes least."""
         return _sum(self.variance, self.bias)
 
-    @property
+    @cached_property
     def cautious_mse(self) -> Floats:
         """What the interval's M makes least."""
         return _sum(self.variance, self.plausible_bias)
 
-    @property
+    @cached_property
     def at_value(self) -> int:
         """Where on the grid the value is taken."""
         return self._least(self.mse)
 
-    @property
+    @cached_property
     def best_value(self) -> float:
         """θ there, with the correction."""
         return float(self.value[self.at_value] + self.correction[self.at_value])
 
-    @property
+    @cached_property
     def at_interval(self) -> int:
         """Where on the grid the interval is taken."""
         return self._least(self.cautious_mse)

@@ -22,13 +22,16 @@ from offpolicy.evidence._weight_bins import BINS, bin_of
 from offpolicy.logs.labels import GROUPS
 
 
-class Contribution(NamedTuple):
-    """Of one estimate: the mean of its contributions, its variance were rows independent, and with
-    clusters their totals by group of these, less the mean."""
+class Rows(NamedTuple):
+    """Of every estimator, and last of what ran, the logged mean."""
 
-    mean: float
-    variance: float
+    value: Floats
+    """Which may not be finite."""
+    stderr: Floats
+    mean: Floats
+    """Of the contributions that vary around it: for ratios not the value itself."""
     totals: Floats | None
+    """With clusters, the totals of these by group, less the mean: (groups, estimators)."""
 
 
 @storable
@@ -76,81 +79,80 @@ class Scanned:
             self.tally + other.tally,
         )
 
-    def estimate(self, j: int, plan: Plan) -> tuple[float, float]:
-        """The j-th estimator's value, which may not be finite, and its standard error."""
-        once = self.observed.low[j] == self.observed.high[j] == 1.0
-        if once and plan.members[j].imputes == "nothing":
-            # Every reward counts once: the logged mean, to the last digit.
-            return float(self.reward.mean[0]), self.reward.stderr(0)
-        ratio, centre = self.ratios[j], plan.centres[j]
-        if ratio is None:
-            return float(self.values.mean[j]), self.values.stderr(j)
-        weight, weighted, influence = map(float, ratio.mean)
-        if weight == 0.0:
-            return math.nan, math.inf
-        value = centre.ratio + influence + weighted * (1.0 / weight - 1.0 / centre.weight)
-        return value, math.sqrt(ratio.variance_of(_gradient(ratio, centre)))
-
-    def contribution(self, j: int, stderr: float, plan: Plan) -> Contribution:
-        """What a paired test needs of the j-th estimator, with its standard error."""
-        values, ratio = self.values, self.ratios[j]
-        mean, totals = float(values.mean[j] if ratio is None else ratio.mean[2]), None
-        if values.group_total is not None:
-            totals = values.group_total[:, j]
+    def rows(self, plan: Plan) -> Rows:
+        """Every estimate, its standard error, and what a paired test needs of it."""
+        values, reward, observed = self.values, self.reward, self.observed
+        mean = np.append(values.mean, reward.mean)
+        value, variance = mean.copy(), np.append(values.covariance(), reward.covariance())
+        totals = None
+        if values.group_total is not None and reward.group_total is not None:
+            totals = np.column_stack([values.group_total, reward.group_total])
+        for j, (ratio, centre) in enumerate(zip(self.ratios, plan.centres, strict=True)):
             if ratio is not None:
-                assert ratio.group_total is not None
-                totals = ratio.group_total @ _gradient(ratio, plan.centres[j])
-        return Contribution(mean, stderr**2, totals)
+                mean[j] = ratio.mean[2]
+                value[j], gradient = _ratio(ratio, centre)
+                variance[j] = math.inf if gradient is None else ratio.variance_of(gradient)
+                if totals is not None and gradient is not None:
+                    assert ratio.group_total is not None
+                    totals[:, j] = ratio.group_total @ gradient
+            if observed.low[j] == observed.high[j] == 1.0 and plan.members[j].imputes == "nothing":
+                # Every reward counts once: the logged mean, to the last digit.
+                value[j], variance[j] = value[-1], variance[-1]
+        return Rows(value, np.sqrt(np.where(np.isnan(variance), np.inf, variance)), mean, totals)
 
-    def residual_size(self, member: Estimator) -> float:
-        """Root mean square of the rewards less what an estimator imputes."""
+    def residual_size(self, members: Sequence[Estimator]) -> Floats:
+        """Root mean square of the rewards less what each estimator imputes."""
         reward, by_class = self.reward, self.tally.by_class
         with np.errstate(over="ignore", invalid="ignore"):
-            if member.uses_model and len(by_class):
+            plain = square = reward.sample_variance(0) + float(reward.mean[0]) ** 2
+            if len(by_class):
                 square = float(by_class[:, OFF_2].sum()) / reward.weight
-            else:
-                square = reward.sample_variance(0) + float(reward.mean[0]) ** 2
-        return math.sqrt(square) if math.isfinite(square) else math.inf
+            squares = np.array([square if member.uses_model else plain for member in members])
+        return np.sqrt(np.where(np.isfinite(squares), squares, np.inf))
 
-    def variance_apart(self, j: int, k: int, estimate: Contribution) -> float:
-        """Variance of the difference between the j-th estimate (−1: the logged mean) and CAB-DR at
-        the k-th M, as the rows show it, or the clusters."""
-        moments, centre, (z, variance, totals) = self.path.moments, self.path.centre, estimate
-        if totals is not None:
+    def variance_apart(self, k: int, rows: Rows) -> Floats:
+        """Variance of the difference between every estimate and CAB-DR at the k-th M, as the rows
+        show it, or the clusters."""
+        moments = self.path.moments
+        if rows.totals is not None:
             assert moments.group_total is not None
-            return by_clusters(totals - moments.group_total[:, k], moments)
+            return by_clusters(rows.totals - moments.group_total[:, [k]], moments)
         with np.errstate(all="ignore"):
             M = 0.0 if np.isinf(GRID[k]) else GRID[k]
-            along, total = self.paired[j, -1]
-            both = along + self.paired[j, :k, 0].sum() + M * self.paired[j, k:-1, 1].sum()
-            x, z = moments.mean[k] - centre, z - centre
-            covariance = both - x * total - z * (moments.cross[k] + x * moments.weight2)
-            covariance += z * x * moments.weight2
+            along, total = self.paired[:, -1].T
+            free, held = self.paired[:, :k, 0], self.paired[:, k:-1, 1]
+            x, z = moments.mean[k] - self.path.centre, rows.mean - self.path.centre
+            covariance = along + free.sum(axis=1) + M * held.sum(axis=1) - x * total
+            covariance -= z * moments.cross[k]
             covariance *= moments.count / max(moments.count - 1, 1) / moments.weight**2
-            own = float(moments.covariance(grouped=False)[k])
-            apart = variance + own - 2.0 * float(covariance)
-        # Rounding leaves a trace where both are the same.
-        return 0.0 if apart < 1e-12 * (variance + own) else apart
+            both = rows.stderr**2 + float(moments.covariance(grouped=False)[k])
+            apart = both - 2.0 * covariance
+            # Rounding leaves a trace where both are the same.
+            return np.where(apart < 1e-12 * both, 0.0, apart)
 
 
-def _gradient(ratio: Moments, centre: Centre) -> Floats:
-    """The influence function of a self-normalised estimate, as the gradient with respect to its
-    three means."""
-    weight, weighted, _ = map(float, ratio.mean)
-    return np.array([-weighted / weight / weight, 1.0 / weight - 1.0 / centre.weight, 1.0])
+def _ratio(ratio: Moments, centre: Centre) -> tuple[float, Floats | None]:
+    """A self-normalised estimate, and its influence function as the gradient with respect to its
+    three means; none where no row has a weight."""
+    weight, weighted, influence = map(float, ratio.mean)
+    if weight == 0.0:
+        return math.nan, None
+    shrunk = 1.0 / weight - 1.0 / centre.weight
+    value = centre.ratio + influence + weighted * shrunk
+    return value, np.array([-weighted / weight / weight, shrunk, 1.0])
 
 
-def by_clusters(totals: Floats, moments: Moments) -> float:
-    """Variance of a mean of contributions from their ``totals`` by group of clusters, each less
+def by_clusters(totals: Floats, moments: Moments) -> Floats:
+    """Variance of means of contributions from their ``totals`` by group of clusters, each less
     the mean; infinite if there is only one."""
     assert moments.group_weight is not None
     used = moments.group_weight > 0.0
     count = int(used.sum())
     if count < 2:
-        return math.inf
+        return np.full(totals.shape[1], np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
-        square = float((totals[used] ** 2).sum())
-    return count / (count - 1) * square / moments.weight**2
+        square = (totals[used] ** 2).sum(axis=0)
+        return np.asarray(count / (count - 1) * square / moments.weight**2)
 
 
 def scan(source: Source, plans: Sequence[Plan]) -> list[Scanned]:

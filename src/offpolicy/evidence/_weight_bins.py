@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,21 @@ OF_ROWS = (
 residual e = r − d, what the model says of the policy, m = Σ πd less a centre, and the reward r."""
 COUNTED = ("rows", "rewarded")
 """And what is counted: all rows, and those whose reward is not the usual one."""
+
+
+class Residuals(NamedTuple):
+    """At every M, with w = min(c, M) and t = c − w: sums over rows, times the row weight."""
+
+    kept: Floats
+    """Σw, and"""
+    kept_square: Floats
+    """Σwe²; and beyond M"""
+    left: Floats
+    """Σt,"""
+    left_sum: Floats
+    """Σte"""
+    left_square: Floats
+    """and Σte²."""
 
 
 @storable
@@ -65,6 +81,10 @@ class WeightBins:
         """One of the sums over rows, by bin."""
         return np.asarray(self.of_rows[:, :, _PLACE[name]].sum(axis=0))
 
+    def several(self, *names: str) -> Floats:
+        """Some of the sums over rows: (names, bins)."""
+        return np.array([self.rows(name) for name in names])
+
     @property
     def each(self) -> ByStretch:
         """The same sums over every stretch of the log, but for the candidates,"""
@@ -95,9 +115,12 @@ class WeightBins:
         """`clipped`, of sums over rows."""
         return clipped(self.rows(free), self.rows(held), power)
 
-    def excess(self, free: str, held: str) -> Floats:
-        """At every M: Σ (c − M)₊·f, from the sums over rows of c·f and of f by bin."""
-        return _beyond(self.rows(free), self.rows(held))
+    @cached_property
+    def residuals(self) -> Residuals:
+        """What the rows show of the model, where rewards answer and where it does."""
+        kept, kept_square = self.clipped_rows("c", "1", 1), self.clipped_rows("cee", "ee", 1)
+        left = (_beyond(self.rows(f"c{f}"), self.rows(f or "1")) for f in ("", "e", "ee"))
+        return Residuals(kept, kept_square, *left)
 
     @cached_property
     def kept(self) -> Floats:
@@ -136,7 +159,7 @@ class WeightBins:
     @cached_property
     def excess_rows(self) -> Floats:
         """At every M: (Σωt)²/Σω²t² with t = (c − M)₊, the rows seen where the model answers."""
-        total = self.excess("c", "1")
+        total = self.residuals.left
         cc, c, one = (_from(self.rows(name)) for name in ("ωcc", "ωc", "ω"))
         with np.errstate(all="ignore"):
             squares = cc - 2.0 * _FINITE * c + _FINITE**2 * one
@@ -172,7 +195,7 @@ class ByStretch(WeightBins):
         return self.of_rows[:, :, _PLACE[name]]
 
     def total(self, name: str) -> Floats:  # type: ignore[override]
-        return self.rows(name).sum(axis=-1, keepdims=True)
+        return np.asarray(self.rows(name).sum(axis=-1, keepdims=True))
 
 
 _PLACE = {name: j for j, name in enumerate((*OF_ROWS, *COUNTED))}

@@ -60,7 +60,7 @@ class Evidence:
 
     def scores(self, W: Singles, base: float) -> Singles:
         """b + w_y·φ(x) of what was chosen."""
-        out = np.empty(len(self.reward), dtype=np.float32)
+        out = np.zeros(len(self.reward), dtype=np.float32)
         for k in range(len(W)):
             rows = slice(self.bounds[k], self.bounds[k + 1])
             np.dot(self.phi[rows], W[k], out=out[rows])

@@ -40,7 +40,7 @@ class Fused:
             self.delta_hat = (risk.delta_hat * of_column).astype(np.float32)
             if risk.logging is not None:
                 self.kept = (min(clip, _LARGEST) * risk.logging).astype(np.float32)
-        self.buffer = np.empty((scores.actions, len(scores.phi)), dtype=np.float32)
+        self.buffer = np.zeros((scores.actions, len(scores.phi)), dtype=np.float32)
 
     def __call__(self, w: Floats) -> tuple[float, Floats]:
         scores, buffer = self.scores, self.buffer

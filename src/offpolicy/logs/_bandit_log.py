@@ -426,7 +426,7 @@ class BanditLog:
         lengths = np.diff(self.offsets)
         return bool(lengths.min() == lengths.max())
 
-    @property
+    @cached_property
     def weights(self) -> Floats:
         """How many decisions each row stands for: ``row_weight``, or 1."""
         return np.ones(len(self)) if self.row_weight is None else self.row_weight
