@@ -108,7 +108,7 @@ def checked(evidence: Sequence[Evidence], reward_range: tuple[float, float] | No
         sample = sample_of(source)
         log, delta_hat = sample[0].log, sample[0].delta_hat
         targets = [block.target for block in sample]
-        known += about_sample(source.n, sample_size(source.width))
+        known += about_sample(source.n, sample_size(source.log.width))
     return _report(known, log, targets, delta_hat if source.trained is None else None, limits)
 
 

@@ -36,7 +36,7 @@ def train_model(source: Source) -> list[Finding]:
         return []
     if source.n < FEWEST_ROWS:
         return _unused(f"there are fewer than {FEWEST_ROWS} decisions to learn from")
-    log = source.sample(sample_size(source.width))[0].log
+    log = source.sample(sample_size(source.log.width))[0].log
     if log.context is None or not log.candidates_known:
         return _unused("nothing says which other actions there were in a decision")
     width = 0

@@ -28,7 +28,6 @@ from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._summary_sums import classes_of
 from offpolicy.evidence._tuning import tune
 from offpolicy.intervals import Interval
-from offpolicy.logs import width_of
 from offpolicy.results import Tuned
 
 SAMPLE = 200_000
@@ -68,11 +67,11 @@ class RewardRange(NamedTuple):
 
 def range_of_rewards(source: Source, declared: tuple[float, float] | None = None) -> RewardRange:
     """The plan's range of rewards: declared, else 0 and 1 if none are other, else as observed."""
-    low, high, binary = source.rewards
+    low, high, binary = source.log.rewards
     if declared is not None:
         a, b = declared_range(declared)
         if low < a or high > b:
-            place, reward = source.find_reward_outside(a, b)
+            place, reward = source.log.find_reward_outside(a, b)
             sentence = f"{reward} is outside the declared range [{a:g}, {b:g}]. Correct either."
             raise LogError(sentence, place)
         return RewardRange(a, b, "declared")
@@ -147,7 +146,7 @@ def sample_size(width: float) -> int:
 
 def sample_of(source: Source) -> list[Block]:
     """The sample that plans are made from, one block for every policy of the source; checked."""
-    sample = source.sample(sample_size(source.width))
+    sample = source.sample(sample_size(source.log.width))
     for block in sample:
         block.check_whole()
     return sample
@@ -169,7 +168,7 @@ def make_plan(
     tuned: list[Tuned | None] = [None] * len(members)
     left_open = [j for j, member in enumerate(members) if not member.resolved]
     if left_open:
-        part = thinned(sample, _at_most(SAMPLE, TUNING_CANDIDATES, width_of(sample.log.offsets)))
+        part = thinned(sample, _at_most(SAMPLE, TUNING_CANDIDATES, sample.log.width))
         looked = fitted if part is sample else _tried(part, fitted.model, len(part.log))
         for j in left_open:
             tuned[j] = tune(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +19,14 @@ import numpy as np
 from offpolicy._core.checkpoint import Checkpoint, Kept, digest
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
-from offpolicy._core.validation import check_finite, where
-from offpolicy.errors import OffpolicyError, ParameterError, Place, PredictionError
+from offpolicy._core.validation import check_finite
+from offpolicy.errors import OffpolicyError, ParameterError, PredictionError
 from offpolicy.evidence._blocks import COMPILED_FROM, Block, blocks, whole_block
 from offpolicy.logs import (
     BanditLog,
     Distributed,
     Dropped,
     LogScan,
-    RewardSummary,
     Sums,
     keep_well_formed,
     listed_reasons,
@@ -35,7 +34,6 @@ from offpolicy.logs import (
     refuse_many,
     sample_ranges,
     source_of_kept,
-    width_of,
 )
 from offpolicy.models import resolve_prediction
 from offpolicy.policies import Target, resolve
@@ -50,50 +48,30 @@ KEEP_EVERY = 64
 class Source(ABC):
     """A log that can be sampled and walked over, with its policies and its model."""
 
+    def __init__(self, log: BanditLog | LogScan, names: Iterable[str], asked: Any) -> None:
+        self.log, self.names, self.asked = log, tuple(names), asked
+        self.n, self.dropped = len(log), log.dropped
+        self.first_row = log.first_row if isinstance(log, BanditLog) else 0
+
+    log: BanditLog | LogScan
     names: tuple[str, ...]
     """Of the policies."""
     asked: Any
     """Policies and model, as they were given."""
+    first_row: int
+    """The position of its first row, if the log is a part of another."""
     checkpoint: Checkpoint | None = None
     """Where walks over the log are kept."""
     wants_model: bool = False
     """Whether there are contexts, but no reward model was given."""
-
-    first_row: int = 0
-    """The position of its first row, if the log is a part of another."""
-
     trained: int | None = None
     """Decisions on which a reward model was trained, if it was."""
-
     sampled: BanditLog | None = None
     """The rows of the sample, if they had to be read."""
 
     @abstractmethod
     def adopt(self, model: Any, trained: int) -> None:
         """Take this for the reward model; it was trained on so many decisions."""
-
-    @property
-    @abstractmethod
-    def n(self) -> int:
-        """Number of decisions."""
-
-    @property
-    @abstractmethod
-    def dropped(self) -> Dropped | None:
-        """Malformed rows that were left out; None if they are errors."""
-
-    @property
-    @abstractmethod
-    def width(self) -> float:
-        """Candidates a decision, about."""
-
-    @property
-    @abstractmethod
-    def rewards(self) -> RewardSummary: ...
-
-    @abstractmethod
-    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        """The first reward that is not within these, and its place."""
 
     @abstractmethod
     def sample(self, size: int) -> list[Block]:
@@ -130,36 +108,15 @@ class Source(ABC):
 class InMemory(Source):
     """A `BanditLog`, and policies and model resolved on it."""
 
+    log: BanditLog
+
     def __init__(self, log: BanditLog, targets: Sequence[Target], delta_hat: Floats | None) -> None:
-        self.log, self.targets, self.delta_hat = log, tuple(targets), delta_hat
-        self.asked = [[(target.name, target.flat, target.chosen) for target in targets], delta_hat]
-        self.names = tuple(target.name for target in targets)
-        self.first_row = log.first_row
+        asked = [[(target.name, target.flat, target.chosen) for target in targets], delta_hat]
+        super().__init__(log, (target.name for target in targets), asked)
+        self.targets, self.delta_hat = tuple(targets), delta_hat
 
     def adopt(self, model: Any, trained: int) -> None:
         self.delta_hat, self.trained = resolve_prediction(self.log, model), trained
-
-    @property
-    def n(self) -> int:
-        return len(self.log)
-
-    @property
-    def dropped(self) -> Dropped | None:
-        return self.log.dropped
-
-    @property
-    def width(self) -> float:
-        return width_of(self.log.offsets)
-
-    @functools.cached_property
-    def rewards(self) -> RewardSummary:
-        return RewardSummary.of(self.log.reward)
-
-    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        reward = self.log.reward
-        outside = (reward < low) | (reward > high)
-        row = int(np.argmax(outside))
-        return where(self.log.source, "reward", row), float(reward[row])
 
     def sample(self, size: int) -> list[Block]:
         wholes = [whole_block(self.log, target, self.delta_hat) for target in self.targets]
@@ -205,34 +162,16 @@ class _Resolver:
 class Streamed(Source):
     """A `LogScan`, and policies and model that are resolved on every piece of it anew."""
 
+    log: LogScan
+
     def __init__(self, log: LogScan, policies: Mapping[str, Any], prediction: Any) -> None:
-        self.log, self.policies, self.prediction = log, dict(policies), prediction
-        self.asked = [self.policies, prediction]
-        self.names = tuple(policies)
+        super().__init__(log, policies, [dict(policies), prediction])
+        self.policies, self.prediction = dict(policies), prediction
         named = [*policies.values(), prediction]
         self.extra = list(dict.fromkeys(item for item in named if isinstance(item, str)))
 
     def adopt(self, model: Any, trained: int) -> None:
         self.prediction, self.trained = model, trained
-
-    @property
-    def n(self) -> int:
-        return len(self.log)
-
-    @property
-    def dropped(self) -> Dropped | None:
-        return self.log.dropped
-
-    @property
-    def width(self) -> float:
-        return self.log.width
-
-    @property
-    def rewards(self) -> RewardSummary:
-        return self.log.rewards
-
-    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        return self.log.find_reward_outside(low, high)
 
     def sample(self, size: int) -> list[Block]:
         if self.sampled is None:
@@ -268,7 +207,7 @@ class Streamed(Source):
 
     @property
     def _is_large(self) -> bool:
-        return self.n * self.width >= COMPILED_FROM
+        return self.n * self.log.width >= COMPILED_FROM
 
     def _resolver(self, *, compiled: bool = False) -> _Resolver:
         return _Resolver(self.policies, self.prediction, compiled)

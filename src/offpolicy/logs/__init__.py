@@ -19,14 +19,13 @@ from offpolicy.logs._columns import (
     read_plain,
 )
 from offpolicy.logs._naming import all_action_names, context_columns, with_names, with_names_of
+from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import (
     BLOCK,
     Distributed,
     LogScan,
-    RewardSummary,
     Sums,
     sample_ranges,
-    width_of,
 )
 from offpolicy.logs._validation import (
     SMALLEST_PROPENSITY,
@@ -42,5 +41,5 @@ __all__ = [
     "check_chosen_probabilities", "check_probabilities", "column_of", "context_columns", "files",
     "formats", "keep_well_formed", "labels", "listed_reasons", "matching_columns", "missing_column",
     "need_log", "read_plain", "refuse_many", "sample_ranges", "source_of_kept", "tolerance_of",
-    "width_of", "with_names", "with_names_of", "without_rounding",
+    "with_names", "with_names_of", "without_rounding",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core import ragged
 from offpolicy._core import validation as check
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, OffpolicyError, ParameterError, PropensityError
+from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import (
     Dropped,
@@ -31,6 +31,7 @@ from offpolicy.logs._bad_rows import (
 )
 from offpolicy.logs._columns import Columns, as_table, read_columns, read_named
 from offpolicy.logs._long_format import one_row_per_decision
+from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._validation import (
     SMALLEST_PROPENSITY,
     check_chosen_probabilities,
@@ -43,6 +44,10 @@ from offpolicy.logs._validation import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+FIRST = 1024
+"""Decisions from which the number of candidates is judged."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -419,6 +424,22 @@ class BanditLog:
     def fold(self, folds: int = 5) -> Ints:
         """Each decision's fold, for cross-fitting: decisions of one cluster share theirs."""
         return self.bucket % folds
+
+    @property
+    def width(self) -> float:
+        """Candidates a decision, judged from the first ones alone."""
+        few = min(len(self), FIRST)
+        return int(self.offsets[few] - self.offsets[0]) / few
+
+    @cached_property
+    def rewards(self) -> RewardSummary:
+        """What is known of all rewards before any is used."""
+        return RewardSummary.of(self.reward)
+
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
+        """The first reward that is not within these, and its place."""
+        row = int(np.argmax((self.reward < low) | (self.reward > high)))
+        return check.where(self.source, "reward", row), float(self.reward[row])
 
     @property
     def has_equal_lengths(self) -> bool:

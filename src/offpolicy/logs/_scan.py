@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, Place
 from offpolicy.logs._bad_rows import Dropped
-from offpolicy.logs._bandit_log import BanditLog
+from offpolicy.logs._bandit_log import FIRST, BanditLog
 from offpolicy.logs._columns import Columns
+from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs.labels import hash_rows
 
 BLOCK = 16_384
@@ -24,28 +24,9 @@ ROWS_PER_PLACE = 3_000_000
 """Of a log with more than the least: the sample is then at most 5 % of a run (docs/large.md)."""
 
 
-_FIRST = 1024
-"""Decisions from which the number of candidates is judged."""
-
-
 Sums = TypeVar("Sums")
 ColumnCheck = Callable[[BanditLog, Mapping[str, str], str | None], None]
 """Raises, naming the rows, unless columns hold probabilities and predictions."""
-
-
-class RewardSummary(NamedTuple):
-    """What is known of all rewards before any is used."""
-
-    low: float
-    high: float
-    binary: bool
-    """Whether all are 0 or 1."""
-
-    @classmethod
-    def of(cls, reward: Floats) -> RewardSummary:
-        low, high = float(reward.min()), float(reward.max())
-        inside = low >= 0.0 and high <= 1.0
-        return cls(low, high, inside and bool(((reward == 0.0) | (reward == 1.0)).all()))
 
 
 class LogScan(ABC):
@@ -69,7 +50,7 @@ class LogScan(ABC):
     @functools.cached_property
     def width(self) -> float:
         """Candidates a decision, about."""
-        return width_of(self.read([(0, min(len(self), _FIRST))], ()).offsets)
+        return self.read([(0, min(len(self), FIRST))], ()).width
 
     @property
     @abstractmethod
@@ -140,9 +121,3 @@ def sample_ranges(n: int, size: int) -> list[tuple[int, int]]:
         before = least + int(share[part]) * (most - least + 1) // 2**32
         ranges.append((before + begin, before + end))
     return ranges
-
-
-def width_of(offsets: Ints) -> float:
-    """How many candidates a log has per decision, judged from its first ones alone."""
-    few = min(len(offsets) - 1, _FIRST)
-    return int(offsets[few] - offsets[0]) / few

@@ -22,7 +22,8 @@ from offpolicy.errors import Place
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import Dropped, Kept, keep_well_formed, refuse_many, runs_of_rows
 from offpolicy.logs._bandit_log import BanditLog
-from offpolicy.logs._scan import ColumnCheck, RewardSummary
+from offpolicy.logs._rewards import RewardSummary
+from offpolicy.logs._scan import ColumnCheck
 from offpolicy.logs.files._parquet import ParquetScan, in_blocks
 
 if TYPE_CHECKING:

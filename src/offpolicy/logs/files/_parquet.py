@@ -23,7 +23,8 @@ from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import check_on_bad_row
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
-from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan, RewardSummary
+from offpolicy.logs._rewards import RewardSummary
+from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import connect, errors_as_ours, listed, parquet, quoted, unreadable
 

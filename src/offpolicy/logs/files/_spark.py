@@ -31,7 +31,8 @@ from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
-from offpolicy.logs._scan import BLOCK, Distributed, RewardSummary, Sums
+from offpolicy.logs._rewards import RewardSummary
+from offpolicy.logs._scan import BLOCK, Distributed, Sums
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import first_line
 
