@@ -62,15 +62,13 @@ def tune(
         chosen=float(grid[j]),
         reason=_reason(rule, member.parameter_name, table, j),
         grid=grid,
-        **vars(table),
+        **table._asdict(),
     )
 
 
 def chosen_by(rule: str, tuned: Tuned, span: float, headline: float | None = None) -> float:
     """The parameter that another rule of tuning would have chosen from the same table."""
-    columns = {name: getattr(tuned, name) for name in vars(_Table(0))}
-    table = _Table(0)
-    vars(table).update(columns)
+    table = _Table(*(getattr(tuned, name) for name in _Table._fields))
     return float(tuned.grid[_RULE[rule](table, span, headline)])
 
 
@@ -80,12 +78,15 @@ def check_rule(rule: str) -> None:
         raise ParameterError(f'tuning is "{rule}"; it can be {", ".join(RULES)}.', column="tuning")
 
 
-class _Table:
-    """The columns of `Tuned`, being filled."""
+class _Table(NamedTuple):
+    """Columns of `Tuned`."""
 
-    def __init__(self, size: int) -> None:
-        self.value, self.stderr, self.bias = np.zeros((3, size))
-        self.bias_stderr, self.variance, self.imputed_mass = np.zeros((3, size))
+    value: Floats
+    stderr: Floats
+    bias: Floats
+    bias_stderr: Floats
+    variance: Floats
+    imputed_mass: Floats
 
     @property
     def mse(self) -> Floats:
@@ -108,23 +109,24 @@ def _tabled(member: Estimator, modelled: Modelled, curve: RiskCurve, n: int) -> 
     whole = known and prediction.flat is not None
     parts = _over_candidates(member, modelled, size) if whole else _over_chosen(member, block)
     omega: Floats = log.weights / log.weights.mean()
-    table = _Table(len(member.grid))
     with np.errstate(over="ignore", invalid="ignore"):
-        table.value = (omega * parts.value).mean(axis=1)
-        table.stderr = _spread(parts.value, omega) / math.sqrt(n)
-        table.imputed_mass = np.clip((omega * parts.left).mean(axis=1), 0.0, 1.0)
-        # Without all candidates, what was drawn stands in for what could have been.
-        given_x = parts.given_x
+        spread, given_x = _spread(parts.value, omega), parts.given_x
+        between = _spread(given_x, omega)
         if not whole:
+            # What was drawn stands in for what could have been.
             given_x = parts.value - parts.observed * (log.reward - prediction.chosen)
-        table.bias = (omega * (given_x - prediction.modelled)).mean(axis=1)
+            between = spread
         within = (omega * np.maximum(parts.variance, 0.0)).mean(axis=1)
-        table.variance = (_spread(given_x if whole else parts.value, omega) ** 2 + within) / n
-        error = curve.kappa * size * table.imputed_mass
-    table.bias_stderr = np.where(table.imputed_mass > 0.0, error, 0.0)
-    for column in vars(table).values():
-        column[np.isnan(column)] = np.inf
-    return table
+        left = np.clip((omega * parts.left).mean(axis=1), 0.0, 1.0)
+        table = _Table(
+            value=(omega * parts.value).mean(axis=1),
+            stderr=spread / math.sqrt(n),
+            bias=(omega * (given_x - prediction.modelled)).mean(axis=1),
+            bias_stderr=np.where(left > 0.0, curve.kappa * size * left, 0.0),
+            variance=(between**2 + within) / n,
+            imputed_mass=left,
+        )
+    return _Table(*(np.where(np.isnan(column), np.inf, column) for column in table))
 
 
 class _Parts(NamedTuple):
