@@ -126,6 +126,50 @@ def test_a_class_of_one_s_own_is_an_objective_if_it_has_a_slope():
         assert found.gradient[k] == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-6)
 
 
+def blended_ice(M: float) -> op.ICE:
+    """CAB(M), from its three weights and their derivatives in c."""
+    return op.ICE(
+        alpha=lambda c: np.maximum(1.0 - M / np.maximum(c, 1e-100), 0.0),
+        beta=lambda c: np.minimum(M / np.maximum(c, 1e-100), 1.0),
+        gamma=np.zeros_like,
+        slopes=(
+            lambda c: np.where(c > M, M / np.maximum(c, 1e-100) ** 2, 0.0),
+            lambda c: np.where(c > M, -M / np.maximum(c, 1e-100) ** 2, 0.0),
+            np.zeros_like,
+        ),
+        label="mine",
+    )
+
+
+@pytest.mark.parametrize("unsupported", [0.0, 0.3])
+def test_an_ice_is_an_objective_if_its_slopes_are_given(unsupported):
+    log, pi, delta_hat = ragged_case(5, unsupported=unsupported)
+    mine = objective(log, pi, prediction=delta_hat, estimator=blended_ice(2.0))
+    cab = objective(log, pi, prediction=delta_hat, estimator="CAB(M=2)")
+    assert mine.value == pytest.approx(cab.value)
+    assert mine.gradient == pytest.approx(cab.gradient)
+
+
+def test_an_ice_with_a_control_has_the_gradient_of_finite_differences():
+    log, pi, delta_hat = ragged_case(6, unsupported=0.0)
+    ice = op.ICE(
+        alpha=lambda c: np.exp(-c),
+        beta=lambda c: 1.0 / (1.0 + c),
+        gamma=lambda c: -0.5 / (1.0 + c) ** 2,
+        slopes=(lambda c: -np.exp(-c), lambda c: -1.0 / (1 + c) ** 2, lambda c: 1.0 / (1 + c) ** 3),
+    )
+    found = objective(log, pi, prediction=delta_hat, estimator=ice)
+    row = op.evaluate(log, pi, prediction=delta_hat, estimators=[ice]).estimates[0]
+    assert found.value == pytest.approx(row.value)
+    for k in range(len(pi)):
+        step = np.zeros_like(pi)
+        step[k] = 4e-7
+        up, down = (
+            objective(log, pi + s, prediction=delta_hat, estimator=ice).value for s in (step, -step)
+        )
+        assert found.gradient[k] == pytest.approx((up - down) / 8e-7, rel=1e-4, abs=1e-6)
+
+
 def reciprocal(c):
     return 1.0 / c
 

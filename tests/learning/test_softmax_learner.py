@@ -132,6 +132,24 @@ def test_it_learns_the_labels(name):
     assert (learner.predict(X) == y).mean() > 0.8
 
 
+def test_an_ice_learns_what_the_member_of_its_weights_does():
+    """CAB(M=5) from its weights and their derivatives."""
+    log, X, _ = classes(5, n=500)
+
+    def beta(c):
+        return np.minimum(5.0 / np.maximum(c, 1e-100), 1.0)
+
+    def slope(c):
+        return np.where(c > 5.0, 5.0 / np.maximum(c, 1e-100) ** 2, 0.0)
+
+    ice = op.ICE(
+        lambda c: 1.0 - beta(c), beta, np.zeros_like,
+        slopes=(slope, lambda c: -slope(c), np.zeros_like),
+    )  # fmt: skip
+    mine, cab = (SoftmaxLearner(member, l2=1e-3).fit(log) for member in (ice, "CAB(M=5)"))
+    np.testing.assert_allclose(mine.predict_proba(X), cab.predict_proba(X), atol=2e-3)
+
+
 def test_the_kernel_learns_what_lines_cannot():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (3000, 2))

@@ -164,6 +164,11 @@ class Estimator(ABC):
         return getattr(self, self.parameter_name) if self.parameter_name else None
 
     @property
+    def has_slope(self) -> bool:
+        """Whether it can be learned with."""
+        return self.subdifferentiable and type(self).slope is not Estimator.slope
+
+    @property
     def resolved(self) -> bool:
         """Whether every parameter has a value."""
         return self.parameter_name is None or self.parameter is not None
@@ -585,8 +590,9 @@ class ICE(Estimator):
     .. math:: \frac1n \sum_i \Big[\sum_{\bar y} \pi\, w^\alpha(c)\,\hat\delta
               + c_i w^\beta(c_i)\, r_i + c_i w^\gamma(c_i)\,\hat\delta(y_i)\Big]
 
-    Definition 1 of the paper. The functions take and return arrays. ``alpha`` is also called
-    with c = ∞ (where π₀ = 0 < π) and decides what is imputed there.
+    The paper's definition of its family. The functions take and return arrays. ``alpha`` is also
+    called with c = ∞ (where π₀ = 0 < π) and decides what is imputed there. With ``slopes``, their
+    three derivatives in c, it can be learned with.
 
     >>> import numpy as np
     >>> square_root = ICE(
@@ -600,6 +606,7 @@ class ICE(Estimator):
     beta: WeightFunction
     gamma: WeightFunction
     label: str = "ICE"
+    slopes: tuple[WeightFunction, WeightFunction, WeightFunction] | None = None
     name = "ICE"
     imputes = "own"
     weights_sum_to_one = False
@@ -620,6 +627,27 @@ class ICE(Estimator):
         # Nothing is ever observed where c = ∞; there the products mean nothing.
         finite = np.where(np.isinf(c), 0.0, c)
         return Masses(imputed, finite * beta, finite * gamma)
+
+    @property
+    def has_slope(self) -> bool:
+        return self.slopes is not None
+
+    def mass_slopes(self, pi: Floats, pi0: Floats) -> Masses:
+        """∂/∂π of what is imputed, and π₀ · ∂/∂π of what is observed and controlled: each function
+        plus c times its derivative."""
+        assert self.slopes is not None
+        c = weights.ratio(pi, pi0)
+        finite, seen = np.where(np.isinf(c), 0.0, c), pi0 > 0.0
+        imputed, beta, gamma = (
+            function(of) + finite * slope(finite)
+            for function, slope, of in zip(
+                (self.alpha, self.beta, self.gamma), self.slopes, (c, finite, finite), strict=True
+            )
+        )
+        return Masses(imputed, np.where(seen, beta, 0.0), np.where(seen, gamma, 0.0))
+
+    def imputed_slope(self, pi: Floats, pi0: Floats) -> Floats:
+        return self.mass_slopes(pi, pi0).imputed
 
     def __str__(self) -> str:
         return self.label

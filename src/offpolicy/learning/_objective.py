@@ -62,7 +62,7 @@ def objective(
 def need_differentiable(estimator: str | Estimator) -> Estimator:
     """The estimator, if it can be a learner's objective as it stands."""
     member = as_estimator(estimator)
-    if not member.subdifferentiable or type(member).slope is Estimator.slope:
+    if not member.has_slope:
         works = ", ".join(name for name, kind in NAMED.items() if kind.subdifferentiable)
         why = (
             "jumps where c = M, so it has no gradient that could lead anywhere"

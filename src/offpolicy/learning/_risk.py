@@ -25,7 +25,7 @@ import numpy as np
 from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats, Ints, Singles
 from offpolicy.errors import EstimatorError
-from offpolicy.estimators import Estimator, weights
+from offpolicy.estimators import ICE, Estimator, weights
 from offpolicy.estimators.weights import ratio
 from offpolicy.logs import BanditLog
 
@@ -71,22 +71,34 @@ class Risk(ABC):
         """∂/∂π: imputed slopes times δ̂ times ``per_decision``, plus ``per_chosen``."""
 
     def __call__(self, pi: Any) -> tuple[float, Any]:
-        reward, propensity, delta_hat, share = self.observed
-        n = len(reward)
+        propensity, share = self.observed.propensity, self.observed.share
+        n = len(share)
         p = self._chosen(pi)
         imputed = self._imputed(pi)
         if self.member.self_normalised:
             value, per_c = self._self_normalised(ratio(p, propensity))
             value, per_u = value + float(share @ imputed[:n]), share
         else:
-            residual = reward - delta_hat if self.member.imputes == "all" else reward
-            u = imputed[:n] + self.member.observed(p, propensity) * residual
-            value, per_u = _penalised(u, share, self.penalty)
-            per_c = self.member.observed_slope(p, propensity) * residual
+            counted, per_c = self._counted(p)
+            value, per_u = _penalised(imputed[:n] + counted, share, self.penalty)
         # A context with known rewards counts as much as a logged decision.
         value += float(imputed[n:].sum()) / n
         per_decision = np.concatenate([per_u, np.full(len(imputed) - n, 1.0 / n)])
         return value, self._gradient(pi, per_decision, per_u * per_c / propensity)
+
+    def _counted(self, p: Floats) -> tuple[Floats, Floats]:
+        """What every decision's reward adds, and π₀ times its slope in π."""
+        reward, propensity, delta_hat, _ = self.observed
+        if isinstance(self.member, ICE):
+            mass = self.member.masses(p, propensity)
+            slope = self.member.mass_slopes(p, propensity)
+            return (
+                mass.observed * reward + mass.control * delta_hat,
+                slope.observed * reward + slope.control * delta_hat,
+            )
+        residual = reward - delta_hat if self.member.imputes == "all" else reward
+        observed = self.member.observed(p, propensity)
+        return observed * residual, self.member.observed_slope(p, propensity) * residual
 
     def _self_normalised(self, c: Floats) -> tuple[float, Floats]:
         """Σωc·residual/Σωc, and its slope in every c by ω: the residual's distance from it."""
@@ -159,7 +171,7 @@ class DenseRisk(Risk):
         self.delta_hat = delta_hat
         self.place = action, np.arange(len(action))
         self.logging: Floats | None = None
-        if member.imputes == "rest":
+        if member.imputes in ("rest", "own"):
             assert logging is not None
             assert delta_hat is not None
             # Where rewards are known nothing is kept from the model.
@@ -180,6 +192,7 @@ class DenseRisk(Risk):
             return np.zeros(len(self.observed.reward))
         if self.logging is not None:
             imputed = self.member.masses(pi.astype(np.float64), self.logging).imputed
+            imputed[:, len(self.observed.reward) :] = pi[:, len(self.observed.reward) :]
             return _summed(imputed, self.delta_hat)
         sums = _summed(pi, self.delta_hat)
         sums[: len(self.observed.reward)] *= self.member.fixed_share
@@ -190,6 +203,7 @@ class DenseRisk(Risk):
             gradient = np.zeros_like(pi)
         elif self.logging is not None:
             slope = self.member.imputed_slope(pi.astype(np.float64), self.logging)
+            slope[:, len(self.observed.reward) :] = 1.0
             gradient = slope.astype(np.float32) * self.delta_hat
             gradient *= per_decision.astype(np.float32)
         else:
@@ -225,13 +239,13 @@ class RaggedRisk(Risk):
         return pi[self.log.chosen_index]
 
     def _imputed(self, pi: Floats) -> Floats:
-        if self.delta_hat is None or not self.member.uses_model:
+        if self.delta_hat is None or self.member.imputes == "nothing":
             return np.zeros(len(self.log))
         masses = self.member.masses(pi, self._logging(pi))
         return row_sums(masses.imputed * self.delta_hat, self.log.offsets)
 
     def _gradient(self, pi: Floats, per_decision: Floats, per_chosen: Floats) -> Floats:
-        if self.delta_hat is None or not self.member.uses_model:
+        if self.delta_hat is None or self.member.imputes == "nothing":
             gradient = np.zeros_like(pi)
         else:
             slope = self.member.imputed_slope(pi, self._logging(pi))

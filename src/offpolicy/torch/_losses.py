@@ -22,7 +22,7 @@ from torch import Tensor
 
 from offpolicy._core import validation as check
 from offpolicy.errors import EstimatorError, ParameterError
-from offpolicy.estimators import Estimator, choose_estimators
+from offpolicy.estimators import ICE, Estimator, choose_estimators
 from offpolicy.learning import need_differentiable
 from offpolicy.torch._batches import Batch, in_full
 
@@ -73,6 +73,13 @@ def ice_loss(
     (-1.5, [[-0.25, 0.25], [0.5, -0.5]])
     """
     member = need_differentiable(estimator)
+    if isinstance(member, ICE):
+        raise EstimatorError(
+            f"{member} is made of functions of arrays, and PyTorch's losses need functions of "
+            f"tensors. Write a class of its own, with weight and slope (docs: Adding an "
+            f"estimator), or learn with SoftmaxLearner.",
+            column="estimator",
+        )
     _check_inputs(logits, batch)
     choose_estimators([member], batch.columns)
     check.need(math.isfinite(baseline), "baseline", baseline, "a number")
