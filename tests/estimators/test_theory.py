@@ -101,6 +101,24 @@ def test_the_corrected_bound_holds_in_general(M):
         assert clipped_terms(problem, M) <= theory.variance_bound_cab(problem, M) + 1e-12
 
 
+def test_remarks_on_bias():
+    """Sections 3.1 and 3.2: where the terms that the paper compares differ, and by how much."""
+    rng = np.random.default_rng(5)
+    for M in (0.5, 2.0):
+        for _ in range(20):
+            good = random_problem(rng, model_error=0.02)
+            assert abs(theory.bias_cab_logged(good, M)) <= abs(theory.bias_cips(good, M)) + 1e-12
+            # What CAB has more than CAB-DR where propensities are wrong: ζδ instead of −ζΔ.
+            wrong = random_problem(rng, model_error=0.02, propensity_error=0.5)
+            within = np.minimum(wrong.pi, M * wrong.pi0_hat)
+            apart = -float(wrong.p @ (within * wrong.zeta * wrong.delta_hat).sum(axis=1))
+            found = theory.bias_cab(wrong, M) - theory.bias_cab_dr(wrong, M)
+            assert found == pytest.approx(apart, abs=1e-12)
+        perfect = random_problem(rng, model_error=0.0, propensity_error=0.5)
+        assert theory.bias_cab_dr(perfect, M) == pytest.approx(0.0, abs=1e-12)
+        assert abs(theory.bias_cab(perfect, M)) > 1e-3
+
+
 def test_bias_of_cab_is_within_the_imputed_mass():
     for problem in problems("logged"):
         for M in (0.0, 0.5, 2.0):

@@ -201,7 +201,7 @@ def test_the_truth_is_exact_where_it_can_be_computed(data):
 
 
 def by_the_paper(name, M, pi, pi0, delta_hat, action, reward):
-    """The family of Definition 1 with the weights of Table 1, decision by decision."""
+    """The family with the weights of Table 1, decision by decision."""
     total = 0.0
     for i in range(len(action)):
         for y in range(pi.shape[1]):

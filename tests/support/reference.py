@@ -143,7 +143,7 @@ def weights(name: str, parameter: float | None, pi: float, pi0: float) -> Triple
 def _terms(
     name: str, parameter: float | None, d: Decision, weights_function: Weights = weights
 ) -> list[Fraction]:
-    """The terms of one decision's bracket in Definition 1, multiplied out."""
+    """The terms of one decision's bracket in the family's definition, multiplied out."""
     terms = [
         exact(pi) * exact(weights_function(name, parameter, pi, pi0)[0]) * exact(alpha)
         for pi, pi0, alpha in zip(d.pi, d.pi0, d.delta_hat, strict=True)
@@ -158,7 +158,7 @@ def _terms(
 
 
 def contribution(name: str, parameter: float | None, d: Decision) -> float:
-    """What one decision adds to the mean of Definition 1."""
+    """What one decision adds to the mean of the family's definition."""
     return float(sum(_terms(name, parameter, d)))
 
 
