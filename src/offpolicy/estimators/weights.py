@@ -1,6 +1,6 @@
 r"""What an observed reward counts for, as a function of π, π₀ and a parameter; and its slope.
 
-A member of the family weighs three terms of a decision (the definition in Section 2.2 of the paper),
+A member of the family weighs three terms of a decision (Section 2.2 of the paper),
 
 .. math::
     \sum_{\bar y} \pi(\bar y)\,w^\alpha \hat\delta(\bar y)

@@ -157,7 +157,7 @@ class _Weighed(NamedTuple):
 
 
 def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contributions]:
-    """What each decision of a block contributes to every estimator: the bracket of the family's definition."""
+    """What each decision of a block contributes to every estimator: the family's bracket."""
     whole = _model_sums(block)
     weighed: dict[tuple[object, float | None], _Weighed] = {}
     parts = []
