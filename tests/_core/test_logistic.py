@@ -7,7 +7,6 @@ import pytest
 import scipy.optimize
 
 from offpolicy._core import logistic
-from tests.support.limits import limit
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -67,17 +66,3 @@ def test_sigmoid():
     assert found[1:5] == pytest.approx(1.0 / (1.0 + np.exp(-score[1:5])), rel=1e-15)
     assert 0.0 < found[0] == found[1]
     assert found[-1] == 1.0
-
-
-@pytest.mark.parametrize("weight", [1.0, "each"])
-def test_the_compiled_fit_is_the_plain_one(monkeypatch, weight):
-    rng = np.random.default_rng(1)
-    X = np.vstack([np.ones(1_300), rng.normal(size=(6, 1_300))])
-    y = logistic.sigmoid(X.T @ rng.normal(size=7))
-    if weight == "each":
-        weight = rng.uniform(0.1, 3.0, 1_300)
-    ridge = np.ones(7)
-    plain = logistic.fit(X, y, ridge, weight=weight)
-    limit(monkeypatch, "offpolicy._core.logistic._COMPILED_FROM", 0)
-    compiled = logistic.fit(np.asfortranarray(X), y, ridge, weight=weight)
-    assert compiled == pytest.approx(plain, rel=1e-9)

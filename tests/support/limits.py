@@ -71,5 +71,7 @@ def small_blocks(patch: pytest.MonkeyPatch, rows: int, sample: int | None = None
     """Logs of a few blocks of so many rows are walked, sampled and compiled like large ones."""
     limit(patch, "offpolicy.logs._scan.BLOCK", rows)
     limit(patch, "offpolicy.evidence._blocks.COMPILED_FROM", 0)
+    limit(patch, "offpolicy.evaluation._sweep.GRID_COMPILED_FROM", 0)
+    limit(patch, "offpolicy.evidence._plan.LARGE_SAMPLE", 0)
     if sample is not None:
         limit(patch, "offpolicy.evidence._plan.SAMPLE", sample)

@@ -42,15 +42,6 @@ def plus(x, y):
 
 
 @njit(**EXACT)
-def times(x, factor):
-    """A double-double times a double."""
-    p = x[0] * factor
-    e = fma(x[0], factor, -p) + x[1] * factor
-    high = p + e
-    return high, e - (high - p)
-
-
-@njit(**EXACT)
 def product(x, y):
     """x·y of two double-doubles."""
     p = x[0] * y[0]
@@ -63,21 +54,14 @@ def product(x, y):
 def quotient(x, y):
     """x/y of two double-doubles."""
     high = x[0] / y[0]
-    rest = plus(x, times(y, -high))
+    rest = plus(x, product(y, (-high, 0.0)))
     return high, rest[0] / y[0]
 
 
 @njit(**EXACT)
-def add(sums, j, x):
-    """sums[j] += x, a double-double; the rounding error goes to the second place."""
-    s, e = two_sum(sums[j, 0], x)
-    sums[j, 0] = s
-    sums[j, 1] += e
-
-
-@njit(**EXACT)
 def add_product(sums, j, a, b):
-    """sums[j] += a·b, a double-double, the product taken exactly."""
+    """sums[j] += a·b, a double-double, the product taken exactly; the rounding error goes to the
+    second place."""
     p = a * b
     s, e = two_sum(sums[j, 0], p)
     sums[j, 0] = s

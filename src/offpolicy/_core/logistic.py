@@ -10,8 +10,6 @@ _STEPS = 100
 _TOLERANCE = 1e-9
 _MANY = 10_000
 """Rows from which a regression starts from one on some of them."""
-_COMPILED_FROM = 1_000_000
-"""Numbers in ``X`` from which compiling pays."""
 
 
 def sigmoid(score: Floats) -> Floats:
@@ -48,12 +46,6 @@ def fit(
 
     def derivatives(beta: Floats) -> tuple[Floats, Floats]:
         """Minus the gradient, and the Hessian, of the loss without its prior."""
-        if plain and X.size >= _COMPILED_FROM:
-            from offpolicy._core.logistic_kernels import logistic_derivatives
-
-            gradient, hessian = np.zeros(len(X)), np.zeros((len(X), len(X)))
-            logistic_derivatives(beta, X, y, weight + np.zeros(len(y)), gradient, hessian)
-            return -gradient, hessian
         delta, mean = chance(beta)
         # Where all is seen the slope is 1; with δ = 1 besides, there is nothing to learn.
         slope = (1.0 - delta) / np.maximum(1.0 - mean, 1e-12)
@@ -62,7 +54,6 @@ def fit(
         hessian = np.einsum("ir,jr->ij", X * curvature, X, optimize=False)
         return (X * (weight * (y - mean) * slope)).sum(axis=1), hessian
 
-    plain = np.ndim(offset) == np.ndim(seen) == 0 and (offset, seen) == (0.0, 1.0)
     X = np.ascontiguousarray(X)
     beta = np.zeros(len(X)) if start is None else start
     now = loss(beta)

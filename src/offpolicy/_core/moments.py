@@ -26,9 +26,6 @@ import numpy as np
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.types import Floats, Ints
 
-_COMPILED = 100_000
-"""From this many numbers on, moments are taken by the compiled kernel."""
-
 
 @storable
 @dataclass(frozen=True, slots=True)
@@ -61,51 +58,30 @@ class Moments:
     ) -> Moments:
         """Moments of ``x``, one row per column quantity: shape (columns, rows)."""
         rows = x.shape[1]
-        if diagonal and group is None and x.size >= _COMPILED:
-            return cls._compiled(x, row_weight)
-        omega = np.ones(rows) if row_weight is None else row_weight
-        weight = float(omega.sum())
-        with np.errstate(over="ignore", invalid="ignore"):
+        weight = float(rows if row_weight is None else row_weight.sum())
+        weight2 = float(rows if row_weight is None else (row_weight * row_weight).sum())
+
+        def total(values: Floats) -> Floats:
             # Plain sums rather than matrix products: those may depend on BLAS's threads.
-            mean = (x * omega).sum(axis=1) / weight
+            return np.asarray((values if row_weight is None else values * row_weight).sum(axis=1))
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = total(x) / weight
             deviation = x - mean[:, None]
-            correction = (deviation * omega).sum(axis=1) / weight
+            correction = total(deviation) / weight
             mean = mean + correction
             deviation -= correction[:, None]
-            deviation *= omega
-            if diagonal:
-                second = (deviation * deviation).sum(axis=1)
-            else:
-                second = np.einsum("ir,jr->ij", deviation, deviation, optimize=False)
-            cross = (deviation * omega).sum(axis=1)
+            if row_weight is not None:
+                deviation *= row_weight
+            sums = "ir,ir->i" if diagonal else "ir,jr->ij"
+            second = np.einsum(sums, deviation, deviation, optimize=False)
+            cross = total(deviation)
             group_weight = group_total = None
             if group is not None:
+                omega = np.ones(rows) if row_weight is None else row_weight
                 group_weight, group_total = _group_totals(deviation, omega, group, groups)
-        return cls(
-            count=rows,
-            weight=weight,
-            weight2=float((omega * omega).sum()),
-            mean=mean,
-            cross=cross,
-            second=second,
-            low=x.min(axis=1),
-            high=x.max(axis=1),
-            group_weight=group_weight,
-            group_total=group_total,
-        )
-
-    @classmethod
-    def _compiled(cls, x: Floats, row_weight: Floats | None) -> Moments:
-        from offpolicy._core.moment_kernels import column_moments
-
-        moments, rows = np.empty((5, len(x))), x.shape[1]
-        column_moments(x, np.empty(0) if row_weight is None else row_weight, moments)
-        return cls(
-            rows,
-            float(rows if row_weight is None else row_weight.sum()),
-            float(rows if row_weight is None else (row_weight * row_weight).sum()),
-            *moments,
-        )
+        low, high = x.min(axis=1), x.max(axis=1)
+        return cls(rows, weight, weight2, mean, cross, second, low, high, group_weight, group_total)
 
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight

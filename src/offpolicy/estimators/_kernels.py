@@ -17,31 +17,6 @@ from offpolicy._core.kernels import SUMS
 from offpolicy.estimators.weights import ROUNDING, where
 
 
-@njit(**SUMS)
-def model_sums(
-    offsets, chosen, pi, delta_hat, total, lowest, modelled, pi_chosen, delta_hat_chosen
-):
-    """Σ πδ̂ of every decision, π and δ̂ of its chosen candidate, and the sum and the least of π,
-    by which it is checked. ``delta_hat`` may be empty. NumPy twin: `_core.ragged.row_sums`."""
-    with_model = len(delta_hat) > 0
-    for i in range(len(offsets) - 1):
-        start, stop = offsets[i], offsets[i + 1]
-        pi_chosen[i] = pi[start + chosen[i]]
-        delta_hat_chosen[i] = delta_hat[start + chosen[i]] if with_model else 0.0
-        p = pi[start:stop]
-        d = delta_hat[start:stop] if with_model else p
-        whole = 0.0
-        whole_d = 0.0
-        least = p[0]
-        for k in range(len(p)):
-            whole += p[k]
-            whole_d += p[k] * d[k]
-            least = least if least < p[k] else p[k]
-        total[i] = whole
-        lowest[i] = least
-        modelled[i] = whole_d if with_model else 0.0
-
-
 @overload(where)
 def _where(condition, a, b):
     return lambda condition, a, b: a if condition else b

@@ -5,21 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from offpolicy._core.double_double_kernels import (
-    EXACT,
-    add,
-    add_product,
-    get,
-    plus,
-    product,
-    quotient,
-    times,
-)
+from offpolicy._core.double_double_kernels import EXACT, add_product, get, plus, product, quotient
 from offpolicy._core.fastmath import float_bits
 from offpolicy._core.kernels import SUMS
 
-# What `walk_path` sums over decisions, in rows of ``sums``; the last two never change.
-_A, _B, _AA, _AB, _BB, _WA, _WB, _W, _WW = range(9)
+# What `walk_path` sums over decisions, in rows of ``sums``; the last two never change. Of NumPy's
+# integers: for each of Python's, numba would compile every function that takes one anew.
+_A, _B, _AA, _AB, _BB, _WA, _WB, _W, _WW = np.arange(9)
 
 
 _REBUILD = 1e-6
@@ -29,8 +21,8 @@ _REBUILD = 1e-6
 @njit(**EXACT)
 def _book(sums, sign, weighted, omega, a, b):
     """Add (sign 1) or take out (sign −1) one decision's terms on the exact path of `sweep`."""
-    add(sums, _A, sign * a)
-    add(sums, _B, sign * b)
+    add_product(sums, _A, sign, a)
+    add_product(sums, _B, sign, b)
     add_product(sums, _AA, sign * a, a)
     add_product(sums, _AB, sign * a, b)
     add_product(sums, _BB, sign * b, b)
@@ -47,11 +39,12 @@ def _moments_exactly(sums, weighted, M, right):
     )  # fmt: skip
     W, WW = get(sums, _W), get(sums, _WW)
     WA, WB = (get(sums, _WA), get(sums, _WB)) if weighted else (A, B)
-    mean = quotient(plus(A, times(B, M)), W)
+    at, off_by = (M, 0.0), (right - M, 0.0)
+    mean = quotient(plus(A, product(B, at)), W)
     minus = (-mean[0], -mean[1])
-    cross = plus(WA, times(WB, M))
-    ABM = plus(AB, times(BB, M))
-    square = plus(AA, times(plus(AB, ABM), M))
+    cross = plus(WA, product(WB, at))
+    ABM = plus(AB, product(BB, at))
+    square = plus(AA, product(plus(AB, ABM), at))
     off = plus(cross, product(minus, WW))
     second = plus(square, product(minus, plus(cross, off)))
     if np.isinf(right):
@@ -61,7 +54,7 @@ def _moments_exactly(sums, weighted, M, right):
     if weighted:
         slope = quotient(B, W)
         tilt = plus(tilt, product((-slope[0], -slope[1]), off))
-    joint = plus(second, times(tilt, right - M))
+    joint = plus(second, product(tilt, off_by))
     return mean[0], max(second[0], 0.0), joint[0]
 
 
@@ -189,7 +182,7 @@ def walk_path(
         state[i, _U] = omega * (c[i] * residual[i])
         state[i, _P] = omega * base[i]
         state[i, _SUM_A] = state[i, _P] + state[i, _U]
-        add(sums, _W, omega)
+        add_product(sums, _W, omega, 1.0)
         add_product(sums, _WW, omega, omega)
     rebuild_below = np.inf
     right = np.inf

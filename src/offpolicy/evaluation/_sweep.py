@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -53,8 +53,10 @@ if TYPE_CHECKING:
 _CUT = (weights.clipped, weights.switched)
 """Weights that are piecewise linear in M, between the values of c."""
 _NOTHING: Floats = np.empty(0)
-_ROWS_AT_ONCE = 2048
+_ROWS_AT_ONCE = 1024
 """Decisions whose contributions on a grid are held at once: they should fit in the cache."""
+GRID_COMPILED_FROM = 200_000
+"""From so many candidates in a log on, its contributions on a grid are worth compiling for."""
 
 
 def sweep(
@@ -255,7 +257,6 @@ def _terms(block: Block, member: Estimator) -> tuple[Floats, Floats]:
     """What `sweep` needs of decisions, base and residual: they contribute base + f(c, M)·residual,
     plus, for a blend, Σ share(M)·δ̂."""
     if member.imputes != "all":
-        contributions(block, [])  # where a log is compiled, this is what checks π and δ̂
         return np.zeros(len(block.log)), block.log.reward
     (part,) = contributions(block, [member])
     return part.modelled, block.log.reward - block.delta_hat_chosen
@@ -290,67 +291,60 @@ def grid_moments(source: Source, member: Estimator, grid: Floats) -> GridMoments
 
     def of_block(made: list[Block]) -> GridMoments:
         (block,) = made
-        fill = _grid_compiled if block.compiled and member.weight in _CUT else _grid_each
-        left = np.zeros(len(grid))
-        omega, group = block.log.row_weight, block.log.group
-        parts = [
-            Moments.of(
-                values,
-                None if omega is None else omega[rows],
-                None if group is None else group[rows],
-                groups=GROUPS,
-                diagonal=True,
-            )
-            for rows, values in fill(block, member, grid, left)
-        ]
+        large = block.size >= GRID_COMPILED_FROM and member.weight in _CUT
+        moments, left = (_grid_compiled if large else _grid_each)(block, member, grid)
         known = {"logging", "policy"} <= block.columns
-        return GridMoments(merged(parts), left, known, float(block.c.max()))
+        return GridMoments(moments, left, known, float(block.c.max()))
 
     return source.reduce(of_block, GridMoments.__add__, question=("grid", member, grid))
 
 
-_Stretches = Iterator[tuple[slice, Floats]]
-"""Contributions (grid, rows) of stretches of a block; on the way the imputed mass is added up."""
+def _grid_compiled(block: Block, member: Estimator, grid: Floats) -> tuple[Moments, Floats]:
+    """Moments of a block's contributions on a grid, and Σω·(imputed mass)."""
+    from offpolicy.evidence._candidate_kernels import bucket_table, grid_moments, grid_values
 
-
-def _grid_compiled(block: Block, member: Estimator, grid: Floats, left: Floats) -> _Stretches:
-    from offpolicy.evidence._candidate_kernels import bucket_table, grid_values
-
-    log, pi = block.log, block.target.flat
+    log, pi, G = block.log, block.target.flat, len(grid)
     blend = member.imputes == "rest" and block.delta_hat is not None
-    table = bucket_table(grid)
+    # What is left of c where it is clipped; at M = ∞ that is only where π₀ = 0.
+    ceiling = np.where((member.weight is weights.switched) | np.isinf(grid), 0.0, grid)
+    candidates = (
+        _NOTHING if pi is None else pi,
+        _NOTHING if pi is None or log.logging is None else log.logging,
+        block.delta_hat if blend else _NOTHING,
+    )
     base, residual = _terms(block, member)
+    left, table, parts = np.zeros(G), bucket_table(grid), []
     for start in range(0, len(log), _ROWS_AT_ONCE):
-        values = np.empty((len(grid), min(_ROWS_AT_ONCE, len(log) - start)))
-        grid_values(
-            log.offsets,
-            start,
-            _NOTHING if pi is None else pi,
-            _NOTHING if pi is None or log.logging is None else log.logging,
-            block.delta_hat if blend else _NOTHING,
-            grid,
-            table,
-            member.weight is weights.switched,
-            block.c,
-            base,
-            residual,
-            _NOTHING if log.row_weight is None else log.row_weight,
-            values,
-            left,
+        rows = slice(start, min(start + _ROWS_AT_ONCE, len(log)))
+        offsets = log.offsets[start : rows.stop + 1]
+        omega = _NOTHING if log.row_weight is None else log.row_weight[rows]
+        values = np.empty((rows.stop - start, G))
+        each = block.c[rows], base[rows], residual[rows], omega
+        grid_values(offsets, *candidates, grid, ceiling, table, *each, values, left)
+        if log.group is not None:
+            parts.append(_moments(values.T, log.rows(start, rows.stop)))
+            continue
+        sums = np.zeros((5, G))
+        sums[3], sums[4] = np.inf, -np.inf
+        grid_moments(values, omega, *sums)
+        weight = (
+            (float(omega.sum()), float((omega * omega).sum())) if len(omega) else 2 * (len(values),)
         )
-        if not np.isfinite(values[0]).all():
-            block.check_whole()
-        yield slice(start, start + values.shape[1]), values
+        parts.append(Moments(len(values), *weight, *sums))
+    return merged(parts), left
 
 
-def _grid_each(block: Block, member: Estimator, grid: Floats, left: Floats) -> _Stretches:
-    omega = 1.0 if block.log.row_weight is None else block.log.row_weight
-    values = np.empty((len(grid), len(block.log)))
+def _grid_each(block: Block, member: Estimator, grid: Floats) -> tuple[Moments, Floats]:
+    values, left = np.empty((len(grid), len(block.log))), np.empty(len(grid))
     for m, parameter in enumerate(grid.tolist()):
         (part,) = contributions(block, [member.at(parameter)])
         values[m] = part.value
-        left[m] += float(np.sum(omega * part.imputed_mass))
-    yield slice(None), values
+        left[m] = float(np.sum(block.log.weights * part.imputed_mass))
+    return _moments(values, block.log), left
+
+
+def _moments(values: Floats, log: BanditLog) -> Moments:
+    return Moments.of(values, log.row_weight, log.group, groups=GROUPS, diagonal=True)
 
 
 def _sweep_grid(source: Source, member: Estimator, grid: Floats, level: float) -> Curve:

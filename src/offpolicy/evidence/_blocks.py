@@ -22,7 +22,7 @@ from offpolicy.estimators import NAMED, Estimator, weights
 from offpolicy.logs import BLOCK, BanditLog
 from offpolicy.policies import Target
 
-COMPILED_FROM = 200_000
+COMPILED_FROM = 5_000_000
 """A log with fewer candidates goes through NumPy: compiling would take longer."""
 
 _NOTHING: Floats = np.empty(0)
@@ -37,7 +37,13 @@ class Block:
     delta_hat: Floats | None
     check_whole: Callable[[], None]
     """Raise if anything in the whole scan is malformed, naming the row."""
-    compiled: bool
+    size: float = 0.0
+    """Candidates in all of the log, about, if this is part of the walk over it."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the walk is worth the compilation of its loops."""
+        return self.size >= COMPILED_FROM
 
     @property
     def columns(self) -> frozenset[str]:
@@ -77,14 +83,14 @@ class Block:
 
 
 def whole_block(log: BanditLog, target: Target, delta_hat: Floats | None) -> Block:
-    """A whole log with a policy as one `Block`, to be worked on without the compiled pass."""
+    """A whole log with a policy as one `Block`, to be worked on without compiled loops."""
 
     def check_whole() -> None:
         target.check(log)
         if delta_hat is not None:
             check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)
 
-    return Block(log, target, delta_hat, check_whole, compiled=False)
+    return Block(log, target, delta_hat, check_whole)
 
 
 Maker = Callable[[], Block]
@@ -92,14 +98,9 @@ Maker = Callable[[], Block]
 
 
 def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> list[Maker]:
-    """A log, a policy's probabilities and the predictions, block by block, for the walk.
-
-    Small logs are checked here; large ones by the compiled pass over them.
-    """
+    """A log, a policy's probabilities and the predictions: checked, and block by block."""
     whole = whole_block(log, target, delta_hat)
-    compiled = is_large(log)
-    if not compiled or target.flat is None or log.logging is None:
-        whole.check_whole()
+    whole.check_whole()
 
     def block(start: int) -> Block:
         stop = min(start + BLOCK, len(log))
@@ -113,7 +114,7 @@ def blocks(log: BanditLog, target: Target, delta_hat: Floats | None) -> list[Mak
             ),
             None if delta_hat is None else delta_hat[flat],
             whole.check_whole,
-            compiled,
+            float(log.offsets[-1]),
         )
 
     return [functools.partial(block, start) for start in range(0, len(log), BLOCK)]
@@ -128,11 +129,6 @@ def refuse_no_overlap(largest_weight: float, name: str) -> None:
             f"alone; to learn more, log some decisions with a policy closer to this one.",
             column=name,
         )
-
-
-def is_large(log: BanditLog) -> bool:
-    """Whether the walk over a log is worth the compilation of its kernels."""
-    return int(log.offsets[-1]) >= COMPILED_FROM
 
 
 class Contributions(NamedTuple):
@@ -220,34 +216,11 @@ def _weigh(block: Block, estimator: Estimator) -> _Weighed:
 
 
 def _model_sums(block: Block) -> Floats:
-    """Σ πδ̂ of every decision of a block; the compiled pass over it also checks π and δ̂."""
-    log, target, delta_hat = block.log, block.target, block.delta_hat
-    if target.flat is None:
-        return np.zeros(len(log))
-    if not block.compiled:
-        if delta_hat is None:
-            return np.zeros(len(log))
-        with np.errstate(over="ignore", invalid="ignore"):
-            return row_sums(target.flat * delta_hat, log.offsets)
-    from offpolicy.estimators._kernels import model_sums
-
-    total, lowest, modelled, pi_chosen, delta_hat_chosen = np.empty((5, len(log)))
-    model_sums(
-        log.offsets,
-        log.chosen,
-        target.flat,
-        _NOTHING if delta_hat is None else delta_hat,
-        total,
-        lowest,
-        modelled,
-        pi_chosen,
-        delta_hat_chosen,
-    )
-    off_by = np.abs(total - 1.0).max()
-    if not (lowest.min() >= 0.0 and off_by <= target.tolerance and np.isfinite(modelled).all()):
-        block.check_whole()
-    block.pi_chosen, block.delta_hat_chosen = pi_chosen, delta_hat_chosen
-    return modelled
+    """Σ πδ̂ of every decision of a block."""
+    if block.target.flat is None or block.delta_hat is None:
+        return np.zeros(len(block.log))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return row_sums(block.target.flat * block.delta_hat, block.log.offsets)
 
 
 def effective_size(total: float, squares: float) -> float | None:

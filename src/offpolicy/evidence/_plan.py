@@ -19,7 +19,7 @@ from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator, parse
-from offpolicy.evidence._blocks import Block, blocks, is_large
+from offpolicy.evidence._blocks import Block, blocks
 from offpolicy.evidence._clip_path import ClipPath, Modelled, apply_model, kurtosis
 from offpolicy.evidence._recalibration import Prediction, Recalibration, constant, regression
 from offpolicy.evidence._risk_curve import RiskCurve
@@ -40,6 +40,8 @@ GUARDS = ("SNIPS", "DR")
 """Estimators that the headline is held against; part of every walk, as far as they can be."""
 TUNING_CANDIDATES = 100_000
 """Candidates over which the theory's terms are summed for every value of a parameter."""
+LARGE_SAMPLE = 2 * TUNING_CANDIDATES
+"""Candidates from which on not every prediction of a sample is held."""
 
 
 class RewardRange(NamedTuple):
@@ -231,7 +233,7 @@ def _best(sample: Block, fitted: _Tried, n: int) -> _Tried:
 def _modelled(sample: Block, model: Recalibration) -> Modelled:
     """The sample with a model's predictions; made block by block, if it is large."""
     centre = float(sample.log.reward.mean())
-    if not is_large(sample.log):
+    if int(sample.log.offsets[-1]) < LARGE_SAMPLE:
         return apply_model(sample, model, centre)
     made = blocks(sample.log, sample.target, sample.delta_hat)
     parts = list(each_block(lambda block: apply_model(block, model, centre), made))

@@ -21,7 +21,7 @@ from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import check_finite
 from offpolicy.errors import OffpolicyError, ParameterError, PredictionError
-from offpolicy.evidence._blocks import COMPILED_FROM, Block, blocks, whole_block
+from offpolicy.evidence._blocks import Block, blocks, whole_block
 from offpolicy.logs import (
     BanditLog,
     Distributed,
@@ -140,7 +140,7 @@ class _Resolver:
 
     policies: dict[str, Any]
     prediction: Any
-    compiled: bool
+    size: float
 
     def resolved(self, log: BanditLog) -> list[Block]:
         delta_hat = resolve_prediction(log, self.prediction)
@@ -150,12 +150,11 @@ class _Resolver:
         ]
 
     def checked(self, log: BanditLog) -> list[Block]:
-        """To be scanned: what the compiled pass does not check is checked here."""
+        """To be scanned."""
         found = self.resolved(log)
         for block in found:
-            block.compiled = self.compiled
-            if not self.compiled or block.target.flat is None or block.log.logging is None:
-                block.check_whole()
+            block.size = self.size
+            block.check_whole()
         return found
 
 
@@ -176,7 +175,7 @@ class Streamed(Source):
     def sample(self, size: int) -> list[Block]:
         if self.sampled is None:
             self.sampled = self.log.read(sample_ranges(self.n, size), self.extra)
-        made = self._resolver().resolved(self.sampled)
+        made = self._resolver.resolved(self.sampled)
         for block in made:
             if block.target.leave_one_out is not None:
                 raise ParameterError(
@@ -186,7 +185,7 @@ class Streamed(Source):
         return made
 
     def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
-        resolver = self._resolver(compiled=self._is_large)
+        resolver = self._resolver
 
         def made(make: Callable[[], BanditLog]) -> list[Block]:
             return resolver.checked(make())
@@ -202,15 +201,12 @@ class Streamed(Source):
     ) -> Sums:
         if not isinstance(self.log, Distributed):
             return super().reduce(function, add, question=question)
-        resolver = self._resolver(compiled=self._is_large)
+        resolver = self._resolver
         return self.log.reduce(lambda log: function(resolver.checked(log)), add, self.extra)
 
     @property
-    def _is_large(self) -> bool:
-        return self.n * self.log.width >= COMPILED_FROM
-
-    def _resolver(self, *, compiled: bool = False) -> _Resolver:
-        return _Resolver(self.policies, self.prediction, compiled)
+    def _resolver(self) -> _Resolver:
+        return _Resolver(self.policies, self.prediction, self.n * self.log.width)
 
 
 def source_of(

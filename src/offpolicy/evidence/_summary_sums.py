@@ -157,19 +157,7 @@ def _actions(block: Block) -> Actions:
     sums[:, EARNED] = np.bincount(chosen, omega * log.reward, len(names))
     pi, pi0 = block.target.flat, log.logging
     if pi is not None and pi0 is not None:
-        if block.compiled:
-            from offpolicy.evidence._candidate_kernels import action_tallies
-
-            action_tallies(
-                log.offsets,
-                np.empty(0, np.int64) if codes is None else codes,
-                pi,
-                pi0,
-                np.empty(0) if log.row_weight is None else log.row_weight,
-                sums[:, POLICY:],
-            )
-        else:
-            _candidate_sums(log, codes, pi, pi0, sums)
+        _candidate_sums(log, codes, pi, pi0, sums)
     else:
         if pi is not None:
             every = log.candidate_codes() if codes is None else codes

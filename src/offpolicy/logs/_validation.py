@@ -14,8 +14,6 @@ from offpolicy.errors import OffpolicyError
 BLOCK_ROWS = 65_536
 LARGEST_REWARD = 1e150
 SMALLEST_PROPENSITY = 1e-300
-_COMPILED = 100_000
-"""From this many numbers on, they are added up by the compiled kernel."""
 
 
 def without_traces(probabilities: Floats) -> Floats:
@@ -114,7 +112,7 @@ def check_probabilities(
                 "1, one for every candidate.",
                 column, source, error, offsets, value=values,
             )  # fmt: skip
-        if not _sum_to_one(block, bounds - bounds[0], tolerance):
+        if (np.abs(row_sums(block, bounds - bounds[0]) - 1.0) > tolerance).any():
             sums = row_sums(values, offsets)
             refuse(
                 np.abs(sums - 1.0) > tolerance,
@@ -124,13 +122,3 @@ def check_probabilities(
                 "by their sum.",
                 column, source, error, value=sums,
             )  # fmt: skip
-
-
-def _sum_to_one(values: Floats, offsets: Ints, tolerance: float) -> bool:
-    """Whether the probabilities in a log's column do, decision by decision."""
-    if len(values) >= _COMPILED:
-        from offpolicy._core.kernels import sum_to_one
-
-        if sum_to_one(values, offsets, tolerance):
-            return True
-    return not (np.abs(row_sums(values, offsets) - 1.0) > tolerance).any()
