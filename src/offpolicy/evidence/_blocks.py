@@ -22,10 +22,8 @@ from offpolicy.estimators import NAMED, Estimator, weights
 from offpolicy.logs import BLOCK, BanditLog
 from offpolicy.policies import Target
 
-COMPILED_FROM = 5_000_000
+COMPILED_FROM = 12_000_000
 """A log with fewer candidates goes through NumPy: compiling would take longer."""
-
-_NOTHING: Floats = np.empty(0)
 
 
 @dataclass(eq=False)
@@ -199,11 +197,12 @@ def _rest(block: Block, estimator: Estimator) -> Rest:
     assert pi is not None
     assert pi0 is not None
     if block.compiled and NAMED.get(estimator.name) is type(estimator):
+        from offpolicy._core.kernels import read_only
         from offpolicy.estimators._kernels import rest_sums
 
         rest = Rest(*np.empty((2, len(block.log))))
-        delta_hat = _NOTHING if block.delta_hat is None else block.delta_hat
-        rest_sums(estimator.weight)(offsets, pi, pi0, delta_hat, estimator.parameter or 0.0, *rest)
+        given = read_only(offsets, pi, pi0, block.delta_hat)
+        rest_sums(estimator.weight)(*given, estimator.parameter or 0.0, *rest)
         return rest
     left = weights.leftover(pi, pi0, estimator.observed(pi, pi0))
     mass = row_sums(left, offsets)
