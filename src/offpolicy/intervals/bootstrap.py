@@ -40,8 +40,8 @@ def bootstrap(
     """The bootstrap interval: draw rows anew, with replacement; take quantiles of the means.
 
     Covers the mean of x. Assumes independent rows. Needs large n; ``"bca"`` (Efron 1987)
-    corrects for skewness and bias, and needs less. The draws take less than a megabyte beyond the
-    rows; the work is n·resamples, or less where few values are distinct.
+    corrects for skewness and bias, and needs less. Beyond the rows memory holds a number per
+    resample and 16,384 rows; the work is n·resamples, or less where few values are distinct.
 
     Parameters
     ----------
