@@ -31,22 +31,20 @@ def ragged(n: int = 400, *, weighted: bool = True) -> tuple[op.BanditLog, np.nda
     return log, case.pi, RNG.random(len(case.pi))
 
 
-def tally(log, pi, delta_hat, cuts, tilde, *, compiled, rows=None, n=None):
+def tally(log, pi, delta_hat, cuts, tilde, *, rows=None, n=None):
     start, stop = rows or (0, len(log))
     flat = slice(int(log.offsets[start]), int(log.offsets[stop]))
     part = log.rows(start, stop)
     block = whole_block(part, resolve(part, pi[flat], "p"), delta_hat[flat])
-    block.compiled = compiled
     return Tally.of(block, Stretches(0, n or len(log)), cuts, tilde[start:stop])
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_all_sums_row_by_row(compiled, weighted):
+def test_all_sums_row_by_row(weighted):
     log, pi, delta_hat = ragged(weighted=weighted)
     n = len(log)
     cuts, tilde = np.array([0.2, 0.5, 0.8]), RNG.random(n)
-    found = tally(log, pi, delta_hat, cuts, tilde, compiled=compiled)
+    found = tally(log, pi, delta_hat, cuts, tilde)
     parts = Stretches(0, n).count
     by_class, by_action = np.zeros((4, 7)), {name: np.zeros(6) for name in log.actions}
     for i in range(n):
@@ -68,14 +66,13 @@ def test_all_sums_row_by_row(compiled, weighted):
     assert found.times.high[-1] == n - 1
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_parts_add_up_to_the_whole(compiled):
+def test_parts_add_up_to_the_whole():
     log, pi, delta_hat = ragged()
     n = len(log)
     rest = (np.array([0.5]), RNG.random(n))
-    whole = tally(log, pi, delta_hat, *rest, compiled=compiled)
+    whole = tally(log, pi, delta_hat, *rest)
     cut = [(0, 1), (1, 150), (150, 399), (399, 400)]
-    parts = [tally(log, pi, delta_hat, *rest, compiled=compiled, rows=rows, n=n) for rows in cut]
+    parts = [tally(log, pi, delta_hat, *rest, rows=rows, n=n) for rows in cut]
     added = parts[0] + parts[1] + parts[2] + parts[3]
     assert_allclose(added.by_class, whole.by_class, rtol=1e-9, atol=1e-12)
     assert set(added.actions.names) == set(whole.actions.names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -46,8 +48,7 @@ def both_paths(case: Case, members: list[Estimator]) -> tuple[Scanned, Scanned]:
     target = op.policies.resolve(log, case.pi)
     low, high = float(case.reward.min()), float(case.reward.max())
     slow, fast = (
-        scan.Block(log, target, case.delta_hat, lambda: None, compiled=compiled)
-        for compiled in (False, True)
+        scan.Block(log, target, case.delta_hat, lambda: None, size) for size in (0.0, math.inf)
     )
     plan = make_plan(slow, len(log), RewardRange(low, high, "observed"), members)
     return scan_block(slow, plan), scan_block(fast, plan)

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 _CUT = (weights.clipped, weights.switched)
 """Weights that are piecewise linear in M, between the values of c."""
-_NOTHING: Floats = np.empty(0)
 _ROWS_AT_ONCE = 1024
 """Decisions whose contributions on a grid are held at once: they should fit in the cache."""
 GRID_COMPILED_FROM = 200_000
@@ -301,36 +300,32 @@ def grid_moments(source: Source, member: Estimator, grid: Floats) -> GridMoments
 
 def _grid_compiled(block: Block, member: Estimator, grid: Floats) -> tuple[Moments, Floats]:
     """Moments of a block's contributions on a grid, and Σω·(imputed mass)."""
+    from offpolicy._core.kernels import read_only
     from offpolicy.evidence._candidate_kernels import bucket_table, grid_moments, grid_values
 
     log, pi, G = block.log, block.target.flat, len(grid)
-    blend = member.imputes == "rest" and block.delta_hat is not None
     # What is left of c where it is clipped; at M = ∞ that is only where π₀ = 0.
     ceiling = np.where((member.weight is weights.switched) | np.isinf(grid), 0.0, grid)
-    candidates = (
-        _NOTHING if pi is None else pi,
-        _NOTHING if pi is None or log.logging is None else log.logging,
-        block.delta_hat if blend else _NOTHING,
-    )
+    delta_hat = block.delta_hat if member.imputes == "rest" else None
+    candidates = read_only(pi, None if pi is None else log.logging, delta_hat)
     base, residual = _terms(block, member)
     left, table, parts = np.zeros(G), bucket_table(grid), []
     for start in range(0, len(log), _ROWS_AT_ONCE):
         rows = slice(start, min(start + _ROWS_AT_ONCE, len(log)))
         offsets = log.offsets[start : rows.stop + 1]
-        omega = _NOTHING if log.row_weight is None else log.row_weight[rows]
+        omega = None if log.row_weight is None else log.row_weight[rows]
         values = np.empty((rows.stop - start, G))
-        each = block.c[rows], base[rows], residual[rows], omega
+        each = read_only(block.c[rows], base[rows], residual[rows], omega)
         grid_values(offsets, *candidates, grid, ceiling, table, *each, values, left)
         if log.group is not None:
             parts.append(_moments(values.T, log.rows(start, rows.stop)))
             continue
         sums = np.zeros((5, G))
         sums[3], sums[4] = np.inf, -np.inf
-        grid_moments(values, omega, *sums)
-        weight = (
-            (float(omega.sum()), float((omega * omega).sum())) if len(omega) else 2 * (len(values),)
-        )
-        parts.append(Moments(len(values), *weight, *sums))
+        grid_moments(values, each[-1], *sums)
+        weight = float(len(values) if omega is None else omega.sum())
+        weight2 = float(len(values) if omega is None else (omega * omega).sum())
+        parts.append(Moments(len(values), weight, weight2, *sums))
     return merged(parts), left
 
 
@@ -433,7 +428,7 @@ def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
         whole.c,
         base,
         residual,
-        _NOTHING if log.row_weight is None else log.row_weight,
+        np.empty(0) if log.row_weight is None else log.row_weight,
         n / (n - 1) / weight / weight if n > 1 else math.inf,
         *path,
     )

@@ -22,10 +22,8 @@ from offpolicy.estimators import NAMED, Estimator, weights
 from offpolicy.logs import BLOCK, BanditLog
 from offpolicy.policies import Target
 
-COMPILED_FROM = 5_000_000
+COMPILED_FROM = 12_000_000
 """A log with fewer candidates goes through NumPy: compiling would take longer."""
-
-_NOTHING: Floats = np.empty(0)
 
 
 @dataclass(eq=False)
@@ -201,11 +199,12 @@ def _weigh(block: Block, estimator: Estimator) -> _Weighed:
         # Without π₀ of all candidates something else with the same mean stands in for the mass.
         return _Weighed(observed, 1.0 - np.minimum(observed, block.c), _NOTHING)
     if block.compiled and NAMED.get(estimator.name) is type(estimator):
+        from offpolicy._core.kernels import read_only
         from offpolicy.estimators._kernels import rest_sums
 
         rest = np.empty((2, len(block.log)))
-        delta_hat = _NOTHING if block.delta_hat is None else block.delta_hat
-        rest_sums(estimator.weight)(offsets, pi, pi0, delta_hat, estimator.parameter or 0.0, *rest)
+        given = read_only(offsets, pi, pi0, block.delta_hat)
+        rest_sums(estimator.weight)(*given, estimator.parameter or 0.0, *rest)
         return _Weighed(estimator.observed(block.pi_chosen, block.propensity), *rest)
     observed = estimator.observed(pi, pi0)
     left = weights.leftover(pi, pi0, observed)

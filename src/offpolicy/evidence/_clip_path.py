@@ -149,21 +149,16 @@ def kurtosis(rows: Modelled) -> Floats:
 def _predict_compiled(block: Block, model: Recalibration) -> tuple[Prediction, Floats, Floats]:
     """Predictions and sums over candidates, in one compiled pass that holds no prediction but
     those it returns."""
+    from offpolicy._core.kernels import read_only
     from offpolicy.evidence._candidate_kernels import recalibrated_sums
 
     log, features = block.log, model.features
-    nothing: Floats = np.empty(0)
-    assert block.target.flat is not None
+    delta_hat = block.delta_hat if features.has_prediction else None
     modelled, at_chosen = np.empty((2, len(log)))
     sums, unsupported = np.zeros((BINS, 3)), np.zeros(2)
     recalibrated_sums(
-        log.offsets,
-        log.chosen,
-        block.target.flat,
-        nothing if log.logging is None else log.logging,
-        block.delta_hat if features.has_prediction else nothing,
-        nothing if log.row_weight is None else log.row_weight,
-        log.fold(FOLDS),
+        *read_only(log.offsets, log.chosen, block.target.flat, log.logging, delta_hat),
+        *read_only(log.row_weight, log.fold(FOLDS)),
         model.raw_coefficients(),
         model.kept,
         np.array([model.low, model.high, features.low, features.high, features.trace]),

@@ -175,14 +175,11 @@ def _candidate_sums(
     log: BanditLog, codes: Ints | None, pi: Floats, pi0: Floats, sums: Floats
 ) -> None:
     every = log.candidate_codes() if codes is None else codes
-    omega = log.weights
-    each = _each(omega, log)
-    for column, values in (
-        (POLICY, each * pi),
-        (LOGGING, each * pi0),
-        (UNSUPPORTED, np.where(pi0 == 0.0, each * pi, 0.0)),
-        (SPREAD, each * each * pi0 * (1.0 - pi0)),
-    ):
+    lost, spread = np.where(pi0 == 0.0, pi, 0.0), pi0 * (1.0 - pi0)
+    if log.row_weight is not None:
+        each = _each(log.row_weight, log)
+        pi, pi0, lost, spread = each * pi, each * pi0, each * lost, each * each * spread
+    for column, values in ((POLICY, pi), (LOGGING, pi0), (UNSUPPORTED, lost), (SPREAD, spread)):
         sums[:, column] = np.bincount(every, values, len(sums))
 
 

@@ -21,8 +21,8 @@ from offpolicy._core.types import Floats
 from offpolicy.errors import ParameterError, Place, did_you_mean
 from offpolicy.intervals._closed_form import EVERYTHING, Interval, check_level, normal_quantile
 
-_BATCH = 2**18
-"""How many rows are drawn at a time; of n rows, at least n."""
+_STRETCH = 2**14
+"""So many neighbouring rows are drawn from at a time: they stay in the processor's cache."""
 
 _TIES = 16
 """With this many rows to a distinct value, counts of the values are drawn instead of rows."""
@@ -40,8 +40,8 @@ def bootstrap(
     """The bootstrap interval: draw rows anew, with replacement; take quantiles of the means.
 
     Covers the mean of x. Assumes independent rows. Needs large n; ``"bca"`` (Efron 1987)
-    corrects for skewness and bias, and needs less. At no time are more than max(n, 2¹⁸) draws in
-    memory; the work is n·resamples, or less where few values are distinct.
+    corrects for skewness and bias, and needs less. Beyond the rows memory holds a number per
+    resample and 16,384 rows; the work is n·resamples, or less where few values are distinct.
 
     Parameters
     ----------
@@ -148,34 +148,29 @@ def _centred(x: Floats, omega: Floats | None) -> tuple[float, float, Floats]:
     return float(half + reach * middle), reach, share - middle
 
 
-def _distinct(y: Floats, omega: Floats | None) -> tuple[Floats, Floats | None]:
-    """A bootstrap's distinct values, and how often each occurs, if that is shorter to draw."""
+def _resampled(y: Floats, omega: Floats | None, resamples: int, rng: np.random.Generator) -> Floats:
+    """The (weighted) means of the bootstrap's resamples.
+
+    How many of a resample's n draws fall into each stretch of rows is multinomial; in it they are
+    uniform. Of values that recur often, counts are drawn in the place of rows.
+    """
+    n = len(y)
     if omega is None:
         values, times = np.unique(y, return_counts=True)
-        if len(values) * _TIES <= len(y):
-            return values, times.astype(np.float64)
-    return y, None
-
-
-def _resampled(y: Floats, omega: Floats | None, resamples: int, rng: np.random.Generator) -> Floats:
-    """The (weighted) means of the bootstrap's resamples."""
-    n = len(y)
-    values, times = _distinct(y, omega)
-    batch = max(_BATCH // len(values), 1)
-    means = np.empty(resamples)
-    for start in range(0, resamples, batch):
-        part = means[start : start + batch]
-        if times is not None:
-            counts = rng.multinomial(n, times / n, size=len(part))
-            part[:] = (counts * values).sum(axis=1) / n
-            continue
-        drawn = rng.integers(0, n, size=(len(part), n))
-        if omega is None:
-            part[:] = y[drawn].mean(axis=1)
-        else:
-            taken = omega[drawn]
-            part[:] = (taken * y[drawn]).sum(axis=1) / taken.sum(axis=1)
-    return means
+        if len(values) * _TIES <= n:
+            return np.array([rng.multinomial(n, times / n) @ values / n for _ in range(resamples)])
+    columns = [y] if omega is None else [omega * y, omega]
+    totals = np.zeros((len(columns), resamples))
+    starts = np.arange(0, n, _STRETCH)
+    sizes = np.minimum(n - starts, _STRETCH)
+    counts = rng.multinomial(n, sizes / n, size=resamples)
+    for start, size, times in zip(starts, sizes, counts.T, strict=True):
+        parts = [column[start : start + size] for column in columns]
+        for k, count in enumerate(times):
+            drawn = rng.integers(0, size, count)
+            for total, part in zip(totals, parts, strict=True):
+                total[k] += part.take(drawn, mode="clip").sum()
+    return np.asarray(totals[0] / (n if omega is None else totals[1]))
 
 
 def _corrected(means: Floats, y: Floats, omega: Floats | None, level: float) -> tuple[float, float]:
