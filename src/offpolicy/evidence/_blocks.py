@@ -87,6 +87,14 @@ def whole_block(log: BanditLog, target: Target, delta_hat: Floats | None) -> Blo
     return Block(log, target, delta_hat, check_whole, compiled=False)
 
 
+def whole_blocks(
+    log: BanditLog, targets: Sequence[Target], delta_hat: Floats | None
+) -> list[Block]:
+    """A `whole_block` for every policy; for the logger, if there is none."""
+    targets = targets or [Target("logging", None, log.propensity)]
+    return [whole_block(log, target, delta_hat) for target in targets]
+
+
 Maker = Callable[[], Block]
 """Makes a block when it is wanted."""
 

@@ -21,7 +21,7 @@ from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import check_finite, where
 from offpolicy.errors import OffpolicyError, ParameterError, Place, PredictionError
-from offpolicy.evidence._blocks import COMPILED_FROM, Block, blocks, whole_block
+from offpolicy.evidence._blocks import COMPILED_FROM, Block, blocks, whole_block, whole_blocks
 from offpolicy.logs import (
     BanditLog,
     Distributed,
@@ -97,7 +97,7 @@ class Source(ABC):
 
     @abstractmethod
     def sample(self, size: int) -> list[Block]:
-        """The rows of `sample_ranges`, for each policy; read once."""
+        """The rows of `sample_ranges`, for each policy, or else for the logger; read once."""
 
     @abstractmethod
     def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
@@ -162,7 +162,7 @@ class InMemory(Source):
         return where(self.log.source, "reward", row), float(reward[row])
 
     def sample(self, size: int) -> list[Block]:
-        wholes = [whole_block(self.log, target, self.delta_hat) for target in self.targets]
+        wholes = whole_blocks(self.log, self.targets, self.delta_hat)
         if self.n <= size:
             return wholes
         rows = np.concatenate([np.arange(a, b) for a, b in sample_ranges(self.n, size)])
@@ -187,10 +187,8 @@ class _Resolver:
 
     def resolved(self, log: BanditLog) -> list[Block]:
         delta_hat = resolve_prediction(log, self.prediction)
-        return [
-            whole_block(log, resolve(log, policy, name), delta_hat)
-            for name, policy in self.policies.items()
-        ]
+        targets = [resolve(log, policy, name) for name, policy in self.policies.items()]
+        return whole_blocks(log, targets, delta_hat)
 
     def checked(self, log: BanditLog) -> list[Block]:
         """To be scanned: what the compiled pass does not check is checked here."""
