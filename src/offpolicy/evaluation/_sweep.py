@@ -73,9 +73,10 @@ def sweep(
     estimator : str or Estimator
         Any with a parameter; one that it carries is ignored.
     grid : increasing values of the parameter, optional
-        Only these, in one pass over the log. Without it, for M and τ every value at once: O(N log
-        N) time and O(N) memory for N candidates. For other parameters, and of files that are read
-        piece by piece, 64 values or so from one end to the other.
+        Only these, in one pass over the log. Without it, every τ, in one pass, and for a log in
+        memory every M: O(N log N) time and O(N) memory for N candidates. For other parameters,
+        and for M of files that are read piece by piece, 64 values or so from one end to the
+        other.
     resume : folder, optional
         As for `evaluate`; only a grid can be resumed.
 

@@ -120,7 +120,10 @@ the estimators), `_weight_bins` and `_clip_path` (the sums of CAB-DR, for every 
 pass), `_noise`, `_plausible_bias`, `_risk_curve` (the only place where M is chosen), `_headline`,
 `_estimates` (the rows), `_agreement` (the guard), `_differences`, `_tuning` (open parameters of the
 rows), `_summarise` and `findings` (pictures and warnings). In the sums by bin, every name stands
-for a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω²c².
+for a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω²c². Another reward would be
+another `Modelled` of the same block, with a `Scanned` of its own, as another policy has. A segment
+of the log would be an index in the place of the `Stretches`: sums over rows have that axis first,
+and what follows from them keeps it (`WeightBins.each`).
 """
 
 from __future__ import annotations

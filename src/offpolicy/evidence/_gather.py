@@ -27,7 +27,8 @@ from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of, thinned
 from offpolicy.evidence._tuning import check_rule
 from offpolicy.evidence._walk import Scanned, scan
-from offpolicy.evidence.findings import Rows, about_calibration, about_drift, about_heavy_weights
+from offpolicy.evidence.findings import Rows, about_calibration, about_drift
+from offpolicy.evidence.findings._policy import about_heavy_weights
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.policies import Target
 from offpolicy.results import Finding, Logged

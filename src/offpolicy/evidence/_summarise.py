@@ -13,6 +13,7 @@ after a quarter of the log. It holds as far as the central limit theorem does (W
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -27,7 +28,9 @@ from offpolicy.evidence._noise import design_effect
 from offpolicy.evidence._plan import Plan
 from offpolicy.evidence._walk import Scanned
 from offpolicy.evidence._weight_bins import EDGES
-from offpolicy.evidence.findings import about_actions, about_size, about_support
+from offpolicy.evidence.findings import about_size
+from offpolicy.evidence.findings._policy import about_support
+from offpolicy.evidence.findings._propensities import about_actions
 from offpolicy.results import (
     Action,
     Calibration,
@@ -193,5 +196,7 @@ def notice(e: Evidence) -> list[Finding]:
 
 def without_repeats(*found: Sequence[Finding]) -> tuple[Finding, ...]:
     """All findings, each once: those about the log itself are made for every policy."""
-    every = [one for part in found for one in part]
-    return tuple({(one.code, one.place): one for one in reversed(every)}.values())[::-1]
+    first: dict[tuple[str, str | None], Finding] = {}
+    for each in itertools.chain(*found):
+        first.setdefault((each.code, each.place), each)
+    return tuple(first.values())

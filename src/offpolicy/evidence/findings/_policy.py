@@ -62,7 +62,7 @@ def about_thin_support(name: str, scanned: Scanned, *, exact: bool) -> list[Find
     """The finding of a policy's probability where the logger has next to none."""
     bins, reward = scanned.path.bins, scanned.reward
     least = max(reward.weight**2 / reward.weight2 / THIN_ROWS, THIN_WEIGHT)
-    k = min(int(np.searchsorted(GRID, least)), len(GRID) - 2)
+    k = int(np.searchsorted(GRID, least, side="right")) - 1
     thin, M = float(bins.mass[k]), float(GRID[k])
     if not exact:
         thin = min(thin, 1.0 - float(bins.kept[k]))

@@ -21,7 +21,7 @@ from offpolicy.evidence._plan import usual_reward
 from offpolicy.evidence._sources import Source
 from offpolicy.evidence.findings._chance import Rows, kish
 from offpolicy.logs import BanditLog, Dropped, listed_reasons, sample_ranges
-from offpolicy.logs.labels import encode
+from offpolicy.logs.labels import encode, hash_rows
 from offpolicy.results import Finding, Severity, finding
 
 FEW_CLUSTERS = 30
@@ -238,9 +238,6 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _mixed(state: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """For the finding of duplicates: two hashes as one (multiply and shift, as in MurmurHash3)."""
-    x = state * np.uint64(0x9E3779B97F4A7C15) + bits
-    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        x ^= x >> np.uint64(33)
-        x *= np.uint64(factor)
-    return np.asarray(x ^ (x >> np.uint64(33)))
+    """For the finding of duplicates: two hashes as one."""
+    both = state * np.uint64(0x9E3779B97F4A7C15) + bits
+    return hash_rows(both.view(np.int64), buckets=2**64).view(np.uint64)
