@@ -11,9 +11,9 @@ import pytest
 import offpolicy as op
 from offpolicy.estimators import GRID
 from offpolicy.evidence import _agreement as agreement
-from offpolicy.evidence import make_plan, range_of_rewards
 from offpolicy.evidence._agreement import FALSE_ALARM, Apart
 from offpolicy.evidence._blocks import contributions, whole_block
+from offpolicy.evidence._plan import make_plan, range_of_rewards
 from offpolicy.evidence._recalibration import constant
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory

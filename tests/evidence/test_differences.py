@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import offpolicy as op
-from offpolicy.evidence import Gap, make_plan, range_of_rewards, sample_of
+from offpolicy.evidence import Gap
+from offpolicy.evidence._plan import make_plan, range_of_rewards, sample_of
 from offpolicy.evidence._sources import InMemory
 from offpolicy.intervals import Interval, bias_aware
 from offpolicy.policies._policies import resolve

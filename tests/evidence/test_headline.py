@@ -20,12 +20,11 @@ from offpolicy.evidence import (
     Question,
     RewardRange,
     gather,
-    make_plan,
-    range_of_rewards,
     whole_block,
 )
 from offpolicy.evidence._clip_path import apply_model, kurtosis
 from offpolicy.evidence._differences import _SUMS, gap_of, pair
+from offpolicy.evidence._plan import make_plan, range_of_rewards
 from offpolicy.evidence._recalibration import constant
 from offpolicy.intervals import Interval, normal
 from offpolicy.results._result import Headline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ from offpolicy.estimators import GRID, weights
 from offpolicy.estimators import _kernels as kernels
 from offpolicy.estimators._named import ICE, Estimator, parse
 from offpolicy.evidence import _blocks as scan
-from offpolicy.evidence._clip_path import Modelled, kurtosis
+from offpolicy.evidence._clip_path import ClipPath, Modelled, apply_model, kurtosis
 from offpolicy.evidence._plan import RewardRange, make_plan
-from offpolicy.evidence._recalibration import Prediction
+from offpolicy.evidence._recalibration import Prediction, constant
+from offpolicy.evidence._sources import InMemory, part_of
 from offpolicy.evidence._walk import Scanned, scan_block
 from offpolicy.policies import Target
 from tests.support.cases import Case, cases, make_case
+from tests.support.limits import small_blocks
 from tests.support.members import ALL_MEMBERS
 from tests.support.slow_headline import path_around
 
@@ -158,3 +161,49 @@ def test_compiled_rests_equal_those_of_numpy(name):
     left = weights.leftover(pi, pi0, observed)
     np.testing.assert_allclose(mass, left, rtol=0.0, atol=1e-15)
     np.testing.assert_allclose(dot, 3.0 * left, rtol=0.0, atol=3e-15)
+
+
+# -- room for more ---------------------------------------------------------------------------
+
+
+class Halves:
+    """Two segments in the place of `Stretches`: even rows of a log, and odd ones."""
+
+    count = 2
+
+    def of_rows(self, log: op.BanditLog) -> np.ndarray:
+        return (log.first_row + np.arange(len(log))) % 2
+
+
+def test_two_rewards_and_two_segments_go_through_the_same_sums_in_one_pass(monkeypatch):
+    case = make_case(np.random.default_rng(3), 400, drawn=True, unsupported=0.2)
+    rewards = case.reward, np.cos(np.arange(400.0))
+    target = op.policies.resolve(case.log, case.pi)
+    logs = [case.log_with(reward=reward, logging=case.pi0) for reward in rewards]
+    models = [constant(scan.whole_block(log, target, None), (-1.0, 2.0)) for log in logs]
+
+    def path_of(block: scan.Block, k: int) -> ClipPath:
+        first, n = block.log.first_row, len(block.log)
+        log = block.log.replace(reward=rewards[k][first : first + n], trusted=True)
+        return apply_model(replace(block, log=log), models[k], 0.1, None, Halves()).path
+
+    def of_block(made: list[scan.Block]) -> list[ClipPath]:
+        return [path_of(made[0], k) for k in range(2)]
+
+    small_blocks(monkeypatch, 64)
+    source = InMemory(case.log, [target], None)
+    together = source.reduce(
+        of_block, lambda a, b: [x + y for x, y in zip(a, b, strict=True)], question=("rewards",)
+    )
+    for log, model, path in zip(logs, models, together, strict=True):
+        whole = apply_model(scan.whole_block(log, target, None), model, 0.1).path
+        np.testing.assert_allclose(path.moments.mean, whole.moments.mean, rtol=1e-12)
+        np.testing.assert_allclose(path.moments.second, whole.moments.second, rtol=1e-9)
+        for half, mean, second in zip(range(2), *path.bins.each.about_mean()[::2], strict=True):
+            rows = np.arange(half, 400, 2)
+            block = part_of(scan.whole_block(log, target, None), rows)
+            d = model.predict(log, target.flat, None)
+            e = (log.reward - d.chosen)[rows]
+            x = (d.modelled - 0.1)[rows] + np.minimum.outer(GRID, block.c) * e
+            np.testing.assert_allclose(mean, x.mean(axis=1), rtol=1e-9)
+            np.testing.assert_allclose(second, 200 * x.var(axis=1), rtol=1e-9)

@@ -10,37 +10,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from offpolicy._core.types import Floats
 from offpolicy.evaluation._evaluate import named_policies
 from offpolicy.evidence import (
+    Block,
     Evidence,
-    InMemory,
+    Question,
+    Source,
     declared_range,
-    sample_of,
-    sample_size,
-    whole_block,
-    without_bad_rows,
+    gather,
+    notice,
+    prepare,
+    without_repeats,
 )
 from offpolicy.evidence.findings import (
     Rows,
+    about_calibration,
     about_clusters,
     about_drift,
     about_dropped,
     about_duplicates,
     about_frequencies,
-    about_policy,
     about_prediction,
     about_propensities,
+    about_rare_rewards,
     about_rewards,
     about_sample,
     about_size,
-    the_logger,
+    about_thin_support,
+    about_weights,
+    kish,
 )
-from offpolicy.logs import BanditLog, LogScan, sample_ranges
-from offpolicy.models import resolve_prediction
-from offpolicy.policies import Target, resolve
+from offpolicy.logs import BanditLog, LogScan
 from offpolicy.results import ORDER, Finding, Report
 
 __all__ = ["Finding", "Report", "check"]
@@ -57,7 +57,9 @@ def check(
 
     Parameters
     ----------
-    log : BanditLog, or files as read by `read_log`, of which a sample is looked at
+    log : BanditLog, or files as read by `read_log`
+        What every row has to say of a policy is added up, as by `evaluate`. For the rest, of more
+        than 200,000 decisions a sample is looked at.
     policy : optional
         As in `evaluate`: a policy, an array, a column name, or a mapping of names to these.
         Without one, only the log itself is looked at.
@@ -77,63 +79,60 @@ def check(
     >>> print(report["support"].sentence)
     policy puts 60% of its probability where the logger has none: on action 2 (60%).
     """
-    limits = None if reward_range is None else declared_range(reward_range)
+    if reward_range is not None:
+        declared_range(reward_range)
+    given = False if prediction is None else prediction
     policies = {} if policy is None else named_policies(policy, "check")
-    log = without_bad_rows(log, policies, prediction)
-    known = about_dropped(log.dropped)
-    if isinstance(log, LogScan):
-        size = sample_size(log.width)
-        known += about_sample(len(log), size)
-        columns = [name for name in (*policies.values(), prediction) if isinstance(name, str)]
-        log = log.read(sample_ranges(len(log), size), columns)
-    targets = [resolve(log, asked, name) for name, asked in policies.items()]
-    for target in targets:
-        target.check(log)
-    delta_hat = resolve_prediction(log, prediction)
-    whole_block(log, the_logger(log), delta_hat).check_whole()
-    return _report(known, log, targets, delta_hat, limits)
+    question = Question(log, policies, given, verb="check", keep_sample=True)
+    if policies:
+        return checked(gather(question), reward_range)
+    prepared = prepare(question)
+    return _report(prepared.source, prepared.sample[0], [], reward_range)
 
 
 def checked(evidence: Sequence[Evidence], reward_range: tuple[float, float] | None) -> Report:
-    """What `check` says, from evidence whose source has kept its sample (or is in memory).
-
-    A model that was trained on the log is not looked at: it was not given.
-    """
-    source = evidence[0].source
-    limits = None if reward_range is None else declared_range(reward_range)
-    known = about_dropped(source.dropped)
-    if isinstance(source, InMemory):
-        log, targets, delta_hat = source.log, list(source.targets), source.delta_hat
-    else:
-        sample = sample_of(source)
-        log, delta_hat = sample[0].log, sample[0].delta_hat
-        targets = [block.target for block in sample]
-        known += about_sample(source.n, sample_size(source.log.width))
-    return _report(known, log, targets, delta_hat if source.trained is None else None, limits)
+    """What `check` says, from evidence that has kept its sample."""
+    first = evidence[0]
+    assert first.sample is not None
+    return _report(first.source, first.sample, evidence, reward_range)
 
 
 def _report(
-    known: list[Finding],
-    log: BanditLog,
-    targets: Sequence[Target],
-    delta_hat: Floats | None,
-    limits: tuple[float, float] | None,
+    source: Source,
+    sample: Block,
+    evidence: Sequence[Evidence],
+    reward_range: tuple[float, float] | None,
 ) -> Report:
-    rows = Rows.of(log)
-    findings = [
-        *known,
+    limits = None if reward_range is None else declared_range(reward_range)
+    log, rows = sample.log, Rows.of(sample.log)
+    of_log = [
+        *about_dropped(source.dropped),
+        *about_sample(source.n, len(log)),
         *about_clusters(rows),
-        *about_rewards(log.reward, limits),
+        *about_rewards(source, log.reward, limits),
         *about_propensities(log),
         *about_frequencies(log, rows),
         *about_duplicates(log),
-        *about_drift(log, rows),
     ]
-    if delta_hat is not None:
-        findings += about_prediction(log, rows, delta_hat, limits)
-    if targets and log.propensity is not None:
-        for target in targets:
-            findings += about_policy(log, rows, target)
-    else:
-        findings += about_size(log, rows, np.ones(len(log)), None)
-    return Report(tuple(sorted(findings, key=lambda finding: ORDER.index(finding.severity))))
+    if sample.delta_hat is not None and source.trained is None:  # what was trained was not given
+        of_log += about_prediction(log, sample.delta_hat, limits)
+    if not evidence:
+        of_log += [*about_drift(log, rows), *about_calibration(sample, rows)]
+    if not any(each.weighed for each in evidence):
+        of_log += about_size(None, kish(rows.omega) * source.n / len(log), source.n)
+        of_log += about_rare_rewards(None, log.reward, rows.omega, source.n)
+    found = without_repeats(of_log, *(_about_policy(each, rows) for each in evidence))
+    return Report(tuple(sorted(found, key=lambda finding: ORDER.index(finding.severity))))
+
+
+def _about_policy(e: Evidence, rows: Rows) -> list[Finding]:
+    """What `check` finds about one policy."""
+    block, found = e.sample, notice(e)
+    assert block is not None
+    if not e.weighed:
+        return found
+    found += about_rare_rewards(e.policy, block.log.reward, rows.omega * block.c, e.source.n)
+    if e.scanned.c.high[0] > 0.0:
+        found += about_thin_support(e.policy, e.scanned, exact=e.plan.exact)
+        found += about_weights(block, rows)
+    return found

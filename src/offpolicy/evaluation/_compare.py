@@ -123,7 +123,7 @@ def question_of_pairs(
         )
     named = _named(policies)
     _pairs(list(named), baseline)
-    return Question(log, named, headline_only=True, **asked)
+    return Question(log, named, verb="compare", **asked)
 
 
 def compared(

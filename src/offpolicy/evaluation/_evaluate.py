@@ -126,8 +126,8 @@ def evaluated(evidence: Sequence[Evidence], interval: str = "default") -> Result
 
 def findings_of(evidence: Sequence[Evidence], known: Sequence[Answer]) -> tuple[Finding, ...]:
     """What `evaluate` and `compare` came across."""
-    about_log = [*about_dropped(evidence[0].source.dropped), *evidence[0].untrained]
-    return without_repeats(about_log, *(each.findings for each in known))
+    dropped = about_dropped(evidence[0].source.dropped)
+    return without_repeats(dropped, *(each.findings for each in known))
 
 
 def named_policies(policy: Any, verb: str) -> dict[str, Any]:
@@ -170,4 +170,4 @@ def answer(e: Evidence) -> Answer:
         gap = gap_to_logged(known)
         headline = make_headline(known, gap.interval(e.level))
     summary = make_summary(e, known)
-    return Answer(known, gap, headline, apart, summary, found + notice(summary, e.scanned))
+    return Answer(known, gap, headline, apart, summary, found + notice(e))

@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike
 from offpolicy import intervals
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments, merged
-from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, LogError, ParameterError
@@ -31,15 +30,13 @@ from offpolicy.estimators import NAMED, Estimator, as_estimator, choose_estimato
 from offpolicy.evidence import (
     Block,
     InMemory,
+    Prepared,
+    Question,
     Source,
-    blocks,
     contributions,
-    make_plan,
-    range_of_rewards,
+    make_plans,
+    prepare,
     refuse_no_overlap,
-    sample_of,
-    source_of,
-    train_model,
     whole_block,
 )
 from offpolicy.intervals import Interval
@@ -77,9 +74,10 @@ def sweep(
     estimator : str or Estimator
         Any with a parameter; one that it carries is ignored.
     grid : increasing values of the parameter, optional
-        Only these, in one pass over the log. Without it, for M and τ every value at once: O(N log
-        N) time and O(N) memory for N candidates. For other parameters, and of files that are read
-        piece by piece, 64 values or so from one end to the other.
+        Only these, in one pass over the log. Without it, every τ, in one pass, and for a log in
+        memory every M: O(N log N) time and O(N) memory for N candidates. For other parameters,
+        and for M of files that are read piece by piece, 64 values or so from one end to the
+        other.
     resume : folder, optional
         As for `evaluate`; only a grid can be resumed.
 
@@ -95,43 +93,48 @@ def sweep(
     0.55
     """
     name = as_estimator(estimator).name
-    intervals.normal_quantile(level)
     named = {policy if isinstance(policy, str) else "policy": policy}
-    source = source_of(log, named, prediction, resume)
-    train_model(source)
-    chosen = functools.cache(functools.partial(_chosen, source, name))
-    return replace(_curve(source, name, grid, level), dropped=source.dropped, chosen=chosen)
+    question = Question(
+        log, named, prediction, level=level, estimators=[as_estimator(name)], resume=resume
+    )
+    prepared = prepare(question)
+
+    def chosen() -> float:
+        choice = make_plans(question, prepared)[0].tuned[0]  # the others are guards
+        assert choice is not None
+        return choice.chosen
+
+    curve = _curve(prepared, name, grid, level)
+    return replace(curve, dropped=prepared.source.dropped, chosen=functools.cache(chosen))
 
 
-def _chosen(source: Source, name: str) -> float:
-    """The parameter on a curve of `sweep` that `evaluate` would choose."""
-    (sample,) = sample_of(source)
-    plan = make_plan(sample, source.n, range_of_rewards(source), [as_estimator(name)])
-    choice = plan.tuned[0]  # the others are guards
-    assert choice is not None
-    return choice.chosen
-
-
-def _curve(source: Source, name: str, grid: ArrayLike | None, level: float) -> Curve:
+def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) -> Curve:
+    source, have = prepared.source, prepared.sample[0].columns
     if as_estimator(name).parameter_name is None:
         swept = (other for other, kind in NAMED.items() if kind.parameter_name is not None)
         raise EstimatorError(
             f"{name} has no curve, as it has no parameter; these have: {', '.join(swept)}.",
             column="estimator",
         )
-    if isinstance(source, InMemory):
-        have = whole_block(source.log, source.targets[0], source.delta_hat).columns
-    else:
-        (sample,) = sample_of(source)
-        have = sample.columns
     (member,) = choose_estimators([as_estimator(name).at(0.0)], have)
-    if isinstance(source, InMemory) and grid is None:
-        if member.imputes == "share":
-            return _sweep_share(source, member, level)
-        if member.weight in _CUT:
-            return _sweep_path(source, member, level)
+    if grid is None and member.imputes == "share":
+        return _sweep_share(source, member, level)
+    if grid is None and isinstance(source, InMemory) and member.weight in _CUT:
+        return _sweep_path(source, member, level)
     values = np.sort(member.grid) if grid is None else _checked_grid(grid, member)
-    return _sweep_grid(source, member, values, level)
+    moments, left, largest = grid_moments(source, member, values)
+    refuse_no_overlap(largest, source.names[0])
+    return Curve(
+        estimator=member.name,
+        parameter=str(member.parameter_name),
+        breakpoints=values,
+        values=moments.mean,
+        variances=_finite_or_infinite(moments.covariance()),
+        joints=None,
+        level=level,
+        imputed_mass=left / moments.weight if {"logging", "policy"} <= have else None,
+        on_grid=True,
+    )
 
 
 @final
@@ -200,15 +203,13 @@ class Curve:
             raise ParameterError(
                 f"{self.parameter} must be from 0 to {top:g}; found {x}.", column=self.parameter
             )
+        if self.on_grid and not np.isin(x, self.breakpoints).all():
+            raise ParameterError(
+                f"This curve is known on its grid only ({len(self.breakpoints)} values of "
+                f"{self.parameter}, in breakpoints). Without grid= it is known everywhere.",
+                column="grid",
+            )
         j = np.searchsorted(self.breakpoints, x, side="right") - 1
-        if self.on_grid:
-            if not np.isin(x, self.breakpoints).all():
-                raise ParameterError(
-                    f"This curve is known on its grid only ({len(self.breakpoints)} values of "
-                    f"{self.parameter}, in breakpoints). Without grid= it is known everywhere.",
-                    column="grid",
-                )
-            return j, np.zeros_like(x)
         if self.joints is None:
             return j, np.zeros_like(x)
         start, stop = self.breakpoints[j], self.breakpoints[self._next(j)]
@@ -271,31 +272,29 @@ class GridMoments(NamedTuple):
     moments: Moments
     left: Floats
     """Σω·(imputed mass)."""
-    mass_known: bool
-    """Whether that is a sum over all candidates."""
     largest: float
     """The largest c."""
 
     def __add__(self, other: GridMoments) -> GridMoments:  # type: ignore[override]
-        return GridMoments(
-            self.moments + other.moments,
-            self.left + other.left,
-            self.mass_known,
-            max(self.largest, other.largest),
-        )
+        largest = max(self.largest, other.largest)
+        return GridMoments(self.moments + other.moments, self.left + other.left, largest)
 
 
-def grid_moments(source: Source, member: Estimator, grid: Floats) -> GridMoments:
-    """What `sweep` knows on a grid of G values of M: O(K + G) work a decision of K candidates."""
+def grid_moments(
+    source: Source, member: Estimator, grid: Floats, *, joint: bool = False
+) -> GridMoments:
+    """What `sweep` knows on a grid of G values of a parameter: O(K + G) work a decision of K
+    candidates; ``joint`` asks for covariances between them, too."""
 
     def of_block(made: list[Block]) -> GridMoments:
         (block,) = made
-        large = block.size >= GRID_COMPILED_FROM and member.weight in _CUT
-        moments, left = (_grid_compiled if large else _grid_each)(block, member, grid)
-        known = {"logging", "policy"} <= block.columns
-        return GridMoments(moments, left, known, float(block.c.max()))
+        large = block.size >= GRID_COMPILED_FROM and member.weight in _CUT and not joint
+        moments, left = (
+            _grid_compiled(block, member, grid) if large else _grid_each(block, member, grid, joint)
+        )
+        return GridMoments(moments, left, float(block.c.max()))
 
-    return source.reduce(of_block, GridMoments.__add__, question=("grid", member, grid))
+    return source.reduce(of_block, GridMoments.__add__, question=("grid", member, grid, joint))
 
 
 def _grid_compiled(block: Block, member: Estimator, grid: Floats) -> tuple[Moments, Floats]:
@@ -329,33 +328,19 @@ def _grid_compiled(block: Block, member: Estimator, grid: Floats) -> tuple[Momen
     return merged(parts), left
 
 
-def _grid_each(block: Block, member: Estimator, grid: Floats) -> tuple[Moments, Floats]:
+def _grid_each(
+    block: Block, member: Estimator, grid: Floats, joint: bool
+) -> tuple[Moments, Floats]:
     values, left = np.empty((len(grid), len(block.log))), np.empty(len(grid))
     for m, parameter in enumerate(grid.tolist()):
         (part,) = contributions(block, [member.at(parameter)])
         values[m] = part.value
         left[m] = float(np.sum(block.log.weights * part.imputed_mass))
-    return _moments(values, block.log), left
+    return _moments(values, block.log, joint), left
 
 
-def _moments(values: Floats, log: BanditLog) -> Moments:
-    return Moments.of(values, log.row_weight, log.group, groups=GROUPS, diagonal=True)
-
-
-def _sweep_grid(source: Source, member: Estimator, grid: Floats, level: float) -> Curve:
-    moments, left, mass_known, largest = grid_moments(source, member, grid)
-    refuse_no_overlap(largest, source.names[0])
-    return Curve(
-        estimator=member.name,
-        parameter=str(member.parameter_name),
-        breakpoints=grid,
-        values=moments.mean,
-        variances=_finite_or_infinite(moments.covariance()),
-        joints=None,
-        level=level,
-        imputed_mass=left / moments.weight if mass_known else None,
-        on_grid=True,
-    )
+def _moments(values: Floats, log: BanditLog, joint: bool = False) -> Moments:
+    return Moments.of(values, log.row_weight, log.group, groups=GROUPS, diagonal=not joint)
 
 
 # -- path ------------------------------------------------------------------------------------
@@ -452,23 +437,16 @@ def _finite_or_infinite(variance: Floats) -> Floats:
 # -- tau -------------------------------------------------------------------------------------
 
 
-def _sweep_share(source: InMemory, member: Estimator, level: float) -> Curve:
+def _sweep_share(source: Source, member: Estimator, level: float) -> Curve:
     """`sweep` of SB, (1 − τ)·DM + τ·IPS: the mean is linear in τ, the variance quadratic."""
-    pair = [as_estimator("DM"), as_estimator("IPS")]
-
-    def of_block(block: Block) -> Moments:
-        dm, ips = contributions(block, pair)
-        x = np.stack([dm.value, ips.value])
-        return Moments.of(x, block.log.row_weight, block.log.group, groups=GROUPS)
-
-    question = (source.log, source.targets[0], source.delta_hat)
-    moments = merged(each_block(of_block, blocks(*question)))
-    refuse_no_overlap(float(whole_block(*question).c.max()), source.names[0])
+    ends = np.array([0.0, 1.0])
+    moments, _, largest = grid_moments(source, member, ends, joint=True)
+    refuse_no_overlap(largest, source.names[0])
     covariance = _finite_or_infinite(moments.covariance())
     return Curve(
         estimator=member.name,
         parameter=str(member.parameter_name),
-        breakpoints=np.array([0.0, 1.0]),
+        breakpoints=ends,
         values=moments.mean,
         variances=np.diag(covariance).copy(),
         joints=covariance[:, 1].copy(),

@@ -120,7 +120,10 @@ the estimators), `_weight_bins` and `_clip_path` (the sums of CAB-DR, for every 
 pass), `_noise`, `_plausible_bias`, `_risk_curve` (the only place where M is chosen), `_headline`,
 `_estimates` (the rows), `_agreement` (the guard), `_differences`, `_tuning` (open parameters of the
 rows), `_summarise` and `findings` (pictures and warnings). In the sums by bin, every name stands
-for a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω²c².
+for a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω²c². Another reward would be
+another `Modelled` of the same block, with a `Scanned` of its own, as another policy has. A segment
+of the log would be an index in the place of the `Stretches`: sums over rows have that axis first,
+and what follows from them keeps it (`WeightBins.each`).
 """
 
 from __future__ import annotations
@@ -133,10 +136,9 @@ from offpolicy.evidence._blocks import (
     refuse_no_overlap,
     whole_block,
 )
-from offpolicy.evidence._default_model import train_model
 from offpolicy.evidence._differences import Gap, gap_of, gap_to_logged, pair
 from offpolicy.evidence._estimates import estimates
-from offpolicy.evidence._gather import Evidence, Question, gather
+from offpolicy.evidence._gather import Evidence, Prepared, Question, gather, make_plans, prepare
 from offpolicy.evidence._headline import Known, make_headline, what_is_known
 from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import degrees_of
@@ -144,21 +146,17 @@ from offpolicy.evidence._plan import (
     Plan,
     RewardRange,
     declared_range,
-    make_plan,
-    range_of_rewards,
-    sample_of,
     sample_size,
 )
-from offpolicy.evidence._sources import InMemory, Source, source_of, without_bad_rows
+from offpolicy.evidence._sources import InMemory, Source, without_bad_rows
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
 from offpolicy.evidence._tuning import RULES, chosen_by, least_error
 
 __all__ = [
     "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory", "Known", "Plan",
-    "Question", "RewardRange", "Source", "blocks", "chosen_by", "contributions",
+    "Prepared", "Question", "RewardRange", "Source", "blocks", "chosen_by", "contributions",
     "declared_range", "degrees_of", "estimates", "gap_of", "gap_to_logged",
-    "gather", "guarded", "least_error", "make_headline", "make_plan", "make_summary", "notice",
-    "pair", "range_of_rewards", "refuse_no_overlap", "sample_of",
-    "sample_size", "source_of", "train_model", "what_is_known", "whole_block",
+    "gather", "guarded", "least_error", "make_headline", "make_plans", "make_summary", "notice",
+    "pair", "prepare", "refuse_no_overlap", "sample_size", "what_is_known", "whole_block",
     "without_bad_rows", "without_repeats",
 ]  # fmt: skip

@@ -91,6 +91,14 @@ def whole_block(log: BanditLog, target: Target, delta_hat: Floats | None) -> Blo
     return Block(log, target, delta_hat, check_whole)
 
 
+def whole_blocks(
+    log: BanditLog, targets: Sequence[Target], delta_hat: Floats | None
+) -> list[Block]:
+    """A `whole_block` for every policy; for the logger, if there is none."""
+    targets = targets or [Target("logging", None, log.propensity)]
+    return [whole_block(log, target, delta_hat) for target in targets]
+
+
 Maker = Callable[[], Block]
 """Makes a block when it is wanted."""
 
@@ -197,7 +205,7 @@ def _weigh(block: Block, estimator: Estimator) -> _Weighed:
     if pi is None or pi0 is None:
         observed = estimator.observed(block.pi_chosen, block.propensity)
         # Without π₀ of all candidates something else with the same mean stands in for the mass.
-        return _Weighed(observed, 1.0 - np.minimum(observed, block.c), _NOTHING)
+        return _Weighed(observed, 1.0 - np.minimum(observed, block.c), np.empty(0))
     if block.compiled and NAMED.get(estimator.name) is type(estimator):
         from offpolicy._core.kernels import read_only
         from offpolicy.estimators._kernels import rest_sums

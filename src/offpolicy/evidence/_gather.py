@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,15 +20,21 @@ from offpolicy import intervals
 from offpolicy._core.moments import Moments
 from offpolicy.errors import MissingColumnError
 from offpolicy.estimators import Estimator, choose_estimators
+from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._default_model import train_model
 from offpolicy.evidence._plan import Plan, make_plan, range_of_rewards, sample_of
 from offpolicy.evidence._risk_curve import RiskCurve
-from offpolicy.evidence._sources import InMemory, Source, source_of
+from offpolicy.evidence._sources import InMemory, Source, source_of, thinned
 from offpolicy.evidence._tuning import check_rule
-from offpolicy.evidence._walk import Rows, Scanned, scan
+from offpolicy.evidence._walk import RowValues, Scanned, scan
+from offpolicy.evidence.findings import Rows, about_calibration, about_drift
+from offpolicy.evidence.findings._policy import about_heavy_weights
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.policies import Target
 from offpolicy.results import Finding, Logged
+
+ROWS_OF_CHECK = 500
+"""Of the sample, so many are enough for the model of the walk that `check` takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +48,23 @@ class Question:
     level: float = 0.95
     estimators: Sequence[str | Estimator] | None = None
     """None are the usual ones, as far as columns allow."""
-    headline_only: bool = False
-    """Whether no estimator is asked for besides."""
+    verb: Literal["evaluate", "compare", "check"] = "evaluate"
+    """Only `evaluate` asks for estimators besides the headline, and only `compare` cannot do
+    without propensities."""
     tuning: str = "theory"
     resume: str | Path | None = None
     keep_sample: bool = False
     """Whether the sample's rows are wanted after the walk, for `check`."""
+
+
+class Prepared(NamedTuple):
+    """What is read and fitted for a question before the walk."""
+
+    source: Source
+    untrained: list[Finding]
+    """Why no model was trained on contexts, if so."""
+    sample: list[Block]
+    """One block for every policy; for the logger, if there is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +76,22 @@ class Evidence:
     """Of the policy in the source."""
     plan: Plan
     scanned: Scanned
-    by_draws: list[float]
-    """`policy_stderr`."""
     logged: Logged
     level: float
-    untrained: list[Finding]
-    """Why no model was trained on contexts, if so."""
+    noticed: list[Finding]
+    """What the sample's rows show, and why no model was trained on contexts, if so."""
     source: Source
+    sample: Block | None
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> RowValues:
         """Value and standard error of every estimator."""
         return self.scanned.rows(self.plan)
+
+    @cached_property
+    def by_draws(self) -> list[float]:
+        """`policy_stderr`."""
+        return policy_stderr(self.source, self.place, self.plan)
 
     @property
     def weighed(self) -> bool:
@@ -78,36 +99,58 @@ class Evidence:
         return "propensity" in self.plan.columns
 
 
-def gather(question: Question) -> list[Evidence]:
-    """The evidence about every policy: one sample, one fit, one walk."""
+def prepare(question: Question) -> Prepared:
+    """The log of a question with its policies, its model, and the sample."""
     intervals.normal_quantile(question.level)
     check_rule(question.tuning)
     source = source_of(question.log, question.policies, question.prediction, question.resume)
-    untrained = train_model(source)
+    return Prepared(source, train_model(source), sample_of(source))
+
+
+def make_plans(question: Question, prepared: Prepared) -> list[Plan]:
+    """What the sample fixes before the walk, for every policy."""
+    source, sample = prepared.source, prepared.sample
     rewards = range_of_rewards(source, question.reward_range)
-    plans = [
+    if question.verb == "check":  # which looks at no sum that depends on the model
+        sample = [thinned(block, ROWS_OF_CHECK) for block in sample]
+    return [
         make_plan(block, source.n, rewards, _members(question, block.columns),
                   rule=question.tuning, first_row=source.first_row)
-        for block in sample_of(source)
+        for block in sample
     ]  # fmt: skip
-    if not question.keep_sample:
-        source.sampled = None
+
+
+def gather(question: Question) -> list[Evidence]:
+    """The evidence about every policy: one sample, one fit, one walk."""
+    prepared = prepare(question)
+    plans, noticed = make_plans(question, prepared), _noticed(prepared)
+    source, sample = prepared.source, prepared.sample if question.keep_sample else None
+    del prepared
+    source.sampled = None
     scans = scan(source, plans)
     logged = _logged(scans[0].reward, question.level)
     return [
         Evidence(
-            source.names[k], k, plan, scanned, policy_stderr(source, k, plan), logged,
-            question.level, untrained, source,
+            source.names[k], k, plan, scanned, logged, question.level, noticed[k], source,
+            None if sample is None else sample[k],
         )
         for k, (plan, scanned) in enumerate(zip(plans, scans, strict=True))
     ]  # fmt: skip
 
 
+def _noticed(prepared: Prepared) -> list[list[Finding]]:
+    """For every policy, the findings for which the sample's rows are looked at in any case."""
+    first = prepared.sample[0]
+    rows = Rows.of(first.log)
+    of_log = prepared.untrained + about_drift(first.log, rows) + about_calibration(first, rows)
+    return [of_log + about_heavy_weights(block, rows) for block in prepared.sample]
+
+
 def _members(question: Question, columns: frozenset[str]) -> Sequence[Estimator]:
     """The estimators that are asked for, or raise if columns are missing."""
-    if not question.headline_only:
+    if question.verb == "evaluate":
         return choose_estimators(question.estimators, columns)
-    if "propensity" not in columns:
+    if question.verb == "compare" and "propensity" not in columns:
         raise MissingColumnError(
             "compare needs the propensity of the chosen action: without it nothing says how a "
             "policy other than the logged one would have done.",

@@ -14,9 +14,6 @@ FALSE_ALARM = 1e-3
 UNSUPPORTED_MASS = (1e-6, 1e-3, 0.05)
 """Mass without support from which it is a note, a warning, a problem: the bias it may cause, in
 units of the rewards' range."""
-HEAVIEST, HEAVIEST_SHARE = 0.01, (0.2, 0.3, 0.7)
-"""The heaviest hundredth of the rows, and the share of all weight it may hold. Of log-normal
-weights it holds 9 % with σ = 1, 37 % with σ = 2, and 75 % with σ = 3."""
 FEW_EFFECTIVE, TOO_FEW_EFFECTIVE = 100, 20
 """Effective rows (or rewarded rows, or clicks) below which intervals are wide, and below which
 the number could be anything."""
@@ -25,12 +22,6 @@ FEW_EFFECTIVE_SHARE = 0.01
 PROBABILITY_ERROR = (0.0, 0.01, 0.1)
 """Relative error of probabilities from which it is a note, a warning, a problem: 1 % hides behind
 most standard errors, and 10 % of the value is what many questions turn on."""
-TENTHS, FEWEST_FOR_DRIFT = 10, 200
-"""Drift is looked for between tenths, of at least 20 rows, and between halves."""
-LEAST_DRIFT = 0.05
-"""Less than 5 % of the mean (or of the spread, if that is less) is not worth a word."""
-LEAST_MISCALIBRATION = 0.05
-"""Share of the mean reward (or of its spread, if that is less) by which a model may be off."""
 
 
 def tail(excess: Any, variance: Any, bound: Any) -> Floats:

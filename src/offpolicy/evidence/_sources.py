@@ -21,7 +21,7 @@ from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import check_finite
 from offpolicy.errors import OffpolicyError, ParameterError, PredictionError
-from offpolicy.evidence._blocks import Block, blocks, whole_block
+from offpolicy.evidence._blocks import Block, blocks, whole_block, whole_blocks
 from offpolicy.logs import (
     BanditLog,
     Distributed,
@@ -75,7 +75,7 @@ class Source(ABC):
 
     @abstractmethod
     def sample(self, size: int) -> list[Block]:
-        """The rows of `sample_ranges`, for each policy; read once."""
+        """The rows of `sample_ranges`, for each policy, or else for the logger; read once."""
 
     @abstractmethod
     def blocks(self, skip: int = 0) -> Iterator[Callable[[], list[Block]]]:
@@ -119,7 +119,7 @@ class InMemory(Source):
         self.delta_hat, self.trained = resolve_prediction(self.log, model), trained
 
     def sample(self, size: int) -> list[Block]:
-        wholes = [whole_block(self.log, target, self.delta_hat) for target in self.targets]
+        wholes = whole_blocks(self.log, self.targets, self.delta_hat)
         if self.n <= size:
             return wholes
         rows = np.concatenate([np.arange(a, b) for a, b in sample_ranges(self.n, size)])
@@ -144,10 +144,8 @@ class _Resolver:
 
     def resolved(self, log: BanditLog) -> list[Block]:
         delta_hat = resolve_prediction(log, self.prediction)
-        return [
-            whole_block(log, resolve(log, policy, name), delta_hat)
-            for name, policy in self.policies.items()
-        ]
+        targets = [resolve(log, policy, name) for name, policy in self.policies.items()]
+        return whole_blocks(log, targets, delta_hat)
 
     def checked(self, log: BanditLog) -> list[Block]:
         """To be scanned."""

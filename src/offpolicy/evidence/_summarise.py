@@ -13,6 +13,7 @@ after a quarter of the log. It holds as far as the central limit theorem does (W
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -23,24 +24,14 @@ from offpolicy.evidence import _summary_sums as tallies
 from offpolicy.evidence._blocks import effective_size
 from offpolicy.evidence._gather import Evidence
 from offpolicy.evidence._headline import Known
-from offpolicy.evidence._limits import (
-    FALSE_ALARM,
-    FEW_EFFECTIVE,
-    FEWEST_FOR_DRIFT,
-    HEAVIEST,
-    LEAST_MISCALIBRATION,
-    TENTHS,
-    TOO_FEW_EFFECTIVE,
-    percent,
-    tail,
-)
 from offpolicy.evidence._noise import design_effect
 from offpolicy.evidence._plan import Plan
 from offpolicy.evidence._walk import Scanned
 from offpolicy.evidence._weight_bins import EDGES
-from offpolicy.evidence.findings import _from_numbers as found_in
+from offpolicy.evidence.findings import about_size
+from offpolicy.evidence.findings._policy import about_support
+from offpolicy.evidence.findings._propensities import about_actions
 from offpolicy.results import (
-    LONGEST_NAME,
     Action,
     Calibration,
     Finding,
@@ -48,7 +39,6 @@ from offpolicy.results import (
     Summary,
     Support,
     Weights,
-    finding,
 )
 
 TOP_ACTIONS = 20
@@ -73,7 +63,6 @@ def _weights(scanned: Scanned) -> Weights:
     bins, c = scanned.path.bins, scanned.c
     weight = bins.rows("c")
     total = float(weight.sum())
-    squares = float(c.sum_of_squares()[0])
     return Weights(
         edges=_numbers(EDGES),
         rows=_numbers(bins.rows("1") / bins.weight),
@@ -82,8 +71,14 @@ def _weights(scanned: Scanned) -> Weights:
         unsupported=float(bins.unsupported[0] / bins.weight),
         largest=float(c.high[0]),
         mean=float(c.mean[0]),
-        effective=effective_size(float(c.mean[0]) * c.weight, squares) or 0.0,
+        effective=effective_rows(scanned),
     )
+
+
+def effective_rows(scanned: Scanned) -> float:
+    """How many rows stand behind a policy by its weights, Kish's (Σωc)²/Σω²c²; 0 if none does."""
+    c = scanned.c
+    return effective_size(float(c.mean[0]) * c.weight, float(c.sum_of_squares()[0])) or 0.0
 
 
 def _support(scanned: Scanned, plan: Plan) -> Support:
@@ -94,7 +89,7 @@ def _support(scanned: Scanned, plan: Plan) -> Support:
     first = first[np.argsort(-found.sums[first, tallies.POLICY], kind="stable")]
     others = len(rest) + found.others
     return Support(
-        tuple(_action(_cut(found.names[k]), found.sums[k], total) for k in first),
+        tuple(_action(tallies.shown(found.names[k]), found.sums[k], total) for k in first),
         _action("", found.other + found.sums[rest].sum(axis=0), total) if others else None,
         others,
         {"logging", "policy"} <= plan.columns,
@@ -112,12 +107,6 @@ def _action(name: str, sums: Floats, total: float) -> Action:
         float(sums[tallies.LOGGING]) / total,
         float(sums[tallies.UNSUPPORTED]) / total,
     )
-
-
-def _cut(name: str) -> str:
-    if len(name) <= LONGEST_NAME:
-        return name
-    return f"{name[:LONGEST_NAME]}… ({len(name):,} characters)"
 
 
 def _calibration(scanned: Scanned, trained: bool) -> Calibration | None:
@@ -195,102 +184,19 @@ def _numbers(values: Floats) -> tuple[float, ...]:
 # -- what is worth a warning -----------------------------------------------------------------
 
 
-def notice(summary: Summary, scanned: Scanned) -> list[Finding]:
-    """Findings from the walk's sums over every row: some of what `check` looks for."""
-    n, clustered = scanned.reward.count, scanned.reward.group_weight is not None
-    found = []
-    if summary.weights is not None:
-        found += _about_weights(summary.policy, summary.weights, n)
-    if not clustered:
-        found += _about_frequencies(scanned, summary)
-        found += _about_drift(scanned)
-    if summary.calibration is not None and not clustered:
-        found += _about_model(summary.calibration, scanned)
+def notice(e: Evidence) -> list[Finding]:
+    """What `evaluate` and `compare` find about one policy, and `check` besides other things."""
+    found, scanned = list(e.noticed), e.scanned
+    if e.weighed:
+        found += about_support(e.policy, scanned)
+        found += about_size(e.policy, effective_rows(scanned), scanned.reward.count)
+        found += about_actions(scanned)
     return found
-
-
-def _about_weights(policy: str, weights: Weights, n: int) -> list[Finding]:
-    found = found_in.support(policy, weights.unsupported)
-    found += found_in.effective_size(policy, weights.effective, n)
-    start, rows, share = weights.tail(HEAVIEST)
-    enough = weights.effective >= TOO_FEW_EFFECTIVE and n >= FEW_EFFECTIVE
-    if enough and rows <= 2.0 * HEAVIEST:
-        which = f"{percent(rows)} of rows with weights of {start:.3g} or more"
-        found += found_in.heavy_weights(policy, which, share, rows, weights.largest)
-    return found
-
-
-def _about_frequencies(scanned: Scanned, summary: Summary) -> list[Finding]:
-    """A finding from the walk: was every action chosen as often as logged probabilities say?"""
-    if not summary.support.exact:
-        return []
-    actions = scanned.tally.actions
-    if actions.others:
-        return []
-    observed, expected = actions.sums[:, tallies.CHOSEN], actions.sums[:, tallies.LOGGING]
-    variance = actions.sums[:, tallies.SPREAD]
-    off = np.abs(observed - expected)
-    largest = math.sqrt(float(scanned.reward.weight2)) if _weighted(scanned) else 1.0
-    chance = 2.0 * tail(off, variance, largest)
-    tests = max(int(np.count_nonzero(variance > 0.0)), 1)
-    k = int(np.lexsort((-off, chance))[0])
-    if chance[k] * tests >= FALSE_ALARM:
-        return []
-    return found_in.frequencies(
-        f"action {_cut(actions.names[k])}", float(observed[k]), float(expected[k]),
-        math.sqrt(variance[k]), float(chance[k]),
-    )  # fmt: skip
-
-
-def _weighted(scanned: Scanned) -> bool:
-    return scanned.reward.weight2 != scanned.reward.count
-
-
-def _about_drift(scanned: Scanned) -> list[Finding]:
-    """A finding from the walk: did the mean reward move from a tenth of the log, or half, on?"""
-    reward, n = scanned.reward, scanned.reward.count
-    size, total = (scanned.path.bins.each.total(name)[:, 0] for name in ("1", "r"))
-    if n < FEWEST_FOR_DRIFT or len(size) < TENTHS or _weighted(scanned):
-        return []
-    tenth = np.arange(len(size)) * TENTHS // len(size)
-    size, total = (np.bincount(tenth, sums, TENTHS).astype(np.float64) for sums in (size, total))
-    size = np.append(size, size[: TENTHS // 2].sum())
-    total = np.append(total, total[: TENTHS // 2].sum())
-    mean, variance = float(reward.mean[0]), reward.sample_variance(0)
-    bound = max(float(reward.high[0]) - mean, mean - float(reward.low[0]))
-    if not (variance > 0.0 and math.isfinite(variance)):
-        return []
-    chance = tail(np.abs(total - mean * size), size * (n - size) / (n - 1.0) * variance, bound)
-    at = int(np.argmin(chance))
-    there = float(total[at] / size[at])
-    elsewhere = (mean * n - float(total[at])) / (n - float(size[at]))
-    move = found_in.Move.of(chance, there, elsewhere, mean, math.sqrt(variance))
-    if not move.matters(1.0):
-        return []
-    sentence = f"By the rows' order, the mean reward {move.text}."
-    return finding("drift", "warning", sentence, there=there, elsewhere=elsewhere)
-
-
-def _about_model(calibration: Calibration, scanned: Scanned) -> list[Finding]:
-    """A finding from the walk: does the model get the mean reward of the log itself right?"""
-    shares, moments = np.array(calibration.rows), scanned.reward
-    predicted = float((shares * np.array(calibration.predicted)).sum())
-    reward, variance = float(moments.mean[0]), moments.sample_variance(0)
-    off, spread = abs(reward - predicted), math.sqrt(variance)
-    if not 0.0 < variance < np.inf or off < LEAST_MISCALIBRATION * min(
-        abs(reward) or spread, spread
-    ):
-        return []
-    left = (1.0 - calibration.fit) * variance
-    effective = moments.weight**2 / moments.weight2
-    bound = float(moments.high[0] - moments.low[0])
-    chance = 2.0 * float(tail(off * effective, effective * max(left, variance), bound))
-    if chance >= FALSE_ALARM:
-        return []
-    return found_in.miscalibration(predicted, reward, math.sqrt(left / effective), chance)
 
 
 def without_repeats(*found: Sequence[Finding]) -> tuple[Finding, ...]:
     """All findings, each once: those about the log itself are made for every policy."""
-    every = [one for part in found for one in part]
-    return tuple({(one.code, one.place): one for one in reversed(every)}.values())[::-1]
+    first: dict[tuple[str, str | None], Finding] = {}
+    for each in itertools.chain(*found):
+        first.setdefault((each.code, each.place), each)
+    return tuple(first.values())

@@ -19,6 +19,7 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._stretches import Stretches
 from offpolicy.logs import BanditLog
+from offpolicy.results import LONGEST_NAME
 
 CLASSES = 20
 """Of predictions, each with about as many rows of the sample."""
@@ -165,10 +166,10 @@ def _actions(block: Block) -> Actions:
         else:
             sums[:, POLICY] = np.bincount(chosen, omega * block.c, len(names))
         sums[:, LOGGING] = sums[:, CHOSEN]
-    shown = tuple(_text(name) for name in names)
-    if len(set(shown)) < len(shown):
-        shown = tuple(map(repr, names))
-    return Actions(shown, sums, np.zeros(6), 0, 0.0).leading()
+    texts = tuple(_text(name) for name in names)
+    if len(set(texts)) < len(texts):
+        texts = tuple(map(repr, names))
+    return Actions(texts, sums, np.zeros(6), 0, 0.0).leading()
 
 
 def _candidate_sums(
@@ -189,6 +190,18 @@ def _each(omega: Floats, log: BanditLog) -> Floats:
 
 def _text(name: Any) -> str:
     return name if isinstance(name, str) else repr(name)
+
+
+def shown(name: str) -> str:
+    """An action's name, for a picture or a finding."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}… ({len(name):,} characters)"
+
+
+def action_name(log: BanditLog, k: int) -> str:
+    """What findings call the k-th action of a log."""
+    return f"position {k}" if log.actions is None else f"action {shown(_text(log.actions[k]))}"
 
 
 # -- time --------------------------------------------------------------------------------------

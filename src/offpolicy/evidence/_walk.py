@@ -22,7 +22,7 @@ from offpolicy.evidence._weight_bins import BINS, bin_of
 from offpolicy.logs.labels import GROUPS
 
 
-class Rows(NamedTuple):
+class RowValues(NamedTuple):
     """Of every estimator, and last of what ran, the logged mean."""
 
     value: Floats
@@ -79,7 +79,7 @@ class Scanned:
             self.tally + other.tally,
         )
 
-    def rows(self, plan: Plan) -> Rows:
+    def rows(self, plan: Plan) -> RowValues:
         """Every estimate, its standard error, and what a paired test needs of it."""
         values, reward, observed = self.values, self.reward, self.observed
         mean = np.append(values.mean, reward.mean)
@@ -98,7 +98,9 @@ class Scanned:
             if observed.low[j] == observed.high[j] == 1.0 and plan.members[j].imputes == "nothing":
                 # Every reward counts once: the logged mean, to the last digit.
                 value[j], variance[j] = value[-1], variance[-1]
-        return Rows(value, np.sqrt(np.where(np.isnan(variance), np.inf, variance)), mean, totals)
+        return RowValues(
+            value, np.sqrt(np.where(np.isnan(variance), np.inf, variance)), mean, totals
+        )
 
     def residual_size(self, members: Sequence[Estimator]) -> Floats:
         """Root mean square of the rewards less what each estimator imputes."""
@@ -110,7 +112,7 @@ class Scanned:
             squares = np.array([square if member.uses_model else plain for member in members])
         return np.sqrt(np.where(np.isfinite(squares), squares, np.inf))
 
-    def variance_apart(self, k: int, rows: Rows) -> Floats:
+    def variance_apart(self, k: int, rows: RowValues) -> Floats:
         """Variance of the difference between every estimate and CAB-DR at the k-th M, as the rows
         show it, or the clusters."""
         moments = self.path.moments

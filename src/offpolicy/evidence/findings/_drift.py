@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.evidence._limits import FALSE_ALARM, FEWEST_FOR_DRIFT, TENTHS, tail
-from offpolicy.evidence.findings._actions import action_name
+from offpolicy.evidence._limits import FALSE_ALARM, tail
+from offpolicy.evidence._summary_sums import action_name
 from offpolicy.evidence.findings._chance import RECHECKED, Rows
-from offpolicy.evidence.findings._from_numbers import Move
 from offpolicy.logs import BanditLog
 from offpolicy.results import Finding, Severity, finding
 
-DRIFT_CLIP = 10.0
-"""Weights are clipped, so that one row is not taken for drift."""
+TENTHS, FEWEST_FOR_DRIFT = 10, 200
+"""Drift is looked for between tenths, of at least 20 rows, and between halves."""
+LEAST_DRIFT = 0.05
+"""Less than 5 % of the mean (or of the spread, if that is less) is not worth a word."""
+
+
+class Move(NamedTuple):
+    """The part of the log whose mean stands out most."""
+
+    chance: float
+    """To be as far off as it is, with all parts looked at."""
+    share: float
+    """How far it is from the mean, as a share of the mean or of the spread, whichever is less."""
+    text: str
+    there: float
+    elsewhere: float
+
+    def matters(self, tests: float) -> bool:
+        return self.chance * tests < FALSE_ALARM and self.share >= LEAST_DRIFT
 
 
 def about_drift(log: BanditLog, rows: Rows) -> list[Finding]:
@@ -94,7 +110,15 @@ def moved(rows: Rows, x: Floats, order: Ints | None) -> Move | None:
     weight = float(_with_half(np.add.reduceat(omega, edges[:-1]))[at])
     there = _rounded_off(mean + scale * float(total[at]) / weight, scale)
     elsewhere = _rounded_off(mean - scale * float(total[at]) / (n - weight), scale)
-    return Move.of(chance, there, elsewhere, mean, scale * math.sqrt(float((y * y).mean())))
+    spread = scale * math.sqrt(float((y * y).mean()))
+    where = "the first half" if at == TENTHS else f"tenth {at + 1} of {TENTHS}"
+    return Move(
+        2.0 * len(chance) * float(chance[at]),
+        abs(there - mean) / min(abs(mean) or spread, spread),
+        f"is {there:.4g} in {where} and {elsewhere:.4g} in the rest",
+        there,
+        elsewhere,
+    )
 
 
 def _rounded_off(value: float, scale: float) -> float:

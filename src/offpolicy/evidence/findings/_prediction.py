@@ -5,15 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from offpolicy._core.types import Floats
-from offpolicy.evidence._limits import (
-    FALSE_ALARM,
-    LEAST_MISCALIBRATION,
-    TOO_FEW_EFFECTIVE,
-    percent,
-)
+from offpolicy.evidence._blocks import Block
+from offpolicy.evidence._limits import FALSE_ALARM, TOO_FEW_EFFECTIVE, percent
 from offpolicy.evidence._plan import usual_reward
 from offpolicy.evidence.findings._chance import Rows, kish
-from offpolicy.evidence.findings._from_numbers import miscalibration
 from offpolicy.logs import BanditLog
 from offpolicy.results import Finding, Severity, finding
 
@@ -22,13 +17,14 @@ BEYOND = 0.1
 SETTLED = 50
 """A mean may be far off because its largest terms have not come up yet, if its squares rest on
 fewer rows than this: 0.8 % of honest logs of heavy rewards were called miscalibrated without."""
+LEAST_MISCALIBRATION = 0.05
+"""Share of the mean reward (or of its spread, if that is less) by which a model may be off."""
 
 
 def about_prediction(
-    log: BanditLog, rows: Rows, delta_hat: Floats, limits: tuple[float, float] | None
+    log: BanditLog, delta_hat: Floats, limits: tuple[float, float] | None
 ) -> list[Finding]:
-    """Findings on predictions: right on average, within the range, different between actions?"""
-    found = _calibration(log, rows, delta_hat[log.chosen_index])
+    """Findings on predictions: within the range, different between actions?"""
     low, high, N = float(delta_hat.min()), float(delta_hat.max()), len(delta_hat)
     if limits is None and _is_binary(log.reward):
         limits = (0.0, 1.0)
@@ -41,7 +37,7 @@ def about_prediction(
         f"go from {low:g} to {high:g}."
     )
     severity: Severity | None = "warning" if far and limits is not None else "note"
-    found += finding(
+    found = finding(
         "prediction-range", severity if outside else None, sentence,
         low=low, high=high, outside=outside,
     )  # fmt: skip
@@ -68,8 +64,11 @@ def _may_be_unseen(rows: Rows, reward: Floats, x: Floats, error: float) -> bool:
     return not heavy_side and kish((rows.omega * x) ** 2) < SETTLED
 
 
-def _calibration(log: BanditLog, rows: Rows, predicted: Floats) -> list[Finding]:
+def about_calibration(block: Block, rows: Rows) -> list[Finding]:
     """The finding, if any, that the model gets the mean reward of the log itself wrong."""
+    if block.delta_hat is None:
+        return []
+    log, predicted = block.log, block.delta_hat_chosen
     off = log.reward - predicted
     scale = float(np.abs(off).max())
     if scale == 0.0:
@@ -90,4 +89,11 @@ def _calibration(log: BanditLog, rows: Rows, predicted: Floats) -> list[Finding]
     ):
         return []
     stderr = scale * rows.spread(x) / len(log)
-    return miscalibration(reward - error, reward, stderr, chance)
+    sentence = (
+        f"For what was chosen, the model predicts {reward - error:.4g} on average; the mean reward "
+        f"is {reward:.4g} (the difference is known to ±{stderr:.2g})."
+    )
+    return finding(
+        "prediction-calibration", "warning", sentence,
+        predicted=reward - error, reward=reward, stderr=stderr, chance=chance,
+    )  # fmt: skip

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from offpolicy._core.parallel import each_block
 from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
-from offpolicy.evidence._blocks import Block, blocks
 from offpolicy.evidence._limits import FALSE_ALARM, PROBABILITY_ERROR, grade, percent, tail
-from offpolicy.evidence.findings._actions import (
-    action_name,
-    added,
-    rows_of,
-    the_logger,
-)
+from offpolicy.evidence._summary_sums import CHOSEN, LOGGING, SPREAD, action_name, shown
+from offpolicy.evidence._walk import Scanned
 from offpolicy.evidence.findings._chance import LARGEST, RECHECKED, Rows
-from offpolicy.evidence.findings._from_numbers import frequencies
 from offpolicy.logs import BanditLog
 from offpolicy.results import Finding, finding
 
@@ -102,76 +96,92 @@ def about_frequencies(log: BanditLog, rows: Rows) -> list[Finding]:
         return []
     if log.logging is None:
         return _inverse_propensities(log, rows, log.propensity)
-    K = log.number_of_actions
-    observed, expected, variance = _class_totals(log, rows, K)
-    off = np.abs(observed - expected)
-    chance = 2.0 * tail(off, variance, float(rows.omega.max()))
-    tests = max(int(np.count_nonzero(variance > 0.0)), 1)
-    worst = np.lexsort((-off, chance))
+    n, K, B = len(log), log.number_of_actions, len(EDGES) + 1
+    decision, at = decision_of_candidate(log.offsets), log.chosen_index
+    # Without the rounding that sums of probabilities are allowed.
+    p = log.logging / row_sums(log.logging, log.offsets)[decision]
+    codes, classes = log.candidate_codes(), np.searchsorted(EDGES, p)
+    omega, each = rows.omega, rows.omega[decision]
+    shares = np.bincount(decision * B + classes, p, n * B).reshape(n, B)
+    spreads = shares * np.maximum(1.0 - shares, 0.0)
+    counts = Counts(
+        np.append(np.bincount(codes[at], omega, K), np.bincount(classes[at], omega, B)),
+        np.append(np.bincount(codes, each * p, K), omega @ shares),
+        np.append(np.bincount(codes, each * each * p * (1.0 - p), K), omega**2 @ spreads),
+    )
+
+    def deviation(k: int) -> Floats:
+        """Was one of kind ``k`` chosen, less its probability."""
+        member = codes == k if k < K else classes == k - K
+        return np.asarray(member[at] - row_sums(np.where(member, p, 0.0), log.offsets))
+
+    chance, spread = counts.chance(float(omega.max())), np.sqrt(counts.variance)
     if not rows.plain:
-        anew = np.ones_like(chance)
-        for k in worst[:RECHECKED]:
-            if chance[k] * tests < FALSE_ALARM:
-                anew[k] = rows.chance(_deviation(log, int(k), K), float(variance[k]), 1.0)
-        chance, worst = anew, np.lexsort((-off, anew))
-    k = int(worst[0])
-    failing = int(np.count_nonzero(chance * tests < FALSE_ALARM))
-    if not failing:
+        again = np.lexsort((-counts.off, chance))[:RECHECKED]
+        chance = np.ones_like(chance)
+        for k in again:
+            x = deviation(int(k))
+            chance[k] = rows.chance(x, float(counts.variance[k]), 1.0)
+            spread[k] = rows.spread(x)
+
+    def what(k: int) -> str:
+        return action_name(log, k) if k < K else f"candidates with {_bin(k - K)}"
+
+    return counts.least_likely(chance, spread, what)
+
+
+def about_actions(scanned: Scanned) -> list[Finding]:
+    """The finding on frequencies from the walk, for independent rows: was every action chosen as
+    often as logged probabilities say?"""
+    actions, reward = scanned.tally.actions, scanned.reward
+    if actions.others or reward.group_weight is not None:
         return []
-    spread = math.sqrt(variance[k]) if rows.plain else rows.spread(_deviation(log, k, K))
-    what = action_name(log, k) if k < K else f"candidates with {_bin(k - K)}"
-    also = "" if failing == 1 else f" {failing} of {tests} such comparisons fail."
-    return frequencies(
-        what, float(observed[k]), float(expected[k]), spread, float(chance[k]),
-        were="was" if k < K else "were", also=also, failing=failing, tests=tests,
-    )  # fmt: skip
+    chosen, logging, variance = (actions.sums[:, j] for j in (CHOSEN, LOGGING, SPREAD))
+    # Without the rounding that sums of probabilities are allowed.
+    counts = Counts(chosen, logging * (chosen.sum() / logging.sum()), variance)
+    weighted = reward.weight2 != reward.count
+    chance = counts.chance(math.sqrt(reward.weight2) if weighted else 1.0)
+    spread = np.sqrt(variance)
+    return counts.least_likely(chance, spread, lambda k: f"action {shown(actions.names[k])}")
 
 
-def _class_totals(log: BanditLog, rows: Rows, K: int) -> tuple[Floats, Floats, Floats]:
-    """For findings: how often each of K actions, then each class of probability, was chosen, the
-    mean of that by the logged probabilities, and its variance."""
-    B = len(EDGES) + 1
+class Counts(NamedTuple):
+    """Of each kind of candidates: how often they were chosen, the mean of that by the logged
+    probabilities, and its variance."""
 
-    def of_block(block: Block) -> Floats:
-        part = block.log
-        n, omega = len(part), rows.omega[rows_of(log, part)]
-        p, codes = _normalised(part), part.candidate_codes()
-        bins = np.searchsorted(EDGES, p)
-        decision, at = decision_of_candidate(part.offsets), part.chosen_index
-        each = omega[decision]
-        shares = np.bincount(decision * B + bins, weights=p, minlength=n * B).reshape(n, B)
-        spread = shares * np.maximum(1.0 - shares, 0.0)
-        total = np.empty((3, K + B))
-        total[0, :K] = np.bincount(codes[at], weights=omega, minlength=K)
-        total[0, K:] = np.bincount(bins[at], weights=omega, minlength=B)
-        total[1, :K] = np.bincount(codes, weights=each * p, minlength=K)
-        total[1, K:] = (omega[:, None] * shares).sum(axis=0)
-        total[2, :K] = np.bincount(codes, weights=each * each * p * (1.0 - p), minlength=K)
-        total[2, K:] = (omega[:, None] ** 2 * spread).sum(axis=0)
-        return total
+    observed: Floats
+    expected: Floats
+    variance: Floats
 
-    observed, expected, variance = added(each_block(of_block, blocks(log, the_logger(log), None)))
-    return observed, expected, variance
+    @property
+    def off(self) -> Floats:
+        return np.abs(self.observed - self.expected)
 
+    def chance(self, largest: float) -> Floats:
+        """How likely each is as far off; no row counts more than ``largest``."""
+        return 2.0 * tail(self.off, self.variance, largest)
 
-def _deviation(log: BanditLog, k: int, K: int) -> Floats:
-    """For the finding on frequencies: was one of class ``k`` chosen, less its probability."""
-
-    def of_block(block: Block) -> Floats:
-        part = block.log
-        p = _normalised(part)
-        member = part.candidate_codes() == k if k < K else np.searchsorted(EDGES, p) == k - K
-        mean = row_sums(np.where(member, p, 0.0), part.offsets)
-        return np.asarray(member[part.chosen_index] - mean)
-
-    return np.concatenate(list(each_block(of_block, blocks(log, the_logger(log), None))))
-
-
-def _normalised(log: BanditLog) -> Floats:
-    """π₀ of every candidate for findings, without the rounding that its sums are allowed."""
-    assert log.logging is not None
-    sums = np.repeat(row_sums(log.logging, log.offsets), np.diff(log.offsets))
-    return np.asarray(log.logging / sums)
+    def least_likely(
+        self, chance: Floats, spread: Floats, what: Callable[[int], str]
+    ) -> list[Finding]:
+        """The finding of the kind that is the least likely to be as far off as it is."""
+        tests = max(int(np.count_nonzero(self.variance > 0.0)), 1)
+        failing = int(np.count_nonzero(chance * tests < FALSE_ALARM))
+        if not failing:
+            return []
+        k = int(np.lexsort((-self.off, chance))[0])
+        observed, expected, kind = float(self.observed[k]), float(self.expected[k]), what(k)
+        also = "" if failing == 1 else f" {failing} of {tests} such comparisons fail."
+        sentence = (
+            f"{kind[0].upper()}{kind[1:]} {'were' if kind.startswith('candidates') else 'was'} "
+            f"chosen {observed:,.0f} times; the logged probabilities add up to {expected:,.0f} "
+            f"(give or take {spread[k]:,.0f}).{also}"
+        )
+        return finding(
+            "frequencies", grade(self.off[k] / expected, PROBABILITY_ERROR), sentence,
+            what=kind, observed=observed, expected=expected, stderr=float(spread[k]),
+            chance=float(chance[k]), failing=failing, tests=tests,
+        )  # fmt: skip
 
 
 def _bin(k: int) -> str:

@@ -7,23 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offpolicy._core.parallel import each_block
 from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Floats
-from offpolicy.evidence._blocks import Block, blocks
 from offpolicy.evidence._limits import (
     FALSE_ALARM,
     FEW_EFFECTIVE,
+    FEW_EFFECTIVE_SHARE,
     TOO_FEW_EFFECTIVE,
     percent,
     tail,
 )
 from offpolicy.evidence._plan import usual_reward
-from offpolicy.evidence.findings._actions import the_logger
+from offpolicy.evidence._sources import Source
 from offpolicy.evidence.findings._chance import Rows, kish
-from offpolicy.evidence.findings._from_numbers import effective_size, how_few
 from offpolicy.logs import BanditLog, Dropped, listed_reasons, sample_ranges
-from offpolicy.logs.labels import encode
+from offpolicy.logs.labels import encode, hash_rows
 from offpolicy.results import Finding, Severity, finding
 
 FEW_CLUSTERS = 30
@@ -68,84 +66,113 @@ def about_dropped(dropped: Dropped | None) -> list[Finding]:
     )
 
 
-def about_sample(n: int, size: int) -> list[Finding]:
-    """The finding that a log was too large to be looked at whole."""
-    if n <= size:
+def about_sample(n: int, looked_at: int) -> list[Finding]:
+    """The finding that a log was too large for all of its rows to be looked at one by one."""
+    if n <= looked_at:
         return []
-    places = len(sample_ranges(n, size))
-    sentence = f"Of {n:,} decisions, {size:,} were looked at, in {places} places of the log."
-    return finding("sample", "note", sentence, n=n, looked_at=size)
+    places = len(sample_ranges(n, looked_at))
+    sentence = f"Of {n:,} decisions, {looked_at:,} were looked at, in {places} places of the log."
+    return finding("sample", "note", sentence, n=n, looked_at=looked_at)
 
 
-def about_size(log: BanditLog, rows: Rows, c: Floats, name: str | None) -> list[Finding]:
-    """Findings on how many rows, and how many rewarded ones, stand behind an answer."""
-    who, n = "the log" if name is None else name, len(log)
-    w = rows.omega * c
-    found = effective_size(name, kish(w), n)
-    usual = usual_reward(log.reward)
-    if usual is None or (usual != 0.0 and (log.reward == usual).all()):
-        return found
-    rewarded = log.reward != usual
-    count, ess = int(rewarded.sum()), kish(w[rewarded])
-    severity = how_few(ess)
+def _how_few(ess: float) -> Severity | None:
+    """How bad a finding it is that so few effective rows stand behind a number."""
+    if ess >= FEW_EFFECTIVE:
+        return None
+    return "problem" if ess < TOO_FEW_EFFECTIVE else "warning"
+
+
+def about_size(policy: str | None, ess: float, n: int) -> list[Finding]:
+    """The finding of too few effective rows by a policy's weights, or by the log's own."""
+    severity = _how_few(ess) or ("note" if ess < FEW_EFFECTIVE_SHARE * n else None)
+    if policy is None:
+        worth = "" if ess > n - 0.05 else f", worth {ess:,.1f} of equal weight"
+        sentence = f"The log has {n:,} decision{'s' * (n > 1)}{worth}."
+    elif ess > 0.0:
+        sentence = (
+            f"Of {n:,} decision{'s' * (n > 1)}, {ess:,.1f} effective ones stand behind {policy} "
+            f"({percent(ess / n)})."
+        )
+    else:
+        sentence = (
+            f"{policy} gives probability 0 to every action that was chosen: no reward in the log "
+            f"says anything about it."
+        )
+    return finding("effective-size", severity, sentence, policy, ess=ess, n=n, share=ess / n)
+
+
+def about_rare_rewards(policy: str | None, reward: Floats, w: Floats, n: int) -> list[Finding]:
+    """The finding of too few rewards behind an answer, by the weight of each; of ``n`` decisions,
+    of which these may be a sample."""
+    usual = usual_reward(reward)
+    if usual is None or (usual != 0.0 and (reward == usual).all()):
+        return []
+    rewarded, grown = reward != usual, n / len(reward)
+    count, ess = round(grown * int(rewarded.sum())), grown * kish(w[rewarded])
+    severity = _how_few(ess)
     few, tells = (
         (TOO_FEW_EFFECTIVE, "next to nothing")
         if severity == "problem"
         else (FEW_EFFECTIVE, "little")
     )
     sentence = (
-        f"{count:,} of {n:,} rewards differ from {usual:g}; for {who} they count as {ess:,.1f}. "
-        f"Fewer than {few} tell {tells}, whatever the estimator."
+        f"{'About ' if grown > 1.0 else ''}{count:,} of {n:,} rewards differ from {usual:g}; for "
+        f"{policy or 'the log'} they count as {ess:,.1f}. Fewer than {few} tell {tells}, whatever "
+        f"the estimator."
     )
-    return found + finding(
-        "rare-rewards", severity, sentence, name, ess=ess, rows=count, usual=usual
-    )
+    numbers = {"ess": ess, "rows": count, "usual": usual}
+    return finding("rare-rewards", severity, sentence, policy, **numbers)
 
 
-def about_rewards(reward: Floats, limits: tuple[float, float] | None) -> list[Finding]:
-    """Findings on rewards: are they amounts, within their range, and more than one?"""
-    n, low, high = len(reward), float(reward.min()), float(reward.max())
+def about_rewards(
+    source: Source, reward: Floats, limits: tuple[float, float] | None
+) -> list[Finding]:
+    """Findings on rewards: are they amounts, within their range, and more than one? ``reward`` are
+    those of the sample."""
+    low, high, binary = source.log.rewards
     found = []
     if limits is not None and (low < limits[0] or high > limits[1]):
-        outside = (reward < limits[0]) | (reward > limits[1])
-        count, row = int(outside.sum()), int(np.argmax(outside))
+        place, value = source.log.find_reward_outside(*limits)
+        where = str(place._replace(column=""))
         sentence = (
-            f"{count:,} of {n:,} rewards are outside the declared range from {limits[0]:g} to "
-            f"{limits[1]:g}; row {row} has {reward[row]:g}, and they go from {low:g} to {high:g}."
+            f"Rewards go from {low:g} to {high:g}, outside the declared range from {limits[0]:g} "
+            f"to {limits[1]:g}; the first outside is {value:g}, in {where}."
         )
-        found += finding(
-            "reward-range", "problem", sentence, f"row {row}",
-            rows=count, row=row, low=low, high=high,
-        )  # fmt: skip
+        numbers = {"reward": value, "low": low, "high": high}
+        found += finding("reward-range", "problem", sentence, where, **numbers)
     if low == high:
-        sentence = f"All {n:,} rewards are {low:g}."
+        sentence, alike = f"All {source.n:,} rewards are {low:g}.", source.n > 1
         return found + finding(
-            "constant-reward", "warning" if n > 1 else None, sentence, reward=low
+            "constant-reward", "warning" if alike else None, sentence, reward=low
         )
-    found += _outlier(reward)
+    found += _outlier(source, reward)
     values, counts = np.unique(reward, return_counts=True)
-    repeated = n - int(counts.max()) >= REPEATED * (len(values) - 1)
-    binary = values.tolist() == [0.0, 1.0]
-    if limits is None and not binary and len(values) <= FEW_VALUES and repeated:
+    repeated = len(reward) - int(counts.max()) >= REPEATED * (len(values) - 1)
+    if limits is None and not binary and 1 < len(values) <= FEW_VALUES and repeated:
         listed = ", ".join(f"{value:g}" for value in values)
         sentence = f"The rewards take only {len(values)} values: {listed}."
         found += finding("reward-values", "note", sentence, count=len(values), values=listed)
     return found
 
 
-def _outlier(reward: Floats) -> list[Finding]:
+def _outlier(source: Source, reward: Floats) -> list[Finding]:
+    low, high, _ = source.log.rewards
     median = float(np.median(reward))
     apart = np.abs(reward - median)
+    if not apart.any():
+        return []
     usual = float(np.quantile(apart[apart > 0.0], 0.9, method="higher"))
-    row = int(np.argmax(apart))
-    value = float(reward[row])
+    far = max(high - median, median - low)
+    if not far > OUTLIER * usual:
+        return []
+    inside = far * (1.0 - 1e-6)
+    place, value = source.log.find_reward_outside(median - inside, median + inside)
+    where = str(place._replace(column=""))
     sentence = (
-        f"The reward of row {row}, {value:g}, is {apart[row] / usual:,.0f} times as far from the "
-        f"median ({median:g}) as nine in ten of the others."
+        f"The reward of {where}, {value:g}, is {far / usual:,.0f} times as far from the median "
+        f"({median:g}) as nine in ten of the others."
     )
-    severity: Severity | None = "note" if apart[row] > OUTLIER * usual else None
-    numbers = {"row": row, "reward": value, "median": median}
-    return finding("reward-outlier", severity, sentence, f"row {row}", **numbers)
+    return finding("reward-outlier", "note", sentence, where, reward=value, median=median)
 
 
 # -- copies ----------------------------------------------------------------------------------
@@ -189,15 +216,11 @@ def about_duplicates(log: BanditLog) -> list[Finding]:
 def _situations(log: BanditLog) -> NDArray[np.uint64]:
     """For the finding of duplicates: a hash of what is known of each decision before the choice."""
 
-    def of_block(block: Block) -> NDArray[np.uint64]:
-        part = block.log
-        if part.logging is None:
-            return np.zeros(len(part), dtype=np.uint64)
-        values = _mixed(_bits(part.logging), _bits(position_in_decision(part.offsets)))
-        return np.add.reduceat(values, part.offsets[:-1])
-
-    parts = list(each_block(of_block, blocks(log, the_logger(log), None)))
-    state = _mixed(np.concatenate(parts), _bits(np.diff(log.offsets)))
+    state = np.zeros(len(log), dtype=np.uint64)
+    if log.logging is not None:
+        values = _mixed(_bits(log.logging), _bits(position_in_decision(log.offsets)))
+        state = np.add.reduceat(values, log.offsets[:-1])
+    state = _mixed(state, _bits(np.diff(log.offsets)))
     context = [] if log.context is None else list(log.context.T)
     for column in (log.cluster, log.time, *context):
         if column is not None:
@@ -215,9 +238,6 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _mixed(state: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """For the finding of duplicates: two hashes as one (multiply and shift, as in MurmurHash3)."""
-    x = state * np.uint64(0x9E3779B97F4A7C15) + bits
-    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        x ^= x >> np.uint64(33)
-        x *= np.uint64(factor)
-    return np.asarray(x ^ (x >> np.uint64(33)))
+    """For the finding of duplicates: two hashes as one."""
+    both = state * np.uint64(0x9E3779B97F4A7C15) + bits
+    return hash_rows(both.view(np.int64), buckets=2**64).view(np.uint64)
