@@ -34,35 +34,37 @@ def fit(
     around 0. At most so many ``steps`` are taken from ``start``, or from 0.
     """
 
-    def chance(beta: Floats) -> tuple[Floats, Floats]:
-        delta = sigmoid(offset + (beta[:, None] * X).sum(axis=0))
-        return delta, seen * delta
-
-    def loss(beta: Floats) -> float:
-        _, mean = chance(beta)
+    # Plain sums, not BLAS: the same bits whatever the threads.
+    def at(beta: Floats) -> tuple[float, Floats, Floats]:
+        """The loss, and δ and the mean of y of every row."""
+        delta = sigmoid(offset + np.einsum("c,cr->r", beta, X, optimize=False))
+        mean = seen * delta
         likely = y * np.log(np.maximum(mean, 1e-300))
         likely += (1.0 - y) * np.log(np.maximum(1.0 - mean, 1e-300))
-        return float(0.5 * (ridge * beta**2).sum() - (weight * likely).sum())
+        likely *= weight
+        return float(0.5 * (ridge * beta**2).sum() - likely.sum()), delta, mean
 
-    def derivatives(beta: Floats) -> tuple[Floats, Floats]:
+    def derivatives(delta: Floats, mean: Floats) -> tuple[Floats, Floats]:
         """Minus the gradient, and the Hessian, of the loss without its prior."""
-        delta, mean = chance(beta)
         # Where all is seen the slope is 1; with δ = 1 besides, there is nothing to learn.
-        slope = (1.0 - delta) / np.maximum(1.0 - mean, 1e-12)
-        curvature = weight * mean * (1.0 - delta) * slope
-        # Plain sums, not BLAS: the same bits whatever the threads.
-        hessian = np.einsum("ir,jr->ij", X * curvature, X, optimize=False)
-        return (X * (weight * (y - mean) * slope)).sum(axis=1), hessian
+        slope = weight * ((1.0 - delta) / np.maximum(1.0 - mean, 1e-12))
+        bent = X * (mean * (1.0 - delta) * slope)
+        hessian = np.zeros((len(X), len(X)))
+        for i in range(len(X)):
+            hessian[i, : i + 1] = np.einsum("r,jr->j", bent[i], X[: i + 1], optimize=False)
+        hessian += np.tril(hessian, -1).T
+        return np.einsum("r,cr->c", (y - mean) * slope, X, optimize=False), hessian
 
     X = np.ascontiguousarray(X)
     beta = np.zeros(len(X)) if start is None else start
-    now = loss(beta)
+    now, *chances = at(beta)
     for _ in range(steps):
-        gradient, hessian = derivatives(beta)
+        gradient, hessian = derivatives(*chances)
         step = np.linalg.solve(hessian + np.diag(ridge), gradient - ridge * beta)
-        before = now
-        while (now := loss(beta + step)) > before and np.abs(step).max() > 1e-12:
+        before, (now, *chances) = now, at(beta + step)
+        while now > before and np.abs(step).max() > 1e-12:
             step = 0.5 * step
+            now, *chances = at(beta + step)
         if now > before:
             break
         beta = beta + step
