@@ -78,6 +78,22 @@ def test_evaluate_alone_walks_once(files, counted):
     assert counted == {"read": 1, "trained": 1, "walked": 1}
 
 
+def test_check_walks_once_for_policies_and_never_without(files, counted):
+    run("check", files, *BOTH)
+    assert counted == {"read": 1, "walked": 1}
+    run("check", files)
+    assert counted == {"read": 2, "walked": 1}
+
+
+def test_sweep_reads_its_sample_once_for_the_curve_and_its_best_value(files, counted):
+    log = op.read_log(f"{files}/*.parquet", op.Columns(context=["x"]))
+    curve = op.sweep(log, "new")
+    (choice,) = op.evaluate(log, "new", estimators=["CAB"]).tuned
+    assert counted == {"read": 2, "trained": 2, "walked": 2}
+    assert curve.best == choice.chosen
+    assert counted == {"read": 2, "trained": 2, "walked": 2}
+
+
 def test_a_page_about_two_policies_walks_twice(files, counted, tmp_path):
     run("evaluate", files, *BOTH, "--report", str(tmp_path / "page.html"))
     assert counted == {"read": 1, "trained": 1, "walked": 2}
