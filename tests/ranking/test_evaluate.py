@@ -33,11 +33,13 @@ from offpolicy.ranking.data._metrics import parse_metric
 from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._relevance import RelevanceModel
 from offpolicy.ranking.data._weights import blended, document_weights
-from offpolicy.ranking.evaluation._evaluate import evaluate, sweep, true_value
-from offpolicy.ranking.evaluation._model_error import ModelError
+from offpolicy.ranking.evaluation._click_path import Question, path_of
+from offpolicy.ranking.evaluation._evaluate import evaluate, true_value
+from offpolicy.ranking.evaluation._headline import what_is_known
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._sums import value_of
-from offpolicy.ranking.evaluation._tuning import choose
+from offpolicy.ranking.evaluation._sweep import sweep
+from offpolicy.ranking.evaluation._tuning import tuned
 from tests.support.refusals import refuses
 
 METRICS = ["average rank", "sum of ranks", "dcg@3", "precision@2", "recall@2", "reciprocal rank"]
@@ -140,9 +142,9 @@ def test_against_loops_on_odd_logs(data):
         assert result[name].value == pytest.approx(value, rel=1e-9, abs=1e-12)
         assert result[name].stderr == pytest.approx(stderr, rel=1e-6, abs=1e-9)
         row = result[name]
-        assert row.interval.low <= row.value - row.bias <= row.interval.high
-        assert math.isfinite(row.bias)
-        assert row.bias_stderr >= 0.0
+        assert row.interval.low <= row.value <= row.interval.high
+        assert 0.0 <= row.plausible_bias <= row.bias_bound
+        assert 0.0 <= row.imputed_mass <= 1.0
 
 
 # -- by simulation ---------------------------------------------------------------------------

@@ -139,7 +139,7 @@ from offpolicy.evidence._estimates import estimates
 from offpolicy.evidence._gather import Evidence, Question, gather
 from offpolicy.evidence._headline import Known, make_headline, what_is_known
 from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
-from offpolicy.evidence._noise import degrees_of
+from offpolicy.evidence._noise import degrees_of, satterthwaite
 from offpolicy.evidence._plan import (
     Plan,
     RewardRange,
@@ -149,16 +149,19 @@ from offpolicy.evidence._plan import (
     sample_of,
     sample_size,
 )
+from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of, without_bad_rows
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
-from offpolicy.evidence._tuning import RULES, chosen_by, least_error
+from offpolicy.evidence._tuning import RULES, Table, choice, chosen_by, least_error
+from offpolicy.evidence._walk import by_clusters
+from offpolicy.evidence._weight_bins import BINS, WeightBins, bin_of, clipped, table_of_rows
 
 __all__ = [
-    "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory", "Known", "Plan",
-    "Question", "RewardRange", "Source", "blocks", "chosen_by", "contributions",
-    "declared_range", "degrees_of", "estimates", "gap_of", "gap_to_logged",
-    "gather", "guarded", "least_error", "make_headline", "make_plan", "make_summary", "notice",
-    "pair", "range_of_rewards", "refuse_no_overlap", "sample_of",
-    "sample_size", "source_of", "train_model", "what_is_known", "whole_block",
-    "without_bad_rows", "without_repeats",
+    "BINS", "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory", "Known",
+    "Plan", "Question", "RewardRange", "RiskCurve", "Source", "Table", "WeightBins", "bin_of",
+    "blocks", "by_clusters", "choice", "chosen_by", "clipped", "contributions", "declared_range",
+    "degrees_of", "estimates", "gap_of", "gap_to_logged", "gather", "guarded", "least_error",
+    "make_headline", "make_plan", "make_summary", "notice", "pair", "range_of_rewards",
+    "refuse_no_overlap", "sample_of", "sample_size", "satterthwaite", "source_of", "table_of_rows",
+    "train_model", "what_is_known", "whole_block", "without_bad_rows", "without_repeats",
 ]  # fmt: skip

@@ -52,10 +52,24 @@ def tune(
     of ``span``, of which ``modelled`` holds some (or all); ``curve`` is the headline's there."""
     if member.parameter_name is None:
         raise EstimatorError(f"{member.name} has no parameter to choose.")
-    grid, table = member.grid, _tabled(member, modelled, curve, n)
-    j = _RULE[rule](table, span, curve.best_value)
+    table, name = _tabled(member, modelled, curve, n), modelled.block.target.name
+    return choice(member, table, curve.best_value, policy=name, span=span, rule=rule)
+
+
+def choice(
+    member: Estimator,
+    table: Table,
+    headline: float,
+    *,
+    policy: str,
+    span: float = math.inf,
+    rule: str = "theory",
+) -> Tuned:
+    """What a rule of tuning chooses from a table with a row for every value of the parameter."""
+    assert member.parameter_name is not None
+    grid, j = member.grid, _RULE[rule](table, span, headline)
     return Tuned(
-        policy=modelled.block.target.name,
+        policy=policy,
         estimator=str(member.at(float(grid[j]))),
         rule=rule,
         parameter=member.parameter_name,
@@ -68,8 +82,8 @@ def tune(
 
 def chosen_by(rule: str, tuned: Tuned, span: float, headline: float | None = None) -> float:
     """The parameter that another rule of tuning would have chosen from the same table."""
-    columns = {name: getattr(tuned, name) for name in vars(_Table(0))}
-    table = _Table(0)
+    columns = {name: getattr(tuned, name) for name in vars(Table(0))}
+    table = Table(0)
     vars(table).update(columns)
     return float(tuned.grid[_RULE[rule](table, span, headline)])
 
@@ -80,7 +94,7 @@ def check_rule(rule: str) -> None:
         raise ParameterError(f'tuning is "{rule}"; it can be {", ".join(RULES)}.', column="tuning")
 
 
-class _Table:
+class Table:
     """The columns of `Tuned`, being filled."""
 
     def __init__(self, size: int) -> None:
@@ -99,7 +113,7 @@ _TILE = 4096
 """Candidates that are looked at together, for all values of a parameter."""
 
 
-def _tabled(member: Estimator, modelled: Modelled, curve: RiskCurve, n: int) -> _Table:
+def _tabled(member: Estimator, modelled: Modelled, curve: RiskCurve, n: int) -> Table:
     """Value, noise, bias and variance for every value of a member's parameter, by Theorems 1 and 2
     with d for δ: against a world in which d is true."""
     block, prediction, _ = modelled
@@ -108,7 +122,7 @@ def _tabled(member: Estimator, modelled: Modelled, curve: RiskCurve, n: int) -> 
     whole = known and prediction.flat is not None
     parts = _over_candidates(member, modelled, size) if whole else _over_chosen(member, block)
     omega: Floats = log.weights / log.weights.mean()
-    table = _Table(len(member.grid))
+    table = Table(len(member.grid))
     with np.errstate(over="ignore", invalid="ignore"):
         table.value = (omega * parts.value).mean(axis=1)
         table.stderr = _spread(parts.value, omega) / math.sqrt(n)
@@ -210,7 +224,7 @@ def _spread(values: Floats, omega: Floats) -> Floats:
 # -- rules -----------------------------------------------------------------------------------
 
 
-def _least_mse(table: _Table, span: float, headline: float | None) -> int:
+def _least_mse(table: Table, span: float, headline: float | None) -> int:
     mse = np.where(np.isfinite(table.mse), table.mse, np.inf)
     best = int(np.argmin(mse))
     if headline is None or not math.isfinite(mse[best]):
@@ -219,7 +233,7 @@ def _least_mse(table: _Table, span: float, headline: float | None) -> int:
     return int(np.argmin(apart))
 
 
-def _slope(table: _Table, span: float, headline: float | None) -> int:
+def _slope(table: Table, span: float, headline: float | None) -> int:
     half = 2.0 * normal_quantile(0.95) * table.stderr
     low, high, chosen = -math.inf, math.inf, len(half) - 1
     for j in reversed(range(len(half))):
@@ -231,7 +245,7 @@ def _slope(table: _Table, span: float, headline: float | None) -> int:
     return chosen
 
 
-def _slope_plus(table: _Table, span: float, headline: float | None) -> int:
+def _slope_plus(table: Table, span: float, headline: float | None) -> int:
     half = normal_quantile(0.95) * table.stderr
     order = np.argsort(-half, kind="stable")
     chosen = int(order[0])
@@ -245,7 +259,7 @@ def _slope_plus(table: _Table, span: float, headline: float | None) -> int:
     return chosen
 
 
-def _switch_bound(table: _Table, span: float, headline: float | None) -> int:
+def _switch_bound(table: Table, span: float, headline: float | None) -> int:
     with np.errstate(over="ignore"):
         return int(np.argmin(table.stderr**2 + (span * table.imputed_mass) ** 2))
 
@@ -258,7 +272,7 @@ _RULE = {
 }
 
 
-def _reason(rule: str, name: str, table: _Table, j: int) -> str:
+def _reason(rule: str, name: str, table: Table, j: int) -> str:
     if rule in ("slope", "slope++"):
         return f"the last {name} whose interval agrees with those of less bias ({rule})"
     if rule == "switch":

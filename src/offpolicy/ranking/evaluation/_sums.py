@@ -62,6 +62,12 @@ class Queries(NamedTuple):
         return value, self.stderr((top - value * bottom) / scale), scale
 
 
+def effective_clicks(counted: Floats) -> float:
+    """(Σw)²/Σw² over what every click counts: how many of equal weight would say as much."""
+    squares = float((counted * counted).sum())
+    return float(counted.sum()) ** 2 / squares if squares > 0.0 else 0.0
+
+
 def value_of(log: RankingLog, metric: Metric, lam: Floats, c: Floats) -> Value:
     """A ranker's metric, from λ of every document and how relevant it counts as."""
     value, stderr, scale = Queries.of(log).value(metric, lam * c, c)

@@ -1,0 +1,189 @@
+r"""A ranker's documents as rows of the table by weight, and CAB at every M: as for bandits.
+
+A metric is :math:`\sum_j g_j\,\mathrm{rel}_j` per impression; of a ratio, g is its linearisation.
+Around a model d, CAB(M) is :math:`\sum_j g_j (d_j + \min(c_j, M)\,e_j)` with c = 1/p and
+e = click − pd: what CAB-DR is for bandits, with documents in the place of decisions. Their row
+weight ω is abs(g). Which documents were examined is not observed, so what bandits sum over the
+chosen action is here summed over all that were shown, times the probability p of being examined;
+and the squared residual of relevance is click(1 − 2d) + pd², whose mean is p E(rel − d)².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy._core.moments import Moments
+from offpolicy._core.types import Floats, Ints
+from offpolicy.estimators import GRID
+from offpolicy.evidence import BINS, RiskCurve, WeightBins, bin_of, clipped, table_of_rows
+from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._metrics import Metric
+from offpolicy.ranking.evaluation._sums import NOTHING, Value, value_of
+
+GROUPS = 2**14
+"""Queries are clusters; of more, some share one."""
+
+
+class Question(NamedTuple):
+    """Which metric of which ranker, on which log."""
+
+    log: RankingLog
+    metric: Metric
+    target: Ints
+    """The rank that the ranker gives every document,"""
+    lam: Floats
+    """and its λ there."""
+    level: float
+    independent: bool
+    """Whether clicks of one impression are independent, given its documents."""
+    ranker: str = "The ranker"
+    """Its name."""
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentBins(WeightBins):
+    """The sums over documents. Of those never shown (`unsupported`) no click can speak: they are
+    left to the model at every M, with the error of those shown with the smallest p."""
+
+    @classmethod
+    def of(cls, log: RankingLog, g: Floats, d: Floats) -> DocumentBins:
+        assert log.propensity is not None
+        seen = log.propensity > 0.0
+        p, click, model, g_seen = log.propensity[seen], log.click[seen], d[seen], g[seen]
+        c, omega, e = 1.0 / p, np.abs(g_seen), click - p * model
+        place, squares = bin_of(c), omega * (click * (1.0 - 2.0 * model) + p * model * model)
+        columns = {
+            "1": omega * p, "c": omega, "cc": omega * c,
+            "e": g_seen * e, "ce": g_seen * e * c,
+            "ω": omega**2 * p, "ωc": omega**2, "ωcc": omega**2 * c,
+        }  # fmt: skip
+        squared = table_of_rows(place, {"ee": squares, "cee": c * squares})
+        of_rows = table_of_rows(place, columns) + np.maximum(squared, 0.0)
+        of_candidates = [np.bincount(place, columns[name], BINS) for name in ("c", "1", "cc")]
+        hidden = np.abs(g[~seen])
+        unsupported = np.array([hidden.sum(), (hidden * d[~seen]).sum()])
+        return cls(of_rows, np.stack(of_candidates, axis=1), unsupported)
+
+    @cached_property
+    def weight(self) -> float:
+        """Σω, of all documents."""
+        return float(self.of_candidates[:, 0].sum() + self.unsupported[0])
+
+    @cached_property
+    def mass(self) -> Floats:
+        """At every M: the share of Σω(1 − Mp)₊ in Σω."""
+        left = 1.0 - self.kept
+        return np.where(left > 1e-13, left, 0.0)
+
+    @property
+    def asked(self) -> Ints:
+        """For every M, at which M there are rows that speak of what is left: of documents never
+        shown, those of the smallest p."""
+        every = np.arange(len(GRID))
+        if not self.unsupported[0] > 0.0:
+            return every
+        last = np.flatnonzero(self.rows("1") > 0.0)
+        return np.minimum(every, max(int(last[-1]) - 1, 0) if len(last) else 0)
+
+
+class ClickPath(NamedTuple):
+    """CAB around a model d, at every M."""
+
+    bins: DocumentBins
+    value: Floats
+    """θ(M); of a ratio that is 0/0 infinite."""
+    g: Floats
+    """Of every document."""
+    moments: Moments
+    """The queries' totals of g (d + min(c, M) e), less the mean."""
+    undrawn: Floats
+    """By how much the variance of clicks by the model is above what was seen of it."""
+
+    @property
+    def worth(self) -> float:
+        """What the whole mass is worth: Σω of an impression."""
+        return self.bins.weight / self.moments.weight
+
+    @property
+    def curve(self) -> RiskCurve:
+        """Value, noise and plausible bias over M."""
+        noise = np.zeros(len(GRID)) if self.only_query else self.moments.covariance()
+        return RiskCurve.around(
+            self.bins, self.value, noise + self.undrawn, scale=self.worth, asked=self.bins.asked
+        )
+
+    @property
+    def only_query(self) -> bool:
+        """Whether there is no second one, so that nothing says how queries differ."""
+        assert self.moments.group_weight is not None
+        return len(self.moments.group_weight) == 1
+
+
+def path_of(asked: Question, d: Floats) -> ClickPath:
+    """CAB around d; a ratio is linearised at the model's value, then at its own."""
+    sums = _Sums(asked, d)
+    path = sums.path(value_of(asked.log, asked.metric, asked.lam, d))
+    if not asked.metric.is_ratio:
+        return path
+    return sums.path(sums.ratio_at(path.curve.at_value))
+
+
+class _Sums:
+    """Sums by bin of what a document counts, d + min(c, M) e."""
+
+    def __init__(self, asked: Question, d: Floats) -> None:
+        log, p = asked.log, asked.log.propensity
+        assert p is not None
+        self.asked, self.d, self.chance = asked, d, p * d
+        self.c, self.e = np.where(p > 0.0, p, np.inf) ** -1.0, log.click - self.chance
+        self.place, group = bin_of(self.c), log.cluster % GROUPS
+        self.impressions = np.bincount(group).astype(np.float64)
+        self.query = group[log.impression]
+        self.top = self.means(asked.lam)
+        self.bottom = self.means(np.ones_like(d)) if asked.metric.is_ratio else np.ones(len(GRID))
+
+    def clipped(self, f: Floats, power: int = 1, groups: Ints | int = 0, count: int = 1) -> Floats:
+        """Σ min(c, M)^power·f at every M, of each group."""
+        place = groups * BINS + self.place
+        free, held = (
+            np.bincount(place, x, count * BINS).astype(np.float64).reshape(count, BINS)
+            for x in (self.c**power * f, f)
+        )
+        return clipped(free, held, power)
+
+    def means(self, f: Floats) -> Floats:
+        """Σ f·(d + min(c, M) e)/n, at every M."""
+        total = (f * self.d).sum() + self.clipped(f * self.e)[0]
+        return np.asarray(total / len(self.asked.log))
+
+    def totals(self, f: Floats) -> Floats:
+        """Σ f·(d + min(c, M) e) of every query (or group of them) less the mean, at every M."""
+        count = len(self.impressions)
+        model = np.bincount(self.query, f * self.d, count)[:, None]
+        clicks = self.clipped(f * self.e, groups=self.query, count=count)
+        return np.asarray(model + clicks - np.outer(self.impressions, self.means(f)))
+
+    def ratio_at(self, k: int) -> Value:
+        """A ratio at the k-th M, and its linearisation."""
+        value, scale = float(self.top[k] / self.bottom[k]), float(self.bottom[k])
+        return Value(value, math.nan, (self.asked.lam - value) / scale, scale)
+
+    def path(self, about: Value) -> ClickPath:
+        """CAB at every M, linearised about a value."""
+        log, g, n = self.asked.log, about.weight, len(self.asked.log)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.where(self.bottom > NOTHING, self.top / self.bottom, np.inf)
+        nothing = np.full(len(GRID), np.nan)
+        moments = Moments(
+            n, n, n, value, nothing, nothing, nothing, nothing, self.impressions, self.totals(g)
+        )
+        undrawn, only = np.zeros(len(GRID)), len(self.impressions) == 1
+        if self.asked.independent or only:
+            noise = g * g * (self.chance * (1.0 - self.chance) - (0.0 if only else self.e**2))
+            undrawn = np.maximum(self.clipped(noise, 2)[0], 0.0) / n**2
+        return ClickPath(DocumentBins.of(log, g, self.d), value, g, moments, undrawn)

@@ -1,0 +1,124 @@
+"""One estimator's row about a ranker: its value, and an interval by the headline's rule."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from offpolicy import intervals
+from offpolicy.errors import SupportError
+from offpolicy.estimators import GRID, IPS, Estimator
+from offpolicy.evidence import Apart, by_clusters
+from offpolicy.intervals import Interval
+from offpolicy.ranking.data._weights import blended, weights_at
+from offpolicy.ranking.evaluation._click_path import Question
+from offpolicy.ranking.evaluation._headline import NOISE, Known, cut
+from offpolicy.ranking.evaluation._sums import Value, effective_clicks, value_of
+from offpolicy.results import Estimate, Finding, finding
+
+OWN_MEAN = "the estimator's own mean: this log has no propensities to say more"
+
+
+def estimate(
+    asked: Question, member: Estimator, known: Known | None, reason: str | None = None
+) -> Estimate:
+    """The row of an estimator; ``known`` is None where no headline can be had."""
+    log, own = asked.log, _value(asked, member)
+    p = np.ones(log.documents) if log.propensity is None else log.propensity
+    weight, omega = weights_at(member, p).observed, np.abs(own.weight)
+    counted, total = omega * weight * log.click, float(omega.sum())
+    left = float((omega * np.maximum(1.0 - weight * p, 0.0)).sum())
+    bias, bound, covers, degrees = 0.0, math.inf, OWN_MEAN, max(log.queries - 1, 1)
+    if log.propensity is not None:
+        bias = left / len(log) * _residual_size(asked, member, own)
+        bound, covers = left / len(log), NOISE
+        if left > 5e-4 * total:
+            covers += f", a plausible error on the {left / total:.1%} that no click answers for"
+    half = intervals.bias_aware(own.stderr, bias, asked.level, degrees)
+    return Estimate(
+        policy=asked.ranker,
+        estimator=str(member),
+        value=own.value,
+        stderr=own.stderr,
+        interval=cut(Interval(own.value - half, own.value + half), asked),
+        level=asked.level,
+        imputed_mass=left / total if total > 0.0 else 0.0,
+        ess=effective_clicks(counted) if weight.any() else None,
+        largest_weight=float((weight * log.click).max()),
+        covers=covers,
+        plausible_bias=bias,
+        bias_bound=bound,
+        from_headline=None if known is None else apart(known, member).ratio,
+        reason=reason,
+    )
+
+
+def _value(asked: Question, member: Estimator) -> Value:
+    log = asked.log
+    found = value_of(log, asked.metric, asked.lam, blended(log, member, log.prediction))
+    if not math.isfinite(found.value):
+        raise SupportError(
+            f"{member}: not one document counts as relevant, so {asked.metric} has no value. "
+            f"The log has {int(log.click.sum()):,} clicks.",
+            column="click",
+        )
+    return found
+
+
+def _residual_size(asked: Question, member: Estimator, own: Value) -> float:
+    """Root mean square of relevance less what an estimator imputes, of documents examined."""
+    log, p = asked.log, asked.log.propensity
+    assert p is not None
+    imputed = log.prediction if member.uses_model else None
+    d = np.zeros_like(p) if imputed is None else imputed
+    omega = np.abs(own.weight)
+    square = float((omega * (log.click * (1.0 - 2.0 * d) + p * d * d)).sum())
+    examined = float((omega * p).sum())
+    return math.sqrt(max(square, 0.0) / examined) if examined > 0.0 else 1.0
+
+
+def apart(known: Known, member: Estimator) -> Apart:
+    """How far an estimator's value is from the headline: noise is that of the difference, by
+    queries and, if more, of clicks by the model."""
+    asked, path, k = known.asked, known.path, known.curve.at_value
+    log, own = asked.log, _value(asked, member)
+    p = log.propensity
+    assert p is not None
+    assert path.moments.group_total is not None
+    assert path.moments.group_weight is not None
+    groups = path.moments.group_weight
+    counts = own.weight * blended(log, member, log.prediction)
+    query = (log.cluster % len(groups))[log.impression]
+    totals = np.bincount(query, counts, len(groups)) - groups * counts.sum() / len(log)
+    variance = by_clusters(totals - path.moments.group_total[:, k], path.moments)
+    degrees = float(max(len(groups) - 1, 1))
+    if asked.independent:
+        inverse = np.where(p > 0.0, p, np.inf) ** -1.0
+        weight = own.weight * weights_at(member, p).observed
+        weight = weight - path.g * np.minimum(inverse, GRID[k])
+        chance = p * known.d
+        noise = weight * weight * (chance * (1.0 - chance) - (log.click - chance) ** 2)
+        variance += max(float(noise.sum()), 0.0) / len(log) ** 2
+    if path.bins.excess_rows[k] > 0.0:
+        degrees = min(degrees, max(float(path.bins.excess_rows[k]) - 1.0, 1.0))
+    return Apart(own.value - known.value, math.sqrt(variance), degrees)
+
+
+def guarded(known: Known) -> tuple[Known, list[Finding]]:
+    """What is known, its interval widened to hold IPS where the two disagree by more than chance
+    explains; and the finding that says so."""
+    value = known.value
+    found = apart(known, IPS())
+    if not found.disagrees:
+        return known, []
+    (low, high), other = known.interval, value + found.value
+    sentence = (
+        f"The headline says {value:.5g} and IPS says {other:.5g}, {abs(found.ratio):.3g} standard "
+        f"errors of the difference apart: more than chance explains. The headline's interval was "
+        f"widened to hold both."
+    )
+    wider = Interval(min(low, other), max(high, other))
+    return known._replace(interval=wider), finding(
+        "disagreement", "warning", sentence, headline=value, value=other
+    )
