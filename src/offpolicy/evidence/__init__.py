@@ -154,10 +154,10 @@ from offpolicy.evidence._sources import InMemory, Source, source_of, without_bad
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
 from offpolicy.evidence._tuning import RULES, Table, choice, chosen_by, least_error
 from offpolicy.evidence._walk import by_clusters
-from offpolicy.evidence._weight_bins import BINS, WeightBins, bin_of, clipped, table_of_rows
+from offpolicy.evidence._weight_bins import BINS, EDGES, WeightBins, bin_of, clipped, table_of_rows
 
 __all__ = [
-    "BINS", "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory", "Known",
+    "BINS", "EDGES", "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory", "Known",
     "Plan", "Question", "RewardRange", "RiskCurve", "Source", "Table", "WeightBins", "bin_of",
     "blocks", "by_clusters", "choice", "chosen_by", "clipped", "contributions", "declared_range",
     "degrees_of", "estimates", "gap_of", "gap_to_logged", "gather", "guarded", "least_error",

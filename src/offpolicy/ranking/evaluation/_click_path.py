@@ -20,7 +20,7 @@ import numpy as np
 from offpolicy._core.moments import Moments
 from offpolicy._core.types import Floats, Ints
 from offpolicy.estimators import GRID
-from offpolicy.evidence import BINS, RiskCurve, WeightBins, bin_of, clipped, table_of_rows
+from offpolicy.evidence import BINS, EDGES, RiskCurve, WeightBins, bin_of, clipped, table_of_rows
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric
 from offpolicy.ranking.evaluation._sums import NOTHING, Value, value_of
@@ -62,8 +62,12 @@ class DocumentBins(WeightBins):
             "e": g_seen * e, "ce": g_seen * e * c,
             "ω": omega**2 * p, "ωc": omega**2, "ωcc": omega**2 * c,
         }  # fmt: skip
-        squared = table_of_rows(place, {"ee": squares, "cee": c * squares})
-        of_rows = table_of_rows(place, columns) + np.maximum(squared, 0.0)
+        # Of few clicks these may be below 0, which no mean of squares is.
+        ee = np.maximum(np.bincount(place, squares, BINS), 0.0)
+        cee = np.maximum(np.bincount(place, c * squares, BINS), np.append(0.0, EDGES) * ee)
+        of_rows = table_of_rows(place, columns) + table_of_rows(
+            np.arange(BINS), {"ee": ee, "cee": cee}
+        )
         of_candidates = [np.bincount(place, columns[name], BINS) for name in ("c", "1", "cc")]
         hidden = np.abs(g[~seen])
         unsupported = np.array([hidden.sum(), (hidden * d[~seen]).sum()])
@@ -113,9 +117,10 @@ class ClickPath(NamedTuple):
     def curve(self) -> RiskCurve:
         """Value, noise and plausible bias over M."""
         noise = np.zeros(len(GRID)) if self.only_query else self.moments.covariance()
-        return RiskCurve.around(
+        curve = RiskCurve.around(
             self.bins, self.value, noise + self.undrawn, scale=self.worth, asked=self.bins.asked
         )
+        return curve._replace(size=np.minimum(curve.size, self.worth))
 
     @property
     def only_query(self) -> bool:

@@ -75,7 +75,7 @@ def _residual_size(asked: Question, member: Estimator, own: Value) -> float:
     omega = np.abs(own.weight)
     square = float((omega * (log.click * (1.0 - 2.0 * d) + p * d * d)).sum())
     examined = float((omega * p).sum())
-    return math.sqrt(max(square, 0.0) / examined) if examined > 0.0 else 1.0
+    return math.sqrt(min(max(square / examined, 0.0), 1.0)) if examined > 0.0 else 1.0
 
 
 def apart(known: Known, member: Estimator) -> Apart:
