@@ -69,7 +69,7 @@ def command(
         click.echo(Results(results).to_json(), nl=False)
     elif style == "tsv":
         rows = [
-            {"ranker": result.ranker, "metric": result.metric} | row
+            {"ranker": row.pop("policy"), "metric": result.metric} | row
             for result in results
             for row in result.to_frame().to_pylist()
         ]

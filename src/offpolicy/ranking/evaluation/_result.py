@@ -36,6 +36,7 @@ class RankingResult(ResultTable[Estimate]):
 
     schema: ClassVar[str] = "offpolicy.ranking-result/2"
     row: ClassVar[type] = Estimate
+    derived: ClassVar[tuple[str, ...]] = ("ranker",)
 
     metric: str
     impressions: int

@@ -67,7 +67,7 @@ class LearnedRanker(Document):
         What the queries held out say of it.
     """
 
-    schema: ClassVar[str] = "offpolicy.learned-ranker/1"
+    schema: ClassVar[str] = "offpolicy.learned-ranker/2"
 
     ranker: str
     features: int
