@@ -171,7 +171,7 @@ def path_at(g, asked: Question) -> int:
 def test_value_and_interval_are_those_of_the_curve(metric):
     asked, _ = question(3, metric)
     known = what_is_known(asked)
-    curve, path, log = known.curve, known.path, asked.log
+    path, curve, log = known.path, known.path.curve, asked.log
     k = int(np.argmin(curve.variance + (curve.kappa * curve.size * curve.mass) ** 2))
     caution = min(5 * curve.kappa, 1.0)
     j = int(np.argmin(curve.variance + (caution * curve.size * curve.mass) ** 2))
@@ -181,7 +181,7 @@ def test_value_and_interval_are_those_of_the_curve(metric):
     p, g = log.propensity, np.abs(path.g)
     weight = np.minimum(1 / p, GRID[j])
     document = (g**2 * p * weight**2).sum() / (g * p * weight).sum() / len(log)
-    relevant = known.d.mean()
+    relevant = path.d.mean()
     worst = (1.0, 1.0) if asked.metric.is_ratio else (relevant, 1 - relevant)
     low, high = (
         curve.value[j] + side * intervals.bias_aware(

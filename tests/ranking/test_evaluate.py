@@ -40,7 +40,7 @@ from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._result import RankingResult
 from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.ranking.evaluation._sweep import sweep
-from offpolicy.ranking.evaluation._tuning import _row
+from offpolicy.ranking.evaluation._tuning import by_theory
 from tests.support.refusals import refuses
 
 METRICS = ["average rank", "sum of ranks", "dcg@3", "precision@2", "recall@2", "reciprocal rank"]
@@ -299,10 +299,11 @@ def test_bias_and_variance_by_theory_are_those_of_simulated_logs(metric):
         wrong = sigmoid(np.log(delta / (1 - delta)) + 0.8 * queries.X[:, 2])
         log = simulate_clicks(queries, logger, rng=seed).replace(prediction=wrong)
         question = question_of(log, ranker, metric)
-        known = what_is_known(question)._replace(d=delta)
+        known = what_is_known(question)
+        known = known._replace(path=known.path._replace(d=delta))
         truth = value_of(log, asked, question.lam, delta).value
         for member in members:
-            value, _, bias, _, variance, _ = _row(known, member, wrong)
+            value, _, bias, _, variance, _ = by_theory(known, member, wrong)
             assert value == value_of(log, asked, question.lam, blended(log, member, wrong)).value
             values[member].append(value - truth)
             theory[member].append([bias, variance, value])

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 from offpolicy import intervals
 from offpolicy.estimators import GRID, parse
+from offpolicy.intervals import Interval
 from offpolicy.ranking.data._weights import weights_at
 from offpolicy.ranking.evaluation._estimates import apart, estimate, guarded
 from offpolicy.ranking.evaluation._headline import what_is_known
@@ -67,11 +68,15 @@ def test_a_row_equals_a_loop(name, metric, top):
 
 def slow_ratio(known, rows, g) -> float:
     """An estimate less the headline, in standard errors of the difference."""
-    asked, M, n = known.asked, float(GRID[known.curve.at_value]), len(known.asked.log)
+    asked, M, n = (
+        known.path.asked,
+        float(GRID[known.path.curve.at_value]),
+        len(known.path.asked.log),
+    )
     mean = extra = value = 0.0
     totals = dict.fromkeys(range(asked.log.queries), 0.0)
     for x, h, d, (label, _, imputed, weight, p, click) in zip(
-        g, known.path.g, known.d, rows, strict=True
+        g, known.path.g, known.path.d, rows, strict=True
     ):
         w = min(1 / p, M) if p > 0 else 0.0
         difference = x * (imputed + weight * click) - h * (d + w * (click - p * d))
@@ -91,8 +96,8 @@ def slow_ratio(known, rows, g) -> float:
 def test_the_table_of_a_parameter_equals_a_loop(metric, independent):
     asked, _ = question(4, metric, top=4, independent=independent)
     known, log, n = what_is_known(asked), asked.log, len(asked.log)
-    size = known.curve.kappa * known.curve.size[-1]
-    base = mean_of(asked, known.d)
+    size = known.path.curve.kappa * known.path.curve.size[-1]
+    base = mean_of(asked, known.path.d)
     for name in ("CAB", "SB"):
         choice = tuned(known, parse(name), log.prediction)
         for j in range(0, len(choice.grid), 5):
@@ -100,13 +105,13 @@ def test_the_table_of_a_parameter_equals_a_loop(metric, independent):
             rows = documents(asked, at, asked.lam)
             expected = np.array([
                 imputed + weight * p * d
-                for (_, _, imputed, weight, p, _), d in zip(rows, known.d, strict=True)
+                for (_, _, imputed, weight, p, _), d in zip(rows, known.path.d, strict=True)
             ])  # fmt: skip
             row = estimate(asked, parse(at), known)
             mean = mean_of(asked, expected)
             g = asked.lam if not asked.metric.is_ratio else (asked.lam - mean) / expected.sum() * n
             left = noise = 0.0
-            for x, d, (_, _, _, weight, p, _) in zip(g, known.d, rows, strict=True):
+            for x, d, (_, _, _, weight, p, _) in zip(g, known.path.d, rows, strict=True):
                 left += abs(x) * max(1 - weight * p, 0)
                 noise += (x * weight) ** 2 * p * d * (1 - p * d) / n**2
             mass = left / np.abs(g).sum()
@@ -132,8 +137,10 @@ def test_ips_that_disagrees_widens_the_interval_and_is_told():
     near, found = guarded(known)
     assert found == []
     assert near is known
-    far = known._replace(curve=known.curve._replace(value=known.curve.value + 40.0 * ips))
-    far = far._replace(interval=type(far.interval)(30.0 * ips, 60.0 * ips))
+    curve = known.path.curve._replace(value=known.path.curve.value + 40.0 * ips)
+    far = known._replace(
+        path=known.path._replace(curve=curve), interval=Interval(30.0 * ips, 60.0 * ips)
+    )
     assert apart(far, parse("IPS")).disagrees
     wide, found = guarded(far)
     assert [one.code for one in found] == ["disagreement"]

@@ -62,7 +62,7 @@ def twin(text: str) -> str:
 
 def test_a_result_makes_its_page(tmp_path):
     (result,) = ranked()
-    text = result.to_html(tmp_path / "page.html", ranker="new")
+    text = result.named("new").to_html(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == text
     page = Page(text)
     assert sections(page) == ["answer", "warnings", "estimators", "curve", "again"]

@@ -125,7 +125,7 @@ for a product times the row weight: "1" is Σω, "ω" is Σω², "ωcc" is Σω�
 
 from __future__ import annotations
 
-from offpolicy.evidence._agreement import Apart, guarded
+from offpolicy.evidence._agreement import Apart, disagreement, guarded
 from offpolicy.evidence._blocks import (
     Block,
     blocks,
@@ -137,7 +137,7 @@ from offpolicy.evidence._default_model import train_model
 from offpolicy.evidence._differences import Gap, gap_of, gap_to_logged, pair
 from offpolicy.evidence._estimates import estimates
 from offpolicy.evidence._gather import Evidence, Question, gather
-from offpolicy.evidence._headline import Known, make_headline, what_is_known
+from offpolicy.evidence._headline import Known, make_headline, of_curve, what_is_known
 from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import degrees_of, satterthwaite
 from offpolicy.evidence._plan import (
@@ -152,16 +152,17 @@ from offpolicy.evidence._plan import (
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of, without_bad_rows
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
-from offpolicy.evidence._tuning import RULES, Table, choice, chosen_by, least_error
+from offpolicy.evidence._tuning import RULES, Table, choice, chosen_by
 from offpolicy.evidence._walk import by_clusters
 from offpolicy.evidence._weight_bins import BINS, EDGES, WeightBins, bin_of, clipped, table_of_rows
 
 __all__ = [
-    "BINS", "EDGES", "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory", "Known",
-    "Plan", "Question", "RewardRange", "RiskCurve", "Source", "Table", "WeightBins", "bin_of",
-    "blocks", "by_clusters", "choice", "chosen_by", "clipped", "contributions", "declared_range",
-    "degrees_of", "estimates", "gap_of", "gap_to_logged", "gather", "guarded", "least_error",
-    "make_headline", "make_plan", "make_summary", "notice", "pair", "range_of_rewards",
-    "refuse_no_overlap", "sample_of", "sample_size", "satterthwaite", "source_of", "table_of_rows",
-    "train_model", "what_is_known", "whole_block", "without_bad_rows", "without_repeats",
+    "BINS", "EDGES", "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory",
+    "Known", "Plan", "Question", "RewardRange", "RiskCurve", "Source", "Table", "WeightBins",
+    "bin_of", "blocks", "by_clusters", "choice", "chosen_by", "clipped", "contributions",
+    "declared_range", "degrees_of", "disagreement", "estimates", "gap_of", "gap_to_logged",
+    "gather", "guarded", "make_headline", "make_plan", "make_summary", "notice", "of_curve",
+    "pair", "range_of_rewards", "refuse_no_overlap", "sample_of", "sample_size", "satterthwaite",
+    "source_of", "table_of_rows", "train_model", "what_is_known", "whole_block",
+    "without_bad_rows", "without_repeats",
 ]  # fmt: skip

@@ -82,15 +82,23 @@ def guarded(known: Known) -> tuple[Known, list[Apart], list[Finding]]:
         other = e.rows[j][0]
         if member.name not in GUARDS or not math.isfinite(other) or not apart[j].disagrees:
             continue
+        found += disagreement(value, member.name, other, apart[j], e.policy)
         (low, high), (down, up) = known.interval, known.doubt
         known = known._replace(
             interval=Interval(min(low, other), max(high, other)),
             doubt=(min(down, other - value), max(up, other - value)),
         )
-        sentence = (
-            f"The headline says {value:.5g} of {e.policy} and {member.name} says {other:.5g}, "
-            f"{abs(apart[j].ratio):.3g} standard errors of the difference apart: more than chance "
-            f"explains. The headline's interval was widened to hold both."
-        )
-        found += finding("disagreement", "warning", sentence, e.policy, headline=value, value=other)
     return known, apart, found
+
+
+def disagreement(
+    value: float, name: str, other: float, apart: Apart, policy: str | None = None
+) -> list[Finding]:
+    """The finding that the headline's value and that of another estimator are too far apart."""
+    about = "" if policy is None else f" of {policy}"
+    sentence = (
+        f"The headline says {value:.5g}{about} and {name} says {other:.5g}, "
+        f"{abs(apart.ratio):.3g} standard errors of the difference apart: more than chance "
+        f"explains. The headline's interval was widened to hold both."
+    )
+    return finding("disagreement", "warning", sentence, policy, headline=value, value=other)

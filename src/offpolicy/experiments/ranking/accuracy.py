@@ -131,7 +131,7 @@ def _choices(log: RankingLog, target: Ints, metric_name: str) -> dict[str, tuple
     metric = as_metric(metric_name)
     known = what_is_known(Question(log, metric, target, metric.weight(target), 0.95, True))
     around = [(name, name, log.prediction) for name in TUNED]
-    around += [(name + AGAIN, name, known.d) for name in BLENDS if name + AGAIN != HEADLINE]
+    around += [(name + AGAIN, name, known.path.d) for name in BLENDS if name + AGAIN != HEADLINE]
     chosen = {HEADLINE: (known.M, known.value)}
     for key, name, model in around:
         choice = tuned(known, parse(name), model)

@@ -10,7 +10,6 @@ and the squared residual of relevance is click(1 − 2d) + pd², whose mean is p
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -21,9 +20,10 @@ from offpolicy._core.moments import Moments
 from offpolicy._core.types import Floats, Ints
 from offpolicy.estimators import GRID
 from offpolicy.evidence import BINS, EDGES, RiskCurve, WeightBins, bin_of, clipped, table_of_rows
+from offpolicy.intervals import Interval
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric
-from offpolicy.ranking.evaluation._sums import NOTHING, Value, value_of
+from offpolicy.ranking.evaluation._sums import NOTHING, value_of
 
 GROUPS = 2**14
 """Queries are clusters; of more, some share one."""
@@ -43,6 +43,11 @@ class Question(NamedTuple):
     """Whether clicks of one impression are independent, given its documents."""
     ranker: str = "The ranker"
     """Its name."""
+
+    def cut(self, low: float, high: float) -> Interval:
+        """An interval, cut to what the metric can be."""
+        least, most = self.metric.limits
+        return Interval(*(min(max(end, least), most) for end in (low, high)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,97 +103,86 @@ class DocumentBins(WeightBins):
 class ClickPath(NamedTuple):
     """CAB around a model d, at every M."""
 
-    bins: DocumentBins
-    value: Floats
-    """θ(M); of a ratio that is 0/0 infinite."""
+    asked: Question
+    d: Floats
     g: Floats
     """Of every document."""
+    bins: DocumentBins
     moments: Moments
     """The queries' totals of g (d + min(c, M) e), less the mean."""
-    undrawn: Floats
-    """By how much the variance of clicks by the model is above what was seen of it."""
+    curve: RiskCurve
 
     @property
     def worth(self) -> float:
         """What the whole mass is worth: Σω of an impression."""
-        return self.bins.weight / self.moments.weight
-
-    @property
-    def curve(self) -> RiskCurve:
-        """Value, noise and plausible bias over M."""
-        noise = np.zeros(len(GRID)) if self.only_query else self.moments.covariance()
-        curve = RiskCurve.around(
-            self.bins, self.value, noise + self.undrawn, scale=self.worth, asked=self.bins.asked
-        )
-        return curve._replace(size=np.minimum(curve.size, self.worth))
-
-    @property
-    def only_query(self) -> bool:
-        """Whether there is no second one, so that nothing says how queries differ."""
-        assert self.moments.group_weight is not None
-        return len(self.moments.group_weight) == 1
+        return self.bins.weight / len(self.asked.log)
 
 
 def path_of(asked: Question, d: Floats) -> ClickPath:
     """CAB around d; a ratio is linearised at the model's value, then at its own."""
     sums = _Sums(asked, d)
-    path = sums.path(value_of(asked.log, asked.metric, asked.lam, d))
+    path = sums.path(value_of(asked.log, asked.metric, asked.lam, d).weight)
     if not asked.metric.is_ratio:
         return path
-    return sums.path(sums.ratio_at(path.curve.at_value))
+    k = path.curve.at_value
+    return sums.path((asked.lam - path.curve.value[k]) / sums.bottom[k])
 
 
 class _Sums:
-    """Sums by bin of what a document counts, d + min(c, M) e."""
+    """What documents count, d + min(c, M) e: by query, at every M."""
 
     def __init__(self, asked: Question, d: Floats) -> None:
         log, p = asked.log, asked.log.propensity
         assert p is not None
         self.asked, self.d, self.chance = asked, d, p * d
         self.c, self.e = np.where(p > 0.0, p, np.inf) ** -1.0, log.click - self.chance
-        self.place, group = bin_of(self.c), log.cluster % GROUPS
+        group = log.cluster % GROUPS
         self.impressions = np.bincount(group).astype(np.float64)
         self.query = group[log.impression]
-        self.top = self.means(asked.lam)
-        self.bottom = self.means(np.ones_like(d)) if asked.metric.is_ratio else np.ones(len(GRID))
+        self.place = self.query * BINS + bin_of(self.c)
+        self.bottom = np.full(len(GRID), len(log) * 1.0)
+        if asked.metric.is_ratio:
+            self.bottom = self.totals(np.ones_like(d)).sum(axis=0)
+        self.bottom /= len(log)
 
-    def clipped(self, f: Floats, power: int = 1, groups: Ints | int = 0, count: int = 1) -> Floats:
-        """Σ min(c, M)^power·f at every M, of each group."""
-        place = groups * BINS + self.place
+    def clipped(self, f: Floats, power: int) -> Floats:
+        """Σ min(c, M)^power·f of every query (or group of them), at every M."""
+        count = len(self.impressions)
         free, held = (
-            np.bincount(place, x, count * BINS).astype(np.float64).reshape(count, BINS)
+            np.bincount(self.place, x, count * BINS).astype(np.float64).reshape(count, BINS)
             for x in (self.c**power * f, f)
         )
         return clipped(free, held, power)
 
-    def means(self, f: Floats) -> Floats:
-        """Σ f·(d + min(c, M) e)/n, at every M."""
-        total = (f * self.d).sum() + self.clipped(f * self.e)[0]
-        return np.asarray(total / len(self.asked.log))
-
     def totals(self, f: Floats) -> Floats:
-        """Σ f·(d + min(c, M) e) of every query (or group of them) less the mean, at every M."""
-        count = len(self.impressions)
-        model = np.bincount(self.query, f * self.d, count)[:, None]
-        clicks = self.clipped(f * self.e, groups=self.query, count=count)
-        return np.asarray(model + clicks - np.outer(self.impressions, self.means(f)))
+        """Σ f·(d + min(c, M) e), likewise."""
+        model = np.bincount(self.query, f * self.d, len(self.impressions))
+        return np.asarray(model[:, None] + self.clipped(f * self.e, 1))
 
-    def ratio_at(self, k: int) -> Value:
-        """A ratio at the k-th M, and its linearisation."""
-        value, scale = float(self.top[k] / self.bottom[k]), float(self.bottom[k])
-        return Value(value, math.nan, (self.asked.lam - value) / scale, scale)
-
-    def path(self, about: Value) -> ClickPath:
-        """CAB at every M, linearised about a value."""
-        log, g, n = self.asked.log, about.weight, len(self.asked.log)
+    def path(self, g: Floats) -> ClickPath:
+        """CAB at every M, with g of every document."""
+        asked, n, totals = self.asked, len(self.asked.log), self.totals(g)
+        value = (self.totals(asked.lam) if asked.metric.is_ratio else totals).sum(axis=0) / n
         with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.where(self.bottom > NOTHING, self.top / self.bottom, np.inf)
-        nothing = np.full(len(GRID), np.nan)
-        moments = Moments(
-            n, n, n, value, nothing, nothing, nothing, nothing, self.impressions, self.totals(g)
+            value = np.where(self.bottom > NOTHING, value / self.bottom, np.inf)
+        totals = totals - np.outer(self.impressions, totals.sum(axis=0) / n)
+        empty = np.empty(0)
+        moments = Moments(n, n, n, value, empty, empty, empty, empty, self.impressions, totals)
+        bins = DocumentBins.of(asked.log, g, self.d)
+        worth = bins.weight / n
+        curve = RiskCurve.around(
+            bins, value, self._variance(g, moments), scale=worth, asked=bins.asked
         )
-        undrawn, only = np.zeros(len(GRID)), len(self.impressions) == 1
-        if self.asked.independent or only:
-            noise = g * g * (self.chance * (1.0 - self.chance) - (0.0 if only else self.e**2))
-            undrawn = np.maximum(self.clipped(noise, 2)[0], 0.0) / n**2
-        return ClickPath(DocumentBins.of(log, g, self.d), value, g, moments, undrawn)
+        curve = curve._replace(size=np.minimum(curve.size, worth))
+        return ClickPath(asked, self.d, g, bins, moments, curve)
+
+    def _variance(self, g: Floats, moments: Moments) -> Floats:
+        """Between queries, and what clicks by the model vary more than they were seen to; of one
+        query the latter alone is known."""
+        only, n = len(self.impressions) == 1, len(self.asked.log)
+        observed = np.zeros(len(GRID)) if only else moments.covariance()
+        if not (self.asked.independent or only):
+            return observed
+        noise = g * g * (self.chance * (1.0 - self.chance) - (0.0 if only else self.e**2))
+        undrawn = self.clipped(noise, 2).sum(axis=0) / n**2
+        return np.asarray(observed + np.maximum(undrawn, 0.0))

@@ -8,14 +8,14 @@ import numpy as np
 
 from offpolicy import intervals
 from offpolicy.errors import SupportError
-from offpolicy.estimators import GRID, IPS, Estimator
-from offpolicy.evidence import Apart, by_clusters
+from offpolicy.estimators import IPS, Estimator
+from offpolicy.evidence import Apart, by_clusters, disagreement
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._weights import blended, weights_at
 from offpolicy.ranking.evaluation._click_path import Question
-from offpolicy.ranking.evaluation._headline import NOISE, Known, cut
+from offpolicy.ranking.evaluation._headline import NOISE, Known
 from offpolicy.ranking.evaluation._sums import Value, effective_clicks, value_of
-from offpolicy.results import Estimate, Finding, finding
+from offpolicy.results import Estimate, Finding
 
 OWN_MEAN = "the estimator's own mean: this log has no propensities to say more"
 
@@ -41,7 +41,7 @@ def estimate(
         estimator=str(member),
         value=own.value,
         stderr=own.stderr,
-        interval=cut(Interval(own.value - half, own.value + half), asked),
+        interval=asked.cut(own.value - half, own.value + half),
         level=asked.level,
         imputed_mass=left / total if total > 0.0 else 0.0,
         ess=effective_clicks(counted) if weight.any() else None,
@@ -81,44 +81,32 @@ def _residual_size(asked: Question, member: Estimator, own: Value) -> float:
 def apart(known: Known, member: Estimator) -> Apart:
     """How far an estimator's value is from the headline: noise is that of the difference, by
     queries and, if more, of clicks by the model."""
-    asked, path, k = known.asked, known.path, known.curve.at_value
-    log, own = asked.log, _value(asked, member)
-    p = log.propensity
+    path, k = known.path, known.path.curve.at_value
+    (asked, d, g, bins, moments, _), log = path, path.asked.log
+    own, p = _value(asked, member), log.propensity
     assert p is not None
-    assert path.moments.group_total is not None
-    assert path.moments.group_weight is not None
-    groups = path.moments.group_weight
-    counts = own.weight * blended(log, member, log.prediction)
+    assert moments.group_total is not None
+    assert moments.group_weight is not None
+    counts, groups = own.weight * blended(log, member, log.prediction), moments.group_weight
     query = (log.cluster % len(groups))[log.impression]
     totals = np.bincount(query, counts, len(groups)) - groups * counts.sum() / len(log)
-    variance = by_clusters(totals - path.moments.group_total[:, k], path.moments)
-    degrees = float(max(len(groups) - 1, 1))
+    variance = by_clusters(totals - moments.group_total[:, k], moments)
     if asked.independent:
-        inverse = np.where(p > 0.0, p, np.inf) ** -1.0
-        weight = own.weight * weights_at(member, p).observed
-        weight = weight - path.g * np.minimum(inverse, GRID[k])
-        chance = p * known.d
+        clipped = np.minimum(np.where(p > 0.0, p, np.inf) ** -1.0, known.M)
+        weight, chance = own.weight * weights_at(member, p).observed - g * clipped, p * d
         noise = weight * weight * (chance * (1.0 - chance) - (log.click - chance) ** 2)
         variance += max(float(noise.sum()), 0.0) / len(log) ** 2
-    if path.bins.excess_rows[k] > 0.0:
-        degrees = min(degrees, max(float(path.bins.excess_rows[k]) - 1.0, 1.0))
+    beyond = float(bins.excess_rows[k]) or math.inf
+    degrees = max(min(len(groups), beyond) - 1.0, 1.0)
     return Apart(own.value - known.value, math.sqrt(variance), degrees)
 
 
 def guarded(known: Known) -> tuple[Known, list[Finding]]:
     """What is known, its interval widened to hold IPS where the two disagree by more than chance
     explains; and the finding that says so."""
-    value = known.value
-    found = apart(known, IPS())
+    found, (low, high) = apart(known, IPS()), known.interval
     if not found.disagrees:
         return known, []
-    (low, high), other = known.interval, value + found.value
-    sentence = (
-        f"The headline says {value:.5g} and IPS says {other:.5g}, {abs(found.ratio):.3g} standard "
-        f"errors of the difference apart: more than chance explains. The headline's interval was "
-        f"widened to hold both."
-    )
-    wider = Interval(min(low, other), max(high, other))
-    return known._replace(interval=wider), finding(
-        "disagreement", "warning", sentence, headline=value, value=other
-    )
+    ips = known.value + found.value
+    wider = Interval(min(low, ips), max(high, ips))
+    return known._replace(interval=wider), disagreement(known.value, "IPS", ips, found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
@@ -76,13 +75,6 @@ class RankingResult(ResultTable[Estimate]):
 
         names = ("estimates", "headlines", "tuned")
         return replace(self, **{name: said(getattr(self, name)) for name in names})
-
-    def to_html(
-        self, path: str | os.PathLike[str] | None = None, *, ranker: str | None = None
-    ) -> str:
-        """The result as a page, as of all tables, with the ranker's name."""
-        named = self if ranker is None else self.named(ranker)
-        return ResultTable.to_html(named, path)
 
     def sentence(self) -> str:
         """The answer in words, what its interval covers, and what is doubtful."""

@@ -30,42 +30,42 @@ from offpolicy.results import Tuned
 
 def tuned(known: Known, member: Estimator, prediction: Floats | None) -> Tuned:
     """Choose ``member``'s parameter, ``prediction`` being its model."""
-    model = np.zeros_like(known.d) if prediction is None else prediction
+    asked, p = known.path.asked, known.path.asked.log.propensity
+    assert p is not None
+    model = np.zeros_like(p) if prediction is None else prediction
+    largest = 1.0 / float(p[p > 0.0].min(initial=1.0))
     rows = np.full((6, len(member.grid)), np.inf)
-    largest = _largest_weight(known)
     for j, parameter in enumerate(member.grid.tolist()):
-        clips = member.parameter_name == "M" and j > 0 and member.grid[j - 1] >= largest
-        rows[:, j] = rows[:, j - 1] if clips else _row(known, member.at(parameter), model)
+        # Beyond the largest weight all M are alike.
+        same = member.parameter_name == "M" and j > 0 and member.grid[j - 1] >= largest
+        rows[:, j] = rows[:, j - 1] if same else by_theory(known, member.at(parameter), model)
     table = Table(0)
     vars(table).update(zip(vars(table), rows, strict=True))
-    return choice(member, table, known.value, policy=known.asked.ranker)
+    return choice(member, table, known.value, policy=asked.ranker)
 
 
-def _largest_weight(known: Known) -> float:
-    """Of all documents shown: beyond it nothing is clipped."""
-    p = known.asked.log.propensity
-    assert p is not None
-    return float(1.0 / p[p > 0.0].min()) if (p > 0.0).any() else 0.0
-
-
-def _row(known: Known, member: Estimator, model: Floats) -> list[float]:
+def by_theory(known: Known, member: Estimator, model: Floats) -> list[float]:
     """Value, standard error, bias and its uncertainty, variance and imputed mass."""
-    (log, metric, _, lam, *_), d = known.asked, known.d
-    p = log.propensity
+    asked, d, curve = known.path.asked, known.path.d, known.path.curve
+    log, p, single = asked.log, asked.log.propensity, asked.log.queries == 1
     assert p is not None
     weights = weights_at(member, p)
     seen = weights.observed * p
-    found = value_of(log, metric, lam, weights.imputed * model + weights.observed * log.click)
-    mean = value_of(log, metric, lam, weights.imputed * model + seen * d)
+    found, mean, base = (
+        value_of(log, asked.metric, asked.lam, counts)
+        for counts in (
+            weights.imputed * model + weights.observed * log.click,
+            weights.imputed * model + seen * d,
+            d,
+        )
+    )
     if not (math.isfinite(found.value) and math.isfinite(mean.value)):
         return [math.inf] * 6
     omega = np.abs(mean.weight)
     mass = float((omega * np.maximum(1.0 - seen, 0.0)).sum() / max(float(omega.sum()), 1e-300))
     variance = found.stderr**2
-    if known.asked.independent or log.queries == 1:
+    if asked.independent or single:
         inner = omega**2 * weights.observed**2 * p * d * (1.0 - p * d)
-        between = 0.0 if log.queries == 1 else mean.stderr**2
-        variance = between + float(inner.sum()) / len(log) ** 2
-    error = known.curve.kappa * float(known.curve.size[-1]) * mass
-    bias = mean.value - value_of(log, metric, lam, d).value
-    return [found.value, found.stderr, bias, error, variance, mass]
+        variance = float(inner.sum()) / len(log) ** 2 + (0.0 if single else mean.stderr**2)
+    error = curve.kappa * float(curve.size[-1]) * mass
+    return [found.value, found.stderr, mean.value - base.value, error, variance, mass]
