@@ -106,7 +106,10 @@ def slow_residuals(seen, M: float, kappa: float) -> tuple[float, float]:
     """s, and the mean error as far as it is shown."""
     beyond = [(abs(g) * p, max(1 / p - M, 0.0), g * (click - p * d)) for _, g, d, p, click in seen]
     t = sum(w * x for w, x, _ in beyond)
-    squares = sum((abs(g) * max(1 / p - M, 0.0)) ** 2 * p for _, g, _, p, _ in seen)
+    scale = noise_scale(seen)
+    squares = sum(
+        (abs(g) * max(1 / p - M, 0.0)) ** 2 * noise_of(d, p, scale) for _, g, d, p, _ in seen
+    )
     N = max(t * t / squares, 1.0) if squares > 0 else 0.0
     capped = M if M > 0 else float(EDGES[0])
     table = squares_by_bin(seen)
@@ -118,12 +121,24 @@ def slow_residuals(seen, M: float, kappa: float) -> tuple[float, float]:
     return size, mean * N / (N + 2 / kappa**2)
 
 
+def noise_scale(seen) -> float:
+    """The mean square of relevance less the model, of documents examined."""
+    total = sum(ee for _, ee, _ in squares_by_bin(seen))
+    return total / sum(abs(g) * p for _, g, _, p, _ in seen)
+
+
+def noise_of(d: float, p: float, scale: float) -> float:
+    """Of a click, in units of that; that of an examined document is p of it at least."""
+    return max(p, p * d * (1 - p * d) / scale)
+
+
 def slow_kappa(seen) -> float:
+    scale = noise_scale(seen)
     fine: dict[int, np.ndarray] = {}
     for row in seen:
         _, g, d, p, click = row
         sums = fine.setdefault(bisect.bisect_right(EDGES, 1 / p), np.zeros(5))
-        sums += [abs(g) * p, g * g * p, g * (click - p * d),
+        sums += [abs(g) * p, g * g * noise_of(d, p, scale), g * (click - p * d),
                  abs(g) * (click * (1 - 2 * d) + p * d * d), abs(g)]  # fmt: skip
     total = sum(sums[4] for sums in fine.values())
     bands: dict[int, np.ndarray] = {}

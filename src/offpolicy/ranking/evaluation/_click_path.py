@@ -44,6 +44,12 @@ class Question(NamedTuple):
     ranker: str = "The ranker"
     """Its name."""
 
+    def observed(self, M: float) -> Floats:
+        """The weight of a click on each document, min(1/p, M)."""
+        p = self.log.propensity
+        assert p is not None
+        return np.minimum(np.where(p > 0.0, p, np.inf) ** -1.0, M)
+
     def cut(self, low: float, high: float) -> Interval:
         """An interval, cut to what the metric can be."""
         least, most = self.metric.limits
@@ -62,14 +68,16 @@ class DocumentBins(WeightBins):
         p, click, model, g_seen = log.propensity[seen], log.click[seen], d[seen], g[seen]
         c, omega, e = 1.0 / p, np.abs(g_seen), click - p * model
         place, squares = bin_of(c), omega * (click * (1.0 - 2.0 * model) + p * model * model)
-        columns = {
-            "1": omega * p, "c": omega, "cc": omega * c,
-            "e": g_seen * e, "ce": g_seen * e * c,
-            "ω": omega**2 * p, "ωc": omega**2, "ωcc": omega**2 * c,
-        }  # fmt: skip
         # Of few clicks these may be below 0, which no mean of squares is.
         ee = np.maximum(np.bincount(place, squares, BINS), 0.0)
         cee = np.maximum(np.bincount(place, c * squares, BINS), np.append(0.0, EDGES) * ee)
+        # That p is not examination itself is noise, too: so many times that of relevance.
+        noise = p * model * (1.0 - p * model) * (omega * p).sum() / max(ee.sum(), 1e-300)
+        noisy = omega**2 * np.maximum(noise, p)
+        columns = {
+            "1": omega * p, "c": omega, "cc": omega * c, "e": g_seen * e, "ce": g_seen * e * c,
+            "ω": noisy, "ωc": noisy * c, "ωcc": noisy * c * c,
+        }  # fmt: skip
         of_rows = table_of_rows(place, columns) + table_of_rows(
             np.arange(BINS), {"ee": ee, "cee": cee}
         )

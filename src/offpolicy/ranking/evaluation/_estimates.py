@@ -92,8 +92,8 @@ def apart(known: Known, member: Estimator) -> Apart:
     totals = np.bincount(query, counts, len(groups)) - groups * counts.sum() / len(log)
     variance = by_clusters(totals - moments.group_total[:, k], moments)
     if asked.independent:
-        clipped = np.minimum(np.where(p > 0.0, p, np.inf) ** -1.0, known.M)
-        weight, chance = own.weight * weights_at(member, p).observed - g * clipped, p * d
+        weight = own.weight * weights_at(member, p).observed - g * asked.observed(known.M)
+        chance = p * d
         noise = weight * weight * (chance * (1.0 - chance) - (log.click - chance) ** 2)
         variance += max(float(noise.sum()), 0.0) / len(log) ** 2
     beyond = float(bins.excess_rows[k]) or math.inf

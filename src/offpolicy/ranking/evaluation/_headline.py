@@ -46,12 +46,14 @@ def what_is_known(asked: Question) -> Known:
 def _interval(path: ClickPath) -> Interval:
     """Around CAB at the M of least cautious error; allows for one more document examined, whose
     relevance is the worst that it can be."""
-    asked, curve, bins = path.asked, path.curve, path.bins
+    asked, curve, p = path.asked, path.curve, path.asked.log.propensity
+    assert p is not None
     k = curve.at_interval
     if asked.log.queries == 1:
         return asked.cut(-math.inf, math.inf)
     # The mean weight of examined documents, those of a larger one counting more.
-    squares, total = (float(bins.clipped_rows(*x)[k]) for x in (("ωcc", "ω", 2), ("c", "1", 1)))
+    weight = np.abs(path.g) * asked.observed(float(GRID[k]))
+    squares, total = (float((p * weight**power).sum()) for power in (2, 1))
     document = squares / total / len(asked.log) if total > 0.0 else 0.0
     relevant = float(path.d.mean())
     # A ratio goes either way by a document that is relevant.
@@ -69,9 +71,7 @@ def _interval(path: ClickPath) -> Interval:
 def make_headline(known: Known) -> Headline:
     """The headline as it is returned."""
     path, asked = known.path, known.path.asked
-    p = asked.log.propensity
-    assert p is not None
-    observed = np.minimum(np.where(p > 0.0, p, np.inf) ** -1.0, known.M)
+    counted = np.abs(path.g) * asked.observed(known.M) * asked.log.click
     only = asked.log.queries == 1
     return Headline(
         policy=asked.ranker,
@@ -80,7 +80,7 @@ def make_headline(known: Known) -> Headline:
         interval=known.interval,
         level=asked.level,
         covers=_covers(path),
-        rewarded=effective_clicks(np.abs(path.g) * observed * asked.log.click),
+        rewarded=effective_clicks(counted),
         policy_stderr=0.0,
         versus_logged=None,
         refusal="there is only one query, and nothing says how others differ" if only else None,
