@@ -152,7 +152,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
                     "RankerCV",
                     "RankingColumns",
                     "RankingCurve",
-                    "RankingEstimate",
+                    
                     "RankingLog",
                     "RankingResult",
                     "RelevanceModel",

@@ -106,6 +106,9 @@ says so and the interval is widened to hold both.
 
 **Where the policy is the logger** (c = 1 on every candidate) the answer is the logged mean itself.
 
+**Rankers** are judged by the same rule: CAB around a model d of relevance, with documents in the
+place of decisions (`ranking/evaluation/_click_path`).
+
 **Rows of the table** have intervals by the same rule from what each estimator does: value ± z(b/se)
 · (t/z(0)) · se with n − 1 degrees of freedom, and b its imputed mass × the root mean square of the
 rewards less what it imputes. For IPS, SNIPS and DR b = 0; † marks those that rest on too few

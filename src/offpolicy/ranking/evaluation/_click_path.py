@@ -5,7 +5,9 @@ Around a model d, CAB(M) is :math:`\sum_j g_j (d_j + \min(c_j, M)\,e_j)` with c 
 e = click − pd: what CAB-DR is for bandits, with documents in the place of decisions. Their row
 weight ω is abs(g). Which documents were examined is not observed, so what bandits sum over the
 chosen action is here summed over all that were shown, times the probability p of being examined;
-and the squared residual of relevance is click(1 − 2d) + pd², whose mean is p E(rel − d)².
+the squared residual of relevance is click(1 − 2d) + pd², whose mean is p E(rel − d)²; and a click
+tells of relevance as little as its noise pd(1 − pd) says: a document counts as many examined ones
+as have that noise together, at most p.
 """
 
 from __future__ import annotations

@@ -103,9 +103,9 @@ def apart(known: Known, member: Estimator) -> Apart:
 
 def guarded(known: Known) -> tuple[Known, list[Finding]]:
     """What is known, its interval widened to hold IPS where the two disagree by more than chance
-    explains; and the finding that says so."""
+    explains; and the finding that says so. Where documents were not shown IPS knows no better."""
     found, (low, high) = apart(known, IPS()), known.interval
-    if not found.disagrees:
+    if not found.disagrees or known.path.bins.unsupported[0] > 0.0:
         return known, []
     ips = known.value + found.value
     wider = Interval(min(low, ips), max(high, ips))
