@@ -253,7 +253,7 @@ def _about_drift(scanned: Scanned) -> list[Finding]:
     if n < FEWEST_FOR_DRIFT or len(size) < TENTHS or _weighted(scanned):
         return []
     tenth = np.arange(len(size)) * TENTHS // len(size)
-    size, total = (np.bincount(tenth, sums, TENTHS) for sums in (size, total))
+    size, total = (np.bincount(tenth, x, TENTHS).astype(np.float64) for x in (size, total))
     size = np.append(size, size[: TENTHS // 2].sum())
     total = np.append(total, total[: TENTHS // 2].sum())
     mean, variance = float(reward.mean[0]), reward.sample_variance(0)

@@ -173,7 +173,7 @@ class ByStretch(WeightBins):
         return self.of_rows[:, :, _PLACE[name]]
 
     def total(self, name: str) -> Floats:  # type: ignore[override]
-        return self.rows(name).sum(axis=-1, keepdims=True)
+        return np.asarray(self.rows(name).sum(axis=-1, keepdims=True))
 
 
 _PLACE = {name: j for j, name in enumerate((*OF_ROWS, *COUNTED))}
