@@ -152,7 +152,6 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
                     "RankerCV",
                     "RankingColumns",
                     "RankingCurve",
-                    "RankingEstimate",
                     "RankingLog",
                     "RankingResult",
                     "RelevanceModel",

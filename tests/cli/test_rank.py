@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,9 @@ from click.testing import CliRunner, Result
 from offpolicy.cli import cli
 from offpolicy.errors import ResultError
 from offpolicy.ranking.data._log import RankingLog
-from offpolicy.ranking.evaluation._evaluate import evaluate, sweep
+from offpolicy.ranking.evaluation._evaluate import evaluate
 from offpolicy.ranking.evaluation._result import RankingResult
+from offpolicy.ranking.evaluation._sweep import sweep
 from offpolicy.ranking.learning._search import RankerCV
 from offpolicy.ranking.learning._svmrank import PropensitySVMRank
 from offpolicy.ranking.propensities._curve import Propensities
@@ -103,7 +103,7 @@ def test_evaluate_as_json_and_tsv(folder):
     assert body["schema"] == "offpolicy.results/1"
     assert [one["ranker"] for one in body["results"]] == ["new", "old"]
     first = RankingResult.from_json(json.dumps(body["results"][0]))
-    assert first.to_json() == replace(expected, ranker="new").to_json()
+    assert first.to_json() == expected.named("new").to_json()
     head, *rows = [line.split("\t") for line in
                    run(*words, "--format", "tsv").stdout.splitlines()]  # fmt: skip
     assert head[:4] == ["ranker", "metric", "estimator", "value"]
@@ -324,7 +324,7 @@ def test_what_is_left_out_is_chosen_on_queries_not_seen(folder):
         PropensitySVMRank(estimator="CAB", loss=10.0),
         {"estimator": [one["params"]["estimator"] for one in body["trials"]]},
     ).fit(log)
-    assert body["schema"] == "offpolicy.learned-ranker/1"
+    assert body["schema"] == "offpolicy.learned-ranker/2"
     assert body["rule"] == "cab90"
     assert len(body["trials"]) > 3
     assert body["parameters"]["estimator"] == search.params_["estimator"]

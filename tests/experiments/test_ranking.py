@@ -40,14 +40,9 @@ from offpolicy.experiments.ranking.setup import (
 )
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data._clicks import simulate_clicks
-from offpolicy.ranking.data._metrics import as_metric
 from offpolicy.ranking.data._ranks import ranks
-from offpolicy.ranking.data._weights import blended, document_weights, weights_at
+from offpolicy.ranking.data._weights import document_weights
 from offpolicy.ranking.evaluation._evaluate import evaluate
-from offpolicy.ranking.evaluation._model_error import ModelError
-from offpolicy.ranking.evaluation._recalibration import recalibrated
-from offpolicy.ranking.evaluation._sums import value_of
-from offpolicy.ranking.evaluation._tuning import choose
 
 
 def world(queries: int = 60, seed: int = 0, most: int = 9) -> Queries:
@@ -144,40 +139,6 @@ def test_what_is_chosen_from_a_log_is_what_the_library_chooses(prepared):
         assert found.parameters["average rank"]["CAB"][k] == pytest.approx(result["CAB"].M)
     assert found.chosen["average rank"][f"CAB{AGAIN}"] == pytest.approx(np.mean(headlines))
     assert found.chosen["average rank"]["CAB"] == pytest.approx(np.mean(cabs))
-
-
-@pytest.mark.parametrize("metric", [*METRICS, "recall@2"])
-@pytest.mark.parametrize("independent", [True, False])
-def test_choosing_over_parts_is_choosing_over_documents(prepared, metric, independent):
-    """`choose` adds up documents of equal weights first: here it is done document by document."""
-    asked = as_metric(metric)
-    log, scores = prepared.draw(3.0, 4)
-    hidden = np.arange(log.documents) % 7 == 0
-    log = log.replace(
-        rank=np.where(hidden, 0, log.rank),
-        propensity=np.where(hidden, 0.0, log.propensity),
-        click=np.where(hidden, 0.0, log.click),
-    )
-    target = ranks(scores, log.offsets)
-    lam, p, n = asked.weight(target), log.propensity, len(log)
-    delta = recalibrated(log, target)
-    base = value_of(log, asked, lam, delta)
-    model_error = ModelError.of(log, base, delta)
-    for name, parameter in (("CAB", 2.0), ("SWITCH", 3.0), ("SB", 0.4), ("CIPS", 4.0)):
-        member = type(parse(name))(parameter)
-        found = choose(log, parse(name), asked, lam, log.prediction, delta, model_error,
-                       independent=independent, grid=np.array([parameter]))  # fmt: skip
-        value = value_of(log, asked, lam, blended(log, member, log.prediction))
-        a, b = weights_at(member, p)
-        mean = value_of(log, asked, lam, a * log.prediction + b * p * delta)
-        left = model_error.left(1 - b * p * base.scale / mean.scale)
-        shift, spread = model_error.bias(left)
-        noise = float((mean.weight**2 * b**2 * p * delta * (1 - p * delta)).sum()) / n**2
-        assert found.value[0] == pytest.approx(value.value)
-        assert found.bias[0] == pytest.approx(mean.value - base.value + shift, abs=1e-12)
-        assert found.bias_stderr[0] == pytest.approx(math.sqrt(spread))
-        variance = mean.stderr**2 + noise if independent else value.stderr**2
-        assert found.variance[0] == pytest.approx(variance)
 
 
 # -- learning ------------------------------------------------------------------------------------

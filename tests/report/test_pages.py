@@ -62,7 +62,7 @@ def twin(text: str) -> str:
 
 def test_a_result_makes_its_page(tmp_path):
     (result,) = ranked()
-    text = result.to_html(tmp_path / "page.html", ranker="new")
+    text = result.named("new").to_html(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == text
     page = Page(text)
     assert sections(page) == ["answer", "warnings", "estimators", "curve", "again"]
@@ -131,7 +131,7 @@ def test_every_warning_has_advice():
     assert all(one.advice for one in found)
     page = Page(few.to_html())
     assert page.text.count("What to do:") == len(few.findings) == 3
-    assert "there is no curve" in Page(bare.to_html()).text
+    assert "no weights, and no curve" in Page(bare.to_html()).text
 
 
 # -- propensities ----------------------------------------------------------------------------
@@ -206,8 +206,8 @@ def test_the_twin_makes_the_same_page_again():
         json_safe(Results((learned(), learned()))),
         json_safe(Results((Report(()),))),
         {"schema": "offpolicy.propensities/1", "method": "pairs"},
-        {"schema": "offpolicy.learned-ranker/1", "ranker": "a"},
-        {"schema": "offpolicy.ranking-result/1"},
+        {"schema": "offpolicy.learned-ranker/2", "ranker": "a"},
+        {"schema": "offpolicy.ranking-result/2"},
         {"schema": "offpolicy.learned/1"},
         json_safe(learned()) | {"course": [[1]]},
     ],

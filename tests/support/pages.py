@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import PurePath
 
@@ -86,7 +85,7 @@ def ranked(names: tuple[str, ...] = ("new",), metrics: tuple[str, ...] = ("avera
     """Results about rankers by these names."""
     log = clicked()
     return tuple(
-        replace(evaluate_ranker(log, log.X[:, k % 2], ["IPS", "CAB"], metric), ranker=name)
+        evaluate_ranker(log, log.X[:, k % 2], ["IPS", "CAB"], metric).named(name)
         for k, name in enumerate(names)
         for metric in metrics
     )
@@ -127,7 +126,7 @@ def learned_ranker(ranker: str = "ranker.json", *, held_out: bool = True) -> Lea
     return LearnedRanker(
         ranker, 2, 80, 80, 100, 80 if held_out else None, True, {"estimator": "CAB(M=1)"},
         Fit(0.5, 1.0, 0.0004, 12, True), "average rank", "cab90", tuple(tried),
-        replace(result, ranker=PurePath(ranker).stem) if held_out else None,
+        result.named(PurePath(ranker).stem) if held_out else None,
     )  # fmt: skip
 
 

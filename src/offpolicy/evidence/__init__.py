@@ -106,6 +106,9 @@ says so and the interval is widened to hold both.
 
 **Where the policy is the logger** (c = 1 on every candidate) the answer is the logged mean itself.
 
+**Rankers** are judged by the same rule: CAB around a model d of relevance, with documents in the
+place of decisions (`ranking/evaluation/_click_path`).
+
 **Rows of the table** have intervals by the same rule from what each estimator does: value ± z(b/se)
 · (t/z(0)) · se with n − 1 degrees of freedom, and b its imputed mass × the root mean square of the
 rewards less what it imputes. For IPS, SNIPS and DR b = 0; † marks those that rest on too few
@@ -128,7 +131,7 @@ and what follows from them keeps it (`WeightBins.each`).
 
 from __future__ import annotations
 
-from offpolicy.evidence._agreement import Apart, guarded
+from offpolicy.evidence._agreement import Apart, disagreement, guarded
 from offpolicy.evidence._blocks import (
     Block,
     blocks,
@@ -139,24 +142,29 @@ from offpolicy.evidence._blocks import (
 from offpolicy.evidence._differences import Gap, gap_of, gap_to_logged, pair
 from offpolicy.evidence._estimates import estimates
 from offpolicy.evidence._gather import Evidence, Prepared, Question, gather, make_plans, prepare
-from offpolicy.evidence._headline import Known, make_headline, what_is_known
+from offpolicy.evidence._headline import Known, make_headline, of_curve, what_is_known
 from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
-from offpolicy.evidence._noise import degrees_of
+from offpolicy.evidence._noise import degrees_of, satterthwaite
 from offpolicy.evidence._plan import (
     Plan,
     RewardRange,
     declared_range,
     sample_size,
 )
+from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, without_bad_rows
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
-from offpolicy.evidence._tuning import RULES, chosen_by, least_error
+from offpolicy.evidence._tuning import RULES, Table, choice, chosen_by
+from offpolicy.evidence._walk import by_clusters
+from offpolicy.evidence._weight_bins import BINS, EDGES, WeightBins, bin_of, clipped, table_of_rows
 
 __all__ = [
-    "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory", "Known", "Plan",
-    "Prepared", "Question", "RewardRange", "Source", "blocks", "chosen_by", "contributions",
-    "declared_range", "degrees_of", "estimates", "gap_of", "gap_to_logged",
-    "gather", "guarded", "least_error", "make_headline", "make_plans", "make_summary", "notice",
-    "pair", "prepare", "refuse_no_overlap", "sample_size", "what_is_known", "whole_block",
+    "BINS", "EDGES", "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory",
+    "Known", "Plan", "Prepared", "Question", "RewardRange", "RiskCurve", "Source", "Table",
+    "WeightBins", "bin_of", "blocks", "by_clusters", "choice", "chosen_by", "clipped",
+    "contributions", "declared_range", "degrees_of", "disagreement", "estimates", "gap_of",
+    "gap_to_logged", "gather", "guarded", "make_headline", "make_plans", "make_summary", "notice",
+    "of_curve", "pair", "prepare", "refuse_no_overlap", "sample_size", "satterthwaite",
+    "table_of_rows", "what_is_known", "whole_block",
     "without_bad_rows", "without_repeats",
 ]  # fmt: skip

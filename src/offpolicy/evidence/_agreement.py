@@ -81,15 +81,24 @@ def guarded(known: Known) -> tuple[Known, Apart, list[Finding]]:
         other = float(e.rows.value[j])
         if member.name not in GUARDS or not np.isfinite(other) or not apart.disagrees(j):
             continue
+        found += disagreement(value, member.name, other, float(apart.ratio[j]), e.policy)
         (low, high), (down, up) = known.interval, known.doubt
         known = known._replace(
             interval=Interval(min(low, other), max(high, other)),
             doubt=(min(down, other - value), max(up, other - value)),
         )
-        sentence = (
-            f"The headline says {value:.5g} of {e.policy} and {member.name} says {other:.5g}, "
-            f"{abs(apart.ratio[j]):.3g} standard errors of the difference apart: more than chance "
-            f"explains. The headline's interval was widened to hold both."
-        )
-        found += finding("disagreement", "warning", sentence, e.policy, headline=value, value=other)
     return known, apart, found
+
+
+def disagreement(
+    value: float, name: str, other: float, ratio: float, policy: str | None = None
+) -> list[Finding]:
+    """The finding that the headline's value and that of another estimator are too far apart:
+    ``ratio`` standard errors."""
+    about = "" if policy is None else f" of {policy}"
+    sentence = (
+        f"The headline says {value:.5g}{about} and {name} says {other:.5g}, "
+        f"{abs(ratio):.3g} standard errors of the difference apart: more than chance "
+        f"explains. The headline's interval was widened to hold both."
+    )
+    return finding("disagreement", "warning", sentence, policy, headline=value, value=other)

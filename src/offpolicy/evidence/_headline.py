@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,44 +94,56 @@ def _typical_weight(path: ClipPath, k: int) -> float:
 
 def make_headline(known: Known, versus_logged: Interval) -> Headline:
     """The headline as it is returned."""
-    e, curve = known.e, known.curve
-    plan, k, j = e.plan, curve.at_value, curve.at_interval
-    stderrs = np.sqrt(curve.variance)
+    e, curve, j = known.e, known.curve, known.curve.at_interval
     mass, interval_mass = (
-        float(left) + known.unsupported for left in (curve.mass[k], curve.cautious_mass[j])
+        float(left) + known.unsupported
+        for left in (curve.mass[curve.at_value], curve.cautious_mass[j])
     )
-    M, rewarded = float(GRID[k]), known.path.bins.effective(float(GRID[k]), "rewarded")
-    bias = 0.0 if known.identical else float(curve.plausible_bias[j])
+    said = of_curve(curve) | {
+        "imputed_mass": mass,
+        "interval_imputed_mass": interval_mass,
+        "bias_bound": interval_mass * e.plan.reward_range.span,
+    }
+    if known.identical:
+        reason = "the policy is the one that wrote the log"
+        said |= {"stderr": e.logged.stderr, "correction": 0.0, "plausible_bias": 0.0}
+        said |= {"reason": reason}
+    rewarded = known.path.bins.effective(said["M"], "rewarded")
     return Headline(
         policy=e.policy,
-        M=M,
-        model="logger" if known.identical else plan.recalibration.kind,
+        model="logger" if known.identical else e.plan.recalibration.kind,
         value=known.value,
-        stderr=e.logged.stderr if known.identical else float(stderrs[k]),
         interval=known.interval,
         level=e.level,
         covers=_covers(known),
-        imputed_mass=mass,
-        correction=0.0 if known.identical else float(curve.correction[k]),
-        kappa=curve.kappa,
-        interval_M=float(GRID[j]),
-        interval_imputed_mass=interval_mass,
-        plausible_bias=bias,
-        bias_bound=interval_mass * plan.reward_range.span,
         rewarded=rewarded,
         policy_stderr=e.by_draws[-1],
         versus_logged=versus_logged,
-        reason=(
-            "the policy is the one that wrote the log"
-            if known.identical
-            else least_error(float(stderrs[k]), float(curve.bias[k]))
-        ),
         refusal=_refusal(known, rewarded),
-        grid=tuple(map(float, GRID)),
-        values=tuple(map(float, np.where(np.isnan(curve.value), np.inf, curve.value))),
-        stderrs=tuple(map(float, stderrs)),
-        errors=tuple(map(float, np.sqrt(curve.mse))),
+        **said,
     )
+
+
+def of_curve(curve: RiskCurve, worth: float = 1.0) -> dict[str, Any]:
+    """What a headline says of its curve over M; ``worth`` is that of the whole mass."""
+    k, j = curve.at_value, curve.at_interval
+    stderrs = np.sqrt(curve.variance)
+    return {
+        "M": float(GRID[k]),
+        "stderr": float(stderrs[k]),
+        "imputed_mass": float(curve.mass[k]),
+        "correction": float(curve.correction[k]),
+        "kappa": curve.kappa,
+        "interval_M": float(GRID[j]),
+        "interval_imputed_mass": float(curve.cautious_mass[j]),
+        "plausible_bias": float(curve.plausible_bias[j]),
+        "bias_bound": worth * float(curve.cautious_mass[j]),
+        "reason": least_error(float(stderrs[k]), float(curve.bias[k])),
+        "grid": tuple(map(float, GRID)),
+        "values": tuple(map(float, np.where(np.isnan(curve.value), np.inf, curve.value))),
+        "stderrs": tuple(map(float, stderrs)),
+        "errors": tuple(map(float, np.sqrt(curve.mse))),
+    }
 
 
 def _refusal(known: Known, rewarded: float) -> str | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from offpolicy._core.types import Floats
+from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._clip_path import ClipPath
 from offpolicy.evidence._noise import variance
 from offpolicy.evidence._plausible_bias import CAUTION, mean_residual, residual_size, typical_error
@@ -15,6 +15,9 @@ from offpolicy.evidence._weight_bins import WeightBins
 
 PRIOR_SHOWN = 2.0
 """Over κ²: rows without error with which the model's mean error is averaged."""
+
+
+_EACH = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +44,25 @@ class RiskCurve:
         """From the sums over a log, or over a sample of one that has ``grown`` times its rows;
         ``exact``: π and π₀ are known of every candidate."""
         bins = path.bins
-        kappa, mass = typical_error(bins), bins.mass
-        cautious = mass
-        if not exact:
-            # Weights that were not drawn are invisible, but what is kept must be 1 in the mean.
-            cautious = np.maximum(mass, np.clip(1.0 - bins.kept, 0.0, 1.0))
         with np.errstate(over="ignore", invalid="ignore"):
-            correction = mass * _shown(bins, kappa)
-            noise = variance(path) / grown
-        return cls(path.moments.mean, noise, mass, cautious, residual_size(bins), correction, kappa)
+            curve = cls.around(bins, path.moments.mean, variance(path) / grown)
+        if exact:
+            return curve
+        # Weights that were not drawn are invisible, but what is kept must be 1 in the mean.
+        unseen = np.clip(1.0 - bins.kept, 0.0, 1.0)
+        return replace(curve, cautious_mass=np.maximum(curve.mass, unseen))
+
+    @classmethod
+    def around(
+        cls, bins: WeightBins, value: Floats, noise: Floats, *, scale: float = 1.0,
+        asked: Ints | slice = _EACH,
+    ) -> RiskCurve:  # fmt: skip
+        """From value and noise at every M, and the sums by bin; all of the mass is worth
+        ``scale``, and what is left at an M has the residuals of the M ``asked``."""
+        kappa, mass = typical_error(bins), bins.mass
+        with np.errstate(over="ignore", invalid="ignore"):
+            correction = scale * mass * _shown(bins, kappa)[asked]
+        return cls(value, noise, mass, mass, scale * residual_size(bins)[asked], correction, kappa)
 
     def corrections(self, bins: WeightBins, k: int) -> Floats:
         """The correction at the k-th M as it was after every stretch of the log."""

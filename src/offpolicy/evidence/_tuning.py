@@ -52,10 +52,24 @@ def tune(
     of ``span``, of which ``modelled`` holds some (or all); ``curve`` is the headline's there."""
     if member.parameter_name is None:
         raise EstimatorError(f"{member.name} has no parameter to choose.")
-    grid, table = member.grid, _tabled(member, modelled, curve, n)
-    j = _RULE[rule](table, span, curve.best_value)
+    table, name = _tabled(member, modelled, curve, n), modelled.block.target.name
+    return choice(member, table, curve.best_value, policy=name, span=span, rule=rule)
+
+
+def choice(
+    member: Estimator,
+    table: Table,
+    headline: float,
+    *,
+    policy: str,
+    span: float = math.inf,
+    rule: str = "theory",
+) -> Tuned:
+    """What a rule of tuning chooses from a table with a row for every value of the parameter."""
+    assert member.parameter_name is not None
+    grid, j = member.grid, _RULE[rule](table, span, headline)
     return Tuned(
-        policy=modelled.block.target.name,
+        policy=policy,
         estimator=str(member.at(float(grid[j]))),
         rule=rule,
         parameter=member.parameter_name,
@@ -68,7 +82,7 @@ def tune(
 
 def chosen_by(rule: str, tuned: Tuned, span: float, headline: float | None = None) -> float:
     """The parameter that another rule of tuning would have chosen from the same table."""
-    table = _Table(*(getattr(tuned, name) for name in _Table._fields))
+    table = Table(*(getattr(tuned, name) for name in Table._fields))
     return float(tuned.grid[_RULE[rule](table, span, headline)])
 
 
@@ -78,7 +92,7 @@ def check_rule(rule: str) -> None:
         raise ParameterError(f'tuning is "{rule}"; it can be {", ".join(RULES)}.', column="tuning")
 
 
-class _Table(NamedTuple):
+class Table(NamedTuple):
     """Columns of `Tuned`."""
 
     value: Floats
@@ -100,7 +114,7 @@ _TILE = 4096
 """Candidates that are looked at together, for all values of a parameter."""
 
 
-def _tabled(member: Estimator, modelled: Modelled, curve: RiskCurve, n: int) -> _Table:
+def _tabled(member: Estimator, modelled: Modelled, curve: RiskCurve, n: int) -> Table:
     """Value, noise, bias and variance for every value of a member's parameter, by Theorems 1 and 2
     with d for δ: against a world in which d is true."""
     block, prediction, _ = modelled
@@ -118,7 +132,7 @@ def _tabled(member: Estimator, modelled: Modelled, curve: RiskCurve, n: int) -> 
             between = spread
         within = (omega * np.maximum(parts.variance, 0.0)).mean(axis=1)
         left = np.clip((omega * parts.left).mean(axis=1), 0.0, 1.0)
-        table = _Table(
+        table = Table(
             value=(omega * parts.value).mean(axis=1),
             stderr=spread / math.sqrt(n),
             bias=(omega * (given_x - prediction.modelled)).mean(axis=1),
@@ -126,7 +140,7 @@ def _tabled(member: Estimator, modelled: Modelled, curve: RiskCurve, n: int) -> 
             variance=(between**2 + within) / n,
             imputed_mass=left,
         )
-    return _Table(*(np.where(np.isnan(column), np.inf, column) for column in table))
+    return Table(*(np.where(np.isnan(column), np.inf, column) for column in table))
 
 
 class _Parts(NamedTuple):
@@ -212,7 +226,7 @@ def _spread(values: Floats, omega: Floats) -> Floats:
 # -- rules -----------------------------------------------------------------------------------
 
 
-def _least_mse(table: _Table, span: float, headline: float | None) -> int:
+def _least_mse(table: Table, span: float, headline: float | None) -> int:
     mse = np.where(np.isfinite(table.mse), table.mse, np.inf)
     best = int(np.argmin(mse))
     if headline is None or not math.isfinite(mse[best]):
@@ -221,7 +235,7 @@ def _least_mse(table: _Table, span: float, headline: float | None) -> int:
     return int(np.argmin(apart))
 
 
-def _slope(table: _Table, span: float, headline: float | None) -> int:
+def _slope(table: Table, span: float, headline: float | None) -> int:
     half = 2.0 * normal_quantile(0.95) * table.stderr
     low, high, chosen = -math.inf, math.inf, len(half) - 1
     for j in reversed(range(len(half))):
@@ -233,7 +247,7 @@ def _slope(table: _Table, span: float, headline: float | None) -> int:
     return chosen
 
 
-def _slope_plus(table: _Table, span: float, headline: float | None) -> int:
+def _slope_plus(table: Table, span: float, headline: float | None) -> int:
     half = normal_quantile(0.95) * table.stderr
     order = np.argsort(-half, kind="stable")
     chosen = int(order[0])
@@ -247,7 +261,7 @@ def _slope_plus(table: _Table, span: float, headline: float | None) -> int:
     return chosen
 
 
-def _switch_bound(table: _Table, span: float, headline: float | None) -> int:
+def _switch_bound(table: Table, span: float, headline: float | None) -> int:
     with np.errstate(over="ignore"):
         return int(np.argmin(table.stderr**2 + (span * table.imputed_mass) ** 2))
 
@@ -260,7 +274,7 @@ _RULE = {
 }
 
 
-def _reason(rule: str, name: str, table: _Table, j: int) -> str:
+def _reason(rule: str, name: str, table: Table, j: int) -> str:
     if rule in ("slope", "slope++"):
         return f"the last {name} whose interval agrees with those of less bias ({rule})"
     if rule == "switch":

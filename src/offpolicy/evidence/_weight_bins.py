@@ -8,6 +8,7 @@ likewise over the candidates, where :math:`\pi_0 \min(c, M)^2` becomes :math:`\p
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -272,6 +273,14 @@ def sums_of_rows(
     rewarded = log.reward != (np.nan if usual is None else usual)
     sums[:, _PLACE["rewarded"]] = np.bincount(place, rewarded, parts * BINS)
     return sums.reshape(parts, BINS, -1)
+
+
+def table_of_rows(place: Ints, columns: Mapping[str, Floats]) -> Floats:
+    """`WeightBins.of_rows` from the products themselves, of rows in these bins; 0 for others."""
+    sums = np.zeros((1, BINS, len(_PLACE)))
+    for name, values in columns.items():
+        sums[0, :, _PLACE[name]] = np.bincount(place, values, BINS)
+    return sums
 
 
 def sums_of_candidates(

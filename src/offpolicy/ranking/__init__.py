@@ -12,8 +12,9 @@ from offpolicy.ranking.data._metrics import Metric
 from offpolicy.ranking.data._read import RankingColumns
 from offpolicy.ranking.data._relevance import RelevanceModel
 from offpolicy.ranking.data._weights import document_weights
-from offpolicy.ranking.evaluation._evaluate import RankingCurve, evaluate, sweep, true_value
-from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
+from offpolicy.ranking.evaluation._evaluate import evaluate, true_value
+from offpolicy.ranking.evaluation._result import RankingResult
+from offpolicy.ranking.evaluation._sweep import RankingCurve, sweep
 from offpolicy.ranking.learning._boosting import pairwise_loss, tree_objective
 from offpolicy.ranking.learning._learned import LearnedRanker, learn_ranker
 from offpolicy.ranking.learning._search import RankerCV
@@ -23,7 +24,7 @@ from offpolicy.ranking.propensities._estimate import estimate_propensities
 
 __all__ = [
     "ClickModel", "DependentClicks", "LearnedRanker", "Metric", "PositionBased", "Propensities",
-    "PropensitySVMRank", "RankerCV", "RankingColumns", "RankingCurve", "RankingEstimate",
+    "PropensitySVMRank", "RankerCV", "RankingColumns", "RankingCurve",
     "RankingLog", "RankingResult", "RelevanceModel", "cascade", "document_weights",
     "estimate_propensities", "evaluate", "learn_ranker", "pairwise_loss", "simulate_clicks",
     "sweep", "tree_objective", "true_value",

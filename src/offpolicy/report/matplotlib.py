@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from offpolicy.evaluation import Curve
     from offpolicy.intervals import Interval
-    from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
+    from offpolicy.ranking.evaluation import RankingResult
     from offpolicy.results import Estimate, ResultTable
 
 _BLUE, _GREY = "#0a5a9c", "#5d5a54"
@@ -80,7 +80,8 @@ def plot_table(results: ResultTable[Any], ax: Axes | None = None) -> Axes:
         reference = results.logged.value
     else:
         ranked = cast("RankingResult", results)
-        rows = [_line(ranked.headline, answer=True), *(_line(row) for row in ranked.estimates)]
+        rows = [_line(row, answer=True) for row in ranked.headlines]
+        rows += [_line(row) for row in ranked.estimates]
         axis = f"{ranked.metric}, {ranked.headline.level:.0%} intervals"
     ax = _forest(rows, ax)
     if reference is not None:
@@ -90,7 +91,7 @@ def plot_table(results: ResultTable[Any], ax: Axes | None = None) -> Axes:
 
 
 def _line(
-    row: Headline | Estimate | RankingEstimate, policy: str = "", *, answer: bool = False
+    row: Headline | Estimate, policy: str = "", *, answer: bool = False
 ) -> tuple[str, float, Interval, bool]:
     label = "the answer" if answer else shown_estimator(row.estimator)
     heavy = f" {TOO_HEAVY}" if getattr(row, "too_heavy", False) else ""

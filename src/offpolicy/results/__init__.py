@@ -25,6 +25,7 @@ from offpolicy.results._result import (
     Logged,
     Result,
     Tuned,
+    cells_of_estimates,
     shown_estimator,
 )
 from offpolicy.results._summary import (
@@ -42,5 +43,6 @@ __all__ = [
     "CANNOT_TELL", "FEW_EFFECTIVE", "IDENTICAL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER",
     "TOO_HEAVY", "Action", "Calibration", "Comparison", "Difference", "Estimate", "Finding",
     "Headline", "Logged", "OverLog", "Report", "Result", "ResultTable", "Severity", "Summary",
-    "Support", "Tuned", "Weights", "estimate_named", "finding", "shown_estimator",
+    "Support", "Tuned", "Weights", "cells_of_estimates",
+    "estimate_named", "finding", "shown_estimator",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -123,7 +124,8 @@ class Headline:
         interval allows for, and what no bias can exceed there.
     versus_logged
         Interval for the policy's value less that of the policy that ran, from paired differences.
-        This decides which of the two is better, not whether ``interval`` holds what ran.
+        This decides which of the two is better, not whether ``interval`` holds what ran. None
+        for rankers: it is not known what ran was worth.
     rewarded
         Effective number of rewarded rows behind the number.
     refusal
@@ -150,7 +152,7 @@ class Headline:
     bias_bound: float
     rewarded: float
     policy_stderr: float
-    versus_logged: Interval
+    versus_logged: Interval | None
     reason: str
     refusal: str | None
     grid: tuple[float, ...]
@@ -171,14 +173,21 @@ class Headline:
             "policy": "a regression on the policy's probabilities",
             "constant": "a constant",
             "logger": "the logged mean",
+            "relevance": "the relevance model, recalibrated on the clicks",
+            "ranks": "a regression on the ranks that the ranker gives",
         }[self.model]
+
+    @property
+    def compared(self) -> Interval:
+        """`versus_logged`; without it, everything."""
+        return self.versus_logged or Interval(-math.inf, math.inf)
 
     @property
     def verdict(self) -> str:
         """Against what ran: "better", "worse", "not decided" or "identical"."""
         if self.model == "logger":
             return "identical"
-        low, high = self.versus_logged
+        low, high = self.compared
         return "better" if low > 0.0 else "worse" if high < 0.0 else "not decided"
 
     @property
@@ -186,7 +195,8 @@ class Headline:
         """How the value was made, in a sentence."""
         matters = abs(self.correction) > 0.05 * self.stderr
         added = f", corrected by {self.correction:+.2g}" if matters else ""
-        return f"By CAB-DR at M = {self.M:.4g} around {self.around}{added}; {self.reason}."
+        name = "CAB" if self.model in ("relevance", "ranks") else "CAB-DR"
+        return f"By {name} at M = {self.M:.4g} around {self.around}{added}; {self.reason}."
 
     @property
     def can_tell(self) -> bool:
@@ -336,7 +346,7 @@ class Result(ResultTable[Estimate]):
         return [
             f"{row.policy}: {_short(row.value)} {_span(row.interval)}, {_short(abs(gap))} {side} "
             f"what ran ({ran}).",
-            f"  Paired, the difference is {_span(row.versus_logged)}: {verdict}.",
+            f"  Paired, the difference is {_span(row.compared)}: {verdict}.",
             f"  The interval covers {row.covers}.",
             f"  {row.how}",
         ]
@@ -348,22 +358,27 @@ class Result(ResultTable[Estimate]):
         return "\n".join([ResultTable.to_text(self), *note])
 
     def _cells(self) -> list[list[str]]:
-        several = len(self.policies) > 1
-        level = f"{self.estimates[0].level:.4g}"
-        head = ["policy"] if several else []
-        head += ["estimator", "value", "stderr", f"low {level}", f"high {level}"]
-        head += ["from headline", "imputed", "ess", "max weight"]
-        cells = [head]
-        for row in self.estimates:
-            ess = "–" if row.ess is None else f"{row.ess:,.1f}{TOO_HEAVY * row.too_heavy}"
-            far = "–" if row.from_headline is None else f"{row.from_headline:+z.1f} se"
-            cells.append(
-                ([row.policy] if several else [])
-                + [shown_estimator(row.estimator), _short(row.value), _short(row.stderr)]
-                + [_short(row.interval.low), _short(row.interval.high)]
-                + [far, f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
-            )
-        return cells
+        return cells_of_estimates(self.estimates)
+
+
+def cells_of_estimates(estimates: Sequence[Estimate]) -> list[list[str]]:
+    """Estimates as a table of text, under its head."""
+    several = len({row.policy for row in estimates}) > 1
+    level = f"{estimates[0].level:.4g}"
+    head = ["policy"] if several else []
+    head += ["estimator", "value", "stderr", f"low {level}", f"high {level}"]
+    head += ["from headline", "imputed", "ess", "max weight"]
+    cells = [head]
+    for row in estimates:
+        ess = "–" if row.ess is None else f"{row.ess:,.1f}{TOO_HEAVY * row.too_heavy}"
+        far = "–" if row.from_headline is None else f"{row.from_headline:+z.1f} se"
+        cells.append(
+            ([row.policy] if several else [])
+            + [shown_estimator(row.estimator), _short(row.value), _short(row.stderr)]
+            + [_short(row.interval.low), _short(row.interval.high)]
+            + [far, f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
+        )
+    return cells
 
 
 def _short(value: float) -> str:

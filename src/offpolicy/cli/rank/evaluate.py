@@ -46,7 +46,6 @@ def command(
     LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
     or LETOR text, with --clicks.
     """
-    from dataclasses import replace
 
     import pyarrow as pa
 
@@ -61,7 +60,7 @@ def command(
     if file.log.prediction is None or any(name.upper() != "DM" for name in options["estimators"]):
         rankings.need_propensities(file.log)
     results = tuple(
-        replace(evaluate(file.log, ranker, metric=metric, **_SETTINGS.said(options)), ranker=name)
+        evaluate(file.log, ranker, metric=metric, **_SETTINGS.said(options)).named(name)
         for name, ranker in rankings.rankers_of(rankers, file).items()
         for metric in parsed
     )
@@ -70,7 +69,7 @@ def command(
         click.echo(Results(results).to_json(), nl=False)
     elif style == "tsv":
         rows = [
-            {"ranker": result.ranker, "metric": result.metric} | row
+            {"ranker": row.pop("policy"), "metric": result.metric} | row
             for result in results
             for row in result.to_frame().to_pylist()
         ]

@@ -21,7 +21,7 @@ from offpolicy.experiments.ranking.rank_sums import GRID, rank_sums, weight_tabl
 from offpolicy.experiments.ranking.setup import Prepared, prepare_set, rows_of_log
 from offpolicy.experiments.tables import grouped
 from offpolicy.ranking.data import RankingLog, as_metric, ranks
-from offpolicy.ranking.evaluation import ModelError, choose, evaluate, recalibrated, value_of
+from offpolicy.ranking.evaluation import Question, evaluate, tuned, what_is_known
 
 METRICS = ("sum of ranks", "average rank")
 """What the paper's formula says, and what its words say."""
@@ -33,6 +33,7 @@ LINEAR = ", linear"
 AGAIN = ", recalibrated"
 """Of an estimator around the model that is recalibrated on the log's clicks."""
 HEADLINE = f"CAB{AGAIN}"
+"""The answer, with its correction."""
 COVERED = "average rank"
 
 
@@ -103,9 +104,8 @@ def measured(
                 chosen_errors[metric][name].append(float(errors[metric][name][-1][0]))
         for model, _, tag in models:
             with_model = log.replace(prediction=model)
-            delta = recalibrated(with_model, target)
             for metric in METRICS:
-                for name, choice in _choices(with_model, target, delta, metric).items():
+                for name, choice in _choices(with_model, target, metric).items():
                     parameters[metric][name + tag].append(choice[0])
                     chosen_errors[metric][name + tag].append(choice[1] / truth[metric] - 1.0)
         result = evaluate(log, scores, ["IPS"], COVERED)
@@ -125,19 +125,16 @@ def measured(
     )
 
 
-def _choices(
-    log: RankingLog, target: Ints, delta: Floats, metric_name: str
-) -> dict[str, tuple[float, float]]:
-    """In a log of the experiment: each estimator's parameter as chosen, and its value there."""
+def _choices(log: RankingLog, target: Ints, metric_name: str) -> dict[str, tuple[float, float]]:
+    """In a log of the experiment: each estimator's parameter as chosen, and its value there; of
+    the headline its M and its value."""
     metric = as_metric(metric_name)
-    lam = metric.weight(target)
-    base = value_of(log, metric, lam, delta)
-    model_error = ModelError.of(log, base, delta)
+    known = what_is_known(Question(log, metric, target, metric.weight(target), 0.95, True))
     around = [(name, name, log.prediction) for name in TUNED]
-    around += [(name + AGAIN, name, delta) for name in BLENDS]
-    chosen = {}
+    around += [(name + AGAIN, name, known.path.d) for name in BLENDS if name + AGAIN != HEADLINE]
+    chosen = {HEADLINE: (known.M, known.value)}
     for key, name, model in around:
-        choice = choose(log, parse(name), metric, lam, model, delta, model_error)
+        choice = tuned(known, parse(name), model)
         chosen[key] = (choice.chosen, float(choice.value[choice.grid == choice.chosen][0]))
     return chosen
 

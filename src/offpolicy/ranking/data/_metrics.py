@@ -10,6 +10,7 @@ without relevant documents then add nothing to either sum.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,6 +57,12 @@ class Metric:
         """Whether it is divided by the number of relevant documents."""
         return _KINDS[self.name].is_ratio
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What its value cannot be below or above, whatever the queries."""
+        kind = _KINDS[self.name]
+        return kind.least, kind.most
+
     def weight(self, rank: Ints) -> Floats:
         """λ(rank)."""
         value = _KINDS[self.name].weight(rank.astype(np.float64))
@@ -70,14 +77,16 @@ class _Kind:
     higher_is_better: bool
     is_ratio: bool = False
     cut: str = "never"
+    least: float = 0.0
+    most: float = math.inf
 
 
 _KINDS = {
-    "average rank": _Kind(lambda rank: rank, False, is_ratio=True),
+    "average rank": _Kind(lambda rank: rank, False, is_ratio=True, least=1.0),
     "sum of ranks": _Kind(lambda rank: rank, False),
     "dcg": _Kind(lambda rank: 1.0 / np.log2(1.0 + rank), True, cut="perhaps"),
-    "precision": _Kind(np.ones_like, True, cut="always"),
-    "recall": _Kind(np.ones_like, True, is_ratio=True, cut="always"),
+    "precision": _Kind(np.ones_like, True, cut="always", most=1.0),
+    "recall": _Kind(np.ones_like, True, is_ratio=True, cut="always", most=1.0),
     "reciprocal rank": _Kind(lambda rank: 1.0 / rank, True, cut="perhaps"),
 }
 METRICS = tuple(_KINDS)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from offpolicy.ranking.evaluation._evaluate import evaluate, sweep
-from offpolicy.ranking.evaluation._model_error import ModelError
-from offpolicy.ranking.evaluation._recalibration import recalibrated
-from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult
+from offpolicy.ranking.evaluation._click_path import Question
+from offpolicy.ranking.evaluation._evaluate import evaluate
+from offpolicy.ranking.evaluation._headline import what_is_known
+from offpolicy.ranking.evaluation._result import RankingResult
 from offpolicy.ranking.evaluation._sums import value_of
-from offpolicy.ranking.evaluation._tuning import choose
+from offpolicy.ranking.evaluation._sweep import sweep
+from offpolicy.ranking.evaluation._tuning import tuned
 
 __all__ = [
-    "ModelError", "RankingEstimate", "RankingResult", "choose", "evaluate", "recalibrated", "sweep",
-    "value_of",
+    "Question", "RankingResult", "evaluate", "sweep", "tuned", "value_of", "what_is_known",
 ]  # fmt: skip

@@ -1,39 +1,27 @@
-"""`evaluate`: how good would another ranker have been? `sweep`: for every M."""
+"""`evaluate`: how good would another ranker have been?"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, final
-
-import numpy as np
-from numpy.typing import ArrayLike
+from collections.abc import Sequence
+from typing import Any
 
 from offpolicy import intervals
-from offpolicy._core.types import Floats
-from offpolicy._core.validation import as_floats
-from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError, SupportError
-from offpolicy.estimators import CAB, ICE, NAMED, Estimator
-from offpolicy.intervals import Interval
+from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
+from offpolicy.estimators import ICE, Estimator, parse
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
-from offpolicy.ranking.data._weights import blended, for_rankings, weights_at
-from offpolicy.ranking.evaluation._model_error import ModelError
-from offpolicy.ranking.evaluation._recalibration import recalibrated
-from offpolicy.ranking.evaluation._result import RankingEstimate, RankingResult, findings_of
-from offpolicy.ranking.evaluation._sums import Queries, Value, value_of
-from offpolicy.ranking.evaluation._tuning import choose
-from offpolicy.results import Tuned
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from offpolicy.ranking.data._weights import blended, for_rankings
+from offpolicy.ranking.evaluation._click_path import Question
+from offpolicy.ranking.evaluation._estimates import estimate, guarded
+from offpolicy.ranking.evaluation._headline import make_headline, what_is_known
+from offpolicy.ranking.evaluation._result import RankingResult, findings_of
+from offpolicy.ranking.evaluation._sums import value_of
+from offpolicy.ranking.evaluation._tuning import tuned
+from offpolicy.results import Finding, Headline
 
 DEFAULT_ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
 """What is computed unless asked otherwise, as far as the columns allow."""
-OF_THE_VALUE = "the ranker's value: noise and the thinkable bias"
-OF_THE_MEAN = "the estimator's own mean, not its bias"
 
 
 def evaluate(
@@ -82,32 +70,34 @@ def evaluate(
             f"from_frame or from_arrays.",
             column="log",
         )
-    judge = _Judge(log, ranks_of(ranker, log), asked, level, independent_clicks)
+    target = ranks_of(ranker, log)
+    question = Question(log, asked, target, asked.weight(target), level, independent_clicks)
     members = _members(log, estimators, asked)
-    tuned: list[Tuned] = []
-    rows = []
-    for member in members:
-        reason = None
-        if not member.resolved:
-            choice = judge.choose(member, log.prediction)
-            tuned.append(choice)
-            member, reason = for_rankings(choice.estimator), choice.reason
-        rows.append(judge.estimate(member, log.prediction, reason=reason))
-    headline = rows[0]
-    if log.propensity is not None and log.click.any():
-        choice = judge.choose(CAB(), judge.delta)
-        tuned.insert(0, choice)
-        member = for_rankings(choice.estimator)
-        headline = judge.estimate(member, judge.delta, reason=choice.reason, recalibrated=True)
+    known = None if log.propensity is None else what_is_known(question)
+    choices = [
+        None if known is None or member.resolved else tuned(known, member, log.prediction)
+        for member in members
+    ]
+    rows = [
+        estimate(question, member, known)
+        if choice is None
+        else estimate(question, parse(choice.estimator), known, choice.reason)
+        for member, choice in zip(members, choices, strict=True)
+    ]
+    headlines: tuple[Headline, ...] = ()
+    found: list[Finding] = []
+    if known is not None and log.click.any():
+        known, found = guarded(known)
+        headlines = (make_headline(known),)
     return RankingResult(
         metric=str(asked),
         impressions=len(log),
         queries=log.queries,
         clicks=int(log.click.sum()),
         estimates=tuple(rows),
-        headline=headline,
-        tuned=tuple(tuned),
-        findings=findings_of(log, headline),
+        headlines=headlines,
+        tuned=tuple(choice for choice in choices if choice is not None),
+        findings=tuple(found + findings_of(log, headlines[0] if headlines else rows[0])),
     )
 
 
@@ -121,190 +111,7 @@ def true_value(log: RankingLog, ranker: Any, metric: str | Metric = "average ran
     return value_of(log, asked, lam, log.relevance).value
 
 
-def sweep(
-    log: RankingLog,
-    ranker: Any,
-    estimator: str | Estimator = "CAB",
-    metric: str | Metric = "average rank",
-    *,
-    level: float = 0.95,
-) -> RankingCurve:
-    """The curve of a ranker's estimate over the estimator's parameter, exact everywhere.
-
-    Between two of its ``breakpoints``, which are the values of 1/p, what every document counts is
-    linear in M for CAB and CIPS, and constant for SWITCH.
-    """
-    asked = as_metric(metric)
-    intervals.normal_quantile(level)
-    kind = for_rankings(estimator)
-    if kind.parameter_name is None:
-        swept = (name for name, each in NAMED.items() if each.for_ranking and each.parameter_name)
-        sentence = f"{kind.name} has no curve; these have: {', '.join(swept)}."
-        raise EstimatorError(sentence, column="estimator")
-    blended(log, kind.at(0.0), log.prediction)
-    lam = asked.weight(ranks_of(ranker, log))
-
-    def evaluated(parameter: float) -> Value:
-        member = kind.at(parameter)
-        return value_of(log, asked, lam, blended(log, member, log.prediction))
-
-    assert log.propensity is not None
-    if kind.parameter_name == "M":
-        p = log.propensity[log.propensity > 0.0]
-        breakpoints = np.concatenate([[0.0], np.unique(1.0 / p), [np.inf]])
-    elif math.isinf(kind.parameter_limit):
-        breakpoints = np.sort(kind.grid)
-    else:
-        breakpoints = np.array([0.0, kind.parameter_limit])
-    return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, evaluated)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class RankingCurve:
-    """An estimator's value and standard error at every value of its parameter."""
-
-    estimator: str
-    metric: str
-    parameter: str
-    breakpoints: Floats
-    level: float
-    evaluated: Callable[[float], Value] = field(repr=False)
-    """The estimator at a value of the parameter."""
-
-    def at(self, parameter: ArrayLike) -> Floats:
-        """The estimate at each value of the parameter."""
-        return self._each(parameter)[0]
-
-    def stderr_at(self, parameter: ArrayLike) -> Floats:
-        """Its standard error over queries."""
-        return self._each(parameter)[1]
-
-    def interval_at(self, parameter: float) -> Interval:
-        """The normal interval of the estimator's own mean."""
-        value, stderr = self._each(parameter)
-        return intervals.normal(float(value), float(stderr), self.level)
-
-    def to_frame(self, points: int = 101) -> pa.Table:
-        """Parameter, value, stderr, low and high as an Arrow table, at the breakpoints, or at that
-        many of them; for SB at equal steps of τ."""
-        import pyarrow as pa
-
-        if points < 2:
-            raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
-        x = self.breakpoints
-        if math.isinf(x[-1]):
-            x = x[np.linspace(0, len(x) - 1, min(points, len(x))).astype(np.int64)]
-        else:
-            x = np.linspace(x[0], x[-1], points)
-        value, stderr = self._each(x)
-        half = intervals.normal_quantile(self.level) * stderr
-        columns = {"value": value, "stderr": stderr, "low": value - half, "high": value + half}
-        return pa.table({self.parameter: x} | columns)
-
-    def _each(self, parameter: ArrayLike) -> tuple[Floats, Floats]:
-        """Values and standard errors."""
-        x = as_floats(parameter, self.parameter, ParameterError)
-        pairs = [self.evaluated(point)[:2] for point in x.ravel().tolist()]
-        value, stderr = np.array(pairs).T.reshape(2, *np.shape(parameter))
-        return value, stderr
-
-
 # -- parts -----------------------------------------------------------------------------------
-
-
-class _Judge:
-    """One ranker on one log."""
-
-    def __init__(
-        self, log: RankingLog, target: Any, metric: Metric, level: float, independent: bool
-    ) -> None:
-        self.log, self.metric, self.level, self.independent = log, metric, level, independent
-        self.lam = metric.weight(target)
-        self.delta: Floats | None = None
-        if log.propensity is not None:
-            self.delta = recalibrated(log, target)
-            base = value_of(log, metric, self.lam, self.delta)
-            self.model_error = ModelError.of(log, base, self.delta)
-
-    def choose(self, member: Estimator, prediction: Floats | None) -> Tuned:
-        if self.delta is None:
-            blended(self.log, member.at(0.0), prediction)
-        assert self.delta is not None
-        return choose(
-            self.log, member, self.metric, self.lam, prediction, self.delta, self.model_error,
-            independent=self.independent,
-        )  # fmt: skip
-
-    def estimate(
-        self,
-        member: Estimator,
-        prediction: Floats | None,
-        *,
-        reason: str | None = None,
-        recalibrated: bool = False,
-    ) -> RankingEstimate:
-        log = self.log
-        c = blended(log, member, prediction)
-        estimated = value_of(log, self.metric, self.lam, c)
-        if not math.isfinite(estimated.value):
-            raise SupportError(
-                f"{member}: not one document counts as relevant, so {self.metric} has no value. "
-                f"The log has {int(log.click.sum()):,} clicks.",
-                column="click",
-            )
-        p = np.ones(log.documents) if log.propensity is None else log.propensity
-        observed = weights_at(member, p).observed * log.click
-        counted = np.abs(estimated.weight) * observed
-        squares = float((counted * counted).sum())
-        rests_on_clicks = bool(weights_at(member, p).observed.any())
-        effective = float(counted.sum()) ** 2 / squares if squares > 0.0 else 0.0
-        total = float(c.sum())
-        degrees = max(log.queries - 1, 1)
-        bias, bias_stderr, stderr, covers = 0.0, 0.0, estimated.stderr, OF_THE_MEAN
-        if log.propensity is not None:
-            bias, bias_stderr, stderr = self.bias(member, prediction)
-            covers = OF_THE_VALUE
-        return RankingEstimate(
-            estimator=str(member),
-            value=estimated.value,
-            stderr=estimated.stderr,
-            interval=intervals.student_t(estimated.value - bias, stderr, self.level, degrees),
-            level=self.level,
-            covers=covers,
-            bias=bias,
-            bias_stderr=bias_stderr,
-            imputed_mass=1.0 - float(observed.sum()) / total if total > 0.0 else 0.0,
-            clicks=effective if rests_on_clicks else None,
-            largest_weight=float(observed.max()),
-            recalibrated=recalibrated,
-            reason=reason,
-        )
-
-    def bias(self, member: Estimator, prediction: Floats | None) -> tuple[float, float, float]:
-        """The thinkable bias and its uncertainty, and the standard error of the value without it,
-        whose spread includes that of the correction."""
-        log = self.log
-        assert log.propensity is not None
-        assert self.delta is not None
-        p, shown, base = log.propensity, log.propensity > 0.0, self.model_error.base
-        weights = weights_at(member, p)
-        model = np.zeros_like(p) if prediction is None else prediction
-        observed = weights.observed * p
-        mean = value_of(log, self.metric, self.lam, weights.imputed * model + observed * self.delta)
-        # A ratio grows by what its denominator lacks.
-        share = 1.0 - observed * (base.scale / mean.scale)
-        left = self.model_error.left(share)
-        further, rest = self.model_error.corrected(left)
-        inverse = np.where(shown, p, np.inf) ** -1.0
-        seen = further * (inverse * log.click - np.where(shown, self.delta, 0.0))
-        # What is observed about its mean, and what the correction adds.
-        noise = mean.weight * weights.observed * (log.click - p * self.delta)
-        moved = noise + base.weight * (self.delta + seen)
-        bias = mean.value - base.value - float((base.weight * seen).sum()) / len(log)
-        spread = Queries.of(log).stderr(moved)
-        uncertain = math.sqrt(self.model_error.bias(left)[1])
-        return bias, uncertain, math.hypot(spread, math.sqrt(rest))
 
 
 def _members(

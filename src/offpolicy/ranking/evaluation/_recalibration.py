@@ -3,14 +3,15 @@ r"""Recalibration: what the log's own clicks say about the relevance model.
 A click has probability :math:`p\,\delta`, so with known propensities clicks have a likelihood, and
 no weights are needed. The model is moved by a regression on what is known of every document,
 
-.. math:: \tilde\delta = \sigma\big(\mathrm{logit}\,\hat\delta + \beta_f^\top \phi\big),
+.. math:: d = \sigma\big(\mathrm{logit}\,\hat\delta + \beta_f^\top \phi\big),
 
-where :math:`\phi` holds a constant and the logarithms of the rank that the document would get (a
-good ranker knows what is relevant) and of the number of candidates. The rank that it had is left
-out on purpose: with it the regression follows the logger where it should follow the clicks. A
-normal prior around 0 keeps the model as it was given until clicks speak against it. The numbers
-:math:`\beta_f` of a fold come from the other folds, so no query's clicks have a part in its own
-:math:`\tilde\delta`. Without a model it starts from one constant.
+where :math:`\phi` holds a constant, the logarithms of the rank that the document would get (a good
+ranker knows what is relevant) and of the number of candidates, and :math:`\mathrm{logit}\,\hat
+\delta` itself: a model that knows nothing is as good as none then. The rank that the document had
+is left out on purpose: with it the regression follows the logger where it should follow the clicks.
+A normal prior around 0 keeps the model as it was given until clicks speak against it. The numbers
+:math:`\beta_f` of a fold come from the other folds, so no query's clicks have a part in its own d.
+Without a model it starts from one constant.
 """
 
 from __future__ import annotations
@@ -22,27 +23,24 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.ranking.data._log import RankingLog
 
 FOLDS = 5
-_PRIOR = np.array([0.5, 0.2, 0.2])
-"""How far each coefficient is thought to be from 0: a level of e^0.5, and slopes of 0.2."""
-_UNKNOWN = np.array([3.0, 0.5, 0.5])
-"""The same where there is no model to start from."""
-_LEAST = 1e-4
+_PRIOR = np.array([3.0, 0.5, 0.5, 1.0])
+"""How far each coefficient is thought to be from 0, in log odds."""
+_UNKNOWN, _LEAST = 0.1, 1e-4
+"""Relevance where there is no model, and the least that one may say."""
 LARGEST = 400_000
-"""Documents to fit on; of a larger log some impressions are enough for three numbers."""
+"""Documents to fit on; of a larger log some impressions are enough for four numbers."""
 
 
 def recalibrated(log: RankingLog, target: Ints) -> Floats:
-    """Relevance δ̃ of every document, recalibrated for a ranker that gives the ranks ``target``."""
+    """Relevance d of every document, recalibrated for a ranker that gives the ranks ``target``."""
     assert log.propensity is not None
-    known = log.prediction is not None
-    start = np.full(log.documents, 0.1) if log.prediction is None else log.prediction
+    start = np.full(log.documents, _UNKNOWN) if log.prediction is None else log.prediction
     share = np.clip(start, _LEAST, 1.0 - _LEAST)
     offset = np.log(share / (1.0 - share))
-    columns = _columns(log, target)
+    columns = _columns(log, target, offset)
     fold = log.fold(FOLDS)[log.impression]
     step = -(-log.documents // LARGEST)
     used = (log.propensity > 0.0) & (log.impression % step == 0)
-    prior = _PRIOR if known else _UNKNOWN
     score = np.empty(log.documents)
     for k in range(FOLDS):
         held = fold == k
@@ -50,7 +48,7 @@ def recalibrated(log: RankingLog, target: Ints) -> Floats:
         beta = logistic.fit(
             columns[:, rest],
             log.click[rest],
-            prior**-2.0,
+            _PRIOR**-2.0,
             offset=offset[rest],
             seen=log.propensity[rest],
         )
@@ -58,9 +56,9 @@ def recalibrated(log: RankingLog, target: Ints) -> Floats:
     return logistic.sigmoid(score)
 
 
-def _columns(log: RankingLog, target: Ints) -> Floats:
-    """What recalibrates the relevance of documents, (3, N); all but the first with mean 0."""
+def _columns(log: RankingLog, target: Ints, score: Floats) -> Floats:
+    """What recalibrates the relevance of documents, (4, N); all but the first with mean 0."""
     size = log.sizes[log.impression]
-    columns = np.stack([np.ones(log.documents), np.log(target), np.log(size)])
+    columns = np.stack([np.ones(log.documents), np.log(target), np.log(size), score])
     columns[1:] -= columns[1:].mean(axis=1, keepdims=True)
     return columns

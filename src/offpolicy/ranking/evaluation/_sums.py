@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Floats, Ints
+from offpolicy._core.types import Floats
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric
 
@@ -21,49 +21,33 @@ class Value(NamedTuple):
     value: float
     stderr: float
     weight: Floats
-    """What was given of every document; for a ratio (λ − value)/scale."""
-    scale: float = 1.0
-    """For a ratio, the mean number of relevant documents."""
+    """What was given of every document; for a ratio (λ − value)/scale, with the scale the mean
+    number of relevant documents."""
 
 
-class Queries(NamedTuple):
-    """Which query each term of a sum is of, and how many impressions each query has."""
-
-    query: Ints
-    impressions: Floats
-
-    @classmethod
-    def of(cls, log: RankingLog) -> Queries:
-        """Of every document."""
-        return cls(log.cluster[log.impression], np.bincount(log.cluster).astype(np.float64))
-
-    def mean(self, x: Floats) -> float:
-        """Over impressions."""
-        return float(x.sum() / self.impressions.sum())
-
-    def stderr(self, x: Floats) -> float:
-        """Of the mean, (Q/(Q−1)) Σ_q (Σ_{i∈q} ψᵢ)²/n² with ψ the terms about their mean, since
-        impressions of one query are dependent; ∞ from one query."""
-        count = len(self.impressions)
-        if count < 2:
-            return math.inf
-        total = np.bincount(self.query, x, count) - self.mean(x) * self.impressions
-        square = count / (count - 1) * float((total * total).sum())
-        return math.sqrt(square) / float(self.impressions.sum())
-
-    def value(self, metric: Metric, top: Floats, bottom: Floats) -> tuple[float, float, float]:
-        """Value, standard error (for a ratio by the delta method) and scale, from λc and c."""
-        if not metric.is_ratio:
-            return self.mean(top), self.stderr(top), 1.0
-        scale = self.mean(bottom)
-        if not scale > NOTHING:
-            return math.nan, math.inf, 1.0
-        value = self.mean(top) / scale
-        return value, self.stderr((top - value * bottom) / scale), scale
+def effective_clicks(counted: Floats) -> float:
+    """(Σw)²/Σw² over what every click counts: how many of equal weight would say as much."""
+    squares = float((counted * counted).sum())
+    return float(counted.sum()) ** 2 / squares if squares > 0.0 else 0.0
 
 
 def value_of(log: RankingLog, metric: Metric, lam: Floats, c: Floats) -> Value:
-    """A ranker's metric, from λ of every document and how relevant it counts as."""
-    value, stderr, scale = Queries.of(log).value(metric, lam * c, c)
-    weight = np.nan_to_num((lam - value) / scale) if metric.is_ratio else lam
-    return Value(value, stderr, weight, scale)
+    """A ranker's metric, from λ of every document and how relevant it counts as.
+
+    The standard error is √((Q/(Q−1)) Σ_q (Σ_{i∈q} ψᵢ)²)/n with ψ the impressions' terms about their
+    mean (for a ratio by the delta method), since impressions of one query are dependent; ∞ from
+    one query.
+    """
+    n, count, value, weight = len(log), log.queries, float((lam * c).sum()) / len(log), lam
+    if metric.is_ratio:
+        scale = float(c.sum()) / n
+        if not scale > NOTHING:
+            return Value(math.nan, math.inf, np.zeros_like(c))
+        value /= scale
+        weight = (lam - value) / scale
+    if count < 2:
+        return Value(value, math.inf, weight)
+    terms = weight * c
+    total = np.bincount(log.cluster[log.impression], terms, count)
+    total -= terms.sum() / n * np.bincount(log.cluster)
+    return Value(value, math.sqrt(count / (count - 1) * float((total * total).sum())) / n, weight)

@@ -1,158 +1,69 @@
-r"""Choosing M or τ from the log: the least estimated mean squared error.
+r"""Choosing M or τ of a row from the log, by the rule of the bandits.
 
-With the recalibrated model :math:`\tilde\delta` in the place of the truth, an estimator with the
-weights a on the model and b on a click has, by the paper's theory,
+With the headline's model d in the place of relevance, an estimator with the weights a on the model
+δ̂ and b on a click has, by the paper's theory,
 
 .. math::
-    \text{bias} = \frac1n\sum_{ij} \lambda_j\big(a_j\hat\delta_j - (1 - b_jp_j)\,\delta_j\big),
-    \qquad \text{variance} = \frac1n V_x\Big[\sum_j \lambda_j(a_j\hat\delta_j + b_jp_j\delta_j)\Big]
-    + \frac1{n^2}\sum_{ij} \lambda_j^2 b_j^2\, p_j\delta_j(1 - p_j\delta_j),
+    \text{bias} = \frac1n\sum_{ij} g_j\big(a_j\hat\delta_j - (1 - b_jp_j)\,d_j\big),
+    \qquad \text{variance} = \frac1n V_x\Big[\sum_j g_j(a_j\hat\delta_j + b_jp_jd_j)\Big]
+    + \frac1{n^2}\sum_{ij} g_j^2 b_j^2\, p_jd_j(1 - p_jd_j),
 
-the latter if clicks are independent given the query, else the variance observed over queries. What
-:math:`\tilde\delta` may itself be off is added by `_model_error`. Both are sums over
-all documents, so that the rare clicks far down, which the log did not happen to draw, count too.
+the latter if clicks are independent given the query, else the variance observed over queries. Both
+are sums over all documents, so that the rare clicks far down, which the log did not happen to draw,
+count too. What d itself may be off is the plausible bias, κ s times the mass left.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.estimators import Estimator
-from offpolicy.evidence import least_error
-from offpolicy.ranking.data._log import RankingLog
-from offpolicy.ranking.data._metrics import Metric
+from offpolicy.evidence import Table, choice
 from offpolicy.ranking.data._weights import weights_at
-from offpolicy.ranking.evaluation._model_error import ModelError
-from offpolicy.ranking.evaluation._sums import Queries
+from offpolicy.ranking.evaluation._headline import Known
+from offpolicy.ranking.evaluation._sums import value_of
 from offpolicy.results import Tuned
 
 
-def parameter_grid(member: Estimator, p: Floats) -> Floats:
-    """For rankers, from all model to all clicks: M up to the largest 1/p."""
-    if member.parameter_name == "M":
-        largest = max(float(1.0 / p[p > 0.0].min()) if (p > 0.0).any() else 1.0, 1.0)
-        return np.concatenate([[0.0], np.geomspace(0.1, largest, 48), [np.inf]])
-    return member.grid
+def tuned(known: Known, member: Estimator, prediction: Floats | None) -> Tuned:
+    """Choose ``member``'s parameter, ``prediction`` being its model."""
+    asked, p = known.path.asked, known.path.asked.log.propensity
+    assert p is not None
+    model = np.zeros_like(p) if prediction is None else prediction
+    largest = 1.0 / float(p[p > 0.0].min(initial=1.0))
+    rows = np.full((6, len(member.grid)), np.inf)
+    for j, parameter in enumerate(member.grid.tolist()):
+        # Beyond the largest weight all M are alike.
+        same = member.parameter_name == "M" and j > 0 and member.grid[j - 1] >= largest
+        rows[:, j] = rows[:, j - 1] if same else by_theory(known, member.at(parameter), model)
+    return choice(member, Table(*rows), known.value, policy=asked.ranker)
 
 
-class _Parts(NamedTuple):
-    """Sums over what has the same weights and counts in the same query.
-
-    All that depends on M or τ is the weights, and these on p alone: where queries are shown again
-    and again, by the same ranker, there is much less to go through than there are documents.
-    """
-
-    queries: Queries
-    p: Floats
-    model_error: ModelError
-    model: Floats
-    """(2, parts): Σ λδ̂ and Σ δ̂."""
-    click: Floats
-    delta: Floats
-    noise: Floats
-    """(3, parts): Σ of pδ̃(1 − pδ̃) times λ², λ and 1."""
-
-    @classmethod
-    def of(
-        cls, log: RankingLog, lam: Floats, model: Floats, delta: Floats, model_error: ModelError
-    ) -> _Parts:
-        assert log.propensity is not None
-        levels, level = np.unique(log.propensity, return_inverse=True)
-        keys, inverse = np.unique(
-            log.cluster[log.impression] * len(levels) + level.reshape(-1), return_inverse=True
+def by_theory(known: Known, member: Estimator, model: Floats) -> list[float]:
+    """Value, standard error, bias and its uncertainty, variance and imputed mass."""
+    asked, d, curve = known.path.asked, known.path.d, known.path.curve
+    log, p, single = asked.log, asked.log.propensity, asked.log.queries == 1
+    assert p is not None
+    weights = weights_at(member, p)
+    seen = weights.observed * p
+    found, mean, base = (
+        value_of(log, asked.metric, asked.lam, counts)
+        for counts in (
+            weights.imputed * model + weights.observed * log.click,
+            weights.imputed * model + seen * d,
+            d,
         )
-        part = inverse.reshape(-1)
-        band = np.empty(len(keys), dtype=np.int64)
-        band[part] = model_error.band
-
-        def summed(x: Floats) -> Floats:
-            return np.bincount(part, x, len(keys)).astype(np.float64)
-
-        def twice(x: Floats) -> Floats:
-            return np.stack([summed(lam * x), summed(x)])
-
-        chance = log.propensity * delta
-        noise = chance * (1.0 - chance)
-        return cls(
-            Queries.of(log)._replace(query=keys // len(levels)),
-            levels[keys % len(levels)],
-            replace(model_error, band=band, unit=summed(model_error.unit)),
-            twice(model),
-            twice(log.click),
-            twice(delta),
-            np.stack([summed(lam * lam * noise), summed(lam * noise), summed(noise)]),
-        )
-
-    def noise_of(self, metric: Metric, mean: float, scale: float, observed: Floats) -> float:
-        """Of clicks that are independent, given what is shown."""
-        squares, singles, ones = self.noise
-        if metric.is_ratio:
-            squares = squares - 2.0 * mean * singles + mean**2 * ones
-        total = float((observed**2 * squares).sum()) / scale**2
-        return max(total, 0.0) / float(self.queries.impressions.sum()) ** 2
-
-
-def choose(
-    log: RankingLog,
-    member: Estimator,
-    metric: Metric,
-    lam: Floats,
-    prediction: Floats | None,
-    delta: Floats,
-    model_error: ModelError,
-    *,
-    independent: bool = True,
-    grid: Floats | None = None,
-) -> Tuned:
-    """Choose ``member``'s parameter for rankers, ``prediction`` being its model, ``delta`` δ̃."""
-    assert log.propensity is not None
-    assert member.parameter_name is not None
-    base = model_error.base
-    grid = parameter_grid(member, log.propensity) if grid is None else grid
-    model = np.zeros_like(lam) if prediction is None else prediction
-    parts = _Parts.of(log, lam, model, delta, model_error)
-    single = len(parts.queries.impressions) == 1  # One query says nothing about others.
-    value, stderr, bias, bias_stderr, variance, imputed = np.full((6, len(grid)), np.inf)
-    for j, parameter in enumerate(grid):
-        weights = weights_at(member.at(float(parameter)), parts.p)
-        seen = weights.observed * parts.p
-        clicks = weights.observed * parts.click
-        c = weights.imputed * parts.model + clicks
-        estimate, spread, _ = parts.queries.value(metric, *c)
-        expected = weights.imputed * parts.model + seen * parts.delta
-        mean, between, scale = parts.queries.value(metric, *expected)
-        if not (math.isfinite(estimate) and math.isfinite(mean)):
-            continue
-        # A ratio grows by what its denominator lacks.
-        share = 1.0 - seen * (base.scale / scale)
-        error, uncertain = parts.model_error.bias(parts.model_error.left(share))
-        value[j], stderr[j] = estimate, spread
-        bias[j], bias_stderr[j] = mean - base.value + error, math.sqrt(uncertain)
-        total = float(c[1].sum())
-        imputed[j] = 1.0 - float(clicks[1].sum()) / total if total > 0.0 else 0.0
-        variance[j] = spread**2
-        if independent or single:
-            inner = parts.noise_of(metric, mean, scale, weights.observed)
-            variance[j] = inner if single else between**2 + inner
-    mse = bias**2 + bias_stderr**2 + variance
-    best = int(np.argmin(np.where(np.isfinite(mse), mse, np.inf)))
-    return Tuned(
-        policy="",
-        estimator=str(member.at(float(grid[best]))),
-        rule="theory",
-        parameter=member.parameter_name,
-        chosen=float(grid[best]),
-        reason=least_error(math.sqrt(variance[best]), math.hypot(bias[best], bias_stderr[best])),
-        grid=grid,
-        value=value,
-        stderr=stderr,
-        bias=bias,
-        bias_stderr=bias_stderr,
-        variance=variance,
-        imputed_mass=imputed,
     )
+    if not (math.isfinite(found.value) and math.isfinite(mean.value)):
+        return [math.inf] * 6
+    omega = np.abs(mean.weight)
+    mass = float((omega * np.maximum(1.0 - seen, 0.0)).sum() / max(float(omega.sum()), 1e-300))
+    variance = found.stderr**2
+    if asked.independent or single:
+        inner = omega**2 * weights.observed**2 * p * d * (1.0 - p * d)
+        variance = float(inner.sum()) / len(log) ** 2 + (0.0 if single else mean.stderr**2)
+    error = curve.kappa * float(curve.size[-1]) * mass
+    return [found.value, found.stderr, mean.value - base.value, error, variance, mass]

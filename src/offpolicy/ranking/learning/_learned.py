@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, ClassVar, final
 
@@ -67,7 +67,7 @@ class LearnedRanker(Document):
         What the queries held out say of it.
     """
 
-    schema: ClassVar[str] = "offpolicy.learned-ranker/1"
+    schema: ClassVar[str] = "offpolicy.learned-ranker/2"
 
     ranker: str
     features: int
@@ -192,7 +192,7 @@ def learn_ranker(
             held = held.replace(prediction=RelevanceModel().fit_clicks(rest).predict(held.X))
         plain = "DM" if held.propensity is None else "IPS"
         result = evaluate(held, best, [plain], as_metric(metric), level=level)
-        result = replace(result, ranker=name)
+        result = result.named(name)
     seen = rest
     if refit:
         (best, trials), seen = fitted(log), log

@@ -21,7 +21,6 @@ from offpolicy.ranking.data._relevance import checked_folds
 from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._evaluate import evaluate
 from offpolicy.ranking.evaluation._sums import value_of
-from offpolicy.ranking.evaluation._tuning import parameter_grid
 from offpolicy.ranking.learning._svmrank import PropensitySVMRank, fit_in_turn
 
 LOSSES = (1.0, 10.0, 100.0, 1000.0)
@@ -196,7 +195,7 @@ def default_grid(learner: PropensitySVMRank, log: RankingLog) -> dict[str, list[
         largest = 1.0 / _propensities(log)[log.shown].min(initial=1.0)
         values: Sequence[float] = [*(M for M in MS if largest > M), math.inf]
         if member.parameter_name != "M":
-            values = parameter_grid(member, _propensities(log))[5:-5:10].tolist()
+            values = member.grid[5:-5:10].tolist()
         grid["estimator"] = [str(member.at(value)) for value in values]
     if learner.C is None:
         grid["loss"] = list(LOSSES)

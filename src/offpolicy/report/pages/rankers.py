@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
+from offpolicy.ranking.evaluation import RankingResult
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain, section
-from offpolicy.report.html.numbers import count, counted, percent, short
+from offpolicy.report.html.numbers import counted, percent
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.sections.answer import answers, kicker, large_number, warnings_section
-from offpolicy.report.sections.curve import Swept, curve_over_M, curves_section
+from offpolicy.report.sections.curve import Swept, curve_over_M, curves_section, from_curve
 from offpolicy.report.sections.estimates import (
-    cells_of,
     described,
     forest_chart,
-    forest_row,
+    forest_of,
     left_out,
 )
 from offpolicy.report.sections.reproduction import reproduction
-from offpolicy.report.svg.drawing import figure, table
-from offpolicy.results import shown_estimator
+from offpolicy.report.svg.charts import Row
+from offpolicy.report.svg.drawing import Draw
+from offpolicy.results import Estimate, Headline
 
 MOST_RESULTS = 12
 """Rankers times metrics that are drawn; a page of more would be too long to read."""
@@ -108,10 +107,7 @@ def _sentence(ranked: RankingResult) -> Markup:
 def _covered(result: RankingResult) -> str:
     row = result.headline
     said = f"The {percent(row.level)} interval covers {row.covers}."
-    if row.reason is None:
-        return said
-    around_model = " around the model recalibrated on clicks" if row.recalibrated else ""
-    return f"{said} Estimated by {shown_estimator(row.estimator)}{around_model}; {row.reason}."
+    return f"{said} {row.how}" if isinstance(row, Headline) else said
 
 
 # -- warnings ----------------------------------------------------------------------------------
@@ -151,8 +147,7 @@ def _side_by_side(rankers: Rankers) -> Markup | None:
     for metric, group in groups.items():
         if len(groups) > 1:
             parts.append(element("h3", metric))
-        rows = [(ranked.ranker, ranked.headline) for ranked in group]
-        parts.append(_forest(rows, metric, strong=False, what="ranker"))
+        parts.append(_forest([ranked.headline for ranked in group], metric, "ranker"))
     lead = element(
         "p",
         "Intervals that overlap do not mean that two rankers are alike: the queries are the same "
@@ -164,39 +159,25 @@ def _side_by_side(rankers: Rankers) -> Markup | None:
 def _estimators(rankers: Rankers) -> Markup:
     parts: list[Child] = []
     for ranked in rankers.drawn:
-        rows = [(shown_estimator(row.estimator), row) for row in ranked.estimates]
-        extra = ranked.headline not in ranked.estimates
-        if extra:
-            rows.insert(0, ("The answer", ranked.headline))
         parts.append(_title_of(ranked, rankers))
-        parts.append(_forest(rows, ranked.metric, strong=extra, what="estimator"))
+        parts.append(_forest([*ranked.headlines, *ranked], ranked.metric, "estimator"))
     lead = element(
         "p",
-        f"Dots are what each estimator says. Bars are {percent(rankers.level)} intervals for the "
-        f"ranker's value; where an estimator is thought to be biased, its bar is moved and made "
-        f"longer by that, so that the dot need not lie in its middle. The first line is the "
-        f"answer; the others are the same question put to other estimators.",
+        f"The first line is the answer; the others are the same question put to other estimators, "
+        f"each with a {percent(rankers.level)} interval of its own: long where the number leans on "
+        f"the model, or on nothing, for much of what the documents count. The last column says how "
+        f"far a row is from the answer, in standard errors (se) of the difference between the two.",
     )
     return section("estimators", "Estimators side by side", lead, *parts, _left_out(rankers))
 
 
-def _forest(
-    rows: Sequence[tuple[str, RankingEstimate]], metric: str, *, strong: bool, what: str
-) -> Markup:
-    """A forest plot on the page about rankers; the first line strong, if it is the answer."""
-    lines = [
-        forest_row(label, row, strong=strong and k == 0) for k, (label, row) in enumerate(rows)
-    ]
-    draw = forest_chart(lines, f"Forest plot, {metric}. {described(lines)}.", metric)
-    head = [what, "value", "stderr", "low", "high", "thinkable bias", "by the model",
-            "effective clicks", "largest weight"]  # fmt: skip
-    body: list[list[Child]] = []
-    for label, row in rows:
-        numbers = cells_of(row, row.value, row.stderr, *row.interval, row.bias)
-        clicks = "–" if row.clicks is None else count(row.clicks)
-        rest = [percent(row.imputed_mass), clicks, short(row.largest_weight)]
-        body.append([name(label), *numbers, *rest])
-    return figure(draw, None, table(head, body, "The numbers"))
+def _forest(rows: Sequence[Estimate | Headline], metric: str, what: str) -> Markup:
+    """A forest plot on the page about rankers."""
+
+    def draw(lines: Sequence[Row]) -> Draw:
+        return forest_chart(lines, f"Forest plot, {metric}. {described(lines)}.", metric)
+
+    return forest_of(rows, draw, what=what)
 
 
 # -- the curve over M --------------------------------------------------------------------------
@@ -204,35 +185,24 @@ def _forest(
 
 def _curves(rankers: Rankers) -> Markup:
     drawn = [
-        curve_over_M(swept, _title_of(ranked, rankers), key=ranked.metric)
+        curve_over_M(_swept(row, ranked.metric), _title_of(ranked, rankers), key=ranked.metric)
         for ranked in rankers.drawn
-        if (swept := _swept(ranked)) is not None
+        for row in ranked.headlines
     ]
     lead = (
-        "A click at a rank that few examine stands for many that were not made: it counts 1/p "
-        "times, but no more than M times, and what is beyond M is left to the model of relevance. "
-        "Far left all is the model's word, far right all is the clicks'. Where the curve is flat "
-        "the choice matters little; where it climbs or falls, model and clicks disagree."
+        "What the answer's estimator, CAB, says for every M. A click at a rank that few examine "
+        "stands for many that were not made: it counts 1/p times, but no more than M times; the "
+        "rest is left to the model of relevance. Left edge: the model decides. Right edge: the "
+        "clicks decide. Where the curve is flat the choice of M matters little; where it climbs or "
+        "falls, the model and the clicks disagree."
     )
     if not drawn:
-        lead = "No M was chosen from this log, so there is no curve."
+        lead = "Without propensities and clicks there are no weights, and no curve."
     return curves_section(lead, *drawn, _left_out(rankers))
 
 
-def _swept(ranked: RankingResult) -> Swept | None:
-    """For a chart on the page, the curve that the headline's M was chosen from."""
-    row = ranked.headline
-    for choice in ranked.tuned:
-        if choice.estimator == row.estimator and choice.parameter == "M":
-            break
-    else:
-        return None
-    if len(choice.grid) < 4:
-        return None
+def _swept(row: Headline, metric: str) -> Swept:
     return Swept(
-        ranked.ranker, choice.grid.tolist(), choice.value.tolist(),
-        [math.sqrt(v) for v in choice.variance.tolist()],
-        [math.sqrt(v) for v in choice.mse.tolist()],
-        choice.chosen, row.value, row.level,
-        f"M = {short(choice.chosen)} has the least of both together.", measure=ranked.metric,
+        row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value, row.level,
+        from_curve(row), (row.interval_M, row.interval), measure=metric,
     )  # fmt: skip

@@ -73,9 +73,9 @@ class _Versus(NamedTuple):
 def _versus(row: Headline, data: PageData) -> _Versus:
     difference = data.compared_with_logged(row.policy)
     if difference is None:
-        low, high = row.versus_logged
+        low, high = row.compared
         value = min(max(row.value - data.main.logged.value, low), high)
-        return _Versus(row.verdict, value, row.versus_logged)
+        return _Versus(row.verdict, value, row.compared)
     verdict, note = difference.verdict, ""
     if difference.decided:
         verdict = "better" if difference.better == row.policy else "worse"

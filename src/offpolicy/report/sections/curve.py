@@ -52,14 +52,14 @@ def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
     weights = None if summary is None else summary.weights
     return Swept(
         row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value,
-        row.level, _from_curve(row), (row.interval_M, row.interval),
+        row.level, from_curve(row), (row.interval_M, row.interval),
         ran=data.main.logged.value,
         largest=math.inf if weights is None else weights.largest,
         imputed=None if summary is None else summary.imputed,
     )  # fmt: skip
 
 
-def _from_curve(row: Headline) -> str:
+def from_curve(row: Headline) -> str:
     """How the answer's value and its interval come from the curve, each with its own M."""
     places = places_for(*row.interval) + 1
     moved = rounded(row.value - row.values[row.grid.index(row.M)], places)

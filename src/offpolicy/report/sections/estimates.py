@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -32,10 +32,10 @@ from offpolicy.results import (
 )
 
 if TYPE_CHECKING:
-    from offpolicy.ranking.evaluation import RankingEstimate, RankingResult
+    from offpolicy.ranking.evaluation import RankingResult
     from offpolicy.results import Difference, Estimate, Logged, ResultTable
 
-    AnyEstimate: TypeAlias = Estimate | Headline | Difference | RankingEstimate
+    AnyEstimate: TypeAlias = Estimate | Headline | Difference
 
 _ROOM = 0.15
 
@@ -122,9 +122,20 @@ def _imputed(row: Estimate | Headline) -> str:
 
 
 def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy: bool) -> Markup:
-    lines = _lines(rows, by_policy=by_policy)
-    far = [] if by_policy else ["from the answer"]
-    head = ["policy" if by_policy else "estimator", "value", "stderr", "low", "high", *far,
+    def draw(lines: Sequence[Row]) -> Draw:
+        return _with_logged(lines, data.main.logged)
+
+    return forest_of(rows, draw, what="policy" if by_policy else "estimator")
+
+
+def forest_of(
+    rows: Sequence[Estimate | Headline], draw: Callable[[Sequence[Row]], Draw], *, what: str
+) -> Markup:
+    """Estimates, or answers about what is named (a "policy", a "ranker"), as a forest plot with
+    the numbers behind it."""
+    lines = _lines(rows, by_policy=what != "estimator")
+    far = ["from the answer"] if what == "estimator" else []
+    head = [what, "value", "stderr", "low", "high", *far,
             "bias allowed for", "bias at most", "imputed", "effective rows",
             "largest weight"]  # fmt: skip
     body: list[list[Child]] = []
@@ -141,7 +152,7 @@ def _forest_of(rows: Sequence[Estimate | Headline], data: PageData, *, by_policy
         body.append([name(line.label), *numbers, *rest])
     heavy = any(_too_heavy(row) for row in rows)
     caption = f"{TOO_HEAVY} {FEW_EFFECTIVE}" if heavy else None
-    return figure(_with_logged(lines, data.main.logged), caption, table(head, body, "The numbers"))
+    return figure(draw(lines), caption, table(head, body, "The numbers"))
 
 
 def _lines(rows: Sequence[Estimate | Headline], *, by_policy: bool) -> list[Row]:
@@ -182,8 +193,7 @@ def notebook_forest(results: ResultTable[Any], width: float) -> Markup:
         lines = _lines(results.headlines, by_policy=True)
     else:
         ranked = cast("RankingResult", results)
-        lines = [forest_row("The answer", ranked.headline, strong=True)]
-        lines += [forest_row(shown_estimator(row.estimator), row, strong=False) for row in ranked]
+        lines = _lines([*ranked.headlines, *ranked], by_policy=False)
         return forest_chart(lines, f"Forest plot. {described(lines)}.", ranked.metric)(width)
     return _with_logged(lines, results.logged)(width)
 

@@ -1,0 +1,97 @@
+"""The one answer about a ranker: CAB around the recalibrated model, by the rule of the bandits."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from offpolicy import intervals
+from offpolicy.estimators import GRID
+from offpolicy.evidence import of_curve, satterthwaite
+from offpolicy.intervals import Interval
+from offpolicy.ranking.evaluation._click_path import ClickPath, Question, path_of
+from offpolicy.ranking.evaluation._recalibration import recalibrated
+from offpolicy.ranking.evaluation._sums import effective_clicks
+from offpolicy.results import Headline
+
+NOISE = "the ranker's value: sampling error"
+
+
+class Known(NamedTuple):
+    """What the log says about a ranker's value, whichever estimator is asked."""
+
+    path: ClickPath
+    interval: Interval
+
+    @property
+    def M(self) -> float:
+        """At which the value is taken."""
+        return float(GRID[self.path.curve.at_value])
+
+    @property
+    def value(self) -> float:
+        """CAB there, with the correction, cut to the interval."""
+        low, high = self.interval
+        return min(max(self.path.curve.best_value, low), high)
+
+
+def what_is_known(asked: Question) -> Known:
+    """The headline's curve and interval."""
+    path = path_of(asked, recalibrated(asked.log, asked.target))
+    return Known(path, _interval(path))
+
+
+def _interval(path: ClickPath) -> Interval:
+    """Around CAB at the M of least cautious error; allows for one more document examined, whose
+    relevance is the worst that it can be."""
+    asked, curve, p = path.asked, path.curve, path.asked.log.propensity
+    assert p is not None
+    k = curve.at_interval
+    if asked.log.queries == 1:
+        return asked.cut(-math.inf, math.inf)
+    # The mean weight of examined documents, those of a larger one counting more.
+    weight = np.abs(path.g) * asked.observed(float(GRID[k]))
+    squares, total = (float((p * weight**power).sum()) for power in (2, 1))
+    document = squares / total / len(asked.log) if total > 0.0 else 0.0
+    relevant = float(path.d.mean())
+    # A ratio goes either way by a document that is relevant.
+    worst = (1.0, 1.0) if asked.metric.is_ratio else (relevant, 1.0 - relevant)
+    degrees = satterthwaite(path.moments, 1.0, k)
+
+    def reach(far: float) -> float:
+        stderr = math.hypot(math.sqrt(float(curve.variance[k])), document * far)
+        return intervals.bias_aware(stderr, float(curve.plausible_bias[k]), asked.level, degrees)
+
+    centre = float(curve.value[k])
+    return asked.cut(centre - reach(worst[0]), centre + reach(worst[1]))
+
+
+def make_headline(known: Known) -> Headline:
+    """The headline as it is returned."""
+    path, asked = known.path, known.path.asked
+    counted = np.abs(path.g) * asked.observed(known.M) * asked.log.click
+    only = asked.log.queries == 1
+    return Headline(
+        policy=asked.ranker,
+        model="ranks" if asked.log.prediction is None else "relevance",
+        value=known.value,
+        interval=known.interval,
+        level=asked.level,
+        covers=_covers(path),
+        rewarded=effective_clicks(counted),
+        policy_stderr=0.0,
+        versus_logged=None,
+        refusal="there is only one query, and nothing says how others differ" if only else None,
+        **of_curve(path.curve, path.worth),
+    )
+
+
+def _covers(path: ClickPath) -> str:
+    """What the headline's interval covers, in words."""
+    j = path.curve.at_interval
+    text, left = f"{NOISE}, a document not yet seen", float(path.curve.mass[j])
+    if left > 5e-4:
+        text += f", the model's plausible error on the {left:.1%} left to it at M = {GRID[j]:.4g}"
+    return text
