@@ -34,8 +34,8 @@ def tail(excess: Any, variance: Any, bound: Any) -> Floats:
     varies = (excess > 0.0) & (variance > 0.0) & np.isfinite(variance)
     with np.errstate(all="ignore"):
         u = excess * bound / variance
-        exponent = variance / bound**2 * ((1.0 + u) * np.log1p(u) - u)
-        return np.where(varies, np.exp(-exponent), 1.0)
+        exponent = variance / bound / bound * ((1.0 + u) * np.log1p(u) - u)
+        return np.where(varies & ~np.isnan(exponent), np.exp(-exponent), 1.0)
 
 
 def grade(value: float, steps: tuple[float, float, float]) -> Severity | None:

@@ -189,7 +189,8 @@ def regression(sample: Block, reward_range: tuple[float, float]) -> Recalibratio
     coefficients = fit_without(X, share, ridge, weight, fold, each)
     if features.has_prediction and high > low:
         assert sample.delta_hat is not None
-        given = np.clip((sample.delta_hat[chosen] - low) / (high - low), 0.0, 1.0)
+        with np.errstate(over="ignore"):
+            given = np.clip((sample.delta_hat[chosen] - low) / (high - low), 0.0, 1.0)
         if len(share) <= _NESTED:
             pairs = np.array(list(itertools.combinations(range(FOLDS), 2)))
             score = _without_two(X, fold, pairs, fit_without(X, share, ridge, weight, fold, pairs))

@@ -75,7 +75,7 @@ def about_calibration(block: Block, rows: Rows) -> list[Finding]:
         return []
     x = off / scale
     variance = float(((rows.omega * x) ** 2).sum())
-    error, reward = float((rows.omega * off).mean()), float((rows.omega * log.reward).mean())
+    error, reward = scale * float((rows.omega * x).mean()), float((rows.omega * log.reward).mean())
     if _is_binary(log.reward) and predicted.min() >= 0.0 and predicted.max() <= 1.0:
         by_model = float((rows.omega**2 * predicted * (1.0 - predicted)).sum()) / scale**2
         chance = rows.chance(x, max(variance, by_model), 1.0 / scale)
