@@ -1,4 +1,4 @@
-"""Section 5 on evaluation, as files: numbers, claims, Figures 1 and 2, parameters chosen."""
+"""Section 4 on evaluation, as files: numbers, claims, Figures 1 and 2, parameters chosen."""
 
 from __future__ import annotations
 
