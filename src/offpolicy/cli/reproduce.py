@@ -93,7 +93,9 @@ def theory(**settings: Any) -> None:
     reading=option(
         "what the paper's text leaves open", default="raw, one-vs-rest, stochastic, same 10%"
     ),
-    splits=_whole(2, "splits on which every reading is surveyed; 0: none", least=0),
+    splits=_whole(
+        10, "splits on which every reading is surveyed and claims are judged; 0: none", least=0
+    ),
     chosen_repeats=_whole(
         100, "logs on which the parameter is chosen by every rule; 0: none", least=0
     ),
@@ -122,9 +124,9 @@ def evaluation(**settings: Any) -> None:
 def learning(runs: int, quick: bool, ours: bool, figure: bool, **settings: Any) -> None:
     """Section 4 on learning: Table 2, Figure 4, and the same data with our own recipe.
 
-    On one idle core Table 2 takes about an hour and a half (--quick: 20 minutes), and with all
-    --readings two hours and a half; Figure 4 an hour and a half, --ours a quarter of an hour. If
-    it is stopped, the same command goes on where it was.
+    On one core Table 2 takes about an hour (--quick: ten minutes), with all --readings an hour and
+    a half; Figure 4 an hour and a half, --ours a quarter of an hour. If it is stopped, the same
+    command goes on where it was.
     """
     if figure and ours:
         raise click.UsageError("Figure 4 is of the paper's set-up: leave out --ours.")

@@ -80,7 +80,8 @@ def judge(
     for name, values in parts.items():
         mean = float(values[0] if len(set(values)) == 1 else np.mean(values))
         half, wide = (_half_width(values, share) for share in (1, len(parts)))
-        found.append(Judged("", name, mean, mean - wide, mean + half, len(values)))
+        low = -math.inf if wide == math.inf else mean - wide
+        found.append(Judged("", name, mean, low, mean + half, len(values)))
     highest = max(found, key=lambda part: part.high)
     if highest.high < margin or (not strict and highest.high == margin):
         return _with(highest, HOLDS, parts)
@@ -93,7 +94,8 @@ def judge(
 def _with(part: Judged, verdict: str, parts: Mapping[str, Sequence[float] | Floats]) -> Judged:
     """The part with its own 95% interval, and the verdict."""
     half = _half_width(parts[part.part], 1)
-    return Judged(verdict, part.part, part.mean, part.mean - half, part.mean + half, part.runs)
+    low = -math.inf if half == math.inf else part.mean - half
+    return Judged(verdict, part.part, part.mean, low, part.mean + half, part.runs)
 
 
 def _half_width(values: Sequence[float] | Floats, parts: int) -> float:
@@ -106,6 +108,8 @@ def _half_width(values: Sequence[float] | Floats, parts: int) -> float:
         return math.inf
     if len(set(values)) == 1:
         return 0.0
+    if not np.isfinite(values).all():
+        return math.inf
     return float(stdtrit(n - 1, 1.0 - 0.025 / parts) * np.std(values, ddof=1) / math.sqrt(n))
 
 
@@ -129,7 +133,7 @@ def log_ratios(errors: Mapping[str, Floats], name: str, others: Iterable[str]) -
 class Claim:
     """A sentence about curves of bias, variance and mean squared error, and how it is measured.
 
-    The number is small where the claim holds; up to ``limit`` it counts as holding.
+    The number is small where the claim holds: at most ``limit``, its margin.
     """
 
     text: str
@@ -139,6 +143,8 @@ class Claim:
     limit: float
     every_size: bool = False
     """Whether it is about logs of every size; otherwise about those of one."""
+    place: str = ""
+    """Where the paper says so."""
 
     def measured(self, curves: Mapping[_Size, Accuracy], size: _Size, start: float) -> float:
         """At ``size``, or at the worst if it is about every size; M from ``start`` on."""
@@ -147,3 +153,7 @@ class Claim:
 
     def holds(self, measured: float) -> bool:
         return bool(measured <= self.limit)
+
+    def judged(self, over_splits: Sequence[float]) -> Judged:
+        """By the number on each of several splits."""
+        return judge({self.number: over_splits}, self.limit)

@@ -220,6 +220,9 @@ def run(cells: Cells, sets: Sequence[str], runs: int, readings: bool, kept: bool
 
 
 def report_of(found: Sequence[Searched]) -> Report:
+    """Tables of what there is, the paper's sets in its order."""
+    order = [*PAPER, *dict.fromkeys(one.condition.data for one in found)]
+    found = sorted(found, key=lambda one: order.index(one.condition.data))
     by_reading = {r.name: some for r in READINGS if (some := read_as(found, r))}
     near = {r.name: by_reading[r.name] for r in CLOSEST if r.name in by_reading}
     rows = judged(by_reading)
