@@ -13,7 +13,14 @@ from offpolicy.datasets import files_of
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import TENTH, Judged, counted, judge, log_ratios
 from offpolicy.experiments.learning.readings import CLOSEST, READINGS, Reading, Way
-from offpolicy.experiments.learning.search import Learned, Searched, candidates, read_as, search
+from offpolicy.experiments.learning.search import (
+    PENALTIES,
+    Learned,
+    Searched,
+    candidates,
+    read_as,
+    search,
+)
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition
 from offpolicy.experiments.saving import Report
 from offpolicy.experiments.tables import grouped, markdown, mean_text, paper_name
@@ -172,27 +179,26 @@ def orders_table(by_reading: Mapping[str, Sequence[Learned]]) -> str:
     )
 
 
-def hindsight_table(found: Sequence[Searched], data: str) -> str:
-    """What a set's objectives can reach by each way: the least test error over M, τ and λ, means
-    over runs; and of the best IPS what the validation log sees of it."""
+def penalty_table(found: Sequence[Searched], data: str) -> str:
+    """What a set's objectives reach at each λ, by each way: the least test error over M and τ,
+    means over runs; and of IPS what the validation log sees."""
     rows = []
-    places = {
-        name: [k for k, one in enumerate(candidates()) if one.estimator == name]
-        for name in ESTIMATORS
-    }
     ways = {reading.way: reading.name for reading in reversed(READINGS)}
     by_way = grouped((one for one in found if one.condition.data == data), lambda one: one.way)
-    for way, runs in by_way.items():
-        least = {
-            name: np.mean([min(one.error[k] for k in mine) for one in runs])
-            for name, mine in places.items()
+    for (way, runs), l2 in itertools.product(by_way.items(), PENALTIES):
+        places = {
+            name: [k for k, one in enumerate(candidates()) if (one.estimator, one.l2) == (name, l2)]
+            for name in ESTIMATORS
         }
-        best = [min(places["IPS"], key=one.error.__getitem__) for one in runs]
-        weight = np.mean([one.weight[k] for one, k in zip(runs, best, strict=True)])
-        score = np.mean([one.cips[k] for one, k in zip(runs, best, strict=True)])
-        rows.append([ways[way], *(f"{least[name]:.3f}" for name in ESTIMATORS), f"{weight:.2f}",
-                     f"{score:.2f}", str(len(runs))])  # fmt: skip
-    head = ["way", *map(paper_name, ESTIMATORS), "mean weight of IPS", "its cIPS", "runs"]
+        least = [
+            np.mean([min(one.error[k] for k in mine) for one in runs]) for mine in places.values()
+        ]
+        (ips,) = places["IPS"]
+        columns = [one.weight for one in runs], [one.cips for one in runs]
+        seen = [np.mean([values[ips] for values in column]) for column in columns]
+        rows.append([ways[way], f"{l2:g}", *(f"{x:.3f}" for x in least),
+                     *(f"{x:.2f}" for x in seen), str(len(runs))])  # fmt: skip
+    head = ["way", "λ", *map(paper_name, ESTIMATORS), "IPS: mean weight", "its cIPS", "runs"]
     return markdown(head, rows) + "\n"
 
 
@@ -232,7 +238,7 @@ def report_of(found: Sequence[Searched]) -> Report:
         "## Readings", readings_table(by_reading),
         "## Claims", claims_table(rows, list(near)),
         "## Orders", orders_table(by_reading),
-        "## letter", hindsight_table(found, "letter"),
+        "## letter", penalty_table(found, "letter"),
         "## All readings", error_table(by_reading, False),
     ]  # fmt: skip
     text = "\n\n".join(part.strip() for part in parts) + "\n"
