@@ -20,7 +20,7 @@ import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.experiments.accuracy import Accuracy
-from offpolicy.experiments.tables import markdown
+from offpolicy.experiments.tables import markdown, paper_name
 
 _Size = TypeVar("_Size", int, float)
 
@@ -122,7 +122,9 @@ def counted(judged: Iterable[Judged]) -> str:
 def log_ratios(errors: Mapping[str, Floats], name: str, others: Iterable[str]) -> dict[str, Floats]:
     """Parts of a claim that ``name`` has a lower error than each of the others."""
     return {
-        f"{name}/{other}": np.log(errors[name] / errors[other]) for other in others if other != name
+        f"{paper_name(name)}/{paper_name(other)}": np.log(errors[name] / errors[other])
+        for other in others
+        if other != name
     }
 
 

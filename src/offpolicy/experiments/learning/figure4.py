@@ -187,6 +187,8 @@ def judged(learned: Sequence[Learned]) -> list[Row]:
 
 
 def claims_table(rows: Sequence[Row]) -> str:
+    if not rows:
+        return "No run has all values of a panel yet.\n"
     lines = [[row.claim, row.place, str(row.judged), str(row.judged.runs)] for row in rows]
     return markdown(["claim", "where", "verdict, its worst part", "runs"], lines) + "\n"
 
@@ -195,7 +197,8 @@ def to_markdown(learned: Sequence[Learned]) -> str:
     """The means of every panel."""
     parts = []
     for panel in PANELS:
-        curves = panel_of(learned, panel)
+        if not (curves := panel_of(learned, panel)):
+            continue
         rows = [
             [f"{value:g}", *(mean_text(errors[name], 4) for name in ESTIMATORS)]
             for value, errors in curves.items()
