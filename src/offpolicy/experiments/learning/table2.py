@@ -107,7 +107,7 @@ def claims_table(rows: Sequence[Mapping[str, object]], readings: Sequence[str]) 
         every = counted(one for one in by.values() if isinstance(one, Judged))
         each = [str(by.get(name, "–")) for name in readings]
         lines.append([claim, place, data, *each, every, paper])
-    head = ["claim", "where", "data", *readings, f"of {len({r['reading'] for r in rows})} readings",
+    head = ["claim", "where", "data", *readings, "all readings so far",
             "the paper's own figures"]  # fmt: skip
     return markdown(head, lines) + "\n"
 
