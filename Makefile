@@ -48,10 +48,12 @@ evaluation: $(READY)
 	$(BIN)/offpolicy reproduce evaluation --jobs 2 --out out/evaluation
 	$(BIN)/offpolicy reproduce real --jobs 2 --out out/real
 
+# Goes on from the cells in the repository.
 learning: $(READY)
-	$(BIN)/offpolicy reproduce learning --jobs 2 --out out/learning
-	$(BIN)/offpolicy reproduce learning --ours --jobs 2 --out out/learning
-	$(BIN)/offpolicy reproduce learning --figure --jobs 2 --out out/learning
+	$(BIN)/offpolicy reproduce learning --readings --jobs 2 --out measured/learning
+	$(BIN)/offpolicy reproduce learning --figure --jobs 2 --out measured/learning
+	$(BIN)/offpolicy reproduce learning --ours --jobs 2 --out measured/learning
+	$(BIN)/python scripts/learned_page.py
 
 # Needs MQ2007 and MQ2008 in OFFPOLICY_DATA.
 ranking: $(READY)

@@ -125,6 +125,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
                     "Objective",
                     "FitReport",
                     "SoftmaxLearner",
+                    "fit_together",
                     "how_learned",
                     "learn",
                     "load_policy",

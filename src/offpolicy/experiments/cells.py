@@ -41,20 +41,28 @@ class Cells:
         function: Callable[..., _T],
         cells: Sequence[tuple[Any, ...]],
         files: Mapping[str, Iterable[Path]] | None = None,
+        *,
+        kept: bool = False,
     ) -> list[_T]:
         """``function(*cell)`` of every cell: of the type that the function says it returns, made
         of dataclasses, lists, dictionaries, arrays and what JSON can hold.
 
         What is in the folder already, from the same arguments, is not computed again.
         If the ``files`` of a data set were others when the folder was filled, it is refused.
+        If only what is ``kept`` is asked for, nothing is computed, and the rest is left out.
         """
+        if kept:
+            there = [cell for cell in cells if _is_whole(self.path(function, cell))]
+            if not there:
+                raise ParameterError(f"{self.folder} holds none of these {what}.", column="kept")
+            return self.kept(function, there)
         self.folder.mkdir(parents=True, exist_ok=True)
         stamps = {name: " ".join(map(_stamp, paths)) for name, paths in (files or {}).items()}
         _refuse_others(self.folder, {"version": __version__, **stamps})
-        kept = [self.path(function, cell) for cell in cells]
+        paths = [self.path(function, cell) for cell in cells]
         work = [
             (function, cell, file)
-            for cell, file in zip(cells, kept, strict=True)
+            for cell, file in zip(cells, paths, strict=True)
             if not _is_whole(file)
         ]
         if self.jobs == 1 or len(work) < 2:

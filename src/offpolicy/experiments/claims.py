@@ -1,13 +1,26 @@
-"""What the paper says, whether it holds, and what was measured."""
+"""What the paper says, whether it holds, and what was measured.
+
+The rule for verdicts. A claim is about a quantity that is small where it holds: for "A beats B" the
+logarithm of A's error over B's, so that a mean over runs is a ratio. If it is about several things
+(CAB against each of six others) it has so many *parts*, and must hold of all. Every part has a 95%
+interval for its mean over runs or splits, by Student's t; values that are compared come from the
+same runs. The claim *holds* if every interval is below the margin, *fails* if one (at a level that
+allows for the number of parts) is above it, and otherwise *cannot be told*. The margin is 0, unless
+the claim's word is vague: what "among the best" may lag behind is said beside the claim.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
+from offpolicy._core.types import Floats
 from offpolicy.experiments.accuracy import Accuracy
-from offpolicy.experiments.tables import markdown
+from offpolicy.experiments.tables import markdown, paper_name
 
 _Size = TypeVar("_Size", int, float)
 
@@ -32,11 +45,97 @@ def to_markdown(verdicts: Sequence[Verdict]) -> str:
     return markdown(["claim", *["where"] * placed, "", "measured"], rows) + "\n"
 
 
+# -- the rule --------------------------------------------------------------------------------------
+
+HOLDS, FAILS, OPEN = "holds", "fails", "cannot be told"
+VERDICTS = (HOLDS, FAILS, OPEN)
+TENTH = math.log(1.1)
+"""What vague words are allowed here, as a logarithm: a tenth."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict, and the part of the claim that decides it (the worst one)."""
+
+    verdict: str
+    part: str
+    mean: float
+    low: float
+    high: float
+    runs: int
+
+    def __str__(self) -> str:
+        """Of logarithms: "fails: CAB/DM 1.20 [1.10, 1.31]"."""
+        mean, low, high = (f"{math.exp(min(x, 700.0)):.3g}" for x in
+                           (self.mean, self.low, self.high))  # fmt: skip
+        interval = f" [{low}, {high}]" if self.runs > 1 else ""
+        return f"{self.verdict}: {self.part} {mean}{interval}"
+
+
+def judge(
+    parts: Mapping[str, Sequence[float] | Floats], margin: float = 0.0, *, strict: bool = False
+) -> Judged:
+    """Whether the mean of every part is at most ``margin`` (below it, if ``strict``)."""
+    found = []
+    for name, values in parts.items():
+        mean = float(values[0] if len(set(values)) == 1 else np.mean(values))
+        half, wide = (_half_width(values, share) for share in (1, len(parts)))
+        low = -math.inf if wide == math.inf else mean - wide
+        found.append(Judged("", name, mean, low, mean + half, len(values)))
+    highest = max(found, key=lambda part: part.high)
+    if highest.high < margin or (not strict and highest.high == margin):
+        return _with(highest, HOLDS, parts)
+    worst = max(found, key=lambda part: part.low)
+    if worst.low > margin or (strict and worst.low == margin):
+        return _with(worst, FAILS, parts)
+    return _with(max(found, key=lambda part: part.mean), OPEN, parts)
+
+
+def _with(part: Judged, verdict: str, parts: Mapping[str, Sequence[float] | Floats]) -> Judged:
+    """The part with its own 95% interval, and the verdict."""
+    half = _half_width(parts[part.part], 1)
+    low = -math.inf if half == math.inf else part.mean - half
+    return Judged(verdict, part.part, part.mean, low, part.mean + half, part.runs)
+
+
+def _half_width(values: Sequence[float] | Floats, parts: int) -> float:
+    """Of the 95% interval for a claim's mean over runs, for one of so many parts; one run says
+    nothing."""
+    from scipy.special import stdtrit
+
+    n = len(values)
+    if n < 2:
+        return math.inf
+    if len(set(values)) == 1:
+        return 0.0
+    if not np.isfinite(values).all():
+        return math.inf
+    return float(stdtrit(n - 1, 1.0 - 0.025 / parts) * np.std(values, ddof=1) / math.sqrt(n))
+
+
+def counted(judged: Iterable[Judged]) -> str:
+    """How often each verdict was given: "7 holds, 2 cannot be told"."""
+    verdicts = [one.verdict for one in judged]
+    return ", ".join(f"{verdicts.count(one)} {one}" for one in VERDICTS if one in verdicts)
+
+
+def log_ratios(errors: Mapping[str, Floats], name: str, others: Iterable[str]) -> dict[str, Floats]:
+    """Parts of a claim that ``name`` has a lower error than each of the others."""
+    return {
+        f"{paper_name(name)}/{paper_name(other)}": np.log(errors[name] / errors[other])
+        for other in others
+        if other != name
+    }
+
+
+# -- claims about curves ---------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence about curves of bias, variance and mean squared error, and how it is measured.
 
-    The number is small where the claim holds; up to ``limit`` it counts as holding.
+    The number is small where the claim holds: at most ``limit``, its margin.
     """
 
     text: str
@@ -46,6 +145,8 @@ class Claim:
     limit: float
     every_size: bool = False
     """Whether it is about logs of every size; otherwise about those of one."""
+    place: str = ""
+    """Where the paper says so."""
 
     def measured(self, curves: Mapping[_Size, Accuracy], size: _Size, start: float) -> float:
         """At ``size``, or at the worst if it is about every size; M from ``start`` on."""
@@ -54,3 +155,7 @@ class Claim:
 
     def holds(self, measured: float) -> bool:
         return bool(measured <= self.limit)
+
+    def judged(self, over_splits: Sequence[float]) -> Judged:
+        """By the number on each of several splits."""
+        return judge({self.number: over_splits}, self.limit)

@@ -46,10 +46,10 @@ def to_csv(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def mean_text(values: Sequence[float] | Floats, digits: int) -> str:
-    """Over the runs of an experiment: mean ± standard error."""
-    if not len(values):
-        return "–"
-    spread = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
+    """Over the runs of an experiment: mean ± standard error, if there are several."""
+    if len(values) < 2:
+        return f"{values[0]:.{digits}f}" if len(values) else "–"
+    spread = np.std(values, ddof=1) / np.sqrt(len(values))
     return f"{np.mean(values):.{digits}f} ± {spread:.{digits}f}"
 
 

@@ -6,6 +6,8 @@ through softmax, objective and gradient a few hundred at a time, while they are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numba import njit
 
@@ -40,14 +42,24 @@ class Fused:
             self.delta_hat = (risk.delta_hat * of_column).astype(np.float32)
             if risk.logging is not None:
                 self.kept = (min(clip, _LARGEST) * risk.logging).astype(np.float32)
-        self.buffer = np.zeros((scores.actions, len(scores.phi)), dtype=np.float32)
 
     def __call__(self, w: Floats) -> tuple[float, Floats]:
-        scores, buffer = self.scores, self.buffer
-        W = w.reshape(scores.actions, -1).astype(np.float32)
-        np.matmul(W, scores.transposed, out=buffer)
-        value = _walk(buffer, self.action, self.slope, self.cap, self.delta_hat, self.kept)
-        return value, (buffer @ scores.phi).astype(np.float64).reshape(-1)
+        return gains_together([self], [w])[0]
+
+
+def gains_together(gains: Sequence[Fused], weights: Sequence[Floats]) -> list[tuple[float, Floats]]:
+    """Every objective with its own weights, as if called one by one, if all see the same contexts:
+    one multiplication for all."""
+    scores = gains[0].scores
+    K = scores.actions
+    W = np.concatenate(weights).reshape(len(gains) * K, -1).astype(np.float32)
+    table = W @ scores.transposed
+    values = [
+        _walk(table[k * K : (k + 1) * K], g.action, g.slope, g.cap, g.delta_hat, g.kept)
+        for k, g in enumerate(gains)
+    ]
+    slopes = (table @ scores.phi).astype(np.float64).reshape(len(gains), -1)
+    return list(zip(values, slopes, strict=True))
 
 
 _ONE, _NONE = np.float32(1.0), np.float32(0.0)

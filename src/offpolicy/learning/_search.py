@@ -137,7 +137,7 @@ class LearnerCV(Learned):
         tried: list[tuple[Trial, SoftmaxLearner]] = []
         for done, params in enumerate(combinations, 1):
             candidate = learner.copy(**params)
-            candidate.fit_task(_task(tasks, candidate, train, delta_hat, known))
+            candidate.fit_task(shared_task(tasks, candidate, train, delta_hat, known))
             score = RULES[self.rule](validation, candidate)
             tried.append((Trial(params, score, candidate.report_.steps), candidate))
             if progress is not None:
@@ -181,7 +181,7 @@ def checked_combinations(
     return [dict(zip(values, some, strict=True)) for some in itertools.product(*values.values())]
 
 
-def _task(
+def shared_task(
     tasks: dict[tuple[Any, ...], Task],
     learner: SoftmaxLearner,
     log: BanditLog,

@@ -2,7 +2,7 @@ r"""`SoftmaxLearner`: policies :math:`\pi_w(y|x) \propto \exp(w\cdot\phi(x, y))`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, final
@@ -171,7 +171,11 @@ class SoftmaxLearner(Learned, Parameters):
 
     def fit_task(self, task: Task, progress: Progress | None = None) -> Self:
         """Learn from what was prepared, which several learners may share."""
-        ends = [(name, self._search(task, w, progress)) for name, w in self._starting(task)]
+        ends = [(name, self._search(task, w, progress)) for name, w in self.starting(task)]
+        return self.ended(task, ends)
+
+    def ended(self, task: Task, ends: Sequence[tuple[str, Minimum]]) -> Self:
+        """Keep the best of the ends of all searches."""
         name, end = min(ends, key=lambda ended: ended[1].loss)
         self.policy_ = task.policy(end.w)
         self.report_ = FitReport(
@@ -235,7 +239,8 @@ class SoftmaxLearner(Learned, Parameters):
             )
         return member
 
-    def _starting(self, task: Task) -> list[tuple[str, Floats]]:
+    def starting(self, task: Task) -> list[tuple[str, Floats]]:
+        """The weights at which searches begin, and what each is called."""
         if self.start == "random":
             rng = np.random.default_rng([self.seed, 2])
             return [(f"random {k}", task.random_start(rng)) for k in range(self.starts)]

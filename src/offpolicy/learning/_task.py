@@ -21,6 +21,7 @@ from offpolicy.models import resolve_prediction
 from offpolicy.policies.learned import Dense, LinearSoftmax, Ragged, Scores
 
 if TYPE_CHECKING:
+    from offpolicy.learning._risk_kernels import Fused
     from offpolicy.learning._softmax_learner import SoftmaxLearner
 
 _SHARPER = 3.0
@@ -124,7 +125,10 @@ class Task:
         )
 
     def loss(self, w: Floats) -> tuple[float, Floats]:
-        value, slope = self._gain(w)
+        return self.loss_from(w, *self._gain(w))
+
+    def loss_from(self, w: Floats, value: float, slope: Floats) -> tuple[float, Floats]:
+        """The loss, if the objective and its gradient are known."""
         away = w if self.model_start is None else w - self.model_start
         gradient = self.l2 * away
         penalty = 0.5 * float(gradient @ away)
@@ -134,17 +138,18 @@ class Task:
     @cached_property
     def _gain(self) -> Callable[[Floats], tuple[float, Floats]]:
         """The objective and its gradient in the weights: fused, if it is large enough to pay."""
-        scores, risk = self.scores, self.risk
-        if (
-            isinstance(scores, Dense)
-            and isinstance(risk, DenseRisk)
-            and scores.actions * len(scores.phi) >= _LARGE
-            and risk.is_plain
-        ):
-            from offpolicy.learning._risk_kernels import Fused
+        scores = self.scores
+        large = isinstance(scores, Dense) and scores.actions * len(scores.phi) >= _LARGE
+        return (self.fused() if large else None) or self._gain_in_steps
 
-            return Fused(scores, risk)
-        return self._gain_in_steps
+    def fused(self) -> Fused | None:
+        """The objective in one compiled walk; None where that cannot be."""
+        scores, risk = self.scores, self.risk
+        if not (isinstance(scores, Dense) and isinstance(risk, DenseRisk) and risk.is_plain):
+            return None
+        from offpolicy.learning._risk_kernels import Fused
+
+        return Fused(scores, risk)
 
     def _gain_in_steps(self, w: Floats) -> tuple[float, Floats]:
         pi = self.scores.probabilities(w)

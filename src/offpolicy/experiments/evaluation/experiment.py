@@ -1,17 +1,18 @@
-"""Section 5 on evaluation, as files: numbers, claims, Figures 1 and 2, parameters chosen."""
+"""Section 4 on evaluation, as files: numbers, claims, Figures 1 and 2, parameters chosen."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 from offpolicy.datasets import files_of
 from offpolicy.experiments.accuracy import Accuracy
 from offpolicy.experiments.cells import Cells
+from offpolicy.experiments.claims import Claim, Judged, counted
 from offpolicy.experiments.evaluation import accuracy, figure1, figure2, tuning
 from offpolicy.experiments.evaluation.accuracy import ESTIMATORS, GRID, Outcome
 from offpolicy.experiments.saving import Report
@@ -31,8 +32,8 @@ class Settings:
     sizes: Sequence[int] = (200, 500, 2000)
     repeats: int = 500
     reading: str = PAPER
-    splits: int = 2
-    """Splits on which every reading is surveyed."""
+    splits: int = 10
+    """Splits on which every reading is surveyed, and every claim is judged."""
     chosen_repeats: int = 100
     """Logs on which the parameter is chosen by every rule."""
     seed: int = 0
@@ -53,9 +54,16 @@ def run(cells: Cells, **options: Any) -> Report:
     ]  # fmt: skip
     outcomes = cells.all("repeats", accuracy.run_one, drawn, files)
     surveys = cells.all("readings", accuracy.survey, readings, files)
-    surveyed = [exact for by_reading in surveys for exact in by_reading.values()]
+    surveyed: Surveyed = {}
+    for (data, _, _), by_reading in zip(readings, surveys, strict=True):
+        for reading, exact in by_reading.items():
+            surveyed.setdefault((data, reading), []).append(exact)
     chosen = cells.all("chosen parameters", tuning.run_one, tuned, files)
     return Evaluated(settings, outcomes, surveyed, chosen).report()
+
+
+Surveyed = dict[tuple[str, str], list[Accuracy]]
+"""By data set and reading: exactly, on every split, of logs of one decision."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +72,7 @@ class Evaluated:
 
     settings: Settings
     outcomes: Sequence[Outcome]
-    surveyed: Sequence[Accuracy] = ()
-    """Of every reading and split, exactly, of logs of one decision."""
+    surveyed: Surveyed = field(default_factory=dict)
     chosen: Sequence[tuning.Outcome] = ()
 
     @cached_property
@@ -76,32 +83,42 @@ class Evaluated:
 
     @cached_property
     def claims(self) -> list[dict[str, Any]]:
-        """Every claim on every data set, M from 0 and from 1 on, over the repeats and exactly, at
-        the largest n (2,000 in the paper); and in how many readings and splits it holds."""
+        """Every claim on every data set, M from 0 and from 1 on: the number over the repeats and
+        exactly, at the largest n (2,000 in the paper); its verdict over splits in the reading at
+        hand; and how often each verdict is given over all readings."""
         rows = []
-        surveyed = [{n: exact.at(n) for n in self.settings.sizes} for exact in self.surveyed]
         for start, claim in itertools.product(STARTS, CLAIMS):
-            holds_in = sum(claim.holds(claim.measured(by_n, max(by_n), start)) for by_n in surveyed)
             for data, outcomes in self.by_set.items():
                 last = outcomes[-1].n
-                measured = claim.measured({o.n: o.repeated for o in outcomes}, last, start)
-                exact = claim.measured({o.n: o.exact for o in outcomes}, last, start)
+                by_reading = self._judged(claim, data, start)
                 rows.append(
                     {
                         "claim": claim.text,
+                        "place": claim.place,
                         "number": claim.number,
-                        "limit": claim.limit,
+                        "margin": claim.limit,
                         "M_from": start,
                         "data": data,
-                        "measured": measured,
-                        "holds": claim.holds(measured),
-                        "exact": exact,
-                        "exact_holds": claim.holds(exact),
-                        "readings_and_splits": len(self.surveyed),
-                        "holds_in": holds_in,
+                        "measured": claim.measured(
+                            {o.n: o.repeated for o in outcomes}, last, start
+                        ),
+                        "exact": claim.measured({o.n: o.exact for o in outcomes}, last, start),
+                        "judged": by_reading.get(self.settings.reading),
+                        "readings": counted(by_reading.values()),
                     }
                 )
         return rows
+
+    def _judged(self, claim: Claim, data: str, start: float) -> dict[str, Judged]:
+        """By reading, over splits."""
+        sizes = self.settings.sizes
+        return {
+            reading: claim.judged(
+                [claim.measured({n: one.at(n) for n in sizes}, max(sizes), start) for one in splits]
+            )
+            for (name, reading), splits in self.surveyed.items()
+            if name == data
+        }
 
     def to_markdown(self) -> str:
         """The best of each estimator, the claims, and parameters chosen from the log."""
@@ -128,35 +145,31 @@ class Evaluated:
         return "\n\n".join(parts)
 
     def _claims_from(self, start: float) -> str:
-        head = ["claim", "number", "holds up to", *self.by_set]
-        if self.surveyed:
-            head.append(f"of all {len(self.surveyed)} readings and splits")
+        head = ["claim", "where", "number", "margin", *self.by_set]
         rows = []
         for claim in CLAIMS:
-            judged = [r for r in self.claims if (r["claim"], r["M_from"]) == (claim.text, start)]
-            marks = [
-                f"{_mark(r['measured'], r['holds'])} ({_mark(r['exact'], r['exact_holds'])})"
-                for r in judged
-            ]
-            count = [str(judged[0]["holds_in"])] if self.surveyed else []
-            rows.append([claim.text, claim.number, f"{claim.limit:g}", *marks, *count])
+            here = [r for r in self.claims if (r["claim"], r["M_from"]) == (claim.text, start)]
+            rows.append(
+                [claim.text, claim.place, claim.number, f"{claim.limit:g}", *map(_mark, here)]
+            )
         return (
-            f"M from {start:g} on. Measured over the repeats (and exactly): "
-            f"✓ where the claim holds, ✗ where it does not.\n\n{markdown(head, rows)}\n"
+            f"M from {start:g} on. Measured over the repeats (exactly): the verdict by its 95% "
+            f"interval over {self.settings.splits} splits, and how often each is given over all "
+            f"readings of the set-up.\n\n{markdown(head, rows)}\n"
         )
 
     def report(self) -> Report:
         text = self.to_markdown()
         files = {
             "results.json": {
-                "schema": "offpolicy.evaluation/2",
+                "schema": "offpolicy.evaluation/3",
                 "settings": self.settings,
                 "outcomes": self.outcomes,
                 "claims": self.claims,
                 "chosen": self.chosen,
             },
             "accuracy.csv": to_csv(_accuracy_rows(self.outcomes)),
-            "claims.csv": to_csv(self.claims),
+            "claims.csv": to_csv(map(_flat, self.claims)),
             "table.md": text,
         }
         if self.chosen:
@@ -176,8 +189,21 @@ class Evaluated:
         return Report(text, files, pictures)
 
 
-def _mark(value: float, holds: bool) -> str:
-    return f"{short(value)} {'✓' if holds else '✗'}"
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A claim as a row of numbers and words."""
+    judged = row["judged"] or Judged("", "", math.nan, math.nan, math.nan, 0)
+    verdict = {"verdict": judged.verdict, "low": judged.low, "high": judged.high,
+               "splits": judged.runs}  # fmt: skip
+    return {**row, "judged": judged.mean, **verdict}
+
+
+def _mark(row: Mapping[str, Any]) -> str:
+    numbers = f"{short(row['measured'])} ({short(row['exact'])})"
+    judged = row["judged"]
+    if judged is None:
+        return numbers
+    interval = f"[{short(judged.low)}, {short(judged.high)}]"
+    return f"{numbers}: {judged.verdict} {interval}; {row['readings']}"
 
 
 def _accuracy_rows(outcomes: Sequence[Outcome]) -> Iterable[dict[str, Any]]:

@@ -52,15 +52,20 @@ def _narrowness(accuracy: Accuracy) -> float:
     return float(1.0 / (good * decades)) if good else float("inf")
 
 
+PLACE = "Section 4.2, paragraph 1"
 CLAIMS = (
     Claim("The bias of CAB falls as M grows", "largest rise of its size, relative to the start",
-          _bias_falls, 0.05, every_size=True),
+          _bias_falls, 0.05, every_size=True,
+          place=PLACE),
     Claim("The variance of CAB rises with M", "largest fall of the variance, relative to its "
-          "largest", _variance_rises, 0.05, every_size=True),
+          "largest", _variance_rises, 0.05, every_size=True,
+          place=PLACE),
     Claim("The best M of CAB is in the middle at every n", "MSE at the best M / at the better end",
-          _in_the_middle, 0.95, every_size=True),
+          _in_the_middle, 0.95, every_size=True,
+          place=PLACE),
     Claim("CAB is robust to the choice of M", "1 / decades of M within twice the least MSE",
-          _narrowness, 1.0, every_size=True),
+          _narrowness, 1.0, every_size=True,
+          place=PLACE),
 )  # fmt: skip
 
 

@@ -1,0 +1,65 @@
+"""The data of Table 2 by our own recipe: the default learner, linear and with a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from offpolicy.datasets import files_of
+from offpolicy.experiments.cells import Cells
+from offpolicy.experiments.learning.search import Learned
+from offpolicy.experiments.learning.setup import Condition, Setup, set_up
+from offpolicy.experiments.learning.table2 import SCHEMA, errors_of
+from offpolicy.experiments.saving import Report
+from offpolicy.experiments.tables import grouped, markdown, mean_text
+from offpolicy.learning import SoftmaxLearner
+from offpolicy.logs import BanditLog
+
+
+def run(cells: Cells, sets: Sequence[str], runs: int, kept: bool) -> Report:
+    """Our own recipe on the data of Table 2."""
+    wanted = [(Condition(data, run),) for run in range(runs) for data in sets]
+    learned = cells.all("runs", run_one, wanted, files_of(sets), kept=kept)
+    by_set = {
+        data: errors_of(some)
+        for data, some in grouped(learned, lambda one: one.condition.data).items()
+    }
+    rows = [
+        [name, *(mean_text(errors[name], 4) for errors in by_set.values())]
+        for name in learned[0].errors
+    ]
+    text = markdown(["learner", *by_set], rows) + "\n"
+    body = {"schema": SCHEMA, "runs": learned}
+    return Report(text, {"results.json": body, "table.md": text}, folder="ours")
+
+
+def run_one(condition: Condition) -> Learned:
+    setup = set_up(condition)
+    return Learned(condition, "ours", setup.error_of(setup.logger), ours(setup))
+
+
+def ours(setup: Setup) -> dict[str, float]:
+    """By our recipe beside the paper's: the error of the default learner, which also sees what the
+    reward model was trained on; linear, with a kernel, and both with the validation log too."""
+    both = _joined(setup.train, setup.validation)
+    errors = {}
+    for name, log in (("", setup.train), (", refitted", both)):
+        for features in ("linear", "kernel"):
+            learner = SoftmaxLearner(features=features).fit(log, known=setup.known)
+            errors[f"{features}{name}"] = setup.error(learner)
+    return errors
+
+
+def _joined(*logs: BanditLog) -> BanditLog:
+    def column(name: str) -> Any:
+        return np.concatenate([getattr(log, name) for log in logs])
+
+    logging = column("logging").reshape(-1, len(logs[0].actions or ()))
+    return BanditLog.from_arrays(
+        action=column("chosen"),
+        reward=column("reward"),
+        logging=logging,
+        context=column("context"),
+    )
