@@ -4,6 +4,7 @@ document by document."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,7 +138,7 @@ def test_ips_that_disagrees_widens_the_interval_and_is_told():
     near, found = guarded(known)
     assert found == []
     assert near is known
-    curve = known.path.curve._replace(value=known.path.curve.value + 40.0 * ips)
+    curve = replace(known.path.curve, value=known.path.curve.value + 40.0 * ips)
     far = known._replace(
         path=known.path._replace(curve=curve), interval=Interval(30.0 * ips, 60.0 * ips)
     )

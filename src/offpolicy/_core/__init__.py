@@ -2,6 +2,6 @@
 
 __all__ = [
     "checkpoint", "documents", "double_double_kernels", "fastmath", "files", "kernels", "lbfgs",
-    "logistic", "moment_kernels", "moments", "parallel", "parameters", "ragged", "saved", "tables",
+    "logistic", "moments", "parallel", "parameters", "ragged", "saved", "tables",
     "types", "validation",
 ]  # fmt: skip

@@ -228,10 +228,3 @@ def _model_sums(block: Block) -> Floats:
         return np.zeros(len(block.log))
     with np.errstate(over="ignore", invalid="ignore"):
         return row_sums(block.target.flat * block.delta_hat, block.log.offsets)
-
-
-def effective_size(total: float, squares: float) -> float | None:
-    """Effective rows behind an estimate, Kish's (Σw)²/Σw²; None where no reward has weight."""
-    if not (total > 0.0 and squares > 0.0):
-        return None
-    return float(total * total / squares) if np.isfinite(squares) else 1.0

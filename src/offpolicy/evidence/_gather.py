@@ -22,7 +22,7 @@ from offpolicy.errors import MissingColumnError
 from offpolicy.estimators import Estimator, choose_estimators
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._default_model import train_model
-from offpolicy.evidence._plan import Plan, make_plan, range_of_rewards, sample_of
+from offpolicy.evidence._plan import Plan, RewardRange, make_plan, range_of_rewards, sample_of
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of, thinned
 from offpolicy.evidence._tuning import check_rule
@@ -61,6 +61,7 @@ class Prepared(NamedTuple):
     """What is read and fitted for a question before the walk."""
 
     source: Source
+    rewards: RewardRange
     untrained: list[Finding]
     """Why no model was trained on contexts, if so."""
     sample: list[Block]
@@ -104,17 +105,17 @@ def prepare(question: Question) -> Prepared:
     intervals.normal_quantile(question.level)
     check_rule(question.tuning)
     source = source_of(question.log, question.policies, question.prediction, question.resume)
-    return Prepared(source, train_model(source), sample_of(source))
+    rewards = range_of_rewards(source, question.reward_range)
+    return Prepared(source, rewards, train_model(source), sample_of(source))
 
 
 def make_plans(question: Question, prepared: Prepared) -> list[Plan]:
     """What the sample fixes before the walk, for every policy."""
     source, sample = prepared.source, prepared.sample
-    rewards = range_of_rewards(source, question.reward_range)
     if question.verb == "check":  # which looks at no sum that depends on the model
         sample = [thinned(block, ROWS_OF_CHECK) for block in sample]
     return [
-        make_plan(block, source.n, rewards, _members(question, block.columns),
+        make_plan(block, source.n, prepared.rewards, _members(question, block.columns),
                   rule=question.tuning, first_row=source.first_row)
         for block in sample
     ]  # fmt: skip

@@ -21,7 +21,6 @@ import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.evidence import _summary_sums as tallies
-from offpolicy.evidence._blocks import effective_size
 from offpolicy.evidence._gather import Evidence
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import design_effect
@@ -71,14 +70,8 @@ def _weights(scanned: Scanned) -> Weights:
         unsupported=float(bins.unsupported[0] / bins.weight),
         largest=float(c.high[0]),
         mean=float(c.mean[0]),
-        effective=effective_rows(scanned),
+        effective=float(c.effective()[0]),
     )
-
-
-def effective_rows(scanned: Scanned) -> float:
-    """How many rows stand behind a policy by its weights, Kish's (Σωc)²/Σω²c²; 0 if none does."""
-    c = scanned.c
-    return effective_size(float(c.mean[0]) * c.weight, float(c.sum_of_squares()[0])) or 0.0
 
 
 def _support(scanned: Scanned, plan: Plan) -> Support:
@@ -142,8 +135,9 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     path, curve, k = scanned.path, known.curve, known.curve.at_value
     each, so_far = path.bins.each, path.bins.so_far
     weight, squares = so_far.total("1")[:, 0], so_far.total("ω")[:, 0]
+    rows, rewards = each.total("1"), each.total("r")
     mean, _, second = (sums[:, k] for sums in so_far.about_mean())
-    if not (np.isfinite(second).all() and (each.total("1") > 0.0).all()):
+    if not (np.isfinite(second).all() and (rows > 0.0).all()):
         return None
     spread = np.sqrt(second / squares * design_effect(path.moments, k))
     half = sequence_half_width(weight**2 / squares, spread, level)
@@ -153,7 +147,7 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     return OverLog(
         rows=tuple(float(-(-(j + 1) * n // parts)) for j in range(parts)),
         value=_numbers(path.centre + each.about_mean()[0][:, k]),
-        logged=_numbers((each.total("r") / each.total("1"))[:, 0]),
+        logged=_numbers((rewards / rows)[:, 0]),
         so_far=_numbers(value),
         low=_numbers(value - half),
         high=_numbers(value + half),
@@ -189,7 +183,7 @@ def notice(e: Evidence) -> list[Finding]:
     found, scanned = list(e.noticed), e.scanned
     if e.weighed:
         found += about_support(e.policy, scanned)
-        found += about_size(e.policy, effective_rows(scanned), scanned.reward.count)
+        found += about_size(e.policy, float(scanned.c.effective()[0]), scanned.reward.count)
         found += about_actions(scanned)
     return found
 

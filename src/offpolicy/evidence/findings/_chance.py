@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpolicy._core.types import Floats, Ints
-from offpolicy.evidence._blocks import effective_size
 from offpolicy.evidence._limits import tail
 from offpolicy.logs import BanditLog
 from offpolicy.logs.labels import encode
@@ -90,4 +89,4 @@ def kish(w: Floats) -> float:
     if top == 0.0:
         return 0.0
     scaled = w / top
-    return effective_size(float(scaled.sum()), float((scaled * scaled).sum())) or 0.0
+    return float(scaled.sum()) ** 2 / float((scaled * scaled).sum())
