@@ -114,8 +114,11 @@ class Moments:
             group_total=group_total,
         )
 
-    def __getitem__(self, part: slice) -> Moments:
-        """Those of some of the quantities, where co-moments are not kept."""
+    def parts(self, *parts: slice) -> list[Moments]:
+        """Those of some of the quantities each, where co-moments are not kept."""
+        return [self._part(part) for part in parts]
+
+    def _part(self, part: slice) -> Moments:
         names = ("mean", "cross", "second", "low", "high")
         some = {name: getattr(self, name)[part] for name in names}
         if self.group_total is not None:

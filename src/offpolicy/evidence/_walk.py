@@ -188,7 +188,7 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
     tally = Tally.of(block, plan.stretches, plan.classes, modelled.prediction.chosen)
     E = len(parts)
     cuts = (slice(E), slice(E, 2 * E), slice(2 * E, 3 * E), slice(-2, -1), slice(-1, None))
-    values, observed, mass, c, reward = (moments[cut] for cut in cuts)
+    values, observed, mass, c, reward = moments.parts(*cuts)
     path = modelled.path
     return Scanned(values, observed, mass, c, reward, tuple(ratios), path, paired, tally)
 
