@@ -22,7 +22,7 @@ from offpolicy.estimators import NAMED, Estimator, weights
 from offpolicy.logs import BLOCK, BanditLog
 from offpolicy.policies import Target
 
-COMPILED_FROM = 3_000_000
+COMPILED_FROM = 1_000_000
 """A log with fewer candidates goes through NumPy: compiling would take longer."""
 
 
