@@ -1,4 +1,4 @@
-"""Section 5 on rankings, as files: numbers, tables, claims, pictures."""
+"""Section 4 on rankings, as files: numbers, tables, claims, pictures."""
 
 from __future__ import annotations
 
