@@ -31,7 +31,8 @@ NAMES = ["IPS", "SNIPS", "DR", "SNDR", "DM", "CAB(M=2)"]
 def test_the_distance_is_that_of_paired_rows(kind):
     n, rng = 300, np.random.default_rng(4)
     case = make_case(rng, n, drawn=True, weighted=kind == "weighted")
-    cluster = np.arange(n) // 3 if kind == "clustered" else None
+    # Rows of a cluster have like rewards.
+    cluster = np.argsort(np.argsort(case.reward)) // 3 if kind == "clustered" else None
     log, pi, model, names = case.log_with(cluster=cluster), case.pi, case.delta_hat, NAMES
     if kind == "chosen":
         log, pi, model, names = case.narrow, case.pi[log.chosen_index], None, NAMES[:2]
@@ -44,7 +45,14 @@ def test_the_distance_is_that_of_paired_rows(kind):
     bins, prediction = scanned.path.bins, plan.recalibration.predict(log, block.target.flat, model)
     omega, c, k = log.weights, block.c, row.grid.index(row.M)
     x = prediction.modelled + np.minimum(c, row.M) * (log.reward - prediction.chosen)
-    undrawn = 0.0
+    undrawn, alone = 0.0, omega * (x - np.average(x, weights=omega))
+    if cluster is not None:
+        together = np.bincount(cluster, alone)
+        spread = len(together) / (len(together) - 1) * (together**2).sum()
+        design = max(spread / (n / (n - 1) * (alone**2).sum()), 1.0)
+        assert design > 1.2
+    else:
+        design = 1.0
     if kind != "chosen":
         ratio = np.where(case.pi0 > 0, case.pi / case.pi0, 0.0)
         decision = np.repeat(omega, np.diff(log.offsets))
@@ -66,7 +74,7 @@ def test_the_distance_is_that_of_paired_rows(kind):
             size = RiskCurve.of(scanned.path, exact=kind != "chosen").size[k]
             if not members[j].self_normalised:
                 size = max(size, size_of(log, model if members[j].uses_model else None))
-            expected += undrawn * size**2 * (omega**2).sum() / omega.sum() ** 2
+            expected += design * undrawn * size**2 * (omega**2).sum() / omega.sum() ** 2
         ratio = (estimate.value - row.value) / estimate.from_headline
         assert ratio**2 == pytest.approx(expected, rel=1e-8)
 

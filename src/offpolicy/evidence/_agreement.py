@@ -3,7 +3,8 @@
 Both are means over the same rows, so their noise is common to a large part. What they do not share
 is mostly the weight beyond M. Few rows carry it, and a log may have drawn none of the heaviest:
 what Σ_y π₀(c − M)₊² is on average more than the mean of (c − M)₊² seen, times the residuals' mean
-square, is added to the variance. An estimate without weights beyond M needs none of this.
+square and the design effect of clusters, is added to the variance. An estimate without weights
+beyond M needs none of this.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID
 from offpolicy.evidence._headline import Known
-from offpolicy.evidence._noise import degrees_of
+from offpolicy.evidence._noise import degrees_of, design_effect
 from offpolicy.evidence._plan import GUARDS
 from offpolicy.intervals import Interval, t_quantile
 from offpolicy.results import Finding, finding
@@ -64,6 +65,7 @@ def from_headline(known: Known) -> Apart:
         with np.errstate(over="ignore"):
             noise = undrawn * np.maximum(own, float(known.curve.size[k])) ** 2
             noise *= scanned.reward.weight2 / scanned.reward.weight**2
+            noise *= design_effect(known.path.moments, k)
         variance[beyond] += np.maximum(noise, 0.0)[beyond]
         degrees[beyond] = np.minimum(degrees, max(float(bins.excess_rows[k]) - 1.0, 1.0))[beyond]
     return Apart(gap, np.sqrt(np.where(np.isfinite(variance), variance, np.inf)), degrees)
