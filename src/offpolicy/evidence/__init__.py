@@ -94,10 +94,11 @@ rule applied to it directly. With m = (π − Mπ₀)₊ at each policy's own M�
 the mean of both models answers for what is left to either. So only the mass on which the two
 differ, mean of Σ_y |m_a − m_b|, can be biased: b is that times the larger k and the larger s. Noise
 is Var(ȳ), scaled up as above with w_a − w_b in the place of w and w_a e_a − w_b e_b in that of w e.
-Both ends allow for one unseen row with the reward that would move the difference most. Against what
-ran, the reward itself takes the place of the second policy (w = 1, nothing left to a model), with
-the degrees of freedom of x_M. That difference, not whether an interval holds the logged mean, says
-which is better.
+Both ends allow for one unseen row with the reward that would move the difference most. What the
+models say of where the logger never goes is taken out; the mass there on which the two differ has
+the worst case. Against what ran, the reward itself takes the place of the second policy (w = 1,
+nothing left to a model), with the degrees of freedom of x_M. That difference, not whether an
+interval holds the logged mean, says which is better.
 
 **The guard.** SNIPS and DR are part of every walk. If one of them and the headline differ by more
 than their paired noise explains (Student's t with one degree of freedom less than effective rows

@@ -292,12 +292,12 @@ def _gap(arms: Sequence[Known], values: tuple[float, float], seen: _Seen, bias: 
     """A difference by the headline's rule; the second policy is the logged one if ``arms`` has only
     one."""
     rewards, moments = arms[0].e.plan.reward_range, arms[0].path.moments
-    low = high = seen.centre
+    # What the models say of where the logger never goes is no evidence, not even if both policies
+    # have the same mass there.
+    centre = seen.centre - _guess(arms[0]) + sum(map(_guess, arms[1:]))
     lost = seen.above + seen.below
-    if lost > 0.0:
-        guess = _guess(arms[0]) - sum(map(_guess, arms[1:]))
-        low += seen.above * rewards.low - seen.below * rewards.high - guess
-        high += seen.above * rewards.high - seen.below * rewards.low - guess
+    low = centre + seen.above * rewards.low - seen.below * rewards.high
+    high = centre + seen.above * rewards.high - seen.below * rewards.low
     (down, up), *others = (arm.doubt for arm in arms)
     low, high = low + down - sum(d[1] for d in others), high + up - sum(d[0] for d in others)
     noise = seen.stderr
