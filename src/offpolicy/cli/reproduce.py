@@ -49,8 +49,13 @@ def _whole(default: int, text: str | None = None, *, least: int = 1) -> dict[str
     return option(text, kind=click.IntRange(min=least), default=default)
 
 
-_CLASSIC = _sets("letter,optdigits,satimage,pendigits")
+_CLASSIC = "letter,optdigits,satimage,pendigits"
+_RANKINGS = "MQ2007,MQ2008"
+_BOTH = _sets(f"{_CLASSIC},{_RANKINGS}", "labelled ones and rankings (also yahoo, MSLR-WEB10K, …)")
 _SEED = _whole(0, least=0)
+_KEPT = option("tables of what is in --out already; nothing is computed", default=False)
+PAPER = "paper"
+"""The folder that all of the paper's figures and tables share: what one has found serves others."""
 
 
 def _options(name: str, jobs: int = 1, **settings: dict[str, Any]) -> Options:
@@ -72,104 +77,165 @@ def _run(module: str, out: str, jobs: int = 1, **settings: Any) -> None:
         click.echo("For the pictures: pip install 'offpolicy[plot]'.", err=True)
 
 
+def _at_most(settings: dict[str, Any], quick: bool, **most: int) -> dict[str, Any]:
+    """The settings; if it is to be quick, no counts above these."""
+    if not quick:
+        return settings
+    return settings | {name: min(settings[name], count) for name, count in most.items()}
+
+
 @click.group("reproduce")
 def command() -> None:
     """The paper's theorems and experiments."""
 
 
-@command.command("theory")
-@_options("theory", jobs=0, n=_whole(400_000, "decisions to simulate", least=100), seed=_SEED)
-def theory(**settings: Any) -> None:
-    """Theorems 1 to 6 against simulation, for every member of the family."""
-    _run("evaluation.theorems", **settings)
-
-
-@command.command("evaluation")
+@command.command("theorems")
 @_options(
-    "evaluation",
-    sets=_CLASSIC,
-    sizes=_listed("200,500,2000", int),
-    repeats=_whole(500, least=2),
-    reading=option(
-        "what the paper's text leaves open", default="raw, one-vs-rest, stochastic, same 10%"
-    ),
-    splits=_whole(
-        10, "splits on which every reading is surveyed and claims are judged; 0: none", least=0
-    ),
-    chosen_repeats=_whole(
-        100, "logs on which the parameter is chosen by every rule; 0: none", least=0
-    ),
+    PAPER,
+    jobs=0,
+    n=_whole(400_000, "decisions to simulate", least=100),
+    quick=option("at most 50,000 decisions", default=False),
     seed=_SEED,
 )
-def evaluation(**settings: Any) -> None:
-    """Section 4 on evaluation: Figures 1 and 2, and the paper's claims, measured.
+def theorems(quick: bool, **settings: Any) -> None:
+    """Theorems 1 to 6 against simulation, for every member of the family.
 
-    Bias, variance and mean squared error of eight estimators over M and tau on labelled data. If
-    it is stopped, the same command goes on where it was.
+    Takes a quarter of a minute.
     """
-    _run("evaluation.experiment", **settings)
+    _run("theorems", **_at_most(settings, quick, n=50_000))
 
 
-@command.command("learning")
+def _curves(name: str, title: str, text: str) -> None:
+    """Adds the command of a figure over M."""
+
+    @command.command(name)
+    @_options(
+        PAPER,
+        sets=_BOTH,
+        sizes=_listed("200,500,2000", int, "decisions of a log of a labelled set"),
+        repeats=_whole(500, "logs of each size; of rankings a fifth, on every split", least=2),
+        reading=option(
+            "of labelled sets: what the text leaves open",
+            default="raw, one-vs-rest, stochastic, same 10%",
+        ),
+        splits=_whole(10, "on which claims are judged", least=2),
+        quick=option("at most 100 logs and 3 splits", default=False),
+        seed=_SEED,
+    )
+    def figure(quick: bool, **settings: Any) -> None:
+        _run(name, **_at_most(settings, quick, repeats=100, splits=3))
+
+    figure.help = f"{title}\n\n{text}"
+    figure.short_help = title
+
+
+_curves(
+    "figure1",
+    "Figure 1: bias, variance and error of CAB over M.",
+    "On labelled sets and on rankings, with what the paper says of it. Shares its numbers with "
+    "figure2: together they take about a quarter of an hour on two cores, with --quick three "
+    "minutes. If it is stopped, the same command goes on where it was.",
+)
+_curves(
+    "figure2",
+    "Figure 2: the errors of all estimators over M.",
+    "On labelled sets and on rankings, with what the paper says of it, and the parameter chosen "
+    "from the log. Shares its numbers with figure1: together they take about a quarter of an hour "
+    "on two cores, with --quick three minutes. If it is stopped, the same command goes on where it "
+    "was.",
+)
+
+
+@command.command("figure3")
 @_options(
-    "learning",
-    sets=_CLASSIC,
-    runs=_whole(10, "of the closest readings; three of the others"),
+    PAPER,
+    sets=_sets("optdigits,synthetic"),
+    repeats=_whole(50, "pairs of runs on each problem", least=2),
+    steps=_whole(
+        5000, "length of a run: the longer, the fewer actions keep a probability", least=2
+    ),
+    quick=option("at most 6 pairs of at most 2,000 steps", default=False),
+    seed=_SEED,
+    obd=option(
+        "of the full Open Bandit Dataset, instead of its small sample", "FOLDER", opt.FOLDER
+    ),
+)
+def figure3(quick: bool, **settings: Any) -> None:
+    """Figure 3: Thompson samplers that lose support, and the Open Bandit logs.
+
+    "synthetic" needs no data; for the others see offpolicy datasets. Takes seven minutes on one
+    core, with --quick half a minute. If it is stopped, the same command goes on where it was.
+    """
+    _run("figure3", **_at_most(settings, quick, repeats=6, steps=2000))
+
+
+@command.command("table2")
+@_options(
+    PAPER,
+    sets=_BOTH,
+    runs=_whole(10, "of the closest readings; of the others three, of rankings five"),
     readings=option("all nine readings of the set-up, not the three closest", default=False),
-    quick=option("two runs of the closest", default=False),
-    ours=option("our own recipe instead of the paper's set-up", default=False),
-    figure=option("Figure 4 instead of Table 2", default=False),
-    kept=option("tables of what is in --out already; nothing is computed", default=False),
+    quick=option("one run of the reading that is nearest to the text", default=False),
+    kept=_KEPT,
 )
-def learning(runs: int, quick: bool, ours: bool, figure: bool, **settings: Any) -> None:
-    """Section 4 on learning: Table 2, Figure 4, and the same data with our own recipe.
+def table2(**settings: Any) -> None:
+    """Table 2: policies and rankers learned with each estimator.
 
-    On one core Table 2 takes about an hour (--quick: ten minutes), with all --readings an hour and
-    a half; Figure 4 an hour and a half, --ours a quarter of an hour. If it is stopped, the same
-    command goes on where it was.
+    Labelled sets take about an hour of one core, with all --readings an hour and a half, rankings
+    ten minutes; with --quick four minutes in all. If it is stopped, the same command goes on where
+    it was.
     """
-    if figure and ours:
-        raise click.UsageError("Figure 4 is of the paper's set-up: leave out --ours.")
-    if settings["readings"] and (figure or ours):
-        raise click.UsageError("--readings are of Table 2: leave out --figure and --ours.")
-    settings["runs"] = 2 if quick else runs
-    if figure or ours:
-        settings.pop("readings")
-    if figure:
-        settings.pop("sets")
-    _run(f"learning.{'figure4' if figure else 'ours' if ours else 'table2'}", **settings)
+    _run("table2", **settings)
 
 
-@command.command("ranking")
+@command.command("figure4")
 @_options(
-    "ranking",
-    sets=_sets("MQ2007,MQ2008", "also yahoo, MSLR-WEB10K, Istella-S …, if you have the files"),
-    sweeps=_listed("0.5,1,5", float, "how often queries are shown; Table 2 is of 1"),
-    loggers=_listed("0.01,0.1", float, "shares of the training queries that train the logger"),
-    splits=_whole(8, "of the data, in the evaluation experiment; 0: leave it out", least=0),
-    repeats=_whole(100, "logs of each split", least=2),
-    chosen_repeats=_whole(5, "logs of each split from which M and tau are chosen too"),
-    runs=_whole(5, "of the learning experiment; 0: leave it out", least=0),
-    quick=option("three splits, ten logs, two runs, one logger", default=False),
-    seed=_SEED,
+    PAPER,
+    sets=_sets(f"pendigits,{_RANKINGS}"),
+    runs=_whole(10, "of rankings five"),
+    quick=option("one run, three values of each panel", default=False),
+    kept=_KEPT,
 )
-def ranking(quick: bool, **settings: Any) -> None:
-    """Section 4 on rankings: Figures 1, 2 and 4, and Table 2, with clicks on judged queries.
+def figure4(**settings: Any) -> None:
+    """Figure 4: what is learned over the amount of data, and the quality of model and logger.
 
-    The data sets are looked for in the folder named by OFFPOLICY_DATA. If it is stopped, the same
+    Takes an hour and a half of one core, with --quick five minutes. If it is stopped, the same
     command goes on where it was.
     """
-    if quick:
-        most = {"splits": 3, "repeats": 10, "chosen_repeats": 2, "runs": 2}
-        settings |= {name: min(settings[name], count) for name, count in most.items()}
-        settings["loggers"] = settings["loggers"][:1]
-    if not settings["splits"] and not settings["runs"]:
-        raise click.UsageError("With --splits 0 and --runs 0 there is nothing to do.")
-    _run("ranking.experiment", **settings)
+    _run("figure4", **settings)
+
+
+@command.command("ours")
+@_options(PAPER, sets=_sets(_CLASSIC), runs=_whole(10), kept=_KEPT)
+def ours(**settings: Any) -> None:
+    """The data of Table 2 with our own recipe instead of the paper's.
+
+    Takes a quarter of an hour of one core. If it is stopped, the same command goes on where it was.
+    """
+    _run("learning.ours", **settings)
+
+
+@command.command("all")
+@_options(
+    PAPER,
+    jobs=2,
+    quick=option("each as with its own --quick", default=False),
+)
+def everything(out: str, jobs: int, quick: bool) -> None:
+    """Every figure and table, and the theorems, on one page: index.html.
+
+    Takes three hours on two cores, with --quick less than a quarter of an hour. Data sets that are
+    not at hand are left out, and named. If it is stopped, the same command goes on where it was.
+    """
+    from offpolicy.experiments.cells import Cells
+    from offpolicy.experiments.page import make_all
+
+    path = make_all(Path(out), Cells(Path(out) / "cells", jobs, counted), quick, click.echo)
+    click.echo(f"Wrote {path}.", err=True)
 
 
 @command.command("tuning")
-@_options("tuning", repeats=_whole(100, least=2), splits=_whole(2), sets=_CLASSIC)
+@_options("tuning", repeats=_whole(100, least=2), splits=_whole(2), sets=_sets(_CLASSIC))
 def tuning(**settings: Any) -> None:
     """The parameter chosen from the log against the best one in hindsight, on labelled data.
 
@@ -223,26 +289,3 @@ def bounds(quick: bool, **settings: Any) -> None:
     if quick:
         settings["repeats"] = min(settings["repeats"], 5)
     _run("intervals.bounds", **settings)
-
-
-@command.command("real")
-@_options(
-    "real",
-    jobs=2,
-    sets=_sets("optdigits,synthetic"),
-    repeats=_whole(50, "pairs of runs on each problem", least=2),
-    steps=_whole(
-        5000, "length of a run: the longer, the fewer actions keep a probability", least=2
-    ),
-    seed=_SEED,
-    obd=option(
-        "of the full Open Bandit Dataset, instead of its small sample", "FOLDER", opt.FOLDER
-    ),
-)
-def real(**settings: Any) -> None:
-    """The paper's Figure 3: Thompson samplers that lose support, and the Open Bandit logs.
-
-    "synthetic" needs no data; for the others see offpolicy datasets. If it is stopped, the same
-    command goes on where it was.
-    """
-    _run("real.figure3", **settings)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -34,6 +34,10 @@ class Cells:
     folder: Path
     jobs: int = 1
     shown: Shown = lambda parts, total, what: parts
+
+    def within(self, part: str) -> Cells:
+        """A folder in this one, of a kind of cells."""
+        return replace(self, folder=self.folder / part)
 
     def all(
         self,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -63,25 +63,33 @@ class Judged:
     low: float
     high: float
     runs: int
+    logarithms: bool = True
+    """Of ratios; otherwise numbers are shown as they are."""
 
     def __str__(self) -> str:
-        """Of logarithms: "fails: CAB/DM 1.20 [1.10, 1.31]"."""
-        mean, low, high = (f"{math.exp(min(x, 700.0)):.3g}" for x in
-                           (self.mean, self.low, self.high))  # fmt: skip
+        """ "fails: CAB/DM 1.20 [1.10, 1.31]"."""
+        mean, low, high = map(self._text, (self.mean, self.low, self.high))
         interval = f" [{low}, {high}]" if self.runs > 1 else ""
         return f"{self.verdict}: {self.part} {mean}{interval}"
 
+    def _text(self, value: float) -> str:
+        return f"{math.exp(min(value, 700.0)):.3g}" if self.logarithms else f"{value:+.2f}"
+
 
 def judge(
-    parts: Mapping[str, Sequence[float] | Floats], margin: float = 0.0, *, strict: bool = False
+    parts: Mapping[str, Sequence[float] | Floats],
+    margin: float = 0.0,
+    *,
+    strict: bool = False,
+    logarithms: bool = True,
 ) -> Judged:
     """Whether the mean of every part is at most ``margin`` (below it, if ``strict``)."""
     found = []
     for name, values in parts.items():
         mean = float(values[0] if len(set(values)) == 1 else np.mean(values))
-        half, wide = (_half_width(values, share) for share in (1, len(parts)))
+        half, wide = (half_width(values, share) for share in (1, len(parts)))
         low = -math.inf if wide == math.inf else mean - wide
-        found.append(Judged("", name, mean, low, mean + half, len(values)))
+        found.append(Judged("", name, mean, low, mean + half, len(values), logarithms))
     highest = max(found, key=lambda part: part.high)
     if highest.high < margin or (not strict and highest.high == margin):
         return _with(highest, HOLDS, parts)
@@ -93,12 +101,12 @@ def judge(
 
 def _with(part: Judged, verdict: str, parts: Mapping[str, Sequence[float] | Floats]) -> Judged:
     """The part with its own 95% interval, and the verdict."""
-    half = _half_width(parts[part.part], 1)
+    half = half_width(parts[part.part], 1)
     low = -math.inf if half == math.inf else part.mean - half
-    return Judged(verdict, part.part, part.mean, low, part.mean + half, part.runs)
+    return replace(part, verdict=verdict, low=low)
 
 
-def _half_width(values: Sequence[float] | Floats, parts: int) -> float:
+def half_width(values: Sequence[float] | Floats, parts: int) -> float:
     """Of the 95% interval for a claim's mean over runs, for one of so many parts; one run says
     nothing."""
     from scipy.special import stdtrit
@@ -147,14 +155,13 @@ class Claim:
     """Whether it is about logs of every size; otherwise about those of one."""
     place: str = ""
     """Where the paper says so."""
+    about: Sequence[str] = ("CAB",)
+    """The estimators without which there is nothing to measure."""
 
     def measured(self, curves: Mapping[_Size, Accuracy], size: _Size, start: float) -> float:
         """At ``size``, or at the worst if it is about every size; M from ``start`` on."""
         sizes = curves.values() if self.every_size else [curves[size]]
         return max(self.measure(accuracy.above(start)) for accuracy in sizes)
-
-    def holds(self, measured: float) -> bool:
-        return bool(measured <= self.limit)
 
     def judged(self, over_splits: Sequence[float]) -> Judged:
         """By the number on each of several splits."""

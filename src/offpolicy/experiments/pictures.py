@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,51 +115,13 @@ class OverM:
         for name in names:
             line(ax, name, np.broadcast_to(accuracy.mse(name), self.M.shape))
 
-    def figure_1(
-        self,
-        path: Path,
-        data: str,
-        by_size: Mapping[str, Accuracy],
-        exact: Mapping[str, Accuracy] | None = None,
-        depth: float = 1e-3,
-    ) -> None:
-        """CAB's bias, variance and MSE over M at the middle size, and its MSE at every size; if it
-        is known what is exact, lines show that, and dots what was found."""
-        figure, [[left, right]] = grid_of_axes(1, 2, (10.0, 4.0))
-        from matplotlib import colormaps
-        from matplotlib.colors import to_hex
 
-        middle = list(by_size)[len(by_size) // 2]
-        of_middle = _parts(by_size[middle])
-        for (name, curve), colour in zip(of_middle.items(), _PARTS, strict=True):
-            truth = None if exact is None else _parts(exact[middle])[name]
-            _curve(left, curve, truth, colour, name)
-        top = max(float(of_middle["MSE"].max()), by_size[middle].best("DM"))
-        self.frame(left, f"{data}, {middle}: what M trades", (top * depth, top * 2.0))
-        shades = colormaps["Blues"](np.linspace(0.45, 1.0, len(by_size)))
-        for shade, (size, accuracy) in zip(shades, by_size.items(), strict=True):
-            colour, mse = to_hex(shade), accuracy.mse("CAB")
-            _curve(right, mse, None if exact is None else exact[size].mse("CAB"), colour, size)
-            best = int(mse.argmin())
-            right.plot(best, mse[best], "o", markersize=9, fillstyle="none", color=colour)
-        low = min(accuracy.best("CAB") for accuracy in by_size.values())
-        high = max(float(accuracy.mse("CAB").max()) for accuracy in by_size.values())
-        self.frame(right, f"{data}: MSE of CAB (circle: best M)", (low * 0.5, high * 2.0))
-        title = None if exact is None else "dots: repeats; lines: exact"
-        for ax in (left, right):
-            ax.legend(frameon=False, fontsize=9, title=title, title_fontsize=8)
-        save_figure(figure, path)
+PARTS = ("#0072B2", "#D55E00", "#009E73")
+"""Colours of MSE, squared bias and variance."""
 
 
-_PARTS = ("#0072B2", "#D55E00", "#009E73")
-
-
-def _parts(accuracy: Accuracy) -> dict[str, Floats]:
-    bias, variance = accuracy.bias["CAB"], accuracy.variance["CAB"]
-    return {"MSE": bias**2 + variance, "bias²": bias**2, "variance": variance}
-
-
-def _curve(ax: Axes, measured: Floats, exact: Floats | None, colour: str, label: str) -> None:
+def curve_of(ax: Axes, measured: Floats, exact: Floats | None, colour: str, label: str) -> None:
+    """In Figure 1: a line of what is exact, if that is known, and dots of what was found."""
     if exact is None:
         ax.plot(measured, color=colour, lw=2.0, label=label)
         return

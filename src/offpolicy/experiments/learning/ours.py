@@ -11,8 +11,8 @@ from offpolicy.datasets import files_of
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.learning.search import Learned
 from offpolicy.experiments.learning.setup import Condition, Setup, set_up
-from offpolicy.experiments.learning.table2 import SCHEMA, errors_of
 from offpolicy.experiments.saving import Report
+from offpolicy.experiments.table2 import SCHEMA, errors_of
 from offpolicy.experiments.tables import grouped, markdown, mean_text
 from offpolicy.learning import SoftmaxLearner
 from offpolicy.logs import BanditLog
@@ -21,7 +21,7 @@ from offpolicy.logs import BanditLog
 def run(cells: Cells, sets: Sequence[str], runs: int, kept: bool) -> Report:
     """Our own recipe on the data of Table 2."""
     wanted = [(Condition(data, run),) for run in range(runs) for data in sets]
-    learned = cells.all("runs", run_one, wanted, files_of(sets), kept=kept)
+    learned = cells.within("learned").all("runs", run_one, wanted, files_of(sets), kept=kept)
     by_set = {
         data: errors_of(some)
         for data, some in grouped(learned, lambda one: one.condition.data).items()

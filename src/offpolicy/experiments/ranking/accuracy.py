@@ -23,8 +23,8 @@ from offpolicy.experiments.tables import grouped
 from offpolicy.ranking.data import RankingLog, as_metric, ranks
 from offpolicy.ranking.evaluation import Question, evaluate, tuned, what_is_known
 
-METRICS = ("sum of ranks", "average rank")
-"""What the paper's formula says, and what its words say."""
+METRICS = ("average rank", "sum of ranks")
+"""What the paper's words say (Section 4.1), and what its formula says."""
 ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
 TUNED = ("CIPS", "SB", "SWITCH", "CAB")
 BLENDS = ("SB", "SWITCH", "CAB")
@@ -173,12 +173,11 @@ def by_case(cases: Sequence[Measured]) -> dict[tuple[str, float], dict[float, li
     }
 
 
-def averaged(splits: Sequence[Measured], metric: str) -> Accuracy:
+def averaged(splits: Sequence[Accuracy]) -> Accuracy:
     """The experiment over its splits: root of the mean squared bias, and mean variance."""
-    curves = [split.curves[metric] for split in splits]
     return Accuracy(
-        {name: np.sqrt(np.mean([split.bias[name] ** 2 for split in curves], axis=0))
+        {name: np.sqrt(np.mean([split.bias[name] ** 2 for split in splits], axis=0))
          for name in ESTIMATORS},
-        {name: np.mean([split.variance[name] for split in curves], axis=0) for name in ESTIMATORS},
+        {name: np.mean([split.variance[name] for split in splits], axis=0) for name in ESTIMATORS},
         GRID.M,
     )  # fmt: skip

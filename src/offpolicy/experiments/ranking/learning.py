@@ -8,7 +8,8 @@ their 90% quantile. All that were trained are kept, so that hindsight can be ask
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,13 +17,18 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy._core.types import Floats
+from offpolicy.datasets import ranking_files
 from offpolicy.estimators import parse
 from offpolicy.experiments.accuracy import members_at
+from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.ranking.setup import (
     Trained,
     divided,
+    is_ranking,
     joined_queries,
+    known_as,
     rows_of_log,
+    thresholds,
     trained,
 )
 from offpolicy.experiments.tables import grouped
@@ -237,6 +243,21 @@ def run_one(condition: Condition) -> Ranked:
     return Ranked(condition, setup.logger, *learn(setup))
 
 
+def runs_of(
+    cells: Cells, sets: Iterable[str], runs: int, sweeps: Sequence[float] = (TABLE,), *, kept: bool
+) -> list[Ranked]:
+    """All runs on the ranking sets among these, by each reading of what is relevant."""
+    entries = [known_as(name) for name in sets if is_ranking(name)]
+    wanted = [
+        (Condition(entry.name, relevant, run, amount),)
+        for entry in entries
+        for relevant, run, amount in itertools.product(thresholds(entry), range(runs), sweeps)
+    ]
+    files = {entry.name: ranking_files(entry) for entry in entries}
+    cells = cells.within("ranked")
+    return cells.all("rankers", run_one, wanted, files, kept=kept) if wanted else []
+
+
 def by_set(runs: Sequence[Ranked]) -> dict[str, list[Ranked]]:
     """The experiment's runs on each data set, by each reading of what is relevant."""
     return grouped(runs, lambda run: run.condition.where)
@@ -245,3 +266,8 @@ def by_set(runs: Sequence[Ranked]) -> dict[str, list[Ranked]]:
 def by_sweeps(runs: Sequence[Ranked]) -> dict[float, list[Ranked]]:
     ordered = sorted(runs, key=lambda run: run.condition.sweeps)
     return grouped(ordered, lambda run: run.condition.sweeps)
+
+
+def regret(runs: Sequence[Ranked], estimator: str) -> Floats:
+    """By run of the experiment, ranks lost by choosing on validation clicks, against hindsight."""
+    return np.array([run.chosen(estimator).test - run.best(estimator).test for run in runs])

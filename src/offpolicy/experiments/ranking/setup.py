@@ -37,6 +37,12 @@ _STANDS_FOR = {"MQ2007": "MQ2007_85pct"}
 # -- data ----------------------------------------------------------------------------------------
 
 
+def is_ranking(name: str) -> bool:
+    """Whether an experiment's --datasets means a set for ranking by this name."""
+    names = {known.casefold() for known in catalogue.RANKING}
+    return name.casefold() in names | set(_ALIASES)
+
+
 def known_as(name: str) -> Ranking:
     """The ranking set that an experiment's --datasets means, or what is at hand of it."""
     entry = catalogue.entry(_ALIASES.get(name.casefold(), name))

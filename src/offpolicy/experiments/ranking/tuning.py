@@ -93,7 +93,7 @@ def hindsight(cases: Sequence[accuracy.Measured], metric: str) -> str:
     """The experiment's table with the one value best over all logs and splits, and that of CAB."""
     rows = []
     for place, parts in _by_size(cases):
-        mean = accuracy.averaged(parts, metric)
+        mean = accuracy.averaged([split.curves[metric] for split in parts])
         errors = [100.0 * float(np.sqrt(np.nanmin(mean.mse(name)))) for name in ESTIMATORS]
         M = GRID.M[int(np.nanargmin(mean.mse("CAB")))]
         rows.append([place, *best_marked(errors), f"{M:.3g}"])

@@ -59,7 +59,7 @@ def element(tag: str, *children: Child, **attributes: str | float | bool | None)
     return Markup(f"<{tag}{said}>{inner}</{tag}>")
 
 
-_EMPTY = ("br", "meta", "link", "input")
+_EMPTY = ("br", "img", "meta", "link", "input")
 
 
 def joined(*children: Child) -> Markup:

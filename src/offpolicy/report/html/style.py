@@ -34,6 +34,7 @@ a{color:var(--accent)}
 .tag{font-size:13px;font-weight:700;color:var(--care)}
 .problem .tag{color:var(--alarm)}
 figure{margin:16px 0 0}
+.picture{display:block;max-width:100%;background:#fff}
 figure svg{display:block;max-width:100%;height:auto;overflow:visible}
 .narrow{display:none}
 figcaption{font-size:13.5px;line-height:1.5;color:var(--soft);margin:8px 0 0;overflow-wrap:anywhere}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -11,7 +13,10 @@ from offpolicy.estimators import NAMED, parse, theory
 from offpolicy.estimators.theory import Problem
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.cells import Cells
+from offpolicy.experiments.pictures import PARTS, grid_of_axes, plain
 from offpolicy.experiments.saving import Report
+from offpolicy.experiments.tables import grouped, markdown
+from offpolicy.report.matplotlib import save_figure
 from offpolicy.testing import random_problem, sample_log
 
 MEMBERS = tuple(str(kind(*kind.typical[:1])) for kind in NAMED.values() if not kind.self_normalised)
@@ -46,7 +51,9 @@ def problems(seed: int) -> dict[str, Problem]:
 def run(cells: Cells, n: int, seed: int) -> Report:
     """The experiment on theorems, at once: there is nothing to keep on the way."""
     rows = compare_with_simulation(n, seed)
-    return Report(to_text(rows), {"results.json": rows})
+    text = to_text(rows)
+    files = {"results.json": rows, "table.md": to_markdown(rows)}
+    return Report(text, files, {"theorems.png": partial(draw, rows)}, "theorems")
 
 
 def compare_with_simulation(n: int, seed: int) -> list[Row]:
@@ -68,10 +75,40 @@ def compare_with_simulation(n: int, seed: int) -> list[Row]:
     return rows
 
 
-def to_text(rows: list[Row]) -> str:
-    head = ["problem", "member", "bias", "simulated", "z", "deviation", "simulated"]
-    forms = ("s", "s", ".5f", ".5f", ".2f", ".4f", ".4f")
-    cells = [list(map(format, astuple(row), forms)) for row in rows]
+HEAD = ("problem", "member", "bias", "simulated", "z", "deviation", "simulated")
+_FORMS = ("s", "s", ".5f", ".5f", ".2f", ".4f", ".4f")
+
+
+def _texts(rows: list[Row]) -> list[list[str]]:
+    return [list(map(format, astuple(row), _FORMS)) for row in rows]
+
+
+def _worst(rows: list[Row]) -> str:
     worst = max(abs(row.bias_z) for row in rows)
-    table = aligned([head, *cells], left=(0, 1), ruled=False)
-    return f"{table}\nLargest |z| of the bias over {len(rows)} rows: {worst:.2f}."
+    return f"Largest |z| of the bias over {len(rows)} rows: {worst:.2f}."
+
+
+def to_text(rows: list[Row]) -> str:
+    return f"{aligned([list(HEAD), *_texts(rows)], left=(0, 1), ruled=False)}\n{_worst(rows)}"
+
+
+def to_markdown(rows: list[Row]) -> str:
+    return f"## Theorems\n\n{_worst(rows)}\n\n{markdown(HEAD, _texts(rows))}\n"
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """What sampling shows over what the formulas say: on the diagonal, if they are right."""
+    figure, [axes] = grid_of_axes(1, 2, (10.0, 4.2))
+    pairs = (("bias", "simulated_bias"), ("deviation", "simulated_deviation"))
+    for ax, (said, shown) in zip(axes, pairs, strict=True):
+        by_problem = grouped(rows, lambda row: row.problem).items()
+        for (problem, some), colour in zip(by_problem, PARTS, strict=True):
+            x, y = ([getattr(row, name) for row in some] for name in (said, shown))
+            ax.plot(x, y, "o", markersize=5, alpha=0.7, color=colour, label=problem)
+        ends = ax.get_xlim()
+        ax.plot(ends, ends, "-", color="#999999", lw=0.8, zorder=0)
+        ax.set_xlabel(f"{said} by the theorems")
+        ax.set_ylabel("in simulated logs")
+        plain(ax, said, lines="both")
+    axes[0].legend(frameon=False, fontsize=9)
+    save_figure(figure, path)

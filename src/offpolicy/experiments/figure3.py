@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Floats
+from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import files_of, load
 from offpolicy.errors import DatasetError
-from offpolicy.experiments import claims
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.claims import Verdict
+from offpolicy.experiments.claims import Judged, counted, judge
 from offpolicy.experiments.pictures import DEFAULT_STYLE, STYLES, finish, grid_of_axes, plain
 from offpolicy.experiments.real import open_bandit
 from offpolicy.experiments.real.converged import GRID, READINGS, SYNTHETIC, Setup, run_cell
 from offpolicy.experiments.saving import Report
-from offpolicy.experiments.tables import grouped, markdown, paper_name, to_csv
+from offpolicy.experiments.tables import grouped, markdown, paper_name, short, to_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,17 +29,10 @@ CHOSEN = {"headline": "default (headline)", "CAB": "CAB, M chosen", "CAB-DR": "C
 """Those whose M is chosen from the log, and what they are called here."""
 MAJORITY, LARGE, POOR = 0.5, 1 / 3, 2.0
 """What the paper's words are taken for: more than half of the values of M for "the majority", a
-third for "a large range", and twice the error of CAB at its best M for "poorly"."""
-
-
-class Ratio(NamedTuple):
-    """Of two root mean squared errors, with its standard error (jackknife over the repeats)."""
-
-    value: float
-    stderr: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} ± {self.stderr:.2f}"
+third for "a large range", and twice the error of CAB for "poorly"."""
+GROUPS = 10
+"""Of runs, over which claims are judged."""
+PLACE = "Section 4.2, paragraph 3"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,18 +78,9 @@ class Panel:
             for cells in zip(*(column.tolist() for column in columns.values()), strict=True):
                 yield head | dict(zip(columns, cells, strict=True))
 
-    def best(self, method: str) -> int:
-        """The place on the grid of the least error, in hindsight."""
-        return int(self.rmse(method).argmin())
-
-    def ratio(self, method: str, other: str) -> Ratio:
-        """Of the errors, each at its best M in hindsight."""
-        a = self.errors[method][:, self.best(method)] ** 2
-        b = self.errors[other][:, self.best(other)] ** 2
-        without = 0.5 * np.log((a.sum() - a) / (b.sum() - b))
-        n = len(a)
-        value = float(np.sqrt(a.mean() / b.mean()))
-        return Ratio(value, value * float(np.sqrt((n - 1) * without.var())))
+    def of(self, runs: Ints) -> Panel:
+        """Of some of the repeats."""
+        return replace(self, errors={name: values[runs] for name, values in self.errors.items()})
 
 
 def panels(problem: str, runs: Sequence[dict[str, Any]]) -> list[Panel]:
@@ -127,14 +110,16 @@ def run(
         load(name)  # better to fail now than after an hour
     logs, missing = [], ""
     try:
-        logs = open_bandit.run(None if obd is None else Path(obd), cells)
+        logs = open_bandit.run(None if obd is None else Path(obd), cells.within("campaigns"))
     except DatasetError as problem:
         if obd is not None:
             raise
         missing = f"No Open Bandit logs: {problem}\n"
     seeds = range(seed * 1_000_000, seed * 1_000_000 + repeats)
     setups = [(Setup(problem, k, steps),) for problem in sets for k in seeds]
-    pairs = zip(setups, cells.all("pairs of runs", run_cell, setups, files), strict=True)
+    pairs = zip(
+        setups, cells.within("samplers").all("pairs of runs", run_cell, setups, files), strict=True
+    )
     by_problem = grouped(pairs, lambda pair: pair[0][0].problem)
     runs = {problem: [cell for _, cell in part] for problem, part in by_problem.items()}
     return Figure3(steps, runs, logs, missing).report()
@@ -143,43 +128,57 @@ def run(
 # -- claims ------------------------------------------------------------------------------------
 
 
-def claims_of(panel: Panel) -> list[Verdict]:
+def claims_of(panel: Panel) -> list[Row]:
     """What the paper says of Figure 3."""
-    most, many = ("the majority of the values of M", MAJORITY), ("a large range of M", LARGE)
+    most = f"the majority of the values of M (more than {MAJORITY:.0%} of the grid)"
+    many = f"a large range of M ({LARGE:.0%} of the grid or more)"
+    rivals, robust = ("DM", "IPS", "SB"), ("DR", "CAB-DR")
     return [
-        *(_beats(panel, method, ("DM", "IPS", "SB"), *most) for method in ("CAB", "SWITCH")),
-        *(_poor(panel, method) for method in ("IPS", "SB")),
-        *(_beats(panel, method, ("DR", "CAB-DR"), *many) for method in ("CAB", "SWITCH")),
-    ]
+        *(_row(panel, f"for {most} {method} is more accurate than DM, IPS and SB",
+               "share of the values of M at which it is not",
+               partial(_worse, method=method, others=rivals), 1.0 - MAJORITY)
+          for method in ("CAB", "SWITCH")),
+        *(_row(panel, f"{method} performs poorly (at least {POOR:g} times the error of CAB, each "
+               "at its best)", "error of CAB at its best M / its own at its best",
+               partial(_behind, method=method), 1.0 / POOR)
+          for method in ("IPS", "SB")),
+        *(_row(panel, f"for {many} {method} outperforms DR and CAB-DR",
+               "share of the values of M at which it does not",
+               partial(_worse, method=method, others=robust), 1.0 - LARGE)
+          for method in ("CAB", "SWITCH")),
+    ]  # fmt: skip
 
 
-def _beats(panel: Panel, method: str, others: Sequence[str], range_: str, share: float) -> Verdict:
-    """A claim on Figure 3: more accurate than the best of the others at as many values of M; at
-    each, SB has the τ beside it."""
-    best_other = np.min(np.stack([np.broadcast_to(panel.rmse(o), GRID.M.shape) for o in others]), 0)
-    ratio = panel.rmse(method) / best_other
-    wins = float((ratio < 1.0).mean())
-    rival = min(others, key=lambda other: float(panel.rmse(other).min()))
-    at_best = panel.ratio(method, rival)
-    return Verdict(
-        f"{method} is more accurate than {', '.join(others)} for {range_}",
-        wins > share if share == MAJORITY else wins >= share,
-        f"at {wins:.0%} of the values of M; error at its best M {at_best} times that of {rival}; "
-        f"{np.median(ratio):.2f} times that of the best of them in the median over M",
-        panel.where,
-    )
+class Row(NamedTuple):
+    """A claim on Figure 3, on one problem in one reading."""
+
+    claim: str
+    number: str
+    margin: float
+    problem: str
+    reading: str
+    judged: Judged
 
 
-def _poor(panel: Panel, method: str) -> Verdict:
-    """A claim on Figure 3: performs poorly; judged, for SB, in the median over τ."""
-    middle = float(np.median(panel.rmse(method)) / panel.rmse("CAB").min())
-    at_best = panel.ratio(method, "CAB")
-    if method == "SB":
-        measured = f"{middle:.2f} in the median over τ, {at_best} at its best τ"
-    else:
-        measured = str(at_best)
-    measured = f"error relative to that of CAB at its best M: {measured}"
-    return Verdict(f"{method} performs poorly", middle >= POOR, measured, panel.where)
+def _row(
+    panel: Panel, claim: str, number: str, measure: Callable[[Panel], float], margin: float
+) -> Row:
+    """Judged over groups of runs: a root mean square needs several."""
+    count = min(GROUPS, len(panel.errors["CAB"]) // 2)
+    places = np.array_split(np.arange(len(panel.errors["CAB"])), max(count, 1))
+    judged = judge({number: [measure(panel.of(rows)) for rows in places]}, margin)
+    return Row(claim, number, margin, panel.problem, panel.reading, judged)
+
+
+def _worse(panel: Panel, *, method: str, others: Sequence[str]) -> float:
+    """Of Figure 3: the share of the values of M at which one of the others is as accurate; at each,
+    SB has the τ beside it."""
+    best = np.min(np.stack([np.broadcast_to(panel.rmse(o), GRID.M.shape) for o in others]), 0)
+    return float((panel.rmse(method) >= best).mean())
+
+
+def _behind(panel: Panel, *, method: str) -> float:
+    return float(panel.rmse("CAB").min() / panel.rmse(method).min())
 
 
 # -- tables ------------------------------------------------------------------------------------
@@ -224,8 +223,8 @@ class Figure3:
         return [panel for problem, runs in self.runs.items() for panel in panels(problem, runs)]
 
     @cached_property
-    def claims(self) -> list[Verdict]:
-        return [verdict for panel in self.panels for verdict in claims_of(panel)]
+    def claims(self) -> list[Row]:
+        return [row for panel in self.panels for row in claims_of(panel)]
 
     def facts(self, problem: str) -> dict[str, float]:
         """Means over the pairs of runs."""
@@ -254,17 +253,23 @@ class Figure3:
         return "\n".join(parts)
 
     def claims_markdown(self) -> str:
-        """Every claim, whether it holds, and what was measured."""
-        return (
-            f'"The majority" is more than {MAJORITY:.0%} of {len(GRID.M)} values of M from '
-            f'{GRID.M[0]:g} to {GRID.M[-1]:g}, evenly spread on a logarithmic axis; "a large '
-            f'range" at least {LARGE:.0%} of them; "poorly" at least {POOR:g} times the error of '
-            f"CAB at its best M. Errors are root mean squares over the pairs of runs; at each M, "
-            f"SB has the τ beside it.\n\n{claims.to_markdown(self.claims)}"
-        )
+        """Every claim by problem, in the reading nearest to the text and in all."""
+        rows = []
+        for (claim, number, margin), some in grouped(
+            self.claims, lambda row: (row.claim, row.number, row.margin)
+        ).items():
+            cells = []
+            for by_reading in grouped(some, lambda row: row.problem).values():
+                first = by_reading[0].judged
+                interval = f" [{short(first.low)}, {short(first.high)}]" if first.runs > 1 else ""
+                counts = counted(row.judged for row in by_reading)
+                cells.append(f"{first.verdict} {short(first.mean)}{interval}; {counts}")
+            rows.append([claim, PLACE, f"{number}, at most {margin:.2g}", *cells])
+        return markdown(["claim", "where", "number", *self.runs], rows) + "\n"
 
     def report(self) -> Report:
         body = {
+            "schema": "offpolicy.figure/1",
             "steps": self.steps,
             "problems": {
                 problem: {"runs": runs, "mean": self.facts(problem)}
@@ -274,15 +279,13 @@ class Figure3:
             "claims": self.claims,
             "open_bandit": [log | {"verdict": open_bandit.verdict(log)} for log in self.logs],
         }
-        tables, judged = self.to_markdown(), self.claims_markdown()
+        text = f"## Claims\n\n{self.claims_markdown()}\n## Errors\n\n{self.to_markdown()}"
         files = {
             "results.json": body,
-            "table.csv": to_csv(row for panel in self.panels for row in panel.rows()),
-            "table.md": tables,
-            "claims.md": judged,
+            "accuracy.csv": to_csv(row for panel in self.panels for row in panel.rows()),
+            "table.md": text,
         }
-        pictures = {"figure3.png": partial(draw, self.panels)}
-        return Report(f"{tables}\n{judged}", files, pictures)
+        return Report(text, files, {"figure3.png": partial(draw, self.panels)}, "figure3")
 
 
 # -- picture -----------------------------------------------------------------------------------
