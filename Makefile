@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test spark torch boost lint bench bench-files bench-learning bench-ranking reproduce evaluation learning ranking \
+.PHONY: demo test spark torch boost lint bench bench-files bench-learning bench-ranking paper \
 	coverage bounds tuning members pictures reference docs screenshots clean
 
 demo: $(READY)
@@ -40,26 +40,12 @@ bench-learning: $(READY)
 bench-ranking: $(READY)
 	$(BIN)/python benchmarks/ranking.py --out out/benchmarks-ranking.json
 
-reproduce: $(READY)
-	$(BIN)/offpolicy reproduce theory --out out/theory
+# Goes on from the cells in the repository. Needs data sets: offpolicy datasets fetch, or OFFPOLICY_DATA.
+paper: $(READY)
+	$(BIN)/offpolicy reproduce all --jobs 2 --out measured/paper
+	$(BIN)/python scripts/paper_page.py
 
-# Needs data sets: offpolicy datasets fetch, or OFFPOLICY_DATA.
-evaluation: $(READY)
-	$(BIN)/offpolicy reproduce evaluation --jobs 2 --out out/evaluation
-	$(BIN)/offpolicy reproduce real --jobs 2 --out out/real
-
-# Goes on from the cells in the repository.
-learning: $(READY)
-	$(BIN)/offpolicy reproduce learning --readings --jobs 2 --out measured/learning
-	$(BIN)/offpolicy reproduce learning --figure --jobs 2 --out measured/learning
-	$(BIN)/offpolicy reproduce learning --ours --jobs 2 --out measured/learning
-	$(BIN)/python scripts/learned_page.py
-
-# Needs MQ2007 and MQ2008 in OFFPOLICY_DATA.
-ranking: $(READY)
-	$(BIN)/offpolicy reproduce ranking --jobs 2 --out out/ranking
-
-# Goes on from the cells in the repository. Data sets: as for `evaluation`.
+# Goes on from the cells in the repository. Data sets: as for `paper`.
 coverage: $(READY)
 	$(BIN)/offpolicy reproduce coverage --jobs 2 --out measured/coverage
 	$(BIN)/python scripts/coverage_page.py

@@ -1,27 +1,20 @@
-"""Figure 3: the sampler, the estimates, the truth, the claims, and the Open Bandit logs."""
+"""What Figure 3 is made from: the sampler, the estimates, the truth; and the Open Bandit logs."""
 
 from __future__ import annotations
 
 import csv
 import gzip
-import json
 import math
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import offpolicy as op
-from offpolicy.cli import cli
 from offpolicy.datasets._open_bandit import open_bandit_file
-from offpolicy.errors import DatasetError, LogError
+from offpolicy.errors import LogError
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.real import campaigns, open_bandit
 from offpolicy.experiments.real.converged import (
@@ -34,7 +27,6 @@ from offpolicy.experiments.real.converged import (
     value_of,
     whitened,
 )
-from offpolicy.experiments.real.figure3 import Panel, claims_of, errors_markdown
 from offpolicy.experiments.real.thompson import Posterior
 from offpolicy.logs.files import _text
 from offpolicy.logs.formats import obd
@@ -42,22 +34,6 @@ from tests.support.refusals import refuses
 
 DATA = os.environ.get("OFFPOLICY_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="OFFPOLICY_DATA is not set")
-
-
-@pytest.fixture
-def data(tmp_path, monkeypatch):
-    """A small data set where the experiments look for it."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 120)
-    X = rng.standard_normal((120, 4)) + 2 * np.eye(4)[y]
-    (tmp_path / "uci").mkdir()
-    with gzip.open(tmp_path / "uci" / "small.csv.gz", "wt") as file:
-        file.write("a,b,c,d,label,split\n")
-        file.writelines(
-            f"{','.join(map(repr, x.tolist()))},{k},none\n" for x, k in zip(X, y, strict=True)
-        )
-    monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
-    return tmp_path
 
 
 # -- sampler -----------------------------------------------------------------------------------
@@ -140,7 +116,7 @@ def test_components_are_white_and_span_the_features():
 
 
 @pytest.mark.parametrize("problem", ["small", "synthetic"])
-def test_the_log_is_of_what_ran(data, problem):
+def test_the_log_is_of_what_ran(small, problem):
     setup = Setup(problem, 3, steps=130, batch=50, draws=100)
     pair = run_pair(setup)
     logging = pair.log.logging.reshape(pair.policy.shape)
@@ -159,7 +135,7 @@ def test_the_log_is_of_what_ran(data, problem):
     assert other.truth != pair.truth
 
 
-def test_the_prediction_is_the_logger_s_own_model_of_the_step(data):
+def test_the_prediction_is_the_logger_s_own_model_of_the_step(small):
     """Fitted anew from what the log holds of the steps before."""
     pair = run_pair(Setup("small", 3, steps=130, batch=50, draws=100))
     log, X = pair.log, pair.log.context
@@ -174,7 +150,7 @@ def test_the_prediction_is_the_logger_s_own_model_of_the_step(data):
         assert pair.final[:, a] == pytest.approx(X @ mean)
 
 
-def test_the_truth_is_exact_where_it_can_be_computed(data):
+def test_the_truth_is_exact_where_it_can_be_computed(small):
     world = labelled("small")
     x = world.everyone
     rng = np.random.default_rng(0)
@@ -223,7 +199,7 @@ def by_the_paper(name, M, pi, pi0, delta_hat, action, reward):
     return total / len(action)
 
 
-def test_estimates_are_those_of_the_paper_s_formulas(data):
+def test_estimates_are_those_of_the_paper_s_formulas(small):
     pair = run_pair(Setup("synthetic", 0, steps=150, batch=50, draws=50))
     log, pi = pair.log, pair.policy
     pi0 = log.logging.reshape(pi.shape)
@@ -239,7 +215,7 @@ def test_estimates_are_those_of_the_paper_s_formulas(data):
     assert found["DR"] == pytest.approx([by_the_paper("CAB-DR", 1e9, *given)])
 
 
-def test_chosen_estimates_are_those_of_evaluate(data):
+def test_chosen_estimates_are_those_of_evaluate(small):
     pair = run_pair(Setup("synthetic", 1, steps=200, batch=50, draws=50))
     found = estimates(pair.log, pair.policy, pair.prediction)
     result = op.evaluate(pair.log, pair.policy, prediction=pair.prediction)
@@ -253,126 +229,6 @@ def test_chosen_estimates_are_those_of_evaluate(data):
     losses = estimates(shifted, pair.policy, pair.prediction - 1, raised=1.0)
     assert losses["curves"]["DR"] == pytest.approx(found["curves"]["DR"])
     assert losses["curves"]["IPS"] != pytest.approx(found["curves"]["IPS"])
-
-
-# -- claims ------------------------------------------------------------------------------------
-
-
-def panel_of(**errors):
-    """Errors of one size for every method, with both signs."""
-    sizes = dict.fromkeys(("DM", "IPS", "CIPS", "SB", "SWITCH", "DR", "CAB", "CAB-DR"), 1.0)
-    sizes |= {name.replace("_", "-"): size for name, size in errors.items()}
-    shape = {"DM": 1, "IPS": 1, "DR": 1}
-    made = {
-        name: np.outer([1.0, -1.0, 1.0], np.broadcast_to(size, shape.get(name, len(GRID.M))))
-        for name, size in sizes.items()
-    }
-    return Panel("here", "so", made, 1.0, 0)
-
-
-def test_claims_are_counted_over_the_grid():
-    majority, minority = (np.where(np.arange(41) < k, 0.5, 2.0) for k in (21, 20))
-    found = claims_of(panel_of(CAB=majority, SWITCH=minority, IPS=1.2, SB=3.0))
-    assert [claim.holds for claim in found] == [True, False, True, True, True, True]
-    assert found[0].measured.startswith(
-        "at 51% of the values of M; error at its best M 0.50 ± 0.00 times that of DM; 0.50 times"
-    )
-    assert found[1].measured.startswith("at 49% of the values of M")
-    assert found[1].where == "here, so"
-    assert "2.40 ± 0.00" in found[2].measured
-    assert "6.00 in the median over τ, 6.00 ± 0.00 at its best τ" in found[3].measured
-    found = claims_of(panel_of(CAB_DR=np.full(41, 0.1), CAB=0.6))
-    assert [claim.holds for claim in found] == [True, False, False, False, False, False]
-
-
-def test_the_ratio_s_error_is_the_jackknife_s():
-    rng = np.random.default_rng(0)
-    panel = panel_of()
-    panel.errors["CAB"] = rng.standard_normal((30, 41)) * 0.5
-    panel.errors["IPS"] = rng.standard_normal((30, 1))
-    k = panel.best("CAB")
-    a, b = panel.errors["CAB"][:, k], panel.errors["IPS"][:, 0]
-    logs = [
-        math.log(np.sqrt(np.mean(np.delete(a, i) ** 2) / np.mean(np.delete(b, i) ** 2)))
-        for i in range(30)
-    ]
-    value = math.sqrt(np.mean(a**2) / np.mean(b**2))
-    ratio = panel.ratio("CAB", "IPS")
-    assert ratio.value == pytest.approx(value)
-    assert ratio.stderr == pytest.approx(value * math.sqrt(29 / 30 * 30 * np.var(logs)))
-
-
-def test_the_summary_is_at_the_best_M():
-    text = errors_markdown(panel_of(CAB=np.linspace(2.0, 1.0, 41)))
-    # RMSE and its error, mean absolute error, mean error, first run; median over M; relative.
-    row = "| CAB | M = 1e+03 | 1.0000 | 0.0000 | 1.0000 | +0.3333 | 1.0000 | 1.5000 | 1.00 |"
-    assert row in text
-    assert "| DM |  | 1.0000 |" in text
-
-
-# -- command -----------------------------------------------------------------------------------
-
-FILES = {"results.json", "table.csv", "table.md", "claims.md", "figure3.png"}
-QUICK = ["reproduce", "real", "--datasets", "synthetic", "--steps", "100", "--repeats", "5"]
-
-
-def bytes_in(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in FILES}
-
-
-def is_running(pid: str) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.delenv("OFFPOLICY_DATA", raising=False)
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    outcome = CliRunner().invoke(cli, [*QUICK, "--out", str(whole)], catch_exceptions=False)
-    assert outcome.exit_code == 0
-    assert "No Open Bandit logs" in outcome.stdout
-    assert "| CAB is more accurate than DM, IPS, SB" in outcome.stdout
-    command = [sys.executable, "-m", "offpolicy", *QUICK, "--out", str(broken)]
-    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not list((broken / "cells").glob("*.json")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    workers = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
-    assert len(workers) == 2
-    run.send_signal(signal.SIGKILL)
-    assert run.wait() == -signal.SIGKILL
-    while any(is_running(pid) for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(is_running(pid) for pid in workers)  # and none of them goes on by itself
-    kept = {path.name: path.stat().st_mtime_ns for path in (broken / "cells").glob("*.json")}
-    assert 1 <= len(kept) < 5
-    assert not FILES & {path.name for path in broken.iterdir()}
-    CliRunner().invoke(cli, [*QUICK, "--out", str(broken)], catch_exceptions=False)
-    assert bytes_in(broken) == bytes_in(whole)
-    assert all((broken / "cells" / name).stat().st_mtime_ns == at for name, at in kept.items())
-    body = json.loads((whole / "results.json").read_text())
-    assert len(body["problems"]["synthetic"]["runs"]) == 5
-    with (whole / "table.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 3 * (5 * 41 + 3 + 3)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "file"),
-    [(["--datasets", "absent"], ""), (["--datasets", "synthetic", "--obd", "nowhere"], "nowhere")],
-)
-def test_missing_data_is_a_sentence(data, arguments, file):
-    with refuses(DatasetError, file=file):
-        CliRunner().invoke(
-            cli,
-            ["reproduce", "real", *arguments, "--out", str(data / "out")],
-            catch_exceptions=False,
-        )
-    assert not (data / "out" / "results.json").exists()
 
 
 # -- Open Bandit -------------------------------------------------------------------------------

@@ -119,11 +119,11 @@ def _curves(name: str, title: str, text: str) -> None:
             default="raw, one-vs-rest, stochastic, same 10%",
         ),
         splits=_whole(10, "on which claims are judged", least=2),
-        quick=option("at most 100 logs and 3 splits", default=False),
+        quick=option("at most 100 logs and 2 splits", default=False),
         seed=_SEED,
     )
     def figure(quick: bool, **settings: Any) -> None:
-        _run(name, **_at_most(settings, quick, repeats=100, splits=3))
+        _run(name, **_at_most(settings, quick, repeats=100, splits=2))
 
     figure.help = f"{title}\n\n{text}"
     figure.short_help = title
@@ -235,14 +235,20 @@ def everything(out: str, jobs: int, quick: bool) -> None:
 
 
 @command.command("tuning")
-@_options("tuning", repeats=_whole(100, least=2), splits=_whole(2), sets=_sets(_CLASSIC))
+@_options(
+    "tuning",
+    sets=_BOTH,
+    repeats=_whole(100, "logs of each setting", least=2),
+    splits=_whole(2, "of labelled sets; five times as many of rankings"),
+)
 def tuning(**settings: Any) -> None:
-    """The parameter chosen from the log against the best one in hindsight, on labelled data.
+    """The parameter chosen from the log against the best one in hindsight.
 
-    Reads the data sets from the folder named by OFFPOLICY_DATA, or from where "offpolicy datasets
-    fetch" put them. If it is stopped, the same command goes on where it was.
+    On labelled sets and on rankings, which are looked for in the folder named by OFFPOLICY_DATA, or
+    where "offpolicy datasets fetch" put them. If it is stopped, the same command goes on where it
+    was.
     """
-    _run("evaluation.tuning", **settings)
+    _run("tuning", **settings)
 
 
 @command.command("coverage")

@@ -20,29 +20,9 @@ import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.experiments.accuracy import Accuracy
-from offpolicy.experiments.tables import markdown, paper_name
+from offpolicy.experiments.tables import paper_name
 
 _Size = TypeVar("_Size", int, float)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One sentence, on one problem if ``where`` names it."""
-
-    text: str
-    holds: bool
-    measured: str
-    where: str = ""
-
-
-def to_markdown(verdicts: Sequence[Verdict]) -> str:
-    """The paper's claims, a row each; where they are about is a column only if any says so."""
-    placed = any(verdict.where for verdict in verdicts)
-    rows = []
-    for verdict in verdicts:
-        holds = "holds" if verdict.holds else "does not hold"
-        rows.append([verdict.text, *[verdict.where] * placed, holds, verdict.measured])
-    return markdown(["claim", *["where"] * placed, "", "measured"], rows) + "\n"
 
 
 # -- the rule --------------------------------------------------------------------------------------

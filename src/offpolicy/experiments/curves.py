@@ -29,8 +29,6 @@ STARTS = (0.0, 1.0)
 """The paper does not say from which M on its figures are drawn: claims are measured from both."""
 SWEEPS, LOGGERS = (0.5, 1.0, 5.0), (0.01, 0.1)
 """How often queries are shown; shares of the training queries that train the logger."""
-CHOSEN = 5
-"""Logs of each split of a ranking set from which M and τ are chosen too."""
 BySize = Mapping[float, Accuracy]
 """Curves of logs of each size: decisions, or sweeps."""
 
@@ -133,7 +131,7 @@ def _of_rankings(cells: Cells, settings: Settings) -> Iterator[Curves]:
     axes = OverM(rank_sums.GRID.M, (0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
                  "relative to the truth, squared")  # fmt: skip
     for data in settings.rankings:
-        cases = of_logs(cells, settings, data)
+        cases = of_logs(cells, data, max(settings.repeats // 5, 2), settings.seeds)
         readings = {
             f"{metric}, logger of {logger:.0%}": [
                 {case.case.sweeps: case.curves[metric] for case in cases
@@ -149,12 +147,15 @@ def _of_rankings(cells: Cells, settings: Settings) -> Iterator[Curves]:
         yield Curves(data, readings, closest, shown, None, min(SWEEPS), axes, "sweeps")
 
 
-def of_logs(cells: Cells, settings: Settings, data: str) -> list[rankings.Measured]:
-    """What the logs of a ranking set gave, for every logger, split and amount of clicks."""
+def of_logs(
+    cells: Cells, data: str, repeats: int, splits: Iterable[int], chosen: int = 0
+) -> list[rankings.Measured]:
+    """What so many logs of a ranking set gave, for every logger, split and amount of clicks; from
+    so many of them M and τ are ``chosen`` too."""
     relevant = thresholds(known_as(data))[0]
     wanted = [
-        (rankings.Case(data, relevant, logger, size, split), max(settings.repeats // 5, 2), CHOSEN)
-        for logger, split, size in itertools.product(LOGGERS, settings.seeds, SWEEPS)
+        (rankings.Case(data, relevant, logger, size, split), repeats, chosen)
+        for logger, split, size in itertools.product(LOGGERS, splits, SWEEPS)
     ]
     files = {data: ranking_files(known_as(data))}
     return cells.all(f"logs of {data}", rankings.run_one, wanted, files)

@@ -112,8 +112,8 @@ def run(cells: Cells, **options: Any) -> Report:
 
 
 def draw(found: Sequence[Curves], path: Path) -> None:
-    """A row for each data set: CAB's bias, variance and MSE at the middle size, and its MSE at
-    every size. Where it is known what is exact, lines show that, and dots what logs gave."""
+    """A row for each data set: CAB's bias, variance and MSE at one size, and its MSE at every
+    size. Where it is known what is exact, lines show that, and dots what logs gave."""
     figure, rows = grid_of_axes(len(found), 2, (10.0, 3.8 * len(found)))
     for (left, right), one in zip(rows, found, strict=True):
         _trade(left, one)
@@ -122,7 +122,8 @@ def draw(found: Sequence[Curves], path: Path) -> None:
 
 
 def _trade(ax: Axes, one: Curves) -> None:
-    size = sorted(one.shown)[len(one.shown) // 2]
+    """At half a sweep, as the paper's panel of rankings; of labelled sets at the middle size."""
+    size = one.size if one.is_ranking else sorted(one.shown)[len(one.shown) // 2]
     parts = _parts(one.shown[size])
     for (name, curve), colour in zip(parts.items(), PARTS, strict=True):
         truth = None if one.exact is None else _parts(one.exact[size])[name]

@@ -245,12 +245,12 @@ class Figure3:
         )
 
     def to_markdown(self) -> str:
-        """All tables but the claims'."""
+        """All tables but that of the claims."""
         parts = []
         for problem, by_reading in grouped(self.panels, lambda panel: panel.problem).items():
             parts += [self.about(problem) + "\n", *map(errors_markdown, by_reading)]
-        parts.append(self.missing or open_bandit.to_markdown(self.logs))
-        return "\n".join(parts)
+        of_logs = self.missing or open_bandit.to_markdown(self.logs)
+        return "\n".join(["## Errors\n", *parts, "## Open Bandit logs\n", of_logs])
 
     def claims_markdown(self) -> str:
         """Every claim by problem, in the reading nearest to the text and in all."""
@@ -279,7 +279,7 @@ class Figure3:
             "claims": self.claims,
             "open_bandit": [log | {"verdict": open_bandit.verdict(log)} for log in self.logs],
         }
-        text = f"## Claims\n\n{self.claims_markdown()}\n## Errors\n\n{self.to_markdown()}"
+        text = f"## Claims\n\n{self.claims_markdown()}\n{self.to_markdown()}"
         files = {
             "results.json": body,
             "accuracy.csv": to_csv(row for panel in self.panels for row in panel.rows()),

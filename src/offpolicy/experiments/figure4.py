@@ -82,7 +82,11 @@ def conditions(runs: int, quick: bool = False) -> list[Condition]:
 def panels_of(learned: Sequence[Learned], ranked: Sequence[Ranked]) -> dict[str, Panel]:
     """All panels of Figure 4 that have runs, in the paper's order, by what is varied."""
     first, *others = ({panel: one} if (one := panel_of(learned, panel)) else {} for panel in PANELS)
-    second = {f"{SECOND}{where}": _over_sweeps(runs) for where, runs in by_set(ranked).items()}
+    second = {
+        f"{SECOND}{where}": panel
+        for where, runs in by_set(ranked).items()
+        if (panel := _over_sweeps(runs))
+    }
     return {name: panel for some in (first, second, *others) for name, panel in some.items()}
 
 
@@ -91,11 +95,15 @@ SECOND = "sweeps of "
 
 
 def _over_sweeps(runs: Sequence[Ranked]) -> Panel:
-    """Average ranks at each amount, and what was lost by choosing."""
+    """Average ranks at each amount, and what was lost by choosing: only of runs that are there at
+    every amount, so that they are paired."""
+    by_amount = rankers.by_sweeps(runs)
+    whole = set.intersection(*({one.condition.run for one in some} for some in by_amount.values()))
     return {
-        amount: ranks_of(some)
-        | {f"lost, {name}": rankers.regret(some, name) for name in rankers.ESTIMATORS}
-        for amount, some in rankers.by_sweeps(runs).items()
+        amount: ranks_of(paired)
+        | {f"lost, {name}": rankers.regret(paired, name) for name in rankers.ESTIMATORS}
+        for amount, some in by_amount.items()
+        if (paired := [one for one in some if one.condition.run in whole])
     }
 
 

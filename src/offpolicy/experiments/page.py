@@ -45,7 +45,7 @@ class Artefact:
 LABELLED = tuple(table2.PAPER)
 RANKINGS = ("MQ2007", "MQ2008")
 _CURVES = {"repeats": 500, "splits": 10}
-_FEW_CURVES = {"repeats": 100, "splits": 3}
+_FEW_CURVES = {"repeats": 100, "splits": 2}
 ARTEFACTS = (
     Artefact("theorems", "Theorems 1 to 6", "Bias and variance by the formulas, over those of "
              "simulated logs.", theorems.run, {"n": 400_000, "seed": 0}, {"n": 50_000}),

@@ -60,7 +60,9 @@ def named(values: Mapping[str, float], form: str = ".2f") -> str:
 
 def short(value: float) -> str:
     """A figure in an experiment's table: two digits, and the power of ten of what is large."""
-    return "∞" if np.isinf(value) else f"{value:.2g}" if value < 100.0 else f"{value:.0e}"
+    if np.isinf(value):
+        return "∞" if value > 0.0 else "−∞"
+    return f"{value:.2g}" if abs(value) < 100.0 else f"{value:.0e}"
 
 
 def geometric_mean(ratios: Sequence[float] | Floats) -> float:

@@ -26,8 +26,6 @@ from offpolicy.datasets import Examples, load, sample_actions, without_support
 from offpolicy.errors import ParameterError
 from offpolicy.logs import BanditLog
 
-SETS = ("letter", "optdigits", "satimage", "pendigits")
-"""The paper's labelled data sets."""
 CONTEXTS = 1000
 
 

@@ -114,9 +114,7 @@ def survey(data: str, trained_as: str, split: int) -> dict[str, Accuracy]:
     try:
         trained = train(load(data), trained_as, split)
     except ParameterError as problem:
-        raise ParameterError(
-            f"{data}, split {split}: {problem} --splits 0 leaves the survey of readings out."
-        ) from None
+        raise ParameterError(f"{data}, split {split}: {problem}") from None
     return {
         reading: exact(world_of(trained, reading, "indicator"))
         for reading in ALL_READINGS

@@ -19,7 +19,6 @@ from offpolicy.datasets import files_of
 from offpolicy.evaluation import evaluate
 from offpolicy.evidence import RULES, chosen_by
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.saving import Report
 from offpolicy.experiments.tables import geometric_mean, grouped, markdown
 from offpolicy.experiments.worlds import MODELS, READINGS, World, labelled_world
 
@@ -114,17 +113,14 @@ METHODS = {
 SIZES = (500, 2000)
 
 
-def run(cells: Cells, sets: Sequence[str], repeats: int, splits: int) -> Report:
+def of_sets(cells: Cells, sets: Sequence[str], repeats: int, splits: int) -> list[Outcome]:
     """The experiment on tuning, in all combinations."""
     every = itertools.product(sets, range(splits), READINGS, MODELS, SIZES)
     wanted = [Setting(data, reading, split, n, model) for data, split, reading, model, n in every]
     work = [
         (setting, repeats, ("CAB", "CAB-DR"), tuple(map(ord, str(setting)))) for setting in wanted
     ]
-    outcomes = cells.all("settings", run_one, work, files_of(sets))
-    text = to_markdown(outcomes, repeats)
-    body = {"repeats": repeats, "outcomes": outcomes}
-    return Report(text, {"results.json": body, "table.md": text})
+    return cells.all("settings", run_one, work, files_of(sets))
 
 
 def to_markdown(outcomes: Sequence[Outcome], repeats: int) -> str:

@@ -23,7 +23,6 @@ from offpolicy._core.documents import built
 from offpolicy._core.types import Floats
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.claims import to_markdown
 from offpolicy.experiments.intervals.outcomes import Cell, Outcome, grouped_logs, joined
 from offpolicy.experiments.intervals.protocol import MODELS, run_block, run_differences
 from offpolicy.experiments.intervals.variations import VARIATIONS, run_variation
@@ -33,6 +32,7 @@ from offpolicy.experiments.intervals.verdicts import (
     error_verdicts,
     limit_of,
     protocol_verdicts,
+    to_markdown,
     version_verdicts,
 )
 from offpolicy.experiments.saving import Report

@@ -10,15 +10,32 @@ import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.evaluation import holm
-from offpolicy.experiments.claims import Verdict
 from offpolicy.experiments.intervals.outcomes import Cell
-from offpolicy.experiments.tables import geometric_mean, named
+from offpolicy.experiments.tables import geometric_mean, markdown, named
 
 LEAST = {"chosen only": 0.90, "level 90 %": 0.88, "level 99 %": 0.97}
 """Coverage that no cell may be significantly below; 93 % unless named here."""
 ALPHA = 0.05
 EXPLAINED = 3
 _FEW = 20
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sentence, and whether it holds."""
+
+    text: str
+    holds: bool
+    measured: str
+
+
+def to_markdown(verdicts: Sequence[Verdict]) -> str:
+    """A row each."""
+    rows = [
+        [verdict.text, "holds" if verdict.holds else "does not hold", verdict.measured]
+        for verdict in verdicts
+    ]
+    return markdown(["claim", "", "measured"], rows) + "\n"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def run(cells: Cells, sets: Sequence[str], runs: int, kept: bool) -> Report:
         [name, *(mean_text(errors[name], 4) for errors in by_set.values())]
         for name in learned[0].errors
     ]
-    text = markdown(["learner", *by_set], rows) + "\n"
+    text = f"## Our own recipe\n\n{markdown(['learner', *by_set], rows)}\n"
     body = {"schema": SCHEMA, "runs": learned}
     return Report(text, {"results.json": body, "table.md": text}, folder="ours")
 

@@ -1,6 +1,3 @@
-"""Section 4 on rankings: Figures 1, 2 and 4, and the ranking column of Table 2."""
+"""What Figures 1, 2 and 4, and the ranking column of Table 2, are made from for rankings."""
 
-__all__ = [
-    "accuracy", "experiment", "figure1", "figure2", "figure4", "learning", "rank_sums", "setup",
-    "table2", "tuning",
-]  # fmt: skip
+__all__ = ["accuracy", "learning", "rank_sums", "setup", "tuning"]

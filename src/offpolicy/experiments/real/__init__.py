@@ -1,3 +1,3 @@
-"""The paper's Figure 3, and the Open Bandit logs."""
+"""What the paper's Figure 3 is made from, and the Open Bandit logs."""
 
-__all__ = ["campaigns", "converged", "figure3", "open_bandit", "thompson"]
+__all__ = ["campaigns", "converged", "open_bandit", "thompson"]
