@@ -324,7 +324,7 @@ def test_what_is_left_out_is_chosen_on_queries_not_seen(folder):
         PropensitySVMRank(estimator="CAB", loss=10.0),
         {"estimator": [one["params"]["estimator"] for one in body["trials"]]},
     ).fit(log)
-    assert body["schema"] == "offpolicy.learned-ranker/2"
+    assert body["schema"] == "offpolicy.learned-ranker/3"
     assert body["rule"] == "cab90"
     assert len(body["trials"]) > 3
     assert body["parameters"]["estimator"] == search.params_["estimator"]
@@ -381,7 +381,7 @@ def test_without_a_prediction_one_is_learned(folder, monkeypatch):
         (["log.parquet", "-o", "r.json", "-C", "0"], "-C", 2),
         (["log.parquet", "-o", "r.json", "-e", "DR"], "not applicable to rankings", 2),
         (["log.parquet", "-o", "r.json", "-e", "CAP"], 'Did you mean "CAB"', 2),
-        (["log.parquet", "-o", "r.json", "--metric", "ndcg"], "There is no metric", 2),
+        (["log.parquet", "-o", "r.json", "--metric", "mdcg"], "There is no metric", 2),
         (["log.parquet", "-o", "r.json", "--features", "z*"], 'no column "z*"', 2),
         (["log.parquet", "-o", "r.json", "--tol", "2"], "tol is 2", 2),
         (["one.csv", "-o", "r.json"], "one query only", 2),

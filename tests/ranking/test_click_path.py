@@ -16,6 +16,7 @@ from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import parse_metric
 from offpolicy.ranking.evaluation._click_path import Question, path_of
 from offpolicy.ranking.evaluation._headline import make_headline, what_is_known
+from offpolicy.ranking.evaluation._sums import lam_of
 
 
 def question(seed: int, metric: str, *, top=99, queries=7, independent=True) -> tuple:
@@ -33,7 +34,7 @@ def question(seed: int, metric: str, *, top=99, queries=7, independent=True) -> 
     )  # fmt: skip
     asked = parse_metric(metric)
     target = np.concatenate([1 + rng.permutation(size) for size in sizes])
-    return Question(log, asked, target, asked.weight(target), 0.95, independent), d
+    return Question(log, asked, target, lam_of(log, asked, target), 0.95, independent), d
 
 
 def slow_values(asked: Question, d, M: float) -> tuple[float, float]:
@@ -160,7 +161,9 @@ def slow_kappa(seen) -> float:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("metric", ["sum of ranks", "dcg@3", "average rank", "recall@2"])
+@pytest.mark.parametrize(
+    "metric", ["sum of ranks", "dcg@3", "average rank", "recall@2", "ndcg@3", "err"]
+)
 @pytest.mark.parametrize("top", [99, 3])
 def test_every_curve_equals_a_loop(metric, top, seed):
     asked, d = question(seed, metric, top=top, independent=seed % 2 == 0)
@@ -204,7 +207,9 @@ def test_value_and_interval_are_those_of_the_curve(metric):
             degrees)
         for side, far in zip((-1, 1), worst, strict=True)
     )  # fmt: skip
-    assert known.interval == pytest.approx((max(low, asked.metric.limits[0]), high), rel=1e-9)
+    assert known.interval == pytest.approx(
+        (max(low, asked.metric.limits(asked.lam, len(asked.log))[0]), high), rel=1e-9
+    )
     row = make_headline(known)
     assert (row.M, row.interval_M) == (GRID[k], GRID[j])
     value = curve.value[k] + curve.correction[k]
@@ -214,7 +219,7 @@ def test_value_and_interval_are_those_of_the_curve(metric):
 def test_one_query_says_nothing_of_others():
     asked, _ = question(1, "sum of ranks", queries=1)
     row = make_headline(what_is_known(asked))
-    assert tuple(row.interval) == (0.0, math.inf)
+    assert tuple(row.interval) == (0.0, asked.lam.sum() / len(asked.log))  # all are relevant
     assert not row.can_tell
     assert math.isfinite(row.value)
     assert 0.0 < row.stderr < math.inf

@@ -38,12 +38,13 @@ from offpolicy.ranking.evaluation._evaluate import evaluate, true_value
 from offpolicy.ranking.evaluation._headline import what_is_known
 from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._result import RankingResult
-from offpolicy.ranking.evaluation._sums import value_of
+from offpolicy.ranking.evaluation._sums import lam_of, value_of
 from offpolicy.ranking.evaluation._sweep import sweep
 from offpolicy.ranking.evaluation._tuning import by_theory
 from tests.support.refusals import refuses
 
-METRICS = ["average rank", "sum of ranks", "dcg@3", "precision@2", "recall@2", "reciprocal rank"]
+METRICS = ["average rank", "sum of ranks", "dcg@3", "ndcg@3", "err", "precision@2", "recall@2",
+           "reciprocal rank"]  # fmt: skip
 FAMILY = ["DM", "IPS", "CIPS(M=2)", "SB(tau=0.3)", "SWITCH(M=2)", "CAB(M=2)", "CAB(M=0.5)"]
 
 
@@ -60,7 +61,7 @@ def world(queries=60, seed=0, most=8) -> tuple[Queries, np.ndarray, np.ndarray, 
 
 def question_of(log: RankingLog, ranker, metric: str, level=0.95, independent=True) -> Question:
     target, asked = ranks(np.asarray(ranker), log.offsets), parse_metric(metric)
-    return Question(log, asked, target, asked.weight(target), level, independent)
+    return Question(log, asked, target, lam_of(log, asked, target), level, independent)
 
 
 def slow(log: RankingLog, scores, name: str, metric: str) -> tuple[float, float]:
@@ -70,6 +71,17 @@ def slow(log: RankingLog, scores, name: str, metric: str) -> tuple[float, float]
     for i in range(len(log)):
         rows = range(log.offsets[i], log.offsets[i + 1])
         top = bottom = 0.0
+        known = np.zeros(log.documents) if log.relevance is None else log.relevance
+        relevance = known[log.offsets[i] : log.offsets[i + 1]]
+        best = sum(1 / math.log2(2 + k) for k in range(max(int(relevance.sum()), 1)) if k < 3)
+        goes_on = {}
+        for j in rows:
+            above = [
+                relevance[k - log.offsets[i]]
+                for k in rows
+                if scores[k] > scores[j] or (scores[k] == scores[j] and k < j)
+            ]
+            goes_on[j] = math.prod(1 - x / 2 for x in above)
         for j in rows:
             rank = 1 + sum(
                 scores[k] > scores[j] or (scores[k] == scores[j] and k < j) for k in rows
@@ -90,6 +102,8 @@ def slow(log: RankingLog, scores, name: str, metric: str) -> tuple[float, float]
                     "average rank": rank,
                     "sum of ranks": rank,
                     "dcg": 1 / math.log2(1 + rank) if rank <= 3 else 0,
+                    "ndcg": 1 / math.log2(1 + rank) / best if rank <= 3 else 0,
+                    "err": goes_on[j] / 2 / rank,
                     "precision": 0.5 if rank <= 2 else 0,
                     "recall": 1 if rank <= 2 else 0,
                     "reciprocal rank": 1 / rank,
@@ -540,3 +554,70 @@ def test_a_model_sees_of_features_only_their_order():
     plain, other = (RelevanceModel(steps=3).cross_fit(one).prediction for one in (log, bent))
     assert np.ptp(plain) > 0.2
     assert other == pytest.approx(plain, abs=0.03)
+
+
+# -- metrics of one's own, and those that depend on other documents --------------------------------
+
+
+def half_life(rank: int) -> float:
+    return 0.5 ** (rank - 1)
+
+
+def with_model(queries, logger, delta, sweeps: float) -> RankingLog:
+    """Clicks, and relevance by its true probability."""
+    queries = queries._replace(X=np.column_stack([queries.X, delta]))
+    log = simulate_clicks(queries, logger, PositionBased(eta=1.0), sweeps=sweeps, rng=1)
+    return log.replace(X=log.X[:, :-1], prediction=log.X[:, -1])
+
+
+def test_a_metric_of_one_s_own_is_evaluated_like_any_other():
+    queries, logger, _, delta = world(60)
+    log = with_model(queries, logger, delta, sweeps=5)
+    ranker = log.X[:, 0]
+    like, own = (
+        evaluate(log, ranker, ["IPS", "CAB"], metric)
+        for metric in ("reciprocal rank", lambda rank: 1.0 / rank)
+    )
+    assert own.metric == "own metric"
+    assert own.higher_is_better
+    assert own.headline.value == like.headline.value
+    assert own.headline.interval == like.headline.interval
+    assert own["CAB"].value == like["CAB"].value
+    assert RankingResult.from_json(own.to_json()) == own
+    named = evaluate(log, ranker, ["IPS"], half_life)
+    assert str(named).startswith("half_life: ")
+    rank = ranks(np.asarray(ranker), log.offsets)
+    truth = float((0.5 ** (rank - 1) * log.relevance).sum()) / len(log)
+    assert true_value(log, ranker, half_life) == pytest.approx(truth)
+    assert sweep(log, ranker, "CAB", half_life).at(math.inf) == pytest.approx(named["IPS"].value)
+
+
+@pytest.mark.parametrize("metric", ["ndcg@5", "err"])
+def test_what_depends_on_other_documents_takes_the_model_s_word_and_says_so(metric):
+    queries, logger, _, delta = world(150)
+    log = with_model(queries, logger, delta, sweeps=4)
+    ranker = log.X[:, 0]
+    known = evaluate(log, ranker, ["CAB"], metric)
+    assert "metric-by-model" not in {one.code for one in known.findings}
+    assert true_value(log, ranker, metric) in known.headline.interval
+    blind = log.replace(relevance=None)
+    told = evaluate(blind, ranker, ["CAB"], metric)
+    assert "metric-by-model" in {one.code for one in told.findings}
+    # Here the model is right on average, and what it is wrong in matters little.
+    assert told.headline.value == pytest.approx(true_value(log, ranker, metric), rel=0.15)
+    for ask in (evaluate, sweep):
+        with refuses(MissingColumnError, "prediction"):
+            ask(blind.replace(prediction=None), ranker, metric=metric)
+
+
+def test_the_interval_knows_what_a_metric_can_be():
+    queries, logger, _, delta = world(8)
+    log = with_model(queries, logger, delta, sweeps=1)
+    ranker = log.X[:, 0]
+    for metric in METRICS:
+        question = question_of(log, ranker, metric)
+        low, high = question.metric.limits(question.lam, len(log))
+        one = evaluate(log, ranker, ["DM"], metric)
+        for interval in (one.headline.interval, one["DM"].interval):
+            assert low <= interval.low <= interval.high <= high
+        assert low <= true_value(log, ranker, metric) <= high

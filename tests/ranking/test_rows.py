@@ -62,8 +62,9 @@ def test_a_row_equals_a_loop(name, metric, top):
     assert row.plausible_bias == pytest.approx(bias, rel=1e-9, abs=1e-12)
     assert row.bias_bound == pytest.approx(left / n, abs=1e-12)
     half = intervals.bias_aware(row.stderr, row.plausible_bias, 0.95, log.queries - 1)
-    assert row.interval.low == pytest.approx(max(row.value - half, asked.metric.limits[0]))
-    assert row.interval.high == pytest.approx(row.value + half)
+    least, most = asked.metric.limits(asked.lam, len(asked.log))
+    assert row.interval.low == pytest.approx(max(row.value - half, least))
+    assert row.interval.high == pytest.approx(min(row.value + half, max(most, row.value)))
     assert row.from_headline == pytest.approx(slow_ratio(known, rows, g), rel=1e-7, abs=1e-9)
 
 

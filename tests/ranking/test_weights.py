@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -125,6 +126,11 @@ WRITTEN = {
     "dcg@3": lambda k: 1 / math.log2(1 + k) if k <= 3 else 0,
     "precision@2": lambda k: 0.5 if k <= 2 else 0,
     "recall@2": lambda k: 1 if k <= 2 else 0,
+    # Where nothing else is relevant:
+    "ndcg": lambda k: 1 / math.log2(1 + k),
+    "ndcg@3": lambda k: 1 / math.log2(1 + k) if k <= 3 else 0,
+    "err": lambda k: 0.5 / k,
+    "err@2": lambda k: 0.5 / k if k <= 2 else 0,
     "reciprocal rank": lambda k: 1 / k,
     "reciprocal rank@1": lambda k: 1 if k == 1 else 0,
 }
@@ -134,7 +140,8 @@ WRITTEN = {
 def test_metrics(name):
     metric = parse_metric(name)
     ranks = np.arange(1, 8)
-    assert_allclose(metric.weight(ranks), [WRITTEN[name](k) for k in ranks.tolist()])
+    found = metric.weight(ranks, np.array([0, 7]), np.zeros(7))
+    assert_allclose(found, [WRITTEN[name](k) for k in ranks.tolist()])
     assert parse_metric(str(metric)) == metric
     assert as_metric(metric) is metric
     assert parse_metric(f" {name.upper()} ") == metric
@@ -162,3 +169,78 @@ def test_metrics_that_are_not(metric, column):
 
 def test_a_metric_is_a_value():
     assert Metric("dcg", 10) == parse_metric("DCG@10")
+
+
+def lists(seed: int, certain: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets, ranks and relevance of some lists; ``certain``: of 0 and 1."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 7, 30)
+    relevance = rng.random(sizes.sum())
+    relevance = np.round(relevance) if certain else relevance
+    rank = np.concatenate([1 + rng.permutation(size) for size in sizes])
+    return np.concatenate([[0], np.cumsum(sizes)]), rank, relevance
+
+
+def by_list(offsets, rank, relevance):
+    for low, high in itertools.pairwise(offsets.tolist()):
+        order = np.argsort(rank[low:high])
+        yield [float(x) for x in relevance[low:high][order]]
+
+
+@pytest.mark.parametrize("k", [None, 1, 3])
+def test_ndcg_is_dcg_over_that_of_the_best_order(k):
+    offsets, rank, relevance = lists(0, certain=True)
+
+    def dcg(rel):
+        return sum(x / math.log2(2 + j) for j, x in enumerate(rel[:k]))
+
+    expected = [dcg(rel) / (dcg(sorted(rel, reverse=True)) or 1.0)
+                for rel in by_list(offsets, rank, relevance)]  # fmt: skip
+    terms = Metric("ndcg", k).weight(rank, offsets, relevance) * relevance
+    assert_allclose(np.add.reduceat(terms, offsets[:-1]), expected)
+    assert max(expected) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("certain", [True, False])
+@pytest.mark.parametrize("k", [None, 2])
+def test_err_is_the_cascade_of_a_reader_who_goes_on_half_of_the_time(certain, k):
+    offsets, rank, relevance = lists(1, certain)
+    expected = []
+    for rel in by_list(offsets, rank, relevance):
+        goes_on, total = 1.0, 0.0
+        for j, x in enumerate(rel[:k], start=1):
+            total += goes_on * x / 2 / j
+            goes_on *= 1 - x / 2
+        expected.append(total)
+    terms = Metric("err", k).weight(rank, offsets, relevance) * relevance
+    assert_allclose(np.add.reduceat(terms, offsets[:-1]), expected)
+
+
+def test_the_best_order_of_a_fraction_lies_between_whole_numbers():
+    ranks, offsets = np.array([1, 2, 3]), np.array([0, 3])
+    for relevance, best in (([0.1, 0.2, 0.3], 1.0), ([0.5, 0.5, 0.5], 1 + 0.5 / math.log2(3))):
+        found = Metric("ndcg").weight(ranks, offsets, np.array(relevance))
+        assert_allclose(found, [1 / best, 1 / math.log2(3) / best, 0.5 / best])
+
+
+def half_life(rank):
+    return 0.5 ** (rank - 1) if rank < 50 else 0.0
+
+
+def test_a_function_of_the_rank_is_a_metric():
+    metric = as_metric(half_life)
+    assert str(metric) == "half_life"
+    assert metric.higher_is_better
+    assert not as_metric(lambda rank: rank**2).higher_is_better
+    assert str(as_metric(lambda rank: -rank)) == "own metric"
+    assert_allclose(metric.weight(np.array([3, 1, 1, 60])), [0.25, 1, 1, 0])
+    assert metric.limits(np.array([1.0, 0.5, -0.25]), 2) == (-0.125, 0.75)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda rank: 1.0, lambda rank: math.nan, lambda rank: "much", lambda rank: 1 / (rank - 1)],
+)
+def test_a_function_that_is_no_metric_is_refused(function):
+    with refuses(ParameterError, "metric"):
+        as_metric(function)

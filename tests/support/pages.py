@@ -125,7 +125,7 @@ def learned_ranker(ranker: str = "ranker.json", *, held_out: bool = True) -> Lea
     (result,) = ranked()
     return LearnedRanker(
         ranker, 2, 80, 80, 100, 80 if held_out else None, True, {"estimator": "CAB(M=1)"},
-        Fit(0.5, 1.0, 0.0004, 12, True), "average rank", "cab90", tuple(tried),
+        Fit(0.5, 1.0, 0.0004, 12, True), "average rank", False, "cab90", tuple(tried),
         result.named(PurePath(ranker).stem) if held_out else None,
     )  # fmt: skip
 

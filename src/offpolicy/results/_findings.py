@@ -74,6 +74,10 @@ CODES = {
     "heavy-weights": Kind("note, warning, problem", "Few rows decide the answer.",
         "Use an estimator that bounds the weights (CAB-DR; CIPS without a model). The standard "
         "errors of IPS, SNIPS and DR are not to be trusted here."),
+    "metric-by-model": Kind("warning",
+        "The metric needs to know which other documents are relevant, and takes the model's word.",
+        "Compare rankers by an additive metric (dcg, reciprocal rank) as well: it needs no such "
+        "word."),
     "no-examination": Kind("warning",
         "Nothing says how likely each document was examined, so clicks cannot be weighted.",
         "Estimate the propensities (offpolicy rank propensities), or give a curve that is known "

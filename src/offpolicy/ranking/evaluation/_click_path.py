@@ -52,9 +52,11 @@ class Question(NamedTuple):
         assert p is not None
         return np.minimum(np.where(p > 0.0, p, np.inf) ** -1.0, M)
 
-    def cut(self, low: float, high: float) -> Interval:
-        """An interval, cut to what the metric can be."""
-        least, most = self.metric.limits
+    def cut(self, low: float, high: float, value: float | None = None) -> Interval:
+        """An interval, cut to what the metric can be, but not below or above its own value."""
+        least, most = self.metric.limits(self.lam, len(self.log))
+        if value is not None:
+            least, most = min(least, value), max(most, value)
         return Interval(*(min(max(end, least), most) for end in (low, high)))
 
 

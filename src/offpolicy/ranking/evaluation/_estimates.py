@@ -41,7 +41,7 @@ def estimate(
         estimator=str(member),
         value=own.value,
         stderr=own.stderr,
-        interval=asked.cut(own.value - half, own.value + half),
+        interval=asked.cut(own.value - half, own.value + half, own.value),
         level=asked.level,
         imputed_mass=left / total if total > 0.0 else 0.0,
         ess=effective_clicks(counted) if weight.any() else None,

@@ -9,14 +9,14 @@ from offpolicy import intervals
 from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
 from offpolicy.estimators import ICE, Estimator, parse
 from offpolicy.ranking.data._log import RankingLog
-from offpolicy.ranking.data._metrics import Metric, as_metric
+from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
 from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._click_path import Question
 from offpolicy.ranking.evaluation._estimates import estimate, guarded
 from offpolicy.ranking.evaluation._headline import make_headline, what_is_known
 from offpolicy.ranking.evaluation._result import RankingResult, findings_of
-from offpolicy.ranking.evaluation._sums import value_of
+from offpolicy.ranking.evaluation._sums import lam_of, value_of
 from offpolicy.ranking.evaluation._tuning import tuned
 from offpolicy.results import Finding, Headline
 
@@ -28,7 +28,7 @@ def evaluate(
     log: RankingLog,
     ranker: Any,
     estimators: Sequence[str | Estimator] | None = None,
-    metric: str | Metric = "average rank",
+    metric: str | Metric | Lambda = "average rank",
     *,
     level: float = 0.95,
     independent_clicks: bool = True,
@@ -45,9 +45,11 @@ def evaluate(
     estimators : names or objects, optional
         Of the family without w^γ; default `DEFAULT_ESTIMATORS`. A parameter that is left out is
         chosen from the log.
-    metric : str
-        "average rank", "sum of ranks", "dcg", "dcg@10", "precision@5", "recall@5",
-        "reciprocal rank".
+    metric : str or function
+        "average rank", "sum of ranks", "dcg", "dcg@10", "ndcg@10", "err", "precision@5",
+        "recall@5", "reciprocal rank"; or a function of the rank, the λ of the paper. "ndcg" and
+        "err" take the relevance of the other documents from the log's relevance or, with a warning,
+        from its prediction.
     level : float
         Coverage of the intervals.
     independent_clicks : bool
@@ -71,7 +73,7 @@ def evaluate(
             column="log",
         )
     target = ranks_of(ranker, log)
-    question = Question(log, asked, target, asked.weight(target), level, independent_clicks)
+    question = Question(log, asked, target, lam_of(log, asked, target), level, independent_clicks)
     members = _members(log, estimators, asked)
     known = None if log.propensity is None else what_is_known(question)
     choices = [
@@ -91,23 +93,26 @@ def evaluate(
         headlines = (make_headline(known),)
     return RankingResult(
         metric=str(asked),
+        higher_is_better=asked.higher_is_better,
         impressions=len(log),
         queries=log.queries,
         clicks=int(log.click.sum()),
         estimates=tuple(rows),
         headlines=headlines,
         tuned=tuple(choice for choice in choices if choice is not None),
-        findings=tuple(found + findings_of(log, headlines[0] if headlines else rows[0])),
+        findings=tuple(found + findings_of(log, asked, headlines[0] if headlines else rows[0])),
     )
 
 
-def true_value(log: RankingLog, ranker: Any, metric: str | Metric = "average rank") -> float:
+def true_value(
+    log: RankingLog, ranker: Any, metric: str | Metric | Lambda = "average rank"
+) -> float:
     """A ranker's metric by the log's relevance of documents, which is known in simulations."""
     if log.relevance is None:
         sentence = "The true value needs relevance, and the log has none."
         raise MissingColumnError(sentence, column="relevance")
     asked = as_metric(metric)
-    lam = asked.weight(ranks_of(ranker, log))
+    lam = lam_of(log, asked, ranks_of(ranker, log))
     return value_of(log, asked, lam, log.relevance).value
 
 

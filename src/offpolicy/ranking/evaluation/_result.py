@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 from offpolicy.estimators import Estimator
 from offpolicy.evidence import TOO_FEW_EFFECTIVE
 from offpolicy.ranking.data._log import RankingLog
-from offpolicy.ranking.data._metrics import parse_metric
+from offpolicy.ranking.data._metrics import Metric
 from offpolicy.results import (
     Estimate,
     Finding,
@@ -33,11 +33,13 @@ class RankingResult(ResultTable[Estimate]):
     shares of what documents count in the metric.
     """
 
-    schema: ClassVar[str] = "offpolicy.ranking-result/2"
+    schema: ClassVar[str] = "offpolicy.ranking-result/3"
     row: ClassVar[type] = Estimate
     derived: ClassVar[tuple[str, ...]] = ("ranker",)
 
     metric: str
+    higher_is_better: bool
+    """Whether more of the metric is better."""
     impressions: int
     queries: int
     clicks: int
@@ -48,11 +50,6 @@ class RankingResult(ResultTable[Estimate]):
     """One for each parameter that was left out."""
     findings: tuple[Finding, ...] = ()
     """What stands against trusting the answer."""
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Whether more of the metric is better."""
-        return parse_metric(self.metric).higher_is_better
 
     @property
     def ranker(self) -> str:
@@ -93,12 +90,8 @@ class RankingResult(ResultTable[Estimate]):
     def _cells(self) -> list[list[str]]:
         return cells_of_estimates(self.estimates)
 
-    def _check_read(self) -> None:
-        """A metric has a name that is known."""
-        parse_metric(self.metric)
 
-
-def findings_of(log: RankingLog, headline: Headline | Estimate) -> list[Finding]:
+def findings_of(log: RankingLog, metric: Metric, headline: Headline | Estimate) -> list[Finding]:
     """What stands against the answer about a ranker: few clicks, few queries, and the like."""
     findings: list[Finding] = []
     clicks = headline.rewarded if isinstance(headline, Headline) else headline.ess
@@ -112,6 +105,12 @@ def findings_of(log: RankingLog, headline: Headline | Estimate) -> list[Finding]
             f"the model's."
         )
         findings += finding("few-clicks", "warning", sentence, clicks=clicks)
+    if metric.needs_relevance and log.relevance is None:
+        sentence = (
+            f"What a document counts in {metric} depends on the relevance of others, for which the "
+            f"model's word is taken. The interval does not know how far that is off."
+        )
+        findings += finding("metric-by-model", "warning", sentence)
     hidden = 1.0 - float(log.shown.mean())
     if hidden > 0.0:
         sentence = (

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Floats
+from offpolicy._core.types import Floats, Ints
+from offpolicy.errors import MissingColumnError
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Metric
 
@@ -29,6 +30,22 @@ def effective_clicks(counted: Floats) -> float:
     """(Σw)²/Σw² over what every click counts: how many of equal weight would say as much."""
     squares = float((counted * counted).sum())
     return float(counted.sum()) ** 2 / squares if squares > 0.0 else 0.0
+
+
+def lam_of(log: RankingLog, metric: Metric, rank: Ints) -> Floats:
+    """λ of every document at the rank that a ranker gives it. What depends on the relevance of
+    others takes that from the log where it is known, else from its model."""
+    if not metric.needs_relevance:
+        return metric.weight(rank)
+    relevance = log.prediction if log.relevance is None else log.relevance
+    if relevance is None:
+        raise MissingColumnError(
+            f"{metric} depends on how many of the documents are relevant, which clicks alone do "
+            f"not tell: the log needs prediction, the modelled probability of relevance of every "
+            f"document. Train a RelevanceModel, or use dcg or the reciprocal rank.",
+            column="prediction",
+        )
+    return metric.weight(rank, log.offsets, relevance)
 
 
 def value_of(log: RankingLog, metric: Metric, lam: Floats, c: Floats) -> Value:

@@ -17,10 +17,10 @@ from offpolicy.errors import EstimatorError, ParameterError
 from offpolicy.estimators import NAMED, Estimator
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._log import RankingLog
-from offpolicy.ranking.data._metrics import Metric, as_metric
+from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
 from offpolicy.ranking.data._weights import blended, for_rankings
-from offpolicy.ranking.evaluation._sums import Value, value_of
+from offpolicy.ranking.evaluation._sums import Value, lam_of, value_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ def sweep(
     log: RankingLog,
     ranker: Any,
     estimator: str | Estimator = "CAB",
-    metric: str | Metric = "average rank",
+    metric: str | Metric | Lambda = "average rank",
     *,
     level: float = 0.95,
 ) -> RankingCurve:
@@ -47,7 +47,7 @@ def sweep(
         sentence = f"{kind.name} has no curve; these have: {', '.join(swept)}."
         raise EstimatorError(sentence, column="estimator")
     blended(log, kind.at(0.0), log.prediction)
-    lam = asked.weight(ranks_of(ranker, log))
+    lam = lam_of(log, asked, ranks_of(ranker, log))
 
     def evaluated(parameter: float) -> Value:
         member = kind.at(parameter)

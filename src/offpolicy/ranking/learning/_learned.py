@@ -14,7 +14,7 @@ from offpolicy._core.documents import Document
 from offpolicy.errors import ParameterError, SupportError
 from offpolicy.learning import Trial
 from offpolicy.ranking.data._log import RankingLog
-from offpolicy.ranking.data._metrics import as_metric, parse_metric
+from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
 from offpolicy.ranking.data._relevance import RelevanceModel
 from offpolicy.ranking.data._weights import for_rankings
 from offpolicy.ranking.evaluation._evaluate import evaluate
@@ -61,13 +61,13 @@ class LearnedRanker(Document):
         Whether the model of relevance was learned from the same clicks.
     parameters, report
         The learner's, and how its search ended.
-    metric, rule, trials
+    metric, higher_is_better, rule, trials
         What was tried, if something was, and by which rule it was compared.
     result
         What the queries held out say of it.
     """
 
-    schema: ClassVar[str] = "offpolicy.learned-ranker/2"
+    schema: ClassVar[str] = "offpolicy.learned-ranker/3"
 
     ranker: str
     features: int
@@ -79,6 +79,7 @@ class LearnedRanker(Document):
     parameters: dict[str, Any]
     report: Fit
     metric: str
+    higher_is_better: bool
     rule: str | None
     trials: tuple[Trial, ...]
     result: RankingResult | None
@@ -87,10 +88,6 @@ class LearnedRanker(Document):
     def name(self) -> str:
         """The ranker's, by its file."""
         return PurePath(self.ranker).stem
-
-    def _check_read(self) -> None:
-        """A metric has a name that is known."""
-        parse_metric(self.metric)
 
     def __str__(self) -> str:
         report = self.report
@@ -140,7 +137,7 @@ def learn_ranker(
     *,
     ranker: str = "ranker.json",
     rule: str = "cab90",
-    metric: str = "average rank",
+    metric: str | Metric | Lambda = "average rank",
     search_loss: bool = True,
     holdout: float = 0.2,
     refit: bool = False,
@@ -166,7 +163,7 @@ def learn_ranker(
     refit : bool
         Whether the ranker is then learned again, from all queries.
     """
-    modelled = needs_model(learner, log)
+    modelled, asked = needs_model(learner, log), as_metric(metric)
 
     def fitted(part: RankingLog) -> tuple[PropensitySVMRank, list[Trial]]:
         from sklearn.exceptions import ConvergenceWarning
@@ -180,7 +177,7 @@ def learn_ranker(
             grid = default_grid(learner, part)
             if not search_loss:
                 grid.pop("loss", None)
-            search = RankerCV(learner, grid, rule=rule, metric=metric).fit(part, progress=progress)
+            search = RankerCV(learner, grid, rule=rule, metric=asked).fit(part, progress=progress)
             return search.best_, search.trials_
 
     rest, held = split(log, holdout, seed=seed) if holdout else (log, None)
@@ -191,7 +188,7 @@ def learn_ranker(
             assert held.X is not None
             held = held.replace(prediction=RelevanceModel().fit_clicks(rest).predict(held.X))
         plain = "DM" if held.propensity is None else "IPS"
-        result = evaluate(held, best, [plain], as_metric(metric), level=level)
+        result = evaluate(held, best, [plain], asked, level=level)
         result = result.named(name)
     seen = rest
     if refit:
@@ -206,7 +203,8 @@ def learn_ranker(
         modelled,
         best.get_params() | {"estimator": str(best.estimator)},
         Fit(best.C_, best.objective_, best.gap_, best.n_iter_, best.gap_ <= best.tol),
-        metric,
+        str(asked),
+        asked.higher_is_better,
         rule if trials else None,
         tuple(trials),
         result,

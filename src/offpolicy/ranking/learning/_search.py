@@ -15,12 +15,12 @@ from offpolicy.errors import MissingColumnError, ParameterError, SupportError
 from offpolicy.estimators import CAB, CIPS
 from offpolicy.learning import Trial, checked_combinations
 from offpolicy.ranking.data._log import RankingLog
-from offpolicy.ranking.data._metrics import Metric, as_metric
+from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of, scores_of
 from offpolicy.ranking.data._relevance import checked_folds
 from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._evaluate import evaluate
-from offpolicy.ranking.evaluation._sums import value_of
+from offpolicy.ranking.evaluation._sums import lam_of, value_of
 from offpolicy.ranking.learning._svmrank import PropensitySVMRank, fit_in_turn
 
 LOSSES = (1.0, 10.0, 100.0, 1000.0)
@@ -61,7 +61,7 @@ RULES: dict[str, Callable[[RankingLog, Any, Metric], float]] = {
 
 
 def _value(log: RankingLog, ranker: Any, metric: Metric, c: Floats) -> float:
-    return value_of(log, metric, metric.weight(ranks_of(ranker, log)), c).value
+    return value_of(log, metric, lam_of(log, metric, ranks_of(ranker, log)), c).value
 
 
 def _M90(log: RankingLog) -> float:
@@ -117,7 +117,7 @@ class RankerCV:
     grid: Mapping[str, Sequence[Any]] | None = None
     _: KW_ONLY
     rule: str = "cab90"
-    metric: str | Metric = "average rank"
+    metric: str | Metric | Lambda = "average rank"
     folds: int = 3
 
     def fit(

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from offpolicy.learning import LearnedPolicy
-from offpolicy.ranking.data import parse_metric
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain, section
 from offpolicy.report.html.numbers import count, decimals, percent, rounded, short
@@ -176,7 +175,7 @@ def _tried(learned: LearnedRanker) -> Markup:
     groups: dict[str, list[float]] = {}
     for kind, tried in zip(kinds, finite, strict=True):
         groups.setdefault(kind if several else _other_parameters(tried), []).append(tried.score)
-    pick = max if parse_metric(learned.metric).higher_is_better else min
+    pick = max if learned.higher_is_better else min
     best = [pick(scores) for scores in groups.values()]
     x = [float(k) for k in range(len(best))]
     others = [
