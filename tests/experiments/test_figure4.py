@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from offpolicy.experiments.claims import FAILS, HOLDS, OPEN
 from offpolicy.experiments.learning.setup import Condition
 from tests.support.experiments import figure_runs, ranked_run
 
-OF_RANKS = "sweeps of a set, y ≥ 1"
+OF_RANKS = "sweeps of a set"
 
 
 def ranked_runs(runs=3, **change):
@@ -80,6 +81,7 @@ def test_claims_on_the_logger_can_come_out_either_way():
 
 
 GROWS = "performance improves for all estimators as the amount of data grows"
+
 WELL = "CAB performs very well for all amounts"
 OVER_IPS = "CAB improves substantially over IPS and cIPS at the fewest sweeps"
 SWITCH = "CAB performs better than SWITCH in the ranking setting"
@@ -89,7 +91,6 @@ STABLE = "model selection during learning may be more stable for CAB than for SW
 @pytest.mark.parametrize(
     ("claim", "bad"),
     [
-        (GROWS, {"DM": 12.0}),
         (WELL, {"SB": 10.0}),
         (OVER_IPS, {"CIPS": 11.6}),
         (SWITCH, {"SWITCH": 10.0}),
@@ -101,6 +102,16 @@ def test_claims_on_rankings_can_come_out_either_way(claim, bad):
     assert len(good) == 5
     assert good[claim] == HOLDS
     assert verdicts(OF_RANKS, [], ranked_runs(**bad))[claim] == FAILS
+
+
+def test_performance_on_rankings_can_fail_to_improve():
+    worse = [
+        ranked_run(run, sweeps, SB=12.0 + 0.1 * sweeps)
+        for run in range(3)
+        for sweeps in (0.5, 1.0, 5.0)
+    ]
+    assert verdicts(OF_RANKS, [], ranked_runs(DM=12.0))[GROWS] == HOLDS
+    assert verdicts(OF_RANKS, [], worse)[GROWS] == FAILS
 
 
 def test_one_run_cannot_tell():
@@ -124,9 +135,10 @@ def test_panels_are_of_whole_runs():
 def test_panels_of_rankings_are_of_whole_runs():
     """Of the first amount there is a run more."""
     part = [*ranked_runs(2), ranked_run(2, 0.5)]
-    (panel,) = figure4.panels_of([], part).values()
-    assert {len(ranks["CAB"]) for ranks in panel.values()} == {2}
-    assert len(figure4.judged({OF_RANKS: panel})) == 5
+    ((name, by_reading),) = figure4.panels_of([], part).items()
+    assert (name, list(by_reading)) == (OF_RANKS, ["y ≥ 1"])
+    assert {len(ranks["CAB"]) for ranks in by_reading["y ≥ 1"].values()} == {2}
+    assert len(figure4.judged({name: by_reading})) == 5
     apart = [ranked_run(0, 0.5), ranked_run(1, 1.0)]
     assert figure4.panels_of([], apart) == {}
 
@@ -136,7 +148,8 @@ def test_panels_are_in_the_paper_s_order():
     names = list(panels)
     assert names == ["decisions", OF_RANKS, "share that trains the reward model",
                      "share that trains the logger"]  # fmt: skip
-    assert list(panels[OF_RANKS]) == [0.5, 1.0, 5.0]
+    assert list(panels[OF_RANKS]["y ≥ 1"]) == [0.5, 1.0, 5.0]
+    assert list(panels["decisions"]) == ["text"]
 
 
 # -- files -------------------------------------------------------------------------------------
@@ -144,20 +157,21 @@ def test_panels_are_in_the_paper_s_order():
 
 def test_the_picture_is_written(tmp_path):
     path = tmp_path / "figure4.png"
-    figure4.draw(figure4.panels_of(figure_runs(-0.1), ranked_runs()), path)
+    panels = figure4.panels_of(figure_runs(-0.1), ranked_runs())
+    figure4.draw({name: next(iter(by.items())) for name, by in panels.items()}, path)
     assert path.stat().st_size > 10_000
 
 
 def test_the_tables_hold_means():
     panels = figure4.panels_of(figure_runs(-0.1), ranked_runs())
-    table = figure4.panel_table("decisions", panels["decisions"])
-    assert table.startswith("| decisions | DM | DR | IPS | cIPS | SB | CAB | CAB-DR |")
+    table = figure4.panel_table("decisions", "text", panels["decisions"]["text"])
+    assert table.startswith("| decisions (text) | DM | DR | IPS | cIPS | SB | CAB | CAB-DR |")
     assert f"| 500 | {np.exp(-1):.4f} ± 0.0000 |" in table
-    table = figure4.panel_table(OF_RANKS, panels[OF_RANKS])
+    table = figure4.panel_table(OF_RANKS, "y ≥ 1", panels[OF_RANKS]["y ≥ 1"])
     assert "| 0.5 | 11.96 ± 0.01 | " in table
-    assert table.endswith("| 11.01 ± 0.01 |\n")
+    assert table.rstrip().endswith("| 11.01 ± 0.01 |")
     assert "| all judgements |" in table
-    assert figure4.claims_table([]) == "No run has all values of a panel yet.\n"
+    assert figure4.claims_table([]) == "No run has all values of a panel yet."
 
 
 def short_panels(monkeypatch):
@@ -178,13 +192,16 @@ def test_the_command_goes_on_where_it_was(clouds, letor, few_candidates, tmp_pat
     assert first.exit_code == 0
     learned = sorted((tmp_path / "cells" / "learned").glob("*.json"))
     ranked = sorted((tmp_path / "cells" / "ranked").glob("*.json"))
-    assert len(learned) == 7  # the middle of all three panels is one run
+    assert len(learned) == 14  # by two ways; the middle of all three panels is one run
     assert len(ranked) == 4
     folder = tmp_path / "figure4"
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert set(whole) == {"results.json", "table.md", "figure4.png"}
-    for name in ("decisions", "sweeps of MQ2008, y ≥ 1", "sweeps of MQ2008, y ≥ 2",
-                 "share that trains the reward model"):  # fmt: skip
+    assert set(whole) == {"results.json", "table.md", "figure4.png", "figure4_others.png"}
+    names = [
+        "decisions (text)", "decisions (standardised)", "sweeps of MQ2008 (y ≥ 1)",
+        "sweeps of MQ2008 (y ≥ 2)", "share that trains the reward model (text)",
+    ]  # fmt: skip
+    for name in names:
         assert f"\n| {name} | DM | " in first.stdout
     learned[0].unlink()
     ranked[0].unlink()
@@ -212,3 +229,22 @@ def test_of_other_sets_there_is_nothing(tmp_path):
     report = figure4.run(Cells(tmp_path), ["letter"], 1)
     assert "No run has all values of a panel yet." in report.text
     assert report.pictures == {}
+
+
+def test_claims_are_counted_over_readings():
+    runs = figure_runs(-0.1, 0.3)
+    rising = [replace(one, recipe="standardised") for one in figure_runs(0.1, -0.3)]
+    table = figure4.claims_table(figure4.judged(figure4.panels_of([*runs, *rising], [])))
+    row = next(line for line in table.splitlines() if "performance improves" in line)
+    assert "| holds: " in row
+    assert "; 1 holds, 1 fails | 3 |" in row
+
+
+def test_a_trend_is_that_of_least_squares():
+    rng = np.random.default_rng(0)
+    panel = {x: {"CAB": rng.random(4)} for x in (1.0, 3.0, 10.0)}
+    found = figure4._trend(panel, "CAB")
+    for run in range(4):
+        y = [np.log(errors["CAB"][run]) for errors in panel.values()]
+        slope = np.polyfit(np.log(list(panel)), y, 1)[0]
+        assert found[run] == pytest.approx(slope * np.log(10.0))

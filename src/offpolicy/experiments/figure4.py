@@ -4,7 +4,7 @@ model (3), and the logger's (4)."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,14 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.datasets import files_of
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.claims import TENTH, Judged, judge, log_ratios
-from offpolicy.experiments.learning.readings import READINGS, TEXT
-from offpolicy.experiments.learning.search import Learned, read_as, search
+from offpolicy.experiments.claims import TENTH, Judged, counted, judge, log_ratios
+from offpolicy.experiments.learning.readings import CLOSEST
+from offpolicy.experiments.learning.search import Learned, Searched, read_as, search
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition
 from offpolicy.experiments.pictures import line, over_amounts, plain
 from offpolicy.experiments.pictures import panels as empty_panels
 from offpolicy.experiments.ranking import learning as rankers
-from offpolicy.experiments.ranking.learning import Ranked, by_set
+from offpolicy.experiments.ranking.learning import Ranked
 from offpolicy.experiments.saving import Report
 from offpolicy.experiments.table2 import (
     RANKED_RUNS,
@@ -31,7 +31,7 @@ from offpolicy.experiments.table2 import (
     ranks_behind,
     ranks_of,
 )
-from offpolicy.experiments.tables import markdown, mean_text, paper_name
+from offpolicy.experiments.tables import grouped, markdown, mean_text, paper_name
 from offpolicy.report.matplotlib import save_figure
 
 DATA = "pendigits"
@@ -45,26 +45,40 @@ SWEEPS = (0.5, 1.0, 5.0)
 """Of panel 2."""
 Panel = Mapping[float, Mapping[str, Floats]]
 """At each value, the test errors of each objective over runs; or average ranks."""
+Panels = Mapping[str, Mapping[str, Panel]]
+"""By what is varied, in the paper's order; then by reading, the nearest to the text first."""
+SECOND = "sweeps of "
+"""How panels of rankings begin."""
 
 
 def run(
     cells: Cells, sets: Sequence[str], runs: int, quick: bool = False, kept: bool = False
 ) -> Report:
-    """Figure 4 in the reading nearest to the text; ``quick``: three values of each panel."""
-    learned: list[Learned] = []
+    """Figure 4 in the readings closest to the text; ``quick``: in the first, three values of each
+    panel."""
+    found: list[Searched] = []
+    readings = CLOSEST[: 1 if quick else None]
     if DATA in sets:
-        wanted = [(condition, TEXT) for condition in conditions(runs, quick)]
-        folder = cells.within("learned")
-        found = folder.all("runs", search, wanted, files_of([DATA]), kept=kept)
-        learned = read_as(found, READINGS[0])
+        ways = dict.fromkeys(reading.way for reading in readings)
+        wanted = list(itertools.product(conditions(runs, quick), ways))
+        found = cells.within("learned").all("runs", search, wanted, files_of([DATA]), kept=kept)
     sweeps = SWEEPS[:: 2 if quick else 1]
     ranked = rankers.runs_of(cells, sets, min(runs, RANKED_RUNS), sweeps, kept=kept)
+    learned = [one for reading in readings for one in read_as(found, reading)]
     panels = panels_of(learned, ranked)
     rows = judged(panels)
-    parts = ["## Figure 4", claims_table(rows), *(panel_table(*item) for item in panels.items())]
-    text = "\n".join(parts)
+    nearest, others = (
+        {name: list(by_reading.items())[place] for name, by_reading in panels.items()}
+        for place in (0, -1)
+    )
+    others = {name: one for name, one in others.items() if one[0] != nearest[name][0]}
+    parts = ["## Claims", claims_table(rows)]
+    for title, some in (("Panels", nearest), ("Other readings", others)):
+        parts += [f"## {title}", *(panel_table(name, *one) for name, one in some.items())]
+    text = "\n\n".join(parts) + "\n"
     body = {"schema": SCHEMA, "runs": learned, "ranked": ranked, "claims": rows}
-    pictures = {"figure4.png": partial(draw, panels)} if panels else {}
+    drawn = {"figure4.png": nearest, "figure4_others.png": others}
+    pictures = {name: partial(draw, some) for name, some in drawn.items() if some}
     return Report(text, {"results.json": body, "table.md": text}, pictures, "figure4")
 
 
@@ -79,19 +93,27 @@ def conditions(runs: int, quick: bool = False) -> list[Condition]:
     return list(dict.fromkeys(wanted))
 
 
-def panels_of(learned: Sequence[Learned], ranked: Sequence[Ranked]) -> dict[str, Panel]:
-    """All panels of Figure 4 that have runs, in the paper's order, by what is varied."""
-    first, *others = ({panel: one} if (one := panel_of(learned, panel)) else {} for panel in PANELS)
-    second = {
-        f"{SECOND}{where}": panel
-        for where, runs in by_set(ranked).items()
-        if (panel := _over_sweeps(runs))
+def panels_of(learned: Sequence[Learned], ranked: Sequence[Ranked]) -> Panels:
+    """All panels of Figure 4 that have runs."""
+    by_reading = grouped(learned, lambda one: one.recipe)
+    found = {
+        panel: {reading: panel_of(runs, panel) for reading, runs in by_reading.items()}
+        for panel in PANELS
     }
-    return {name: panel for some in (first, second, *others) for name, panel in some.items()}
-
-
-SECOND = "sweeps of "
-"""How panels of rankings begin."""
+    second = {
+        f"{SECOND}{data}": {
+            f"y ≥ {grade}": _over_sweeps(some)
+            for grade, some in grouped(runs, lambda one: one.condition.relevant).items()
+        }
+        for data, runs in grouped(ranked, lambda one: one.condition.data).items()
+    }
+    first = next(iter(PANELS))
+    ordered = {first: found.pop(first), **second, **found}
+    whole = {
+        name: {reading: panel for reading, panel in panels.items() if panel}
+        for name, panels in ordered.items()
+    }
+    return {name: panels for name, panels in whole.items() if panels}
 
 
 def _over_sweeps(runs: Sequence[Ranked]) -> Panel:
@@ -127,40 +149,39 @@ def panel_of(learned: Sequence[Learned], panel: str) -> Panel:
 
 @dataclass(frozen=True)
 class Row:
-    """A claim on a panel, where the paper has it, and what was found."""
+    """A claim on a panel, where the paper has it, and what was found in one reading."""
 
     claim: str
     place: str
     panel: str
+    reading: str
     judged: Judged
 
 
-def _steps(panel: Panel, names: Iterable[str]) -> dict[str, Floats]:
-    """From each value to the next."""
-    pairs = list(itertools.pairwise(panel))
-    return {
-        f"{paper_name(name)} {after:g}/{before:g}": np.log(panel[after][name] / panel[before][name])
-        for name in names
-        for before, after in pairs
-    }
+def _trend(panel: Panel, name: str, scale: Callable[[Floats], Floats] = np.log) -> Floats:
+    """By how much an error changes from the first value to the last, as a logarithm: along the
+    line of least squares over the logarithm of what is varied."""
+    x = np.log(list(panel))
+    slope = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+    values = np.stack([scale(errors[name]) for errors in panel.values()])
+    return np.asarray((x[-1] - x[0]) * (slope @ values))
+
+
+def _trends(panel: Panel, names: Iterable[str], sign: float = 1.0) -> dict[str, Floats]:
+    first, *_, last = panel
+    return {f"{paper_name(name)} {last:g}/{first:g}": sign * _trend(panel, name) for name in names}
 
 
 def _rise(panel: Panel, name: str) -> Floats:
     """From the last value to the first, as a logarithm."""
-    values = list(panel)
-    return np.asarray(np.log(panel[values[0]][name] / panel[values[-1]][name]))
+    first, *_, last = panel
+    return np.asarray(np.log(panel[first][name] / panel[last][name]))
 
 
-def _flat(panel: Panel, names: Iterable[str]) -> dict[str, Floats]:
-    """Each value against the middle one, in both directions."""
-    middle = panel[list(panel)[len(panel) // 2]]
-    return {
-        f"{paper_name(name)} {value:g}{mark}": sign * np.log(errors[name] / middle[name])
-        for name in names
-        for value, errors in panel.items()
-        for mark, sign in (("", 1.0), (", inverse", -1.0))
-        if errors is not middle
-    }
+def _flat(panel: Panel, names: Sequence[str]) -> dict[str, Floats]:
+    """The trend, in both directions."""
+    inverse = {f"{part}, inverse": -trend for part, trend in _trends(panel, names).items()}
+    return _trends(panel, names) | inverse
 
 
 def _ahead(panel: Panel, name: str, others: Iterable[str]) -> dict[str, Floats]:
@@ -178,7 +199,11 @@ _Claims = Iterator[tuple[str, Mapping[str, Floats], float]]
 
 def _on_sizes(panel: Panel) -> _Claims:
     first, *_, last = panel
-    yield "performance improves for all estimators as n grows", _steps(panel, ESTIMATORS), 0.0
+    yield (
+        "performance improves for all estimators as n grows (trend)",
+        _trends(panel, ESTIMATORS),
+        0.0,
+    )
     for name in ("CAB", "CAB-DR"):
         small = log_ratios(panel[first], name, ("IPS", "CIPS", "DR"))
         large = log_ratios(panel[last], name, ("IPS", "CIPS", "DR"))
@@ -197,10 +222,12 @@ def _on_sizes(panel: Panel) -> _Claims:
 
 
 def _on_models(panel: Panel) -> _Claims:
-    users = ("DM", "DR", "SB", "CAB", "CAB-DR")
-    yield ("IPS and cIPS are flat (within a tenth)", _flat(panel, ("IPS", "CIPS")), TENTH)
-    yield ("the others improve with the quality of the model (last against first)",
-           {name: -_rise(panel, name) for name in users}, 0.0)  # fmt: skip
+    yield "IPS and cIPS are flat (trend within a tenth)", _flat(panel, ("IPS", "CIPS")), TENTH
+    yield (
+        "the others improve with the quality of the model (trend)",
+        _trends(panel, ("DM", "DR", "SB", "CAB", "CAB-DR")),
+        0.0,
+    )
     for name in ("CAB", "CAB-DR"):
         yield (
             f"{name} does well over the whole range (at most a tenth behind any other)",
@@ -210,7 +237,7 @@ def _on_models(panel: Panel) -> _Claims:
 
 
 def _on_loggers(panel: Panel) -> _Claims:
-    yield "DM is flat (within a tenth)", _flat(panel, ["DM"]), TENTH
+    yield "DM is flat (trend within a tenth)", _flat(panel, ["DM"]), TENTH
     yield ("IPS and cIPS are hurt by the worst logger more than CAB, CAB-DR and SB are",
            {f"{name}/{paper_name(other)}": _rise(panel, name) - _rise(panel, other)
             for name in ("CAB", "CAB-DR", "SB") for other in ("IPS", "CIPS")}, 0.0)  # fmt: skip
@@ -224,13 +251,13 @@ def _on_loggers(panel: Panel) -> _Claims:
 
 def _on_sweeps(panel: Panel) -> _Claims:
     """Of average ranks, in shares of what all judgements gain over the logger."""
-    fewest = next(iter(panel))
+    fewest, *_ = panel
     gain = {at: float(np.mean(ranks["logger"] - ranks["full"])) for at, ranks in panel.items()}
     yield (
-        "performance improves for all estimators as the amount of data grows",
-        {f"{paper_name(name)} {after:g} − {before:g}":
-            (panel[after][name] - panel[before][name]) / gain[after]
-         for name in rankers.ESTIMATORS for before, after in itertools.pairwise(panel)},
+        "performance improves for all estimators as the amount of data grows (trend; of those that "
+        "learn from clicks: DM's model is of judged documents)",
+        {paper_name(name): _trend(panel, name, np.asarray) / float(np.mean(list(gain.values())))
+         for name in rankers.ESTIMATORS if name != "DM"},
         0.0,
     )  # fmt: skip
     yield (
@@ -271,15 +298,16 @@ _CLAIMS = {
 }
 
 
-def judged(panels: Mapping[str, Panel]) -> list[Row]:
-    """What the paper says of its Figure 4, and whether it holds."""
+def judged(panels: Panels) -> list[Row]:
+    """What the paper says of its Figure 4, and whether it holds, in every reading."""
     rows = []
-    for name, panel in panels.items():
+    for name, by_reading in panels.items():
         of_ranks = name.startswith(SECOND)
         place, claims = _CLAIMS[SECOND if of_ranks else name]
-        for claim, parts, margin in claims(panel) if len(panel) > 1 else ():
-            found = judge(parts, margin, strict=margin == 0.0, logarithms=not of_ranks)
-            rows.append(Row(claim, place, name, found))
+        for reading, panel in by_reading.items():
+            for claim, parts, margin in claims(panel) if len(panel) > 1 else ():
+                found = judge(parts, margin, strict=margin == 0.0, logarithms=not of_ranks)
+                rows.append(Row(claim, place, name, reading, found))
     return rows
 
 
@@ -287,16 +315,21 @@ def judged(panels: Mapping[str, Panel]) -> list[Row]:
 
 
 def claims_table(rows: Sequence[Row]) -> str:
+    """A row for each claim and panel: its verdict in the nearest reading, and in all of them."""
     if not rows:
-        return "No run has all values of a panel yet.\n"
-    lines = [
-        [row.claim, row.place, row.panel, str(row.judged), str(row.judged.runs)] for row in rows
-    ]
-    head = ["claim", "where", "panel", "verdict, its worst part", "runs"]
-    return markdown(head, lines) + "\n"
+        return "No run has all values of a panel yet."
+    lines = []
+    for (claim, place, panel), some in grouped(
+        rows, lambda row: (row.claim, row.place, row.panel)
+    ).items():
+        first = some[0].judged
+        counts = counted(row.judged for row in some)
+        lines.append([claim, place, panel, f"{first}; {counts}", str(first.runs)])
+    head = ["claim", "where", "over", "verdict, its worst part; in all readings", "runs"]
+    return markdown(head, lines)
 
 
-def panel_table(name: str, panel: Panel) -> str:
+def panel_table(name: str, reading: str, panel: Panel) -> str:
     """The means of a panel."""
     of_ranks = name.startswith(SECOND)
     objectives = (*rankers.ESTIMATORS, "full") if of_ranks else ESTIMATORS
@@ -306,13 +339,14 @@ def panel_table(name: str, panel: Panel) -> str:
         for value, errors in panel.items()
     ]
     titles = ["all judgements" if each == "full" else paper_name(each) for each in objectives]
-    return markdown([name, *titles], rows) + "\n"
+    return markdown([f"{name} ({reading})", *titles], rows)
 
 
-def draw(panels: Mapping[str, Panel], path: Path) -> None:
-    """Two panels in a row, of rankings with what all judgements reach, dotted."""
+def draw(panels: Mapping[str, tuple[str, Panel]], path: Path) -> None:
+    """Two panels in a row, each with its reading; of rankings with what all judgements reach,
+    dotted."""
     figure, axes = empty_panels(len(panels), 2, margin=0.8)
-    for ax, (name, panel) in zip(axes, panels.items(), strict=False):
+    for ax, (name, (reading, panel)) in zip(axes, panels.items(), strict=False):
         of_ranks, values = name.startswith(SECOND), list(panel)
         for each in rankers.ESTIMATORS if of_ranks else ESTIMATORS:
             means = np.array([errors[each].mean() for errors in panel.values()])
@@ -320,9 +354,12 @@ def draw(panels: Mapping[str, Panel], path: Path) -> None:
         if of_ranks:
             full = [ranks["full"].mean() for ranks in panel.values()]
             ax.plot(values, full, ":", color="#000000", lw=1.4, label="all judgements")
-        over_amounts(ax, values, (f"{value:,g}" for value in values), name.removesuffix(" of"))
+        data = name.removeprefix(SECOND) if of_ranks else DATA
+        over_amounts(
+            ax, values, (f"{value:,g}" for value in values), "sweeps" if of_ranks else name
+        )
         ax.set_ylabel("average rank" if of_ranks else "expected test error")
-        plain(ax, name.removeprefix(SECOND) if of_ranks else DATA, lines="both")
+        plain(ax, f"{data}: {reading}", lines="both")
     handles = {
         label: handle
         for ax in axes

@@ -52,8 +52,6 @@ PAPER = {
 YAHOO = {"DM": 11.25, "IPS": 11.17, "CIPS": 11.39, "SB": 10.98, "SWITCH": 10.95, "CAB": 10.83}
 """Its column of rankings."""
 SCHEMA = "offpolicy.learning/3"
-FEWER = 3
-"""Runs of the readings that are not among the closest."""
 RANKED_RUNS = 5
 """Of rankings, as in the paper."""
 OF_PAPER = "Yahoo! LTR"
@@ -313,14 +311,11 @@ def penalty_table(found: Sequence[Searched], data: str) -> str:
 def planned(
     sets: Sequence[str], runs: int, readings: Sequence[Reading]
 ) -> list[tuple[Condition, Way]]:
-    """The cells of the readings, those of the closest first; few runs of the others."""
-    closest = [reading for reading in readings if reading in CLOSEST]
-    others = [reading for reading in readings if reading not in CLOSEST]
-    return list(dict.fromkeys(
-        (Condition(data, run), reading.way)
-        for some, count in ((closest, runs), (others, min(runs, FEWER)))
-        for run, data, reading in itertools.product(range(count), sets, some)
-    ))  # fmt: skip
+    """The cells of the readings, run by run."""
+    ways = dict.fromkeys(reading.way for reading in readings)
+    return [
+        (Condition(data, run), way) for run, data, way in itertools.product(range(runs), sets, ways)
+    ]
 
 
 def run(
