@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from offpolicy.experiments.claims import FAILS, HOLDS, OPEN, counted, judge, log_ratios
+from offpolicy.experiments.claims import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    counted,
+    judge,
+    judge_one,
+    log_ratios,
+)
 
 
 def around(mean, runs=10, spread=0.1):
@@ -83,5 +91,17 @@ def test_ratios_and_counts():
     parts = log_ratios(errors, "A", ["A", "B"])
     assert list(parts) == ["A/B"]
     assert np.exp(parts["A/B"]) == pytest.approx([0.5, 1.0])
-    assert counted([judge({"a": [1.0, 1.0]}), judge({"a": [0.0, 0.0]})]) == "1 holds, 1 fails"
+    assert counted([judge({"a": [1.0, 1.0]}), judge({"a": [0.0, 0.0]})]) == "1/1/0"
     assert str(judge({"a": [0.0, 0.0]})) == "holds: a 1 [1, 1]"
+
+
+def test_the_mean_of_a_ratio_is_of_its_logarithm():
+    """One split in which the other is far ahead does not hide what all the others say."""
+    ratios = [0.5, 0.4, 0.6, 0.5, 1e-9]
+    found = judge_one("a/b", ratios, 1.0, of_ratio=True)
+    assert found.verdict == OPEN
+    assert math.exp(found.mean) == pytest.approx(np.prod(ratios) ** 0.2)
+    assert judge_one("a/b", ratios, 1.0, of_ratio=False).verdict == HOLDS
+    huge = judge_one("a/b", [2.0, 3.0, 1e30], 1.0, of_ratio=True)
+    assert huge.mean == pytest.approx(np.log([2.0, 3.0, 1e30]).mean())
+    assert judge_one("share", [0.2, 0.3], 0.5, of_ratio=False).numbers == "0.25 [-0.385, 0.885]"

@@ -237,7 +237,7 @@ def test_claims_are_counted_over_readings():
     table = figure4.claims_table(figure4.judged(figure4.panels_of([*runs, *rising], [])))
     row = next(line for line in table.splitlines() if "performance improves" in line)
     assert "| holds: " in row
-    assert "; 1 holds, 1 fails | 3 |" in row
+    assert "; 1/1/0 | 3 |" in row
 
 
 def test_a_trend_is_that_of_least_squares():

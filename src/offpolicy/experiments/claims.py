@@ -20,7 +20,7 @@ import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.experiments.accuracy import Accuracy
-from offpolicy.experiments.tables import paper_name
+from offpolicy.experiments.tables import paper_name, short
 
 _Size = TypeVar("_Size", int, float)
 
@@ -47,13 +47,18 @@ class Judged:
     """Of ratios; otherwise numbers are shown as they are."""
 
     def __str__(self) -> str:
-        """ "fails: CAB/DM 1.20 [1.10, 1.31]"."""
+        """ "fails: CAB/DM 1.2 [1.1, 1.31]"."""
+        return f"{self.verdict}: {self.part} {self.numbers}"
+
+    @property
+    def numbers(self) -> str:
+        """The mean and its interval, of ratios as ratios."""
         mean, low, high = map(self._text, (self.mean, self.low, self.high))
-        interval = f" [{low}, {high}]" if self.runs > 1 else ""
-        return f"{self.verdict}: {self.part} {mean}{interval}"
+        return f"{mean} [{low}, {high}]" if self.runs > 1 else mean
 
     def _text(self, value: float) -> str:
-        return f"{math.exp(min(value, 700.0)):.3g}" if self.logarithms else f"{value:+.2f}"
+        value = math.exp(min(value, 700.0)) if self.logarithms else value
+        return f"{value:.3g}" if 5e-4 < abs(value) < 1000.0 else short(value)
 
 
 def judge(
@@ -79,6 +84,16 @@ def judge(
     return _with(max(found, key=lambda part: part.mean), OPEN, parts)
 
 
+def judge_one(
+    name: str, values: Sequence[float] | Floats, limit: float, *, of_ratio: bool
+) -> Judged:
+    """Whether the mean of one number is at most ``limit``; of a ratio that of its logarithm."""
+    if not of_ratio:
+        return judge({name: values}, limit, logarithms=False)
+    logs = np.log(np.maximum(values, np.finfo(np.float64).tiny))
+    return judge({name: logs}, math.log(limit))
+
+
 def _with(part: Judged, verdict: str, parts: Mapping[str, Sequence[float] | Floats]) -> Judged:
     """The part with its own 95% interval, and the verdict."""
     half = half_width(parts[part.part], 1)
@@ -102,9 +117,9 @@ def half_width(values: Sequence[float] | Floats, parts: int) -> float:
 
 
 def counted(judged: Iterable[Judged]) -> str:
-    """How often each verdict was given: "7 holds, 2 cannot be told"."""
+    """How often a claim holds, fails, and cannot be told: "7/0/2"."""
     verdicts = [one.verdict for one in judged]
-    return ", ".join(f"{verdicts.count(one)} {one}" for one in VERDICTS if one in verdicts)
+    return "/".join(str(verdicts.count(one)) for one in VERDICTS)
 
 
 def log_ratios(errors: Mapping[str, Floats], name: str, others: Iterable[str]) -> dict[str, Floats]:
@@ -137,6 +152,8 @@ class Claim:
     """Where the paper says so."""
     about: Sequence[str] = ("CAB",)
     """The estimators without which there is nothing to measure."""
+    of_ratio: bool = True
+    """Whether it is a ratio of errors: its mean over splits is then of logarithms."""
 
     def measured(self, curves: Mapping[_Size, Accuracy], size: _Size, start: float) -> float:
         """At ``size``, or at the worst if it is about every size; M from ``start`` on."""
@@ -145,4 +162,4 @@ class Claim:
 
     def judged(self, over_splits: Sequence[float]) -> Judged:
         """By the number on each of several splits."""
-        return judge({self.number: over_splits}, self.limit)
+        return judge_one(self.number, over_splits, self.limit, of_ratio=self.of_ratio)

@@ -22,7 +22,7 @@ from offpolicy.experiments.pictures import OverM
 from offpolicy.experiments.ranking import accuracy as rankings
 from offpolicy.experiments.ranking import rank_sums
 from offpolicy.experiments.ranking.setup import is_ranking, known_as, thresholds
-from offpolicy.experiments.tables import markdown, short
+from offpolicy.experiments.tables import markdown
 from offpolicy.experiments.worlds import PAPER
 
 STARTS = (0.0, 1.0)
@@ -181,10 +181,7 @@ class Row:
     readings: dict[str, Judged]
 
     def __str__(self) -> str:
-        found = f"{self.judged.verdict} {short(self.judged.mean)}"
-        if self.judged.runs > 1:
-            found += f" [{short(self.judged.low)}, {short(self.judged.high)}]"
-        return f"{found}; {counted(self.readings.values())}"
+        return f"{self.judged.verdict} {self.judged.numbers}; {counted(self.readings.values())}"
 
 
 def judged(found: Sequence[Curves], claims: Iterable[Claim]) -> list[Row]:
@@ -204,7 +201,7 @@ def claims_table(rows: Sequence[Row]) -> str:
     lines: dict[tuple[object, ...], list[str]] = {}
     for row in rows:
         key = (row.claim, row.place, row.M_from)
-        head = [row.claim, row.place, f"{row.number}, at most {row.margin:g}", f"{row.M_from:g}"]
+        head = [row.claim, row.place, f"{row.number}, at most {row.margin:.3g}", f"{row.M_from:g}"]
         lines.setdefault(key, [*head, *("–" for _ in sets)])[4 + sets.index(row.data)] = str(row)
     return markdown(["claim", "where", "number", "M from", *sets], lines.values()) + "\n"
 

@@ -14,12 +14,12 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import files_of, load
 from offpolicy.errors import DatasetError
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.claims import Judged, counted, judge
+from offpolicy.experiments.claims import Judged, counted, judge_one
 from offpolicy.experiments.pictures import DEFAULT_STYLE, STYLES, finish, grid_of_axes, plain
 from offpolicy.experiments.real import open_bandit
 from offpolicy.experiments.real.converged import GRID, READINGS, SYNTHETIC, Setup, run_cell
 from offpolicy.experiments.saving import Report
-from offpolicy.experiments.tables import grouped, markdown, paper_name, short, to_csv
+from offpolicy.experiments.tables import grouped, markdown, paper_name, to_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,7 +140,7 @@ def claims_of(panel: Panel) -> list[Row]:
           for method in ("CAB", "SWITCH")),
         *(_row(panel, f"{method} performs poorly (at least {POOR:g} times the error of CAB, each "
                "at its best)", "error of CAB at its best M / its own at its best",
-               partial(_behind, method=method), 1.0 / POOR)
+               partial(_behind, method=method), 1.0 / POOR, of_ratio=True)
           for method in ("IPS", "SB")),
         *(_row(panel, f"for {many} {method} outperforms DR and CAB-DR",
                "share of the values of M at which it does not",
@@ -161,12 +161,18 @@ class Row(NamedTuple):
 
 
 def _row(
-    panel: Panel, claim: str, number: str, measure: Callable[[Panel], float], margin: float
+    panel: Panel,
+    claim: str,
+    number: str,
+    measure: Callable[[Panel], float],
+    margin: float,
+    of_ratio: bool = False,
 ) -> Row:
     """Judged over groups of runs: a root mean square needs several."""
     count = min(GROUPS, len(panel.errors["CAB"]) // 2)
     places = np.array_split(np.arange(len(panel.errors["CAB"])), max(count, 1))
-    judged = judge({number: [measure(panel.of(rows)) for rows in places]}, margin)
+    values = [measure(panel.of(rows)) for rows in places]
+    judged = judge_one(number, values, margin, of_ratio=of_ratio)
     return Row(claim, number, margin, panel.problem, panel.reading, judged)
 
 
@@ -261,9 +267,8 @@ class Figure3:
             cells = []
             for by_reading in grouped(some, lambda row: row.problem).values():
                 first = by_reading[0].judged
-                interval = f" [{short(first.low)}, {short(first.high)}]" if first.runs > 1 else ""
                 counts = counted(row.judged for row in by_reading)
-                cells.append(f"{first.verdict} {short(first.mean)}{interval}; {counts}")
+                cells.append(f"{first.verdict} {first.numbers}; {counts}")
             rows.append([claim, PLACE, f"{number}, at most {margin:.2g}", *cells])
         return markdown(["claim", "where", "number", *self.runs], rows) + "\n"
 
