@@ -1,5 +1,5 @@
-"""Puts what `offpolicy reproduce` wrote to measured/paper into docs/paper.md, and its pictures into
-docs/img.
+"""Puts what `offpolicy reproduce` wrote to measured/paper into docs/paper.md and docs/real.md, and
+its pictures into docs/img.
 
 python scripts/paper_page.py
 """
@@ -14,7 +14,7 @@ from coverage_page import between
 
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "measured" / "paper"
-PAGE = ROOT / "docs" / "paper.md"
+PAGES = [ROOT / "docs" / name for name in ("paper.md", "real.md")]
 PICTURES = ROOT / "docs" / "img"
 MARK = re.compile(r"<!-- (\w+): ([^>]+?) -->")
 """Where a table goes: the folder of an artefact, and the heading in its table.md."""
@@ -43,6 +43,7 @@ def pictures() -> list[Path]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
     for picture in pictures():
         shutil.copy(picture, PICTURES / picture.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import sys
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from offpolicy.cli import cli
 from offpolicy.errors import DatasetError
 from offpolicy.experiments import figure3
-from offpolicy.experiments.claims import FAILS, HOLDS, OPEN
+from offpolicy.experiments.claims import FAILS, HOLDS
 from offpolicy.experiments.figure3 import CHOSEN, METHODS, Panel, claims_of, errors_markdown
 from offpolicy.experiments.real.converged import GRID
 from tests.support.refusals import refuses
@@ -75,15 +76,27 @@ def test_at_each_M_SB_has_the_tau_beside_it():
     assert claims_of(made_panel(CAB=0.5, SB=small))[0].judged.mean == pytest.approx(20 / 41)
 
 
-def test_claims_are_judged_over_groups_of_runs():
-    panel = made_panel(runs=40)
-    half = panel.errors["CAB"].copy()
-    half[:20] *= 0.4  # more accurate in one half of the runs only
-    mixed = Panel("here", "so", panel.errors | {"CAB": half}, 0.95, 0)
-    first = claims_of(mixed)[0]
-    assert first.judged.runs == figure3.GROUPS
-    assert first.judged.verdict == OPEN
-    assert first.judged.mean == pytest.approx(0.5)
+def test_claims_are_judged_by_the_jackknife():
+    """The number is that of all runs, its interval by leaving out groups of them."""
+    rng = np.random.default_rng(0)
+    errors = {
+        name: values * rng.lognormal(0.0, 1.0, (40, 1))
+        for name, values in made_panel(runs=40).errors.items()
+    }
+    panel = Panel("here", "so", errors, 0.95, 0)
+    row = claims_of(panel)[2]
+    assert row.claim.startswith("IPS performs poorly")
+
+    def ratio(runs):
+        a, b = (np.sqrt(np.mean(errors[name][runs] ** 2, axis=0)).min() for name in ("CAB", "IPS"))
+        return math.log(a / b)
+
+    every = np.arange(40)
+    rest = [ratio(np.setdiff1d(every, group)) for group in np.split(every, figure3.GROUPS)]
+    assert row.judged.runs == figure3.GROUPS
+    stderr = math.sqrt(0.9 * np.sum((rest - np.mean(rest)) ** 2))
+    assert (row.judged.high - row.judged.low) / 2 == pytest.approx(2.262157 * stderr, rel=1e-5)
+    assert row.judged.mean == pytest.approx(10 * ratio(every) - 9 * np.mean(rest))
 
 
 # -- tables ----------------------------------------------------------------------------------------

@@ -392,6 +392,13 @@ def test_the_sample_gives_what_few_lines_give():
     assert value["IPS"]["value"] == pytest.approx(sum(ips) / len(ips))
     for found in (to_thompson, to_uniform):
         assert "this log cannot rank the estimators" in open_bandit.verdict(found)
+    table = open_bandit.to_markdown([to_thompson, to_uniform])
+    assert f"| IPS | logged | {value['IPS']['value']:.3%} |" not in table  # of the other log
+    assert f"| IPS | known | {value['IPS']['value']:.3%} |" in table
+    headline = to_uniform["estimates"][0]
+    refused = ", refused" if headline["refused"] else ""
+    assert f"| default (headline){refused} | logged | {headline['value']:.3%} |" in table
+    assert "| CAB(M=" in table
 
 
 @needs_data

@@ -31,7 +31,7 @@ MAJORITY, LARGE, POOR = 0.5, 1 / 3, 2.0
 """What the paper's words are taken for: more than half of the values of M for "the majority", a
 third for "a large range", and twice the error of CAB for "poorly"."""
 GROUPS = 10
-"""Of runs, over which claims are judged."""
+"""Of runs, by which claims are judged."""
 PLACE = "Section 4.2, paragraph 3"
 
 
@@ -114,7 +114,7 @@ def run(
     except DatasetError as problem:
         if obd is not None:
             raise
-        missing = f"No Open Bandit logs: {problem}\n"
+        missing = f"## Open Bandit logs\n\nNo Open Bandit logs: {problem}\n"
     seeds = range(seed * 1_000_000, seed * 1_000_000 + repeats)
     setups = [(Setup(problem, k, steps),) for problem in sets for k in seeds]
     pairs = zip(
@@ -168,10 +168,16 @@ def _row(
     margin: float,
     of_ratio: bool = False,
 ) -> Row:
-    """Judged over groups of runs: a root mean square needs several."""
-    count = min(GROUPS, len(panel.errors["CAB"]) // 2)
-    places = np.array_split(np.arange(len(panel.errors["CAB"])), max(count, 1))
-    values = [measure(panel.of(rows)) for rows in places]
+    """Judged by the jackknife: the number is one of all runs, and each group of them is left out
+    in turn."""
+    runs = np.arange(len(panel.errors["CAB"]))
+    groups = np.array_split(runs, max(min(GROUPS, len(runs) // 2), 1))
+    whole, f = measure(panel), np.log if of_ratio else np.asarray
+    values = np.full(len(groups), whole)
+    if len(groups) > 1:
+        rest = np.array([measure(panel.of(np.setdiff1d(runs, group))) for group in groups])
+        values = f(whole) + (len(groups) - 1) * (f(whole) - f(rest))
+        values = np.exp(values) if of_ratio else values
     judged = judge_one(number, values, margin, of_ratio=of_ratio)
     return Row(claim, number, margin, panel.problem, panel.reading, judged)
 
@@ -256,7 +262,7 @@ class Figure3:
         for problem, by_reading in grouped(self.panels, lambda panel: panel.problem).items():
             parts += [self.about(problem) + "\n", *map(errors_markdown, by_reading)]
         of_logs = self.missing or open_bandit.to_markdown(self.logs)
-        return "\n".join(["## Errors\n", *parts, "## Open Bandit logs\n", of_logs])
+        return "\n".join(["## Errors\n", *parts, of_logs])
 
     def claims_markdown(self) -> str:
         """Every claim by problem, in the reading nearest to the text and in all."""

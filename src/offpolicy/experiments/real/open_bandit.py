@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from offpolicy.datasets import open_bandit_file
-from offpolicy.estimators import parse
+from offpolicy.estimators import NAMED, parse
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.real import campaigns
@@ -34,6 +34,9 @@ BY_ALL = ("SWITCH", "CAB")
 
 
 # -- estimates ---------------------------------------------------------------------------------
+
+
+DEFAULT = "default (headline)"
 
 
 def run_cell(campaign: str, random: str, bts: str) -> list[dict[str, Any]]:
@@ -65,7 +68,7 @@ def _estimates(
         log, policy, prediction=model, estimators=list(names), reward_range=(0.0, 1.0)
     )
     (headline,) = result.headlines
-    rows: list[tuple[str, Headline | Estimate]] = [("default (headline)", headline)]
+    rows: list[tuple[str, Headline | Estimate]] = [(DEFAULT, headline)]
     rows += zip(names, result, strict=True)
     return [
         {
@@ -159,34 +162,61 @@ HOW = (
 
 
 def to_markdown(directions: Sequence[dict[str, Any]]) -> str:
-    """The experiment's table for each direction, and whether it can rank the estimators."""
-    head = ["estimator", "π₀", "estimate", "standard error", "95% interval", "error"]
-    parts = [HOW]
+    """The experiment's tables: of all directions, whether each can rank the estimators, and every
+    estimate."""
+    verdicts = "\n".join(f"- {verdict(direction)}" for direction in directions)
+    parts = ["## Open Bandit logs", _summary(directions), verdicts,
+             "## Open Bandit logs, every estimate", HOW]  # fmt: skip
     for direction in directions:
-        rows = [
-            [
-                row["method"] if row["method"] == row["estimator"] else _shown(row),
-                row["propensities"],
-                f"{row['value']:.3%}",
-                f"{row['stderr']:.3%}",
-                f"[{row['low']:.3%}, {row['high']:.3%}]",
-                f"{row['value'] - direction['target_rate']:+.3%}",
-            ]
-            for row in direction["estimates"]
-        ]
         about = (
             "{campaign}, {direction}: {rows:,} rows, {clicks:,} clicks ({rate:.3%}). The "
             "target's own log: {target_rows:,} rows, {target_clicks:,} clicks, {target_rate:.3%} "
             "[{target_low:.3%}, {target_high:.3%}]."
         )
-        parts += [about.format(**direction), markdown(head, rows), verdict(direction)]
+        parts += [about.format(**direction), _estimates_table(direction)]
     return "\n\n".join(parts) + "\n"
+
+
+def _summary(directions: Sequence[dict[str, Any]]) -> str:
+    """A row for each direction: the target's own rate, the default, and some estimates."""
+    shown = ("IPS", "DR", "CAB-DR", "SWITCH", "CAB")
+    lines = []
+    for direction in directions:
+        of = {row["method"]: row for row in direction["estimates"]}
+        default = of[DEFAULT]
+        rate, low, high = (direction[f"target_{name}"] for name in ("rate", "low", "high"))
+        lines.append([
+            direction["campaign"], direction["direction"], f"{rate:.2%} [{low:.2%}, {high:.2%}]",
+            f"{default['value']:.2%}{', refused' if default['refused'] else ''}",
+            f"[{default['low']:.2%}, {default['high']:.2%}]",
+            *(f"{of[name]['value']:.2%}" for name in shown),
+        ])  # fmt: skip
+    head = ["campaign", "from → to", "the target's own rate", "default", "its interval", *shown]
+    return markdown(head, lines)
+
+
+def _estimates_table(direction: dict[str, Any]) -> str:
+    rows = [
+        [
+            _shown(row),
+            row["propensities"],
+            f"{row['value']:.3%}",
+            f"{row['stderr']:.3%}",
+            f"[{row['low']:.3%}, {row['high']:.3%}]",
+            f"{row['value'] - direction['target_rate']:+.3%}",
+        ]
+        for row in direction["estimates"]
+    ]
+    return markdown(
+        ["estimator", "π₀", "estimate", "standard error", "95% interval", "error"], rows
+    )
 
 
 def _shown(row: dict[str, Any]) -> str:
     """A method in the experiment's table, with its parameter, and whether it was refused."""
+    if row["method"] not in NAMED:
+        return f"{row['method']}{', refused' if row['refused'] else ''}"
     member = parse(row["estimator"])
-    name = f"{member.name}({member.parameter_name}={member.parameter:.3g})"
-    if row["method"] == member.name:
-        return name
-    return f"{row['method']}: {name}{', refused' if row['refused'] else ''}"
+    if member.parameter_name is None:
+        return member.name
+    return f"{member.name}({member.parameter_name}={member.parameter:.3g})"
