@@ -67,6 +67,8 @@ def test_other_data_are_not_mixed_with_what_is_kept(tmp_path):
     with refuses(ParameterError) as caught:
         kept.all("squares", _squared, cells, files)
     assert "holds results of an earlier run, for which clouds was another" in str(caught.value)
+    # Data that are not at hand are no other data.
+    assert kept.all("squares", _squared, cells, {"clouds": []}) == [{"square": 4}]
 
 
 def test_nothing_is_computed_for_what_is_kept_only(tmp_path):

@@ -52,7 +52,8 @@ class Cells:
         of dataclasses, lists, dictionaries, arrays and what JSON can hold.
 
         What is in the folder already, from the same arguments, is not computed again.
-        If the ``files`` of a data set were others when the folder was filled, it is refused.
+        If the ``files`` of a data set were others when the folder was filled, it is refused; of one
+        that is not at hand there are none.
         If only what is ``kept`` is asked for, nothing is computed, and the rest is left out.
         """
         if kept:
@@ -62,7 +63,8 @@ class Cells:
             return self.kept(function, there)
         self.folder.mkdir(parents=True, exist_ok=True)
         stamps = {name: " ".join(map(_stamp, paths)) for name, paths in (files or {}).items()}
-        _refuse_others(self.folder, {"version": __version__, **stamps})
+        at_hand = {name: stamp for name, stamp in stamps.items() if stamp}
+        _refuse_others(self.folder, {"version": __version__, **at_hand})
         paths = [self.path(function, cell) for cell in cells]
         work = [
             (function, cell, file)

@@ -22,7 +22,7 @@ from offpolicy.experiments.pictures import OverM
 from offpolicy.experiments.ranking import accuracy as rankings
 from offpolicy.experiments.ranking import rank_sums
 from offpolicy.experiments.ranking.setup import is_ranking, known_as, thresholds
-from offpolicy.experiments.tables import markdown
+from offpolicy.experiments.tables import markdown, short
 from offpolicy.experiments.worlds import PAPER
 
 STARTS = (0.0, 1.0)
@@ -181,7 +181,10 @@ class Row:
     readings: dict[str, Judged]
 
     def __str__(self) -> str:
-        return f"{self.judged.verdict} {self.judged.numbers}; {counted(self.readings.values())}"
+        counts = counted(self.readings.values())
+        return (
+            f"{self.judged.verdict} {self.judged.numbers}; {counts}; drawn {short(self.measured)}"
+        )
 
 
 def judged(found: Sequence[Curves], claims: Iterable[Claim]) -> list[Row]:
@@ -204,6 +207,22 @@ def claims_table(rows: Sequence[Row]) -> str:
         head = [row.claim, row.place, f"{row.number}, at most {row.margin:.3g}", f"{row.M_from:g}"]
         lines.setdefault(key, [*head, *("–" for _ in sets)])[4 + sets.index(row.data)] = str(row)
     return markdown(["claim", "where", "number", "M from", *sets], lines.values()) + "\n"
+
+
+def readings_table(rows: Sequence[Row], sets: Iterable[str]) -> str:
+    """A row for each claim and start, a column for each reading of these data sets."""
+    found = {
+        (row.claim, row.M_from, row.data, reading): judged
+        for row in rows
+        for reading, judged in row.readings.items()
+    }
+    columns = list(dict.fromkeys(key[2:] for key in found if key[2] in set(sets)))
+    lines = [
+        [claim, f"{start:g}", *(f"{one.verdict} {one.middle}" if one else "–" for one in cells)]
+        for claim, start in dict.fromkeys(key[:2] for key in found)
+        if any(cells := [found.get((claim, start, *column)) for column in columns])
+    ]
+    return markdown(["claim", "M from", *map(", ".join, columns)], lines)
 
 
 def flat(row: Row) -> dict[str, Any]:
