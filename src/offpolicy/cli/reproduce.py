@@ -173,7 +173,7 @@ def figure3(quick: bool, **settings: Any) -> None:
 @_options(
     PAPER,
     sets=_BOTH,
-    runs=_whole(10, "of rankings five at most"),
+    runs=_whole(10),
     readings=option("all nine readings of the set-up, not the three closest", default=False),
     quick=option("one run of the reading that is nearest to the text", default=False),
     kept=_KEPT,
@@ -192,7 +192,7 @@ def table2(**settings: Any) -> None:
 @_options(
     PAPER,
     sets=_sets(f"pendigits,{_RANKINGS}"),
-    runs=_whole(10, "of rankings five at most"),
+    runs=_whole(10),
     quick=option("one run, three values of each panel", default=False),
     kept=_KEPT,
 )

@@ -22,7 +22,7 @@ from offpolicy.experiments.pictures import OverM
 from offpolicy.experiments.ranking import accuracy as rankings
 from offpolicy.experiments.ranking import rank_sums
 from offpolicy.experiments.ranking.setup import is_ranking, known_as, thresholds
-from offpolicy.experiments.tables import markdown, short
+from offpolicy.experiments.tables import grouped, markdown, short
 from offpolicy.experiments.worlds import PAPER
 
 STARTS = (0.0, 1.0)
@@ -199,14 +199,16 @@ def judged(found: Sequence[Curves], claims: Iterable[Claim]) -> list[Row]:
 
 
 def claims_table(rows: Sequence[Row]) -> str:
-    """A row for each claim and start, a column for each data set."""
+    """A row for each claim, with its place and number, and start; a column for each data set."""
     sets = list(dict.fromkeys(row.data for row in rows))
-    lines: dict[tuple[object, ...], list[str]] = {}
-    for row in rows:
-        key = (row.claim, row.place, row.M_from)
-        head = [row.claim, row.place, f"{row.number}, at most {row.margin:.3g}", f"{row.M_from:g}"]
-        lines.setdefault(key, [*head, *("–" for _ in sets)])[4 + sets.index(row.data)] = str(row)
-    return markdown(["claim", "where", "number", "M from", *sets], lines.values()) + "\n"
+    lines = []
+    for claim, some in grouped(rows, lambda row: row.claim).items():
+        head = f"{claim}. {some[0].place}: {some[0].number}, at most {some[0].margin:.3g}"
+        for start, of_sets in grouped(some, lambda row: row.M_from).items():
+            by_set = {row.data: str(row) for row in of_sets}
+            lines.append([head, f"{start:g}", *(by_set.get(data, "–") for data in sets)])
+            head = ""
+    return markdown(["claim", "M from", *sets], lines) + "\n"
 
 
 def readings_table(rows: Sequence[Row], sets: Iterable[str]) -> str:

@@ -88,8 +88,8 @@ CLAIMS = (
             about=(name,))
       for name in ("CAB", "CAB-DR")),
     Claim("CAB outperforms cIPS in the full range of M (nowhere more than a hundredth above it, "
-          "which a figure does not show)", "largest MSE of CAB / cIPS over M", _over_the_range, 1.01,
-          place=PLACE),
+          "which a figure does not show)", "largest MSE of CAB / cIPS over M", _over_the_range,
+          1.01, place=PLACE),
     Claim("SWITCH's curve is somewhat more erratic than CAB's, especially on the UCI datasets",
           "total variation of log MSE, CAB / SWITCH", _calmer, 1.0, place=PLACE),
     Claim("CAB is at least comparable to SWITCH (MSE at most a tenth more)",

@@ -25,7 +25,6 @@ from offpolicy.experiments.ranking import learning as rankers
 from offpolicy.experiments.ranking.learning import Ranked
 from offpolicy.experiments.saving import Report
 from offpolicy.experiments.table2 import (
-    RANKED_RUNS,
     SCHEMA,
     errors_of,
     ranks_behind,
@@ -63,7 +62,7 @@ def run(
         wanted = list(itertools.product(conditions(runs, quick), ways))
         found = cells.within("learned").all("runs", search, wanted, files_of([DATA]), kept=kept)
     sweeps = SWEEPS[:: 2 if quick else 1]
-    ranked = rankers.runs_of(cells, sets, min(runs, RANKED_RUNS), sweeps, kept=kept)
+    ranked = rankers.runs_of(cells, sets, runs, sweeps, kept=kept)
     learned = [one for reading in readings for one in read_as(found, reading)]
     panels = panels_of(learned, ranked)
     rows = judged(panels)
@@ -324,8 +323,8 @@ def claims_table(rows: Sequence[Row]) -> str:
     ).items():
         first = some[0].judged
         counts = counted(row.judged for row in some)
-        lines.append([claim, place, panel, f"{first}; {counts}", str(first.runs)])
-    head = ["claim", "where", "over", "verdict, its worst part; in all readings", "runs"]
+        lines.append([f"{claim}. {place}", panel, f"{first}; {counts}", str(first.runs)])
+    head = ["claim", "over", "verdict, its worst part; in all readings", "runs"]
     return markdown(head, lines)
 
 

@@ -52,8 +52,6 @@ PAPER = {
 YAHOO = {"DM": 11.25, "IPS": 11.17, "CIPS": 11.39, "SB": 10.98, "SWITCH": 10.95, "CAB": 10.83}
 """Its column of rankings."""
 SCHEMA = "offpolicy.learning/3"
-RANKED_RUNS = 5
-"""Of rankings, as in the paper."""
 OF_PAPER = "Yahoo! LTR"
 """The paper's set for rankings."""
 Errors = Mapping[str, Floats]
@@ -171,9 +169,9 @@ def claims_table(rows: Sequence[Row], readings: Sequence[str]) -> str:
         by = {row.reading: str(row.judged) for row in some}
         paper = {True: "so", False: "not so", None: "–"}[some[0].paper]
         each = [by.get(name, "–") for name in readings]
-        lines.append([claim, place, data, *each, counted(row.judged for row in some), paper])
-    head = ["claim", "where", "data", *readings, "all readings",
-            "the paper's own figures"]  # fmt: skip
+        counts = counted(row.judged for row in some)
+        lines.append([f"{claim}. {place}", data, *each, counts, paper])
+    head = ["claim", "data", *readings, "all readings", "the paper's own figures"]
     return markdown(head, lines) + "\n"
 
 
@@ -332,7 +330,7 @@ def run(
     found: list[Searched] = []
     if labelled:
         found = cells.within("learned").all("runs", search, wanted, files_of(labelled), kept=kept)
-    return report_of(found, rankers.runs_of(cells, sets, min(runs, RANKED_RUNS), kept=kept))
+    return report_of(found, rankers.runs_of(cells, sets, runs, kept=kept))
 
 
 def report_of(found: Sequence[Searched], ranked: Sequence[Ranked] = ()) -> Report:
