@@ -221,7 +221,7 @@ def _on_sizes(panel: Panel) -> _Claims:
 
 
 def _on_models(panel: Panel) -> _Claims:
-    yield "IPS and cIPS are flat (trend within a tenth)", _flat(panel, ("IPS", "CIPS")), TENTH
+    yield "IPS and cIPS are flat, up to variance (trend within a tenth)", _flat(panel, ("IPS", "CIPS")), TENTH
     yield (
         "the others improve with the quality of the model (trend)",
         _trends(panel, ("DM", "DR", "SB", "CAB", "CAB-DR")),
@@ -236,7 +236,7 @@ def _on_models(panel: Panel) -> _Claims:
 
 
 def _on_loggers(panel: Panel) -> _Claims:
-    yield "DM is flat (trend within a tenth)", _flat(panel, ["DM"]), TENTH
+    yield "DM is flat, up to variance (trend within a tenth)", _flat(panel, ["DM"]), TENTH
     yield ("IPS and cIPS are hurt by the worst logger more than CAB, CAB-DR and SB are",
            {f"{name}/{paper_name(other)}": _rise(panel, name) - _rise(panel, other)
             for name in ("CAB", "CAB-DR", "SB") for other in ("IPS", "CIPS")}, 0.0)  # fmt: skip
