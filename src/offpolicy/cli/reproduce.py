@@ -133,16 +133,15 @@ _curves(
     "figure1",
     "Figure 1: bias, variance and error of CAB over M.",
     "On labelled sets and on rankings, with what the paper says of it. Shares its numbers with "
-    "figure2: together they take about a quarter of an hour on two cores, with --quick three "
-    "minutes. If it is stopped, the same command goes on where it was.",
+    "figure2: together they take about eight minutes on two cores, with --quick one. If it is "
+    "stopped, the same command goes on where it was.",
 )
 _curves(
     "figure2",
     "Figure 2: the errors of all estimators over M.",
     "On labelled sets and on rankings, with what the paper says of it, and the parameter chosen "
-    "from the log. Shares its numbers with figure1: together they take about a quarter of an hour "
-    "on two cores, with --quick three minutes. If it is stopped, the same command goes on where it "
-    "was.",
+    "from the log. Shares its numbers with figure1: together they take about eight minutes on two "
+    "cores, with --quick one. If it is stopped, the same command goes on where it was.",
 )
 
 
@@ -163,8 +162,9 @@ _curves(
 def figure3(quick: bool, **settings: Any) -> None:
     """Figure 3: Thompson samplers that lose support, and the Open Bandit logs.
 
-    "synthetic" needs no data; for the others see offpolicy datasets. Takes seven minutes on one
-    core, with --quick half a minute. If it is stopped, the same command goes on where it was.
+    "synthetic" needs no data; for the others see offpolicy datasets. Takes two
+    minutes on two cores, with --quick a quarter of one. If it is stopped, the same command goes on
+    where it was.
     """
     _run("figure3", **_at_most(settings, quick, repeats=6, steps=2000))
 
@@ -181,9 +181,8 @@ def figure3(quick: bool, **settings: Any) -> None:
 def table2(**settings: Any) -> None:
     """Table 2: policies and rankers learned with each estimator.
 
-    Labelled sets take about an hour of one core, with all --readings an hour and a half, rankings
-    ten minutes; with --quick four minutes in all. If it is stopped, the same command goes on where
-    it was.
+    Takes about ten minutes on two cores, with all --readings three quarters of an hour, with
+    --quick a minute. If it is stopped, the same command goes on where it was.
     """
     _run("table2", **settings)
 
@@ -199,7 +198,7 @@ def table2(**settings: Any) -> None:
 def figure4(**settings: Any) -> None:
     """Figure 4: what is learned over the amount of data, and the quality of model and logger.
 
-    Takes an hour and a half of one core, with --quick five minutes. If it is stopped, the same
+    Takes about half an hour on two cores, with --quick three minutes. If it is stopped, the same
     command goes on where it was.
     """
     _run("figure4", **settings)
@@ -210,7 +209,7 @@ def figure4(**settings: Any) -> None:
 def ours(**settings: Any) -> None:
     """The data of Table 2 with our own recipe instead of the paper's.
 
-    Takes a quarter of an hour of one core. If it is stopped, the same command goes on where it was.
+    Takes five minutes on two cores. If it is stopped, the same command goes on where it was.
     """
     _run("learning.ours", **settings)
 
@@ -224,7 +223,7 @@ def ours(**settings: Any) -> None:
 def everything(out: str, jobs: int, quick: bool) -> None:
     """Every figure and table, and the theorems, on one page: index.html.
 
-    Takes three hours on two cores, with --quick less than a quarter of an hour. Data sets that are
+    Takes an hour and a half on two cores, with --quick less than a quarter of an hour. Data sets that are
     not at hand are left out, and named. If it is stopped, the same command goes on where it was.
     """
     from offpolicy.experiments.cells import Cells

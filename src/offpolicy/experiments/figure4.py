@@ -221,7 +221,11 @@ def _on_sizes(panel: Panel) -> _Claims:
 
 
 def _on_models(panel: Panel) -> _Claims:
-    yield "IPS and cIPS are flat, up to variance (trend within a tenth)", _flat(panel, ("IPS", "CIPS")), TENTH
+    yield (
+        "IPS and cIPS are flat, up to variance (trend within a tenth)",
+        _flat(panel, ("IPS", "CIPS")),
+        TENTH,
+    )
     yield (
         "the others improve with the quality of the model (trend)",
         _trends(panel, ("DM", "DR", "SB", "CAB", "CAB-DR")),
