@@ -223,8 +223,9 @@ def ours(**settings: Any) -> None:
 def everything(out: str, jobs: int, quick: bool) -> None:
     """Every figure and table, and the theorems, on one page: index.html.
 
-    Takes an hour and a half on two cores, with --quick less than a quarter of an hour. Data sets that are
-    not at hand are left out, and named. If it is stopped, the same command goes on where it was.
+    Takes an hour and a half on two cores, with --quick less than a quarter of an hour. Data sets
+    that are not at hand are left out, and named. If it is stopped, the same command goes on where
+    it was.
     """
     from offpolicy.experiments.cells import Cells
     from offpolicy.experiments.page import make_all

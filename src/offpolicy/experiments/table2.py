@@ -162,7 +162,8 @@ def judged(by_reading: Mapping[str, Sequence[Learned]], ranked: Sequence[Ranked]
 
 def claims_table(rows: Sequence[Row], readings: Sequence[str]) -> str:
     """A row for each claim and data set; the closest readings, all readings, the paper itself."""
-    lines = []
+    lines: list[list[str]] = []
+    before = ""
     for (claim, place, data), some in grouped(
         rows, lambda row: (row.claim, row.place, row.data)
     ).items():
@@ -171,7 +172,9 @@ def claims_table(rows: Sequence[Row], readings: Sequence[str]) -> str:
         paper += f", on {OF_PAPER}" if some[0].paper is not None and data not in PAPER else ""
         each = [by.get(name, "–") for name in readings]
         counts = counted(row.judged for row in some)
-        lines.append([f"{claim}. {place}", data, *each, counts, paper])
+        said = "" if claim == before else f"{claim}. {place}"
+        lines.append([said, data, *each, counts, paper])
+        before = claim
     head = ["claim", "data", *readings, "all readings", "the paper's own figures"]
     return markdown(head, lines) + "\n"
 
