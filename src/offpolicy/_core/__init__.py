@@ -2,6 +2,6 @@
 
 __all__ = [
     "checkpoint", "documents", "double_double_kernels", "fastmath", "files", "kernels", "lbfgs",
-    "logistic", "moments", "parallel", "parameters", "ragged", "saved", "tables",
+    "logistic", "moments", "parallel", "parameters", "pickling", "ragged", "saved", "tables",
     "types", "validation",
 ]  # fmt: skip

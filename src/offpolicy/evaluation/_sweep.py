@@ -9,7 +9,7 @@ the curve in τ is a closed form.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments, merged
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
-from offpolicy.errors import EstimatorError, LogError, ParameterError
+from offpolicy.errors import EstimatorError, LogError, OffpolicyError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator, choose_estimators, weights
 from offpolicy.evidence import (
     Block,
@@ -105,7 +105,7 @@ def sweep(
         return choice.chosen
 
     curve = _curve(prepared, name, grid, level)
-    return replace(curve, dropped=prepared.source.dropped, chosen=functools.cache(chosen))
+    return replace(curve, dropped=prepared.source.dropped, chosen=_Found(chosen))
 
 
 def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) -> Curve:
@@ -135,6 +135,31 @@ def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) 
         imputed_mass=left / moments.weight if {"logging", "policy"} <= have else None,
         on_grid=True,
     )
+
+
+class _Found:
+    """What a search finds, begun when first asked; a copy knows what was found, not how."""
+
+    def __init__(
+        self, search: Callable[[], float] | None, found: float | OffpolicyError | None = None
+    ) -> None:
+        self.search, self.found = search, found
+
+    def __call__(self) -> float:
+        if self.found is None:
+            assert self.search is not None
+            try:
+                self.found = self.search()
+            except OffpolicyError as problem:
+                self.found = problem
+        if isinstance(self.found, OffpolicyError):
+            raise self.found
+        return self.found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with contextlib.suppress(OffpolicyError):
+            self()
+        return _Found, (None, self.found)
 
 
 @final

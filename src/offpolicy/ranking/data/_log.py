@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.files import replacing
+from offpolicy._core.pickling import Portable
 from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, Place, PredictionError, PropensityError
@@ -34,7 +35,7 @@ SMALLEST_EXAMINATION = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RankingLog:
+class RankingLog(Portable):
     """Impressions: the candidate documents of a query, where each was shown, and the clicks.
 
     Make one with `from_arrays`, `from_frame` or `read`. Arrays of the right type

@@ -49,10 +49,7 @@ def sweep(
     blended(log, kind.at(0.0), log.prediction)
     lam = lam_of(log, asked, ranks_of(ranker, log))
 
-    def evaluated(parameter: float) -> Value:
-        member = kind.at(parameter)
-        return value_of(log, asked, lam, blended(log, member, log.prediction))
-
+    evaluated = _Evaluated(log, asked, lam, kind)
     assert log.propensity is not None
     if kind.parameter_name == "M":
         p = log.propensity[log.propensity > 0.0]
@@ -62,6 +59,20 @@ def sweep(
     else:
         breakpoints = np.array([0.0, kind.parameter_limit])
     return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, evaluated)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Evaluated:
+    """A ranker's estimate at any value of the parameter."""
+
+    log: RankingLog
+    metric: Metric
+    lam: Floats
+    kind: Estimator
+
+    def __call__(self, parameter: float) -> Value:
+        c = blended(self.log, self.kind.at(parameter), self.log.prediction)
+        return value_of(self.log, self.metric, self.lam, c)
 
 
 @final
