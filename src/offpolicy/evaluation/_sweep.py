@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from offpolicy import intervals
 from offpolicy._core.checkpoint import storable
+from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.moments import Moments, merged
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
@@ -44,6 +45,8 @@ from offpolicy.logs import BanditLog, Dropped, LogScan
 from offpolicy.logs.labels import GROUPS
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
     from matplotlib.axes import Axes
 
@@ -242,7 +245,15 @@ class Curve:
             share = np.where(stop > start, (x - start) / (stop - start), 0.0)
         return j, share
 
-    def to_frame(self, points: int = 1001) -> pa.Table:
+    def to_frame(self, points: int = 1001) -> pd.DataFrame:
+        """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
+        return as_pandas(self.to_arrow(points))
+
+    def to_polars(self, points: int = 1001) -> pl.DataFrame:
+        """`to_arrow` as a polars DataFrame (needs polars: ``pip install offpolicy[polars]``)."""
+        return as_polars(self.to_arrow(points))
+
+    def to_arrow(self, points: int = 1001) -> pa.Table:
         """Parameter, value, stderr, low and high as an Arrow table.
 
         At every breakpoint, or, if there are more than ``points``, at that many of them.

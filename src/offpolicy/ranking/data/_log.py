@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.files import replacing
+from offpolicy._core.frames import Frames
 from offpolicy._core.pickling import Portable
 from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
@@ -35,7 +36,7 @@ SMALLEST_EXAMINATION = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RankingLog(Portable):
+class RankingLog(Portable, Frames):
     """Impressions: the candidate documents of a query, where each was shown, and the clicks.
 
     Make one with `from_arrays`, `from_frame` or `read`. Arrays of the right type
@@ -227,18 +228,18 @@ class RankingLog(Portable):
 
     # -- as data ---------------------------------------------------------------------------
 
-    def to_frame(self) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """The long format as an Arrow table: one row per document; features are f1, f2, …"""
         from offpolicy.ranking.data import _read as reading
 
-        return reading.to_frame(self)
+        return reading.to_arrow(self)
 
     def to_parquet(self, path: str | Path) -> None:
-        """Write `to_frame` to a file, whole or not at all; `read` reads it back."""
+        """Write `to_arrow` to a file, whole or not at all; `read` reads it back."""
         import pyarrow.parquet as pq
 
         with replacing(Path(path)) as part:
-            pq.write_table(self.to_frame(), part, write_page_checksum=True)
+            pq.write_table(self.to_arrow(), part, write_page_checksum=True)
 
 
 def as_offsets(values: ArrayLike) -> Ints:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy import intervals
+from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, ParameterError
@@ -23,6 +24,8 @@ from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._sums import Value, lam_of, value_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 
@@ -101,7 +104,15 @@ class RankingCurve:
         value, stderr = self._each(parameter)
         return intervals.normal(float(value), float(stderr), self.level)
 
-    def to_frame(self, points: int = 101) -> pa.Table:
+    def to_frame(self, points: int = 101) -> pd.DataFrame:
+        """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
+        return as_pandas(self.to_arrow(points))
+
+    def to_polars(self, points: int = 101) -> pl.DataFrame:
+        """`to_arrow` as a polars DataFrame (needs polars: ``pip install offpolicy[polars]``)."""
+        return as_polars(self.to_arrow(points))
+
+    def to_arrow(self, points: int = 101) -> pa.Table:
         """Parameter, value, stderr, low and high as an Arrow table, at the breakpoints, or at that
         many of them; for SB at equal steps of τ."""
         import pyarrow as pa
