@@ -23,7 +23,14 @@ from offpolicy._core.frames import Frames
 from offpolicy._core.pickling import Portable
 from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, OffpolicyError, Place, PredictionError, PropensityError
+from offpolicy.errors import (
+    LogError,
+    OffpolicyError,
+    ParameterError,
+    Place,
+    PredictionError,
+    PropensityError,
+)
 from offpolicy.logs import labels
 
 if TYPE_CHECKING:
@@ -240,6 +247,16 @@ class RankingLog(Portable, Frames):
 
         with replacing(Path(path)) as part:
             pq.write_table(self.to_arrow(), part, write_page_checksum=True)
+
+
+def need_rankings(log: object) -> None:
+    """Raise, saying how to make one, unless this is a log of rankings."""
+    if not isinstance(log, RankingLog):
+        raise ParameterError(
+            f"A {type(log).__name__} is not a log of rankings. Make one with RankingLog.from_frame "
+            f"(any dataframe), from_arrays or read.",
+            column="log",
+        )
 
 
 def as_offsets(values: ArrayLike) -> Ints:
