@@ -118,7 +118,7 @@ def test_evaluate_as_tsv_holds_the_frame(folder):
         "lists.csv", "--policy", "new", "--prediction", "q", "--format", "tsv"
     ).splitlines()
     result = evaluate_lists()
-    assert head.split("\t") == result.to_frame().column_names
+    assert head.split("\t") == result.to_arrow().column_names
     rows = [dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in body]
     assert [row["estimator"] for row in rows] == [row.estimator for row in result]
     assert [float(row["value"]) for row in rows] == [row.value for row in result]
@@ -189,7 +189,7 @@ SWEEP = ("sweep", "lists.csv", "--policy", "new", "--prediction", "q")
 def expected_curve(estimator: str) -> dict[str, list[float]]:
     log = op.BanditLog.from_arrays(action=[0, 1, 1], reward=[1, 0, 1], logging=LOGGING)
     curve = op.sweep(log, PI, prediction=DELTA_HAT, estimator=estimator)
-    return curve.to_frame().to_pydict()
+    return curve.to_arrow().to_pydict()
 
 
 @pytest.mark.parametrize("estimator", ["CAB", "CAB-DR", "SWITCH", "CIPS", "SB"])

@@ -1233,7 +1233,7 @@ def test_odd_logs_are_checked_without_a_fault(case, columns, clustered):
         assert "nan" not in str(report)
         body = json.loads(report.to_json())
         assert len(body["findings"]) == len(report)
-        assert report.to_frame().num_rows == len(report)
+        assert report.to_arrow().num_rows == len(report)
 
 
 @pytest.mark.parametrize("weight", [1e-200, 1e-12])
@@ -1420,11 +1420,11 @@ def test_report_as_json(report, tmp_path):
 
 
 def test_report_as_frame(report):
-    frame = report.to_frame()
+    frame = report.to_arrow()
     assert frame.column_names == ["code", "severity", "place", "sentence", "advice", "numbers"]
     assert frame.column("place").to_pylist() == ["a & b", None, "old"]
     assert frame.column("numbers").to_pylist() == ['{"x": "inf"}'] * 3
-    assert Report(()).to_frame().schema == frame.schema
+    assert Report(()).to_arrow().schema == frame.schema
 
 
 # -- what may be asked -----------------------------------------------------------------------

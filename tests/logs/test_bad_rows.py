@@ -199,7 +199,7 @@ def test_all_verbs_drop(tmp_path, monkeypatch, large):
     again = op.Comparison.from_json(a.to_json())
     assert again == a
     curves = [op.sweep(log, "new", prediction="q") for log in (scan, plain)]
-    assert curves[0].to_frame().equals(curves[1].to_frame())
+    assert curves[0].to_arrow().equals(curves[1].to_arrow())
     assert curves[0].dropped == a.dropped
     reports = [op.check(log, "new", prediction="q") for log in (scan, plain)]
     assert [one for one in reports[0] if one.code != "dropped"] == list(reports[1])

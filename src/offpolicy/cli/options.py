@@ -245,7 +245,7 @@ def show(result: Any, style: str) -> None:
     if style == "json":
         click.echo(result.to_json(), nl=False)
     elif style == "tsv":
-        click.echo(as_tsv(result.to_frame()))
+        click.echo(as_tsv(result.to_arrow()))
     elif sys.stdout.isatty():
         from offpolicy.cli.terminal import rendered
 

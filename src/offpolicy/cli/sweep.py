@@ -54,4 +54,4 @@ def command(
 
         save_curve(curve, plot)
         click.echo(f"Wrote {plot}.", err=True)
-    opt.show_frame(curve.to_frame(), style)
+    opt.show_frame(curve.to_arrow(), style)

@@ -9,7 +9,7 @@ the curve in τ is a closed form.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +22,11 @@ from numpy.typing import ArrayLike
 
 from offpolicy import intervals
 from offpolicy._core.checkpoint import storable
+from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.moments import Moments, merged
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
-from offpolicy.errors import EstimatorError, LogError, ParameterError
+from offpolicy.errors import EstimatorError, LogError, OffpolicyError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator, choose_estimators, weights
 from offpolicy.evidence import (
     Block,
@@ -44,6 +45,8 @@ from offpolicy.logs import BanditLog, Dropped, LogScan
 from offpolicy.logs.labels import GROUPS
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
     from matplotlib.axes import Axes
 
@@ -105,7 +108,7 @@ def sweep(
         return choice.chosen
 
     curve = _curve(prepared, name, grid, level)
-    return replace(curve, dropped=prepared.source.dropped, chosen=functools.cache(chosen))
+    return replace(curve, dropped=prepared.source.dropped, chosen=_Found(chosen))
 
 
 def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) -> Curve:
@@ -135,6 +138,31 @@ def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) 
         imputed_mass=left / moments.weight if {"logging", "policy"} <= have else None,
         on_grid=True,
     )
+
+
+class _Found:
+    """What a search finds, begun when first asked; a copy knows what was found, not how."""
+
+    def __init__(
+        self, search: Callable[[], float] | None, found: float | OffpolicyError | None = None
+    ) -> None:
+        self.search, self.found = search, found
+
+    def __call__(self) -> float:
+        if self.found is None:
+            assert self.search is not None
+            try:
+                self.found = self.search()
+            except OffpolicyError as problem:
+                self.found = problem
+        if isinstance(self.found, OffpolicyError):
+            raise self.found
+        return self.found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with contextlib.suppress(OffpolicyError):
+            self()
+        return _Found, (None, self.found)
 
 
 @final
@@ -217,7 +245,15 @@ class Curve:
             share = np.where(stop > start, (x - start) / (stop - start), 0.0)
         return j, share
 
-    def to_frame(self, points: int = 1001) -> pa.Table:
+    def to_frame(self, points: int = 1001) -> pd.DataFrame:
+        """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
+        return as_pandas(self.to_arrow(points))
+
+    def to_polars(self, points: int = 1001) -> pl.DataFrame:
+        """`to_arrow` as a polars DataFrame (needs polars: ``pip install offpolicy[polars]``)."""
+        return as_polars(self.to_arrow(points))
+
+    def to_arrow(self, points: int = 1001) -> pa.Table:
         """Parameter, value, stderr, low and high as an Arrow table.
 
         At every breakpoint, or, if there are more than ``points``, at that many of them.

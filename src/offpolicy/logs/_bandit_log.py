@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import ragged
 from offpolicy._core import validation as check
+from offpolicy._core.pickling import Portable
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
 from offpolicy.logs import labels
@@ -51,7 +52,7 @@ FIRST = 1024
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLog:
+class BanditLog(Portable):
     """Logged decisions: candidates, the chosen one, its propensity, and the reward.
 
     Make one with `from_arrays`, `from_ragged` or `from_frame`, and another like it with `replace`,

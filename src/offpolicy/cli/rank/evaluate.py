@@ -71,7 +71,7 @@ def command(
         rows = [
             {"ranker": row.pop("policy"), "metric": result.metric} | row
             for result in results
-            for row in result.to_frame().to_pylist()
+            for row in result.to_arrow().to_pylist()
         ]
         click.echo(opt.as_tsv(pa.Table.from_pylist(rows)))
     else:

@@ -81,7 +81,7 @@ def command(
         context=file.per_impression(context) if context else None,
         **_METHOD.said(options),
     )
-    frame = curve.to_frame()
+    frame = curve.to_arrow()
     if out is not None:
         if Path(out).suffix.lower() == ".csv":
             write_whole(Path(out), opt.as_tsv(frame).replace("\t", ",") + "\n")

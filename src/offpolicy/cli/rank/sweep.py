@@ -40,4 +40,4 @@ def command(log: str, ranker: str, style: str, **options: Any) -> None:
     rankings.need_propensities(file.log)
     (named,) = rankings.rankers_of((ranker,), file).values()
     curve = sweep(file.log, named, **_SETTINGS.said(options))
-    opt.show_frame(curve.to_frame(1001), style)
+    opt.show_frame(curve.to_arrow(1001), style)

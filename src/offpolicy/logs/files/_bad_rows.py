@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -87,6 +87,10 @@ class WellFormed(ParquetScan):
             all(summary.binary for summary in summaries),
         )
         self._clusters = self._known(clusters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # These are not found again, unlike another log's.
+        return super().__getstate__() | {"rewards": self.rewards, "_clusters": self._clusters}
 
     def _known(self, clusters: set[Hashable]) -> tuple[Hashable, ...] | None:
         if self._roles.of("cluster") is None:

@@ -51,7 +51,7 @@ class ConvertedScan(ParquetScan):
 
     def __init__(self, copy: _Made, asked: _Asked, on_bad_row: str) -> None:
         self._asked, self._unit = asked, copy.unit
-        self._folder = weakref.finalize(self, _remove, asked.folder, os.getpid())
+        self._folder = asked.folder
         super().__init__(
             copy.files,
             copy.columns,
@@ -62,8 +62,8 @@ class ConvertedScan(ParquetScan):
         )
 
     def close(self) -> None:
-        """Remove the temporary files; the log cannot be read any more."""
-        self._folder()
+        """Remove the temporary files; neither the log nor a copy of it can be read any more."""
+        self._folder.remove()
 
     def fingerprint(self) -> str:
         """Of the files that were converted, columns and condition."""
@@ -101,11 +101,39 @@ class _Asked:
     where: str | None
     limits: dict[str, Any]
     """Of memory and threads; see `connect`."""
-    folder: Path
+    folder: _Folder
 
     @property
     def names(self) -> list[str]:
         return [str(file) for file in self.files]
+
+
+class _Folder:
+    """Where a log's temporary files are. They go when the log, and all copies of it in this
+    process, do; other processes only read them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.remove = weakref.finalize(self, _remove, path, os.getpid())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Folder:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _borrowed, (self.path,)
+
+
+def _borrowed(path: Path) -> _Folder:
+    """The folder of a log that was sent to another process, or kept in a file."""
+    if not path.is_dir():
+        raise LogError(
+            "the temporary copy of this log is gone: it lasts as long as the log that was read. "
+            "Read the log again.",
+            path,
+        )
+    folder = _Folder(path)
+    folder.remove.detach()
+    return folder
 
 
 @dataclass
@@ -133,14 +161,14 @@ def convert(
     ``foreign`` is the format if it is someone else's: `offpolicy.formats.dsjson` or ``obd``.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix="offpolicy-"))
+        folder = _Folder(Path(tempfile.mkdtemp(prefix="offpolicy-")))
     except OSError as problem:
         raise LogError(f"There is no place for temporary files: {problem}. Set TMPDIR.") from None
     asked = _Asked(files, columns, where, limits, folder)
     try:
         return ConvertedScan(_made(asked, foreign), asked, on_bad_row)
     except BaseException:
-        _remove(folder, os.getpid())
+        folder.remove()
         raise
 
 
@@ -213,7 +241,7 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 def _copies(asked: _Asked, tables_of: Callable[[int, Path], Iterable[pa.Table]]) -> list[_Written]:
     """A temporary Parquet file for every file of the log."""
     return [
-        _write(tables_of(k, file), asked.folder / f"{k}.parquet")
+        _write(tables_of(k, file), asked.folder.path / f"{k}.parquet")
         for k, file in enumerate(asked.files)
     ]
 
@@ -304,7 +332,7 @@ def _from_long(asked: _Asked, files: list[Path]) -> _Made:
     decision = str(asked.columns.decision)
     if decision not in narrow._names:
         raise missing_column(narrow._names, decision, "decision", narrow.source)
-    path = asked.folder / "decisions.parquet"
+    path = asked.folder.path / "decisions.parquet"
     roles = asked.columns
 
     def wide() -> Iterator[pa.Table]:
@@ -315,7 +343,7 @@ def _from_long(asked: _Asked, files: list[Path]) -> _Made:
 
     _write(wide(), path)
     for file in files:
-        if file.parent == asked.folder:
+        if file.parent == asked.folder.path:
             file.unlink()
     _refuse_returning(path, decision, asked)
     return _Made([path], roles, None, unit="row")
@@ -403,7 +431,7 @@ def _refuse_returning(path: Path, decision: str, asked: _Asked) -> None:
     import duckdb
 
     scan, column = parquet([str(path)], numbered=True), quoted(decision)
-    spilled = str(asked.folder / "spilled")
+    spilled = str(asked.folder.path / "spilled")
     try:
         with connect(temp_directory=spilled, **asked.limits) as connection:
             twice = connection.execute(

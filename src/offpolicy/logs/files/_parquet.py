@@ -26,7 +26,7 @@ from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
-from offpolicy.logs.files._sql import connect, errors_as_ours, listed, parquet, quoted, unreadable
+from offpolicy.logs.files._sql import Database, errors_as_ours, listed, parquet, quoted, unreadable
 
 if TYPE_CHECKING:
     import duckdb
@@ -71,7 +71,7 @@ class ParquetScan(LogScan):
         self.names = self.files if names is None else list(names)
         self.columns, self.where = columns or Columns(), where
         self.source = self.names[0] if len(self.names) == 1 else f"{len(self.names)} files"
-        self._memory, self._threads = memory, threads
+        self._database = Database(memory, threads)
         self._same_columns()
         _ = self._roles
         if verify:
@@ -79,19 +79,15 @@ class ParquetScan(LogScan):
         if not len(self):
             raise LogError(EMPTY, self.source)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
-
     # -- what is known before reading ------------------------------------------------------
 
-    @functools.cached_property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        return connect(self._memory, self._threads)
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_without": {}}
 
     def _sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """A query, its errors as ours."""
         with errors_as_ours(self.source):
-            return self._connection.cursor().sql(query)
+            return self._database.cursor().sql(query)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         with errors_as_ours(self.source):
@@ -266,9 +262,8 @@ class ParquetScan(LogScan):
             if spans:
                 jobs.append((k, spans))
             begun += rows
-        _ = self._connection
         # Several at a time: one file alone may keep few cores busy.
-        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(self._database.threads or os.cpu_count() or 1) as pool:
             tables = list(pool.map(lambda job: self._stretches(job[0], selected, job[1]), jobs))
         log = self._log(pa.concat_tables(tables), RowsOfFiles.of(parts))
         whole_row = np.concatenate([np.arange(start, stop) for start, stop in ranges])

@@ -114,9 +114,6 @@ class SparkScan(Distributed):
         if not len(self):
             raise LogError(EMPTY, self.source)
 
-    def __repr__(self) -> str:
-        return f"SparkScan({self.source}: {len(self):,} decisions)"
-
     # -- what is known before reading ------------------------------------------------------
 
     @functools.cached_property

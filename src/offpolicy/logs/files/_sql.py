@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,43 @@ def connect(
         raise ParameterError(f"memory or threads: {first_line(problem)}") from None
     connection.execute("SET enable_progress_bar = false; SET lock_configuration = true")
     return connection
+
+
+class Database:
+    """DuckDB for one log: opened when first asked, and anew in other processes."""
+
+    def __init__(self, memory: str | None = None, threads: int | None = None) -> None:
+        self.memory, self.threads = memory, threads
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        connection = self._connection
+        if connection is None:
+            self._connection = connection = connect(self.memory, self.threads)
+            _OPEN.add(self)
+        return connection.cursor()
+
+    def close(self) -> None:
+        """Until it is asked again; what is being read meanwhile goes on."""
+        self._connection = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Database, (self.memory, self.threads)
+
+
+_OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """Before a process is forked: DuckDB's threads do not come along, and whoever asks it there
+    waits for ever, or crashes at the end."""
+    for database in list(_OPEN):
+        database.close()
+    _OPEN.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_close_all)
 
 
 def parquet(files: Sequence[str], *, numbered: bool = False) -> str:

@@ -184,8 +184,8 @@ def _scattered_log(queries: Queries, rows: _Rows, relevant: float) -> tuple[Rank
     return log, documents
 
 
-def to_frame(log: RankingLog) -> pa.Table:
-    """See `RankingLog.to_frame`."""
+def to_arrow(log: RankingLog) -> pa.Table:
+    """See `RankingLog.to_arrow`."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {"impression": log.impression}

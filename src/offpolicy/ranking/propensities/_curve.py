@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
 from offpolicy._core.documents import Document, read
+from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.tables import aligned
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, Place, ResultError, SupportError
@@ -21,6 +22,8 @@ from offpolicy.ranking.data._log import RankingLog
 from offpolicy.results import Finding, finding
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 
@@ -213,7 +216,15 @@ class Propensities(Document):
         if lengths != {top} or self.log_covariance.shape != (top, top):
             raise ValueError("its lengths differ")
 
-    def to_frame(self, level: float = 0.95) -> pa.Table:
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
+        return as_pandas(self.to_arrow(level))
+
+    def to_polars(self, level: float = 0.95) -> pl.DataFrame:
+        """`to_arrow` as a polars DataFrame (needs polars: ``pip install offpolicy[polars]``)."""
+        return as_polars(self.to_arrow(level))
+
+    def to_arrow(self, level: float = 0.95) -> pa.Table:
         """One row per rank, as an Arrow table."""
         import pyarrow as pa
 
