@@ -11,8 +11,6 @@ import functools
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.files import make_temporary_folder, remove_temporary_folder
 from offpolicy._core.validation import Copy, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._columns import Columns, missing_column
@@ -51,7 +50,7 @@ class ConvertedScan(ParquetScan):
 
     def __init__(self, copy: _Made, asked: _Asked, on_bad_row: str) -> None:
         self._asked, self._unit = asked, copy.unit
-        self._folder = weakref.finalize(self, _remove, asked.folder, os.getpid())
+        self._folder = weakref.finalize(self, remove_temporary_folder, asked.folder)
         super().__init__(
             copy.files,
             copy.columns,
@@ -133,14 +132,14 @@ def convert(
     ``foreign`` is the format if it is someone else's: `offpolicy.formats.dsjson` or ``obd``.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix="offpolicy-"))
+        folder = make_temporary_folder()
     except OSError as problem:
         raise LogError(f"There is no place for temporary files: {problem}. Set TMPDIR.") from None
     asked = _Asked(files, columns, where, limits, folder)
     try:
         return ConvertedScan(_made(asked, foreign), asked, on_bad_row)
     except BaseException:
-        _remove(folder, os.getpid())
+        remove_temporary_folder(folder)
         raise
 
 
@@ -153,11 +152,6 @@ def _made(asked: _Asked, foreign: ModuleType | None) -> _Made:
     if asked.columns.decision:
         return _from_long(asked, files)
     return _Made(files, asked.columns, asked.where)
-
-
-def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # -- writing ---------------------------------------------------------------------------------

@@ -153,6 +153,8 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
     files: list[Path] = []
     for source in sources:
         path = Path(source)
+        if not str(source):
+            raise LogError("The name of a file is empty.")
         if path.is_dir():
             inside = sorted(
                 file
