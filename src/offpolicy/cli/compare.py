@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
 
 _SETTINGS = Options(
@@ -22,7 +23,7 @@ _SETTINGS = Options(
 )
 
 
-@click.command("compare")
+@click.command("compare", cls=Strict)
 @opt.log_options
 @Options(policies=opt.POLICIES | {"required": True})
 @_SETTINGS

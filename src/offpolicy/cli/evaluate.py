@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
 
 _ESTIMATION = Options(
@@ -29,7 +30,7 @@ _SETTINGS = Options(
 )
 
 
-@click.command("evaluate")
+@click.command("evaluate", cls=Strict)
 @opt.log_options
 @Options(policies=opt.POLICIES | {"required": True})
 @_ESTIMATION

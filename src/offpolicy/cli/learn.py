@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
 
 _LEARNER = Options(
@@ -36,7 +37,7 @@ _HOW = Options(
 )
 
 
-@click.command("learn")
+@click.command("learn", cls=Strict)
 @opt.log_options
 @_LEARNER
 @opt.learned_option("policy")

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import click
 
+from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
+from offpolicy.cli.printing import say
 
-@click.command("report")
-@click.argument("result", type=click.Path(dir_okay=False))
+
+@click.command("report", cls=Strict)
+@click.argument("result", type=opt.FILE)
 @click.option(
-    "-o", "--out", type=click.Path(dir_okay=False), metavar="FILE",
+    "-o", "--out", type=opt.OUTPUT, metavar="FILE",
     help="the page to write; by default named as RESULT, with .html",
 )  # fmt: skip
 def command(result: str, out: str | None) -> None:
@@ -33,7 +37,5 @@ def command(result: str, out: str | None) -> None:
         raise ResultError("there is no such file.", path) from None
     except ResultError as problem:
         raise ResultError(f"{problem}", path) from None
-    if not page.absolute().parent.is_dir():
-        raise click.UsageError(f"--out: there is no folder {page.parent}.")
     document.to_html(page)
-    click.echo(f"Wrote {page}.", err=True)
+    say(f"Wrote {page}.", err=True)
