@@ -24,7 +24,8 @@ that guards plain NumPy calls keeps working.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -130,6 +131,27 @@ class MissingPackageError(OffpolicyError, ImportError):
 
 class ParameterError(OffpolicyError, ValueError):
     """An argument is out of its range."""
+
+
+class Door:
+    """The way by which a user came: in Python, or by the command line."""
+
+    options = False
+
+    @classmethod
+    @contextmanager
+    def of_options(cls) -> Iterator[None]:
+        """While a command runs."""
+        cls.options = True
+        try:
+            yield
+        finally:
+            cls.options = False
+
+    @classmethod
+    def spelled(cls, name: str) -> str:
+        """A parameter as it is given there: ``max_dropped=``, or ``--max-dropped``."""
+        return f"--{name.replace('_', '-')} " if cls.options else f"{name}="
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

@@ -80,12 +80,12 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main() -> None:
     """Run the command line, and turn errors meant for the user into a line and an exit code."""
     from offpolicy.cli.printing import say, show_what_cannot_be
-    from offpolicy.errors import OffpolicyError, SupportError
+    from offpolicy.errors import Door, OffpolicyError, SupportError
 
     asked: dict[str, Any] = {}
     show_what_cannot_be()
     try:
-        with _ended_by_signals(asked):
+        with _ended_by_signals(asked), Door.of_options():
             cli.main(standalone_mode=False, obj=asked)
             sys.stdout.flush()
     except click.exceptions.Exit as stop:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
+SHARE = click.FloatRange(0.0, 1.0)
 POSITIVE, NOT_NEGATIVE = click.FloatRange(min=0.0, min_open=True), click.FloatRange(min=0.0)
 FILE, FOLDER, OUTPUT = Named(dir_okay=False), Named(file_okay=False), Output()
 
@@ -86,6 +87,7 @@ _FILES = Options(
     on_bad_row=option(
         "what becomes of a row that is malformed; dropped ones are counted", kind=("error", "drop")
     ),
+    max_dropped=option("share of the rows that may be dropped", "SHARE", SHARE, default=0.05),
 )
 _COLUMNS = Options(
     "offpolicy.logs.Columns",

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from offpolicy.errors import ParameterError, Place
-from offpolicy.logs._bad_rows import Dropped
+from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped
 from offpolicy.logs._bandit_log import FIRST, BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
@@ -42,6 +42,8 @@ class LogScan(ABC):
     """Called while the log is walked over, with the decisions read so far and in all."""
     dropped: Dropped | None = None
     """Malformed rows that were left out; None if they are errors, or were not looked for yet."""
+    max_dropped: float = MAX_DROPPED
+    """The share of all rows that may be."""
 
     @abstractmethod
     def __len__(self) -> int:
