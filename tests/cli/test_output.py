@@ -316,3 +316,18 @@ def test_what_nohup_ignores_stays_ignored(folder):
     child.send_signal(signal.SIGTERM)
     assert child.wait(30) == 128 + signal.SIGTERM
     child.communicate()
+
+
+def test_false_propensities_are_said_with_the_answer(folder):
+    n = 2_000
+    columns = {
+        "action": np.arange(n) % 2, "reward": np.arange(n) % 3 == 0, "logging": [[0.7, 0.3]] * n,
+        "new": [[0.1, 0.9]] * n,
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), "false.parquet")
+    for verb in ("evaluate", "compare"):
+        done = run(verb, "false.parquet", "--policy", "new", "--format", "json")
+        assert b"Problem (weight-mean): " in done.stderr
+        assert b"weight-mean" in done.stdout
+    shown = on_a_terminal("evaluate", "false.parquet", "--policy", "new").decode()
+    assert shown.count("(weight-mean)") == 1

@@ -240,11 +240,13 @@ def check_suffix(out: str, *suffixes: str) -> None:
 
 
 def show(result: Any, style: str) -> None:
-    """Print a command's result by its --format; what was left out goes to stderr, and that
-    estimates disagree, unless a terminal shows it in its place."""
+    """Print a command's result by its --format; what was left out goes to stderr, and what makes
+    the answer doubtful, unless a terminal shows it in its place."""
     tell_dropped(result)
-    if not (style == "text" and sys.stdout.isatty()):
-        tell(getattr(result, "findings", ()), "disagreement")
+    if hasattr(result, "headlines"):
+        tell(result.findings, "contexts-unused")
+        if style != "table" or not sys.stdout.isatty():
+            tell(result.findings, "disagreement", "weight-mean")
     if style == "json":
         say_json(result.to_json())
     elif style == "tsv":
@@ -268,10 +270,10 @@ def show_frame(frame: Any, style: str) -> None:
         say(as_tsv(frame))
 
 
-def tell(findings: Iterable[Finding], code: str) -> None:
-    """Print a command's findings of one code to stderr."""
+def tell(findings: Iterable[Finding], *codes: str) -> None:
+    """Print a command's findings of these codes to stderr."""
     for finding in findings:
-        if finding.code == code:
+        if finding.code in codes:
             say(str(finding), err=True)
 
 

@@ -24,6 +24,8 @@ def command(result: str, out: str | None) -> None:
     rank learn printed, or what a page saved as JSON. The page is one HTML file that needs nothing
     else.
     """
+    from offpolicy._core.documents import damage_named
+    from offpolicy._core.files import write_whole
     from offpolicy.errors import ResultError
     from offpolicy.report.document import Results
 
@@ -37,5 +39,7 @@ def command(result: str, out: str | None) -> None:
         raise ResultError("there is no such file.", path) from None
     except ResultError as problem:
         raise ResultError(f"{problem}", path) from None
-    document.to_html(page)
+    with damage_named("result", place=path):  # parts may not fit together
+        text = document.to_html()
+    write_whole(page, text)
     say(f"Wrote {page}.", err=True)
