@@ -149,9 +149,14 @@ class Door:
             cls.options = False
 
     @classmethod
+    def named(cls, name: str) -> str:
+        """A parameter as it is called there: ``max_dropped``, or ``--max-dropped``."""
+        return f"--{name.replace('_', '-')}" if cls.options else name
+
+    @classmethod
     def spelled(cls, name: str) -> str:
         """A parameter as it is given there: ``max_dropped=``, or ``--max-dropped``."""
-        return f"--{name.replace('_', '-')} " if cls.options else f"{name}="
+        return cls.named(name) + (" " if cls.options else "=")
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

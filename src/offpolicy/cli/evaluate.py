@@ -47,6 +47,7 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     from offpolicy.evaluation import evaluate, evaluate_and_check
 
     run = Run.begun(options["report"])
+    opt.warn_of_contexts(options)
     source, named = opt.read(log, options), opt.policies_of(policies)
     settings = _SETTINGS.said(options) | _ESTIMATION.said(options)
     together = None if run.page is None else evaluate_and_check(source, named, **settings)

@@ -182,6 +182,26 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
     return source
 
 
+def given(name: str) -> bool:
+    """Whether this option of the command was given, or is its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def refuse_idle(names: Sequence[str], when: bool, what: str) -> None:
+    """Refuse options of the command that were given and have no effect: they are for ``what``."""
+    for name in names:
+        if when and given(name):
+            spelled = name.replace("_", "-")
+            raise click.UsageError(f"--{spelled} is for {what}; here it has no effect.")
+
+
+def warn_of_contexts(options: Mapping[str, Any]) -> None:
+    """Say that a command's --context is not needed, if that is so."""
+    if options["context"] and options["prediction"]:
+        say("No reward model is trained on --context: --prediction is the one.", err=True)
+
+
 def policies_of(names: Sequence[str]) -> dict[str, Any]:
     """Policies as --policy names them: columns, files of learned ones, or one built in."""
     from offpolicy.policies import Uniform
@@ -229,6 +249,7 @@ def check_learned(what: str, out: str, options: Mapping[str, Any]) -> None:
     check_suffix(out, ".json")
     if options["refit"] and not options["holdout"]:
         raise click.UsageError(f"--refit is for a {what} that was learned without the --holdout.")
+    refuse_idle(["level"], not options["holdout"], f"a {what} that is evaluated on a --holdout")
 
 
 def check_suffix(out: str, *suffixes: str) -> None:

@@ -45,6 +45,7 @@ def command(
     from offpolicy.estimators import as_estimator
     from offpolicy.evaluation import sweep
 
+    opt.warn_of_contexts(options)
     (named,) = opt.policies_of((policy,)).values()
     settings = _SETTINGS.said(options)
     if grid:

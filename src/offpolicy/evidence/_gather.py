@@ -18,7 +18,7 @@ import numpy as np
 
 from offpolicy import intervals
 from offpolicy._core.moments import Moments
-from offpolicy.errors import MissingColumnError
+from offpolicy.errors import Door, MissingColumnError, ParameterError
 from offpolicy.estimators import Estimator, choose_estimators
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._default_model import train_model
@@ -114,11 +114,19 @@ def make_plans(question: Question, prepared: Prepared) -> list[Plan]:
     source, sample = prepared.source, prepared.sample
     if question.verb == "check":  # which looks at no sum that depends on the model
         sample = [thinned(block, ROWS_OF_CHECK) for block in sample]
-    return [
+    plans = [
         make_plan(block, source.n, prepared.rewards, _members(question, block.columns),
                   rule=question.tuning, first_row=source.first_row)
         for block in sample
     ]  # fmt: skip
+    chosen = any(choice is not None for plan in plans for choice in plan.tuned[: plan.shown])
+    if question.tuning != "theory" and not chosen:
+        raise ParameterError(
+            f"{Door.named('tuning')} is for parameters that are left out, such as "
+            f"that of CAB, and no estimator here has one.",
+            column="tuning",
+        )
+    return plans
 
 
 def gather(question: Question) -> list[Evidence]:

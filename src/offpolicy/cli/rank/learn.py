@@ -66,6 +66,7 @@ def command(log: str, out: str, **options: Any) -> None:
         raise click.UsageError("-C and --loss are two ways to say the same.")
     member = for_rankings(settings["estimator"])
     as_metric(options["metric"])
+    opt.refuse_idle(["rule"], member.resolved, "parameters that -e leaves out")
     learner = PropensitySVMRank(**settings | {"estimator": str(member)})
     learner.check()
     whole = rankings.read(log, options).log

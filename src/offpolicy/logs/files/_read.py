@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import LogError, ParameterError, Place
+from offpolicy.errors import Door, LogError, ParameterError, Place
 from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
@@ -92,23 +92,31 @@ def read_log(
         raise ParameterError(
             f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.', column="engine"
         )
-    if type(source).__module__.startswith("pyspark.") or engine == "spark":
-        if on_bad_row == "drop" or verify:
-            raise ParameterError("on_bad_row and verify are for files read by this process.")
+    if on_bad_row == "error" and max_dropped != MAX_DROPPED:
+        raise _idle("max_dropped", f'rows that are dropped, {Door.spelled("on_bad_row")}"drop"')
+    of_files = {"where": where, "memory": memory, "threads": threads, "verify": verify or None}
+    of_spark = type(source).__module__.startswith("pyspark.")
+    if of_spark or engine == "spark":
+        drop = None if on_bad_row == "error" else on_bad_row
+        _refuse_idle(of_files | {"where": None, "on_bad_row": drop}, "files read by this process")
+        if of_spark:
+            _refuse_idle({"master": master}, "a Spark session that is begun here")
         return _on_spark(source, columns, where, master)
+    _refuse_idle({"master": master}, f'{Door.spelled("engine")}"spark"')
     if not isinstance(source, (str, Path)) and (
         hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     ):
-        if where is not None:
-            raise ParameterError(
-                "where is for files; filter a dataframe before it is read.", column="where"
-            )
+        _refuse_idle(of_files, "files; a dataframe can be filtered before it is read")
         return BanditLog.from_frame(source, columns, **bad_rows)
     files = files_of([source] if isinstance(source, (str, Path)) else list(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
         raise LogError("Some files are Parquet and some are not; a log is of one kind.")
     columns = columns or Columns()
+    if verify and (kinds != {"Parquet"} or columns.decision):
+        raise _idle("verify", "Parquet with a row per decision: nothing else is read in pages")
+    if columns.chosen and not columns.decision:
+        raise _idle("chosen", "the long format: name the column of the decision as well")
     how: dict[str, Any] = {"where": where, "memory": memory, "threads": threads} | bad_rows
     foreign = None
     if kinds == {"Parquet"}:
@@ -139,6 +147,17 @@ def read_log(
     if foreign is dsjson:
         return _dsjson(files[0], on_bad_row, max_dropped)
     return obd.read(files[0])
+
+
+def _refuse_idle(given: dict[str, Any], what: str) -> None:
+    """Refuse parameters of `read_log` that would have no effect."""
+    for name, value in given.items():
+        if value is not None:
+            raise _idle(name, what)
+
+
+def _idle(name: str, what: str) -> ParameterError:
+    return ParameterError(f"{Door.named(name)} is for {what}.", column=name)
 
 
 def _on_spark(
