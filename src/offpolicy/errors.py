@@ -24,8 +24,7 @@ that guards plain NumPy calls keeps working.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from os import PathLike
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -131,32 +130,6 @@ class MissingPackageError(OffpolicyError, ImportError):
 
 class ParameterError(OffpolicyError, ValueError):
     """An argument is out of its range."""
-
-
-class Door:
-    """The way by which a user came: in Python, or by the command line."""
-
-    options = False
-
-    @classmethod
-    @contextmanager
-    def of_options(cls) -> Iterator[None]:
-        """While a command runs."""
-        cls.options = True
-        try:
-            yield
-        finally:
-            cls.options = False
-
-    @classmethod
-    def named(cls, name: str) -> str:
-        """A parameter as it is called there: ``max_dropped``, or ``--max-dropped``."""
-        return f"--{name.replace('_', '-')}" if cls.options else name
-
-    @classmethod
-    def spelled(cls, name: str) -> str:
-        """A parameter as it is given there: ``max_dropped=``, or ``--max-dropped``."""
-        return cls.named(name) + (" " if cls.options else "=")
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

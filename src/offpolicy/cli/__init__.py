@@ -79,8 +79,9 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main() -> None:
     """Run the command line, and turn errors meant for the user into a line and an exit code."""
+    from offpolicy._core.door import Door
     from offpolicy.cli.printing import say, show_what_cannot_be
-    from offpolicy.errors import Door, OffpolicyError, SupportError
+    from offpolicy.errors import OffpolicyError, SupportError
 
     asked: dict[str, Any] = {}
     show_what_cannot_be()

@@ -22,10 +22,11 @@ from numpy.typing import ArrayLike
 
 from offpolicy import intervals
 from offpolicy._core.checkpoint import storable
+from offpolicy._core.door import Door
 from offpolicy._core.moments import Moments, merged
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
-from offpolicy.errors import Door, EstimatorError, LogError, ParameterError
+from offpolicy.errors import EstimatorError, LogError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator, choose_estimators, weights
 from offpolicy.evidence import (
     Block,

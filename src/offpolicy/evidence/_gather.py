@@ -17,8 +17,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from offpolicy import intervals
+from offpolicy._core.door import Door
 from offpolicy._core.moments import Moments
-from offpolicy.errors import Door, MissingColumnError, ParameterError
+from offpolicy.errors import MissingColumnError, ParameterError
 from offpolicy.estimators import Estimator, choose_estimators
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._default_model import train_model

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar, final
 
 import numpy as np
 
+from offpolicy._core.door import Door
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import RowsOfFiles, need
-from offpolicy.errors import Door, LogError, OffpolicyError, SupportError
+from offpolicy.errors import LogError, OffpolicyError, SupportError
 
 if TYPE_CHECKING:
     import pyarrow as pa

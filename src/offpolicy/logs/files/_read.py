@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import Door, LogError, ParameterError, Place
+from offpolicy._core.door import Door
+from offpolicy.errors import LogError, ParameterError, Place
 from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns

@@ -25,9 +25,10 @@ import numpy as np
 
 from offpolicy import errors
 from offpolicy._core.checkpoint import decode, encode
+from offpolicy._core.door import Door
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import EMPTY, RowsOfFiles
-from offpolicy.errors import Door, LogError, OffpolicyError, ParameterError, Place
+from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 from offpolicy.logs import labels
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
