@@ -375,7 +375,7 @@ def test_without_a_prediction_one_is_learned(folder, monkeypatch):
     ("words", "message", "code"),
     [
         (["log.parquet", "-o", "r.txt"], "must end in .json", 2),
-        (["log.parquet", "-o", "none/r.json"], "There is no folder none", 2),
+        (["log.parquet", "-o", "none/r.json"], "there is no folder none", 2),
         (["log.parquet", "-o", "r.json", "--refit", "--holdout", "0"], "--refit is for", 2),
         (["log.parquet", "-o", "r.json", "-C", "1", "--loss", "1"], "two ways", 2),
         (["log.parquet", "-o", "r.json", "-C", "0"], "-C", 2),

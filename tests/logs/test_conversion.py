@@ -682,7 +682,7 @@ def test_the_copy_goes_with_the_log(tmp_path, table, folder):
         scan = op.read_log(path)
     (inside,) = folder.iterdir()
     assert inside.stat().st_mode & 0o077 == 0
-    assert [file.name for file in inside.iterdir()] == ["0.parquet"]
+    assert sorted(file.name for file in inside.iterdir()) == [".lock", "0.parquet"]
     before = scan.fingerprint()
     scan.close()
     assert not list(folder.iterdir())

@@ -191,7 +191,7 @@ def stretched(tmp_path_factory):
 def test_any_stretches_are_read_as_they_are(stretched, monkeypatch, ends, where, bad):
     limit(monkeypatch, "offpolicy.logs.files._parquet.CHUNK", 64)
     table, files = stretched[bad]
-    scan = ParquetScan(files, where=where, on_bad_row="drop" if bad else "error")
+    scan = ParquetScan(files, where=where, on_bad_row="drop" if bad else "error", max_dropped=1.0)
     left = scan.without_bad_rows({}, None, lambda *_: None)
     with duckdb.connect() as connection:
         rows = connection.register("log", table).sql(f"FROM log WHERE {where or 'true'} ORDER BY n")

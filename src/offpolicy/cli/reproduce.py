@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import StrictGroup
 from offpolicy.cli.options import Options, option
+from offpolicy.cli.printing import say
 from offpolicy.cli.progress import counted
 
 
@@ -70,11 +72,11 @@ def _run(module: str, out: str, jobs: int = 1, **settings: Any) -> None:
 
     experiment = import_module(f"offpolicy.experiments.{module}")
     report = experiment.run(Cells(Path(out) / "cells", jobs, counted), **settings)
-    click.echo(report.text)
+    say(report.text)
     written = report.save(Path(out))
-    click.echo(f"Wrote {', '.join(map(str, written))}.", err=True)
+    say(f"Wrote {', '.join(map(str, written))}.", err=True)
     if report.pictures and not any(path.suffix == ".png" for path in written):
-        click.echo("For the pictures: pip install 'offpolicy[plot]'.", err=True)
+        say("For the pictures: pip install 'offpolicy[plot]'.", err=True)
 
 
 def _at_most(settings: dict[str, Any], quick: bool, **most: int) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def _at_most(settings: dict[str, Any], quick: bool, **most: int) -> dict[str, An
     return settings | {name: min(settings[name], count) for name, count in most.items()}
 
 
-@click.group("reproduce")
+@click.group("reproduce", cls=StrictGroup)
 def command() -> None:
     """The paper's theorems and experiments."""
 
@@ -230,8 +232,8 @@ def everything(out: str, jobs: int, quick: bool) -> None:
     from offpolicy.experiments.cells import Cells
     from offpolicy.experiments.page import make_all
 
-    path = make_all(Path(out), Cells(Path(out) / "cells", jobs, counted), quick, click.echo)
-    click.echo(f"Wrote {path}.", err=True)
+    path = make_all(Path(out), Cells(Path(out) / "cells", jobs, counted), quick, say)
+    say(f"Wrote {path}.", err=True)
 
 
 @command.command("tuning")

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from offpolicy import intervals
 from offpolicy._core.checkpoint import storable
+from offpolicy._core.door import Door
 from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.moments import Moments, merged
 from offpolicy._core.types import Floats, Ints
@@ -75,14 +76,14 @@ def sweep(
     log, policy, prediction, level
         As in `evaluate`, with a single policy.
     estimator : str or Estimator
-        Any with a parameter; one that it carries is ignored.
+        Any with a parameter, by its name: the curve goes over all its values.
     grid : increasing values of the parameter, optional
         Only these, in one pass over the log. Without it, every τ, in one pass, and for a log in
         memory every M: O(N log N) time and O(N) memory for N candidates. For other parameters,
         and for M of files that are read piece by piece, 64 values or so from one end to the
         other.
     resume : folder, optional
-        As for `evaluate`; only a grid can be resumed.
+        As for `evaluate`; an exact curve cannot be resumed.
 
     Examples
     --------
@@ -95,7 +96,19 @@ def sweep(
     >>> round(float(curve.at(1.0)), 6)
     0.55
     """
-    name = as_estimator(estimator).name
+    member = as_estimator(estimator)
+    name = member.name
+    if member.resolved and member.parameter_name is not None:
+        raise EstimatorError(
+            f"{member} has a value of {member.parameter_name}, and the curve goes over all of "
+            f"them: leave it out, {name}.",
+            column="estimator",
+        )
+    if resume is not None and grid is None and _is_exact(log, member):
+        raise ParameterError(
+            f"The exact curve of {name} cannot be resumed; one with {Door.named('grid')} can.",
+            column="resume",
+        )
     named = {policy if isinstance(policy, str) else "policy": policy}
     question = Question(
         log, named, prediction, level=level, estimators=[as_estimator(name)], resume=resume
@@ -111,6 +124,11 @@ def sweep(
     return replace(curve, dropped=prepared.source.dropped, chosen=_Found(chosen))
 
 
+def _is_exact(log: BanditLog | LogScan, member: Estimator) -> bool:
+    """Whether the curve is known at every value, not on a grid."""
+    return member.imputes == "share" or (isinstance(log, BanditLog) and member.weight in _CUT)
+
+
 def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) -> Curve:
     source, have = prepared.source, prepared.sample[0].columns
     if as_estimator(name).parameter_name is None:
@@ -120,10 +138,10 @@ def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) 
             column="estimator",
         )
     (member,) = choose_estimators([as_estimator(name).at(0.0)], have)
-    if grid is None and member.imputes == "share":
+    if grid is None and _is_exact(source.log, member):
+        if isinstance(source, InMemory) and member.imputes != "share":
+            return _sweep_path(source, member, level)
         return _sweep_share(source, member, level)
-    if grid is None and isinstance(source, InMemory) and member.weight in _CUT:
-        return _sweep_path(source, member, level)
     values = np.sort(member.grid) if grid is None else _checked_grid(grid, member)
     moments, left, largest = grid_moments(source, member, values)
     refuse_no_overlap(largest, source.names[0])

@@ -24,6 +24,7 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import (
+    MAX_DROPPED,
     Dropped,
     check_on_bad_row,
     keep_well_formed,
@@ -85,6 +86,8 @@ class BanditLog(Portable):
         Which column of ``table``, the frame it was made from, plays which role.
     dropped : Dropped or None
         Malformed rows that were left out; None if they are errors.
+    max_dropped : float
+        The share of all rows that may be.
     """
 
     offsets: Ints
@@ -107,6 +110,7 @@ class BanditLog(Portable):
     table: pa.Table | None = field(default=None, repr=False)
     columns: Columns | None = None
     dropped: Dropped | None = None
+    max_dropped: float = MAX_DROPPED
     trusted: InitVar[bool] = False
     tolerance: InitVar[float] = 1e-6
 
@@ -289,18 +293,20 @@ class BanditLog(Portable):
         source: str = "",
         *,
         on_bad_row: str = "error",
+        max_dropped: float = MAX_DROPPED,
     ) -> BanditLog:
         """A log from any dataframe that speaks the Arrow PyCapsule interface.
 
         pandas, polars, DuckDB relations, Arrow tables, …: one row per decision, probabilities of
         all candidates in list columns; or one row per decision and candidate, if
         ``columns.decision`` is given. ``columns`` says which column plays which role. A malformed
-        row is an error, or, with ``on_bad_row="drop"``, left out (see `read_log`).
+        row is an error, or, with ``on_bad_row="drop"``, left out, up to a share of ``max_dropped``
+        (see `read_log`).
         """
         columns = columns or Columns()
-        check_on_bad_row(on_bad_row)
+        check_on_bad_row(on_bad_row, max_dropped)
         if on_bad_row == "drop":
-            return _without_bad_rows(as_table(frame), columns, source)
+            return _without_bad_rows(as_table(frame), columns, source, max_dropped)
         if columns.decision:
             frame, columns = one_row_per_decision(as_table(frame), columns, source)
         table, roles = read_columns(frame, columns, source)
@@ -564,7 +570,7 @@ def need_log(log: object) -> None:
         )
 
 
-def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditLog:
+def _without_bad_rows(table: pa.Table, columns: Columns, source: str, most: float) -> BanditLog:
     """The log of those rows of a table that are well-formed."""
     reasons: Counter[str] = Counter()
     long = bool(columns.decision)
@@ -581,19 +587,20 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
             table, lambda part: one_row_per_decision(part, columns, source), decisions
         )
         reasons += wide.reasons
-        refuse_many(reasons, len(wide.rows), source)
-        assert wide.made is not None
+        if wide.made is None:
+            refuse_many(Dropped(reasons.total(), reasons), source, most)
+            raise LogError(check.EMPTY, source)
         table, columns = wide.made
     kept = keep_well_formed(table, lambda part: BanditLog.from_frame(part, columns, source))
     reasons += columns.by_role(kept.reasons)
-    refuse_many(reasons, len(kept.rows), source)
+    dropped = Dropped(len(kept.rows) + reasons.total(), dict(reasons))
+    refuse_many(dropped, source, most)
     if kept.made is None:
         raise LogError(check.EMPTY, source)
     log = kept.made
-    dropped = Dropped(len(log) + reasons.total(), dict(reasons))
     if reasons and not long:
         source = source_of_kept(kept.rows, source)
-    return log.replace(dropped=dropped, source=source, trusted=True)
+    return log.replace(dropped=dropped, max_dropped=most, source=source, trusted=True)
 
 
 _PER_DECISION = (

@@ -66,7 +66,7 @@ class Columns:
         try:
             with open(path, "rb") as stream:
                 names_by_role = tomllib.load(stream)
-        except (OSError, tomllib.TOMLDecodeError) as problem:
+        except (OSError, ValueError, RecursionError) as problem:  # UTF-8, TOML, deep nesting
             raise LogError(f"not a readable TOML file ({problem}).", path) from None
         roles = [field.name for field in fields(cls)]
         for role, name in names_by_role.items():

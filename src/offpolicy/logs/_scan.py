@@ -11,7 +11,7 @@ import numpy as np
 
 from offpolicy._core.pickling import Portable
 from offpolicy.errors import ParameterError, Place
-from offpolicy.logs._bad_rows import Dropped
+from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped
 from offpolicy.logs._bandit_log import FIRST, BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
@@ -44,6 +44,8 @@ class LogScan(Portable, ABC):
     the log call nothing."""
     dropped: Dropped | None = None
     """Malformed rows that were left out; None if they are errors, or were not looked for yet."""
+    max_dropped: float = MAX_DROPPED
+    """The share of all rows that may be."""
 
     @abstractmethod
     def __len__(self) -> int:

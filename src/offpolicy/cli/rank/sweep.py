@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
 from offpolicy.cli.rank import rankings
 
@@ -18,7 +19,7 @@ _SETTINGS = Options(
 )
 
 
-@click.command("sweep")
+@click.command("sweep", cls=Strict)
 @rankings.log_options
 @rankings.propensity_options
 @Options(

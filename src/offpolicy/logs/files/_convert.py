@@ -11,19 +11,19 @@ import functools
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.files import make_temporary_folder, remove_temporary_folder
 from offpolicy._core.validation import Copy, RowsOfFiles
 from offpolicy.errors import LogError, Place
+from offpolicy.logs._bad_rows import MAX_DROPPED
 from offpolicy.logs._columns import Columns, missing_column
 from offpolicy.logs._long_format import one_row_per_decision
 from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan
@@ -49,15 +49,16 @@ LONGEST = 2**24
 class ConvertedScan(ParquetScan):
     """A log in temporary Parquet files, made from files of another kind. See `read_log`."""
 
-    def __init__(self, copy: _Made, asked: _Asked, on_bad_row: str) -> None:
+    def __init__(self, copy: _Made, asked: _Asked, **how: Any) -> None:
         self._asked, self._unit = asked, copy.unit
         self._folder = asked.folder
+        self.lost = copy.lost
         super().__init__(
             copy.files,
             copy.columns,
             where=copy.where,
             names=asked.names,
-            on_bad_row=on_bad_row,
+            **how,
             **asked.limits,
         )
 
@@ -102,6 +103,7 @@ class _Asked:
     limits: dict[str, Any]
     """Of memory and threads; see `connect`."""
     folder: _Folder
+    on_bad_row: str = "error"
 
     @property
     def names(self) -> list[str]:
@@ -114,7 +116,7 @@ class _Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.remove = weakref.finalize(self, _remove, path, os.getpid())
+        self.remove = weakref.finalize(self, remove_temporary_folder, path)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Folder:
         return self
@@ -145,6 +147,8 @@ class _Made:
     where: str | None
     unit: str | None = None
     """What the places in the columns FILE and PLACE count; None if the rows are as they were."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """Malformed lines that are no rows, if these are to be dropped."""
 
 
 def convert(
@@ -154,6 +158,7 @@ def convert(
     foreign: ModuleType | None = None,
     where: str | None = None,
     on_bad_row: str = "error",
+    max_dropped: float = MAX_DROPPED,
     **limits: Any,
 ) -> ConvertedScan:
     """The log in files that are not, or not as they should be, Parquet with a row per decision.
@@ -161,12 +166,13 @@ def convert(
     ``foreign`` is the format if it is someone else's: `offpolicy.formats.dsjson` or ``obd``.
     """
     try:
-        folder = _Folder(Path(tempfile.mkdtemp(prefix="offpolicy-")))
+        folder = _Folder(make_temporary_folder())
     except OSError as problem:
         raise LogError(f"There is no place for temporary files: {problem}. Set TMPDIR.") from None
-    asked = _Asked(files, columns, where, limits, folder)
+    asked = _Asked(files, columns, where, limits, folder, on_bad_row)
     try:
-        return ConvertedScan(_made(asked, foreign), asked, on_bad_row)
+        copy = _made(asked, foreign)
+        return ConvertedScan(copy, asked, on_bad_row=on_bad_row, max_dropped=max_dropped)
     except BaseException:
         folder.remove()
         raise
@@ -181,11 +187,6 @@ def _made(asked: _Asked, foreign: ModuleType | None) -> _Made:
     if asked.columns.decision:
         return _from_long(asked, files)
     return _Made(files, asked.columns, asked.where)
-
-
-def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # -- writing ---------------------------------------------------------------------------------
@@ -454,20 +455,24 @@ def _refuse_returning(path: Path, decision: str, asked: _Asked) -> None:
 
 def _from_dsjson(asked: _Asked) -> _Made:
     counts, facts = dsjson.Skipped(), dsjson.Facts()
-    copies = _copies(asked, lambda k, file: _dsjson_tables(k, file, counts, facts))
+    drop = asked.on_bad_row
+    copies = _copies(asked, lambda k, file: _dsjson_tables(k, file, counts, facts, drop))
     if not any(copy.rows for copy in copies):
         raise LogError(f"there is not one decision in this file; {counts}.", asked.files[0])
-    return _Made([copy.path for copy in copies], facts.columns(), asked.where, unit="line")
+    lost = {"malformed line": counts[dsjson.BAD]} if counts[dsjson.BAD] else {}
+    return _Made([copy.path for copy in copies], facts.columns(), asked.where, "line", lost)
 
 
 def _dsjson_tables(
-    k: int, file: Path, counts: dsjson.Skipped, facts: dsjson.Facts
+    k: int, file: Path, counts: dsjson.Skipped, facts: dsjson.Facts, on_bad_row: str
 ) -> Iterator[pa.Table]:
     import pyarrow as pa
 
     schema = dsjson.schema().append(pa.field(FILE, pa.int64())).append(pa.field(PLACE, pa.int64()))
     yield schema.empty_table()
-    for batch, lines in dsjson.numbered_batches(file, counts, prefix=f"{file}, " if k else ""):
+    prefix = f"{file}, " if k else ""
+    parts = dsjson.numbered_batches(file, counts, on_bad_row=on_bad_row, prefix=prefix)
+    for batch, lines in parts:
         facts.add(batch)
         places = [pa.array(np.full(len(lines), k)), pa.array(lines, pa.int64())]
         yield pa.Table.from_arrays([*batch.columns, *places], schema=schema)

@@ -11,13 +11,13 @@ import csv
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._core.files import temporary_folder
 from offpolicy._core.types import Ints
 from offpolicy.errors import LogError, Place
 from offpolicy.logs.files._sql import connect, first_line, interrupts_as_pythons, literal
@@ -161,8 +161,8 @@ def _unpacked(path: Path) -> Iterator[Path]:
     if path.suffix.lower() not in COMPRESSED:
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="offpolicy-") as folder:
-        plain = Path(folder, "plain.csv")
+    with temporary_folder() as folder:
+        plain = folder / "plain.csv"
         try:
             with (
                 pa.input_stream(str(path), compression="detect") as packed,

@@ -20,7 +20,7 @@ import numpy as np
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import labels
-from offpolicy.logs._bad_rows import check_on_bad_row
+from offpolicy.logs._bad_rows import MAX_DROPPED, check_on_bad_row
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
@@ -52,6 +52,9 @@ class Chunk(NamedTuple):
 class ParquetScan(LogScan):
     """A log in Parquet files, one row per decision. See `offpolicy.read_log`."""
 
+    lost: Mapping[str, int] = {}
+    """Malformed lines of the text that it was made from, which are no rows here."""
+
     def __init__(
         self,
         files: Sequence[Path],
@@ -62,10 +65,11 @@ class ParquetScan(LogScan):
         threads: int | None = None,
         names: Sequence[str] | None = None,
         on_bad_row: str = "error",
+        max_dropped: float = MAX_DROPPED,
         verify: bool = False,
     ) -> None:
-        check_on_bad_row(on_bad_row)
-        self._drops = on_bad_row == "drop"
+        check_on_bad_row(on_bad_row, max_dropped)
+        self._drops, self.max_dropped = on_bad_row == "drop", max_dropped
         self._without: dict[Hashable, LogScan] = {}
         self.files = [str(file) for file in files]
         self.names = self.files if names is None else list(names)

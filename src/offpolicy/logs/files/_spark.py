@@ -25,6 +25,7 @@ import numpy as np
 
 from offpolicy import errors
 from offpolicy._core.checkpoint import decode, encode
+from offpolicy._core.door import Door
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
@@ -64,7 +65,14 @@ def spark_session(master: str | None = None) -> SparkSession:
         ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("offpolicy")
-    spark: SparkSession = (builder if master is None else builder.master(master)).getOrCreate()
+    try:
+        spark: SparkSession = (builder if master is None else builder.master(master)).getOrCreate()
+    except Exception as problem:  # Spark's own, Py4J's, or of a program that is not there
+        raise ParameterError(
+            f"Spark does not start ({first_line(problem)}). It needs Java 17 or later: set "
+            f"JAVA_HOME, or have java on the PATH. {Door.named('master')} must be a cluster that "
+            f"answers."
+        ) from None
     return spark
 
 
@@ -76,9 +84,9 @@ def read_parquet(
     master: str | None = None,
 ) -> SparkScan:
     """A log in Parquet files, globs or folders, wherever Spark finds them."""
+    spark = spark_session(master)
     from pyspark.errors import PySparkException
 
-    spark = spark_session(master)
     try:
         frames = [spark.read.parquet(source) for source in sources]
         order = [file for frame in frames for file in _paths(frame)]

@@ -215,6 +215,15 @@ class Propensities(Document):
         lengths = {len(x) for x in (self.log_covariance, self.degrees, self.shown, self.clicks)}
         if lengths != {top} or self.log_covariance.shape != (top, top):
             raise ValueError("its lengths differ")
+        p, least = self.propensity, np.minimum(self.degrees, np.diagonal(self.log_covariance))
+        if ((p <= 0.0) | np.isinf(p) | (least < 0.0)).any():
+            raise ValueError("a propensity, its variance or degrees of freedom are out of range")
+        self.interval()
+        if self.context is not None:
+            width = len(self.context.design(np.zeros((1, len(self.context.centre))))[0])
+            self.context.log_covariance(np.zeros(width))
+            if self.context.coefficients.shape != (top, width):
+                raise ValueError("its coefficients are not as many as ranks and context ask for")
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
