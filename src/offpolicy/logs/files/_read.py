@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import LogError, ParameterError, Place
+from offpolicy.errors import LogError, ParameterError
 from offpolicy.logs._bad_rows import Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
-from offpolicy.logs._columns import Columns
+from offpolicy.logs._columns import Columns, as_table
 from offpolicy.logs._scan import LogScan
-from offpolicy.logs.files._sql import connect, first_line
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.files._filter import as_expression, filtered
 from offpolicy.logs.files._text import (
     check_same_columns,
     do_not_fit,
@@ -36,7 +37,7 @@ def read_log(
     source: Any,
     columns: Columns | None = None,
     *,
-    where: str | None = None,
+    where: str | Expression | None = None,
     memory: str | None = None,
     threads: int | None = None,
     engine: str = "embedded",
@@ -55,8 +56,9 @@ def read_log(
     columns : Columns, optional
         Which column plays which role.
     where : str, optional
-        A condition in SQL: ``"country = 'de' AND day >= 10"``; rows that do not meet it are left
-        out.
+        A condition: ``"country = 'de' and day >= 10"``; rows of which it is not true are left out.
+        What it can say is in the guide :doc:`filter`; it means the same for files, frames and
+        Spark.
     memory, threads : optional
         What DuckDB may use for large files: ``"4GB"``, 2.
     engine : {"embedded", "spark"}
@@ -83,6 +85,7 @@ def read_log(
         copied once, to temporary Parquet files in a folder of ``TMPDIR``.
     """
     check_on_bad_row(on_bad_row)
+    condition = as_expression(where)
     if engine not in ENGINES:
         raise ParameterError(
             f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.', column="engine"
@@ -90,22 +93,19 @@ def read_log(
     if type(source).__module__.startswith("pyspark.") or engine == "spark":
         if on_bad_row == "drop" or verify:
             raise ParameterError("on_bad_row and verify are for files read by this process.")
-        return _on_spark(source, columns, where, master)
+        return _on_spark(source, columns, condition, master)
     if not isinstance(source, (str, Path)) and (
         hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     ):
-        if where is not None:
-            raise ParameterError(
-                "where is for files; filter a dataframe before it is read.", column="where"
-            )
-        return BanditLog.from_frame(source, columns, on_bad_row=on_bad_row)
+        table, name = filtered(as_table(source), condition, "")
+        return BanditLog.from_frame(table, columns, name, on_bad_row=on_bad_row)
     files = files_of([source] if isinstance(source, (str, Path)) else list(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
         raise LogError("Some files are Parquet and some are not; a log is of one kind.")
     columns = columns or Columns()
     how: dict[str, Any] = {
-        "where": where, "memory": memory, "threads": threads, "on_bad_row": on_bad_row
+        "where": condition, "memory": memory, "threads": threads, "on_bad_row": on_bad_row
     }  # fmt: skip
     foreign = None
     if kinds == {"Parquet"}:
@@ -130,7 +130,7 @@ def read_log(
 
         return convert(files, columns, foreign=foreign, **how)
     if foreign is None:
-        return _in_memory(files, columns, where, on_bad_row)
+        return _in_memory(files, columns, condition, on_bad_row)
     if foreign.__name__.endswith("dsjson"):
         return _dsjson(files[0], on_bad_row)
     log: BanditLog = foreign.read(files[0])
@@ -138,7 +138,7 @@ def read_log(
 
 
 def _on_spark(
-    source: Any, columns: Columns | None, where: str | None, master: str | None
+    source: Any, columns: Columns | None, where: Expression | None, master: str | None
 ) -> LogScan:
     from offpolicy.logs.files._spark import SparkScan, read_parquet
 
@@ -177,11 +177,11 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
 
 
 def _in_memory(
-    files: list[Path], columns: Columns, where: str | None, on_bad_row: str
+    files: list[Path], columns: Columns, where: Expression | None, on_bad_row: str
 ) -> BanditLog:
     tables = [read_table(file, on_bad_row) for file in files]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    table = _filtered(_together(files, tables), where, source)
+    table, source = filtered(_together(files, tables), where, source)
     return BanditLog.from_frame(table, columns, source, on_bad_row=on_bad_row)
 
 
@@ -217,16 +217,3 @@ def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as problem:
         raise do_not_fit(files, problem) from None
-
-
-def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
-    if where is None:
-        return table
-    import duckdb
-
-    try:
-        with connect(enable_external_access=False) as connection:
-            connection.register("log", table)
-            return connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
-    except duckdb.Error as problem:
-        raise LogError(first_line(problem), Place(source, "where")) from None

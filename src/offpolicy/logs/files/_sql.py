@@ -13,9 +13,14 @@ if TYPE_CHECKING:
 
 
 def connect(
-    memory: str | None = None, threads: int | None = None, **settings: Any
+    memory: str | None = None,
+    threads: int | None = None,
+    *,
+    files: Sequence[str] | None = None,
+    **settings: Any,
 ) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of its own to read logs, which fetches nothing and no query can set otherwise."""
+    """A DuckDB of its own to read logs, which fetches nothing and no query can set otherwise; with
+    ``files``, it opens these alone."""
     import duckdb
 
     settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
@@ -25,7 +30,11 @@ def connect(
         connection = duckdb.connect(":memory:", config=settings)
     except duckdb.Error as problem:
         raise ParameterError(f"memory or threads: {first_line(problem)}") from None
-    connection.execute("SET enable_progress_bar = false; SET lock_configuration = true")
+    connection.execute("SET enable_progress_bar = false")
+    if files is not None:
+        connection.execute(f"SET allowed_paths = {listed(files)}")
+        connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
     return connection
 
 
