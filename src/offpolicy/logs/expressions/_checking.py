@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import NoReturn
 
+from offpolicy._core.validation import glimpse
 from offpolicy.errors import did_you_mean
 from offpolicy.logs.expressions._kinds import WORDS, Column, Typed
 from offpolicy.logs.expressions._parsing import COMPARED, Node, Refusals
@@ -36,11 +37,12 @@ def check(tree: Node, columns: Mapping[str, Column], refusals: Refusals) -> Type
     typed = _Checker(columns, refusals).of(tree)
     parts = list(typed.all_parts())
     folded = next((part.op for part in parts if part.op in ("lower", "upper")), None)
-    foreign = next((p.value for p in parts if p.op == "text" and not p.value.isascii()), None)
+    texts = [part.value for part in parts if part.op in ("text", "like")]
+    foreign = next((text for text in texts if not text.isascii()), None)
     if folded and foreign:
         refusals.refuse(
-            f"{folded} changes A to Z alone, so that all engines agree, and '{foreign}' has other "
-            f"letters. List the spellings: … in ('…', '…')."
+            f"{folded} changes A to Z alone, so that all engines agree; {glimpse(foreign)} has "
+            f"other letters. List the spellings: … in ('…', '…')."
         )
     return typed
 
@@ -102,8 +104,8 @@ class _Checker:
         if name not in self.columns:
             close = did_you_mean(name, self.columns)
             self.refusals.refuse(
-                f'there is no column "{name}".{close} The columns are {", ".join(self.columns)}. '
-                f"(Text is written in single quotes: 'de'.)",
+                f'there is no column "{name[:60]}".{close} The columns are '
+                f"{', '.join(self.columns)}. (Text is written in single quotes: 'de'.)",
                 node.at,
             )
         found = self.columns[name]
@@ -117,7 +119,7 @@ class _Checker:
         kind, text = node.value
         typed = _moment(text, kind)
         if typed is None:
-            self.refusals.refuse(f"'{text}' is not {WORDS[kind]}: {_FORMS[kind]}.", node.at)
+            self.refusals.refuse(f"{glimpse(text)} is not {WORDS[kind]}: {_FORMS[kind]}.", node.at)
         return typed
 
     # -- comparisons -------------------------------------------------------------------------
@@ -149,7 +151,7 @@ class _Checker:
             typed = _moment(part.value, kind)
             if typed is not None:
                 return typed
-            sentence = f"'{part.value}' is not {WORDS[kind]}: {_FORMS[kind]}."
+            sentence = f"{glimpse(part.value)} is not {WORDS[kind]}: {_FORMS[kind]}."
             self.refusals.refuse(sentence, node.at)
         if (part.kind, kind) == ("whole", "number"):
             return self.fraction(node, part)

@@ -106,7 +106,6 @@ _TEMPLATES = {
     "lower": f"translate({{0}}, {_SMALL})",
     "upper": f"translate({{0}}, {_CAPITAL})",
     **{name: name + "({0})" for name in ("length", "year", "month", "day", "hour", "minute")},
-    "abs": "abs({0})",
     "second": "CAST(floor(second({0})) AS BIGINT)",
     "contains": "contains({0}, {1})",
     "starts_with": "starts_with({0}, {1})",

@@ -60,11 +60,11 @@ class _Writer:
 
     def written(self, typed: Typed) -> str:
         op = typed.op
-        if op in ("+", "-", "*", "/", "%", "negative"):
+        if op in ("+", "-", "*", "/", "%", "negative", "abs"):
             return self.arithmetic(typed)
         if op == "cast":
             return self.cast(typed)
-        if op in ("abs", "floor", "ceil", "round"):
+        if op in ("floor", "ceil", "round"):
             return self.template(op, self.raw(typed.parts[0]))
         parts = [self.value(part) for part in typed.parts]
         if op in COMPARED or op in ("and", "or", "||"):
@@ -96,8 +96,8 @@ class _Writer:
         if typed.kind == "whole":
             type_ = "BIGINT" if typed.limit < 2**63 else self.dialect.large
             parts = [f"CAST({part} AS {type_})" for part in parts]
-        if typed.op == "negative":
-            return f"-{parts[0]}"
+        if len(parts) == 1:
+            return f"abs({parts[0]})" if typed.op == "abs" else f"-{parts[0]}"
         made = f"{parts[0]} {typed.op} {parts[1]}"
         divisor = typed.parts[1]
         if typed.op not in ("/", "%") or (divisor.op in ("whole", "number") and divisor.value):
