@@ -17,7 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import offpolicy as op
-from offpolicy.logs.expressions import DUCKDB, SPARK, Expression
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.expressions._kinds import DUCKDB, SPARK
 from offpolicy.logs.files._filter import values
 from offpolicy.logs.files._sql import connect
 from tests.support.expressions import Made, conditions, expressions, rows_of, table

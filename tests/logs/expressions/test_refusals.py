@@ -13,7 +13,8 @@ import pytest
 
 import offpolicy as op
 from offpolicy.errors import ParameterError
-from offpolicy.logs.expressions import DUCKDB, SPARK, Expression
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.expressions._kinds import DUCKDB, SPARK
 from offpolicy.logs.files._sql import connect
 from tests.support.cases import make_case
 from tests.support.commands import fails

@@ -6,7 +6,6 @@ passed is written in the SQL of an engine (`_writing`). No text of the user's re
 
 from __future__ import annotations
 
-from offpolicy.logs.expressions._expression import Checked, Expression
-from offpolicy.logs.expressions._kinds import DUCKDB, SPARK
+from offpolicy.logs.expressions._expression import Expression
 
-__all__ = ["DUCKDB", "SPARK", "Checked", "Expression"]
+__all__ = ["Expression"]

@@ -8,7 +8,8 @@ import numpy as np
 
 from offpolicy.errors import LogError
 from offpolicy.logs._bad_rows import source_of_kept
-from offpolicy.logs.expressions import DUCKDB, Expression
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.expressions._kinds import DUCKDB
 from offpolicy.logs.files._sql import connect, errors_as_ours
 
 if TYPE_CHECKING:

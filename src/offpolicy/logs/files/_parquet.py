@@ -25,7 +25,8 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan
-from offpolicy.logs.expressions import DUCKDB, Expression
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.expressions._kinds import DUCKDB
 from offpolicy.logs.files._filter import as_expression, none_meets
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import connect, errors_as_ours, listed, parquet, quoted, unreadable

@@ -57,8 +57,7 @@ def read_log(
         Which column plays which role.
     where : str, optional
         A condition: ``"country = 'de' and day >= 10"``; rows of which it is not true are left out.
-        What it can say is in the guide :doc:`filter`; it means the same for files, frames and
-        Spark.
+        It means the same for files, frames and Spark; the guide on filters has what it can say.
     memory, threads : optional
         What DuckDB may use for large files: ``"4GB"``, 2.
     engine : {"embedded", "spark"}

@@ -33,7 +33,8 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import BLOCK, Distributed, Sums
-from offpolicy.logs.expressions import SPARK, Expression
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.expressions._kinds import SPARK
 from offpolicy.logs.files._filter import as_expression, none_meets
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import first_line
