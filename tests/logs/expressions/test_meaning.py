@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import pickle
 import shutil
 import sys
 from decimal import Decimal
@@ -17,11 +18,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import offpolicy as op
+from offpolicy.errors import LogError, ParameterError, PropensityError
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.expressions._kinds import DUCKDB, SPARK
 from offpolicy.logs.files._filter import values
 from offpolicy.logs.files._sql import connect
 from tests.support.expressions import Made, conditions, expressions, rows_of, table
+from tests.support.refusals import refuses
 
 TABLE = table()
 ROWS = rows_of(TABLE)
@@ -240,3 +243,51 @@ def test_every_door_keeps_the_same_rows(tmp_path):
         held = log if isinstance(log, op.BanditLog) else log.read([(0, len(log))], ["row"])
         assert held.table.column("row").to_pylist() == expected
     assert op.read_log(frame, where=where).table.schema == frame.schema
+
+
+def odd_log(tmp_path):
+    """Row 5 has a bad propensity; rows 1, 3 and 5 are of shop b."""
+    frame = pa.table(
+        {
+            "action": [0, 1] * 4, "reward": [1.0] * 8,
+            "propensity": [0.5, 0.5, 0.5, 0.5, 0.5, 7.0, 0.5, 0.5],
+            "shop": ["a", "b", "a", "b", "a", "b", "a", "a"],
+        }
+    )  # fmt: skip
+    csv.write_csv(frame, tmp_path / "log.csv")
+    return frame, tmp_path / "log.csv"
+
+
+def test_messages_count_rows_as_they_are_in_the_frame_or_the_file(tmp_path):
+    frame, path = odd_log(tmp_path)
+    with refuses(PropensityError, "propensity", 5, file=""):
+        op.read_log(frame, where="shop = 'b'")
+    with refuses(PropensityError, "propensity", 5, file="log.csv"):
+        op.read_log(path, where="shop = 'b'")
+    for source in (frame, path):
+        assert len(op.read_log(source, where="shop = 'a'")) == 5
+        dropped = op.read_log(source, where="shop = 'b'", on_bad_row="drop")
+        assert (len(dropped), dropped.dropped.of, dropped.dropped.rows) == (2, 3, 1)
+
+
+def test_a_condition_that_no_row_meets(tmp_path):
+    frame, path = odd_log(tmp_path)
+    pq.write_table(frame, tmp_path / "log.parquet")
+    for source, file in ((frame, ""), (path, "log.csv"), (tmp_path / "log.parquet", "log.parquet")):
+        with refuses(
+            LogError, file=file, match="no row of the log meets the condition: shop = 'c'"
+        ):
+            op.read_log(source, where="shop = 'c'")
+
+
+def test_types_that_duckdb_does_not_know_are_refused_if_they_are_asked_for():
+    frame = pa.table({"half": pa.array(np.array([1.5], np.float16)), "n": [1]})
+    assert values(frame, Expression("n = 1"), "").to_pylist() == [True]
+    with refuses(ParameterError, "where"):
+        values(frame, Expression("half > 1"), "")
+
+
+def test_an_expression_can_be_sent_elsewhere():
+    made = Expression("x > 1 and not s = 'a'", "--where")
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert str(made) == "x > 1 and not s = 'a'"

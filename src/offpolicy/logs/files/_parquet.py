@@ -115,16 +115,15 @@ class ParquetScan(LogScan):
             raise
 
     @functools.cached_property
-    def _types(self) -> dict[str, str]:
+    def _sql_types(self) -> dict[str, str]:
         """All columns of the files, and DuckDB's types of them."""
         rows = self._sql(f"SELECT * FROM {parquet(self.files)}")
-        types = zip(rows.columns, map(str, rows.types), strict=True)
-        return {name: type_ for name, type_ in types if name not in (FILE, PLACE)}
+        return dict(zip(rows.columns, map(str, rows.types), strict=True))
 
-    @property
+    @functools.cached_property
     def _names(self) -> list[str]:
         """All columns of the files."""
-        return list(self._types)
+        return [name for name in self._sql_types if name not in (FILE, PLACE)]
 
     def _same_columns(self) -> None:
         """Raise unless all files have the columns of the first, of the same types."""
@@ -243,7 +242,8 @@ class ParquetScan(LogScan):
         """SQL that is true of the rows that meet the condition."""
         if self.where is None:
             return "true"
-        return self.where.on(self._types, DUCKDB).as_condition().sql()
+        types = {name: self._sql_types[name] for name in self._names}
+        return self.where.on(types, DUCKDB).as_condition().sql()
 
     @property
     def _condition(self) -> str:
