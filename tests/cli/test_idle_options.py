@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )  # fmt: skip
     pq.write_table(table, "bare.parquet")
     Path("bare.csv").write_text("action,reward,propensity,new\na,1,0.5,0.5\nb,0,0.5,0.5\n")
-    pq.write_table(clicked(1, n=120, sweeps=3.0).to_frame(), "rank.parquet")
+    pq.write_table(clicked(1, n=120, sweeps=3.0).to_arrow(), "rank.parquet")
     return tmp_path
 
 

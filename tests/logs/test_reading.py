@@ -42,8 +42,6 @@ def test_every_kind_of_file_gives_the_same(tmp_path, table, name):
 
 def test_a_dataframe_is_a_log_too(table):
     assert len(op.read_log(table)) == 400
-    with refuses(ParameterError, "where"):
-        op.read_log(table, where="reward > 0")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -153,10 +151,9 @@ def test_files_that_cannot_be_read(tmp_path, name, text, row):
 
 def test_a_condition_that_is_not_one(tmp_path, table):
     path = as_csv(table, tmp_path / "log.csv")
-    with refuses(LogError, "where", file="log.csv"):
-        op.read_log(path, where="no_such_column > 1")
-    with refuses(LogError, "where", file="log.csv"):
-        op.read_log(path, where="1); DROP TABLE log; --")
+    for where in ("no_such_column > 1", "1); DROP TABLE log; --"):
+        with refuses(ParameterError, "where"):
+            op.read_log(path, where=where)
 
 
 # -- roles from a file -----------------------------------------------------------------------

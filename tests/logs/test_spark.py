@@ -151,7 +151,7 @@ def test_what_is_asked_wrongly(spark, tmp_path):
     log_files(tmp_path, rows=3_000)
     with refuses(LogError, "newest"):
         op.evaluate(op.read_log(tmp_path, engine="spark"), "newest")
-    with refuses(LogError, "where"):
+    with refuses(ParameterError, "where"):
         op.read_log(tmp_path, where="shop ===", engine="spark")
     with refuses(LogError, file="nowhere"):
         op.read_log(tmp_path / "nowhere", engine="spark")

@@ -79,7 +79,11 @@ _FILES = Options(
     "offpolicy.logs.files.read_log",
     engine=option("who reads the files", kind=("embedded", "spark")),
     columns=option('which column plays which role, as TOML: action = "item"', "FILE", FILE),
-    where=option("a condition; rows that do not meet it are left out", "SQL"),
+    where=option(
+        "a condition, such as \"country = 'de' and day >= 3\"; rows that do not meet it are left "
+        "out",
+        "CONDITION",
+    ),
     memory=option("what the scan of large files may use, such as 4GB", "SIZE"),
     threads=option("on how many threads large files are read", "N", COUNT),
     master=option("of Spark: local[4], yarn, spark://host:7077", "URL"),
@@ -169,11 +173,14 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
     from dataclasses import replace
 
     from offpolicy.logs import BanditLog, Columns
+    from offpolicy.logs.expressions import Expression
     from offpolicy.logs.files import read_log
 
     settings = _FILES.said(options)
     file = settings.pop("columns", None)
     columns = Columns() if file is None else Columns.from_toml(file)
+    if "where" in settings:
+        settings["where"] = Expression(settings["where"], "--where")
     source = read_log(list(log), replace(columns, **_COLUMNS.said(options)), **settings)
     if not isinstance(source, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress

@@ -26,6 +26,7 @@ from offpolicy.errors import LogError, Place
 from offpolicy.logs._bad_rows import MAX_DROPPED
 from offpolicy.logs._columns import Columns, missing_column
 from offpolicy.logs._long_format import one_row_per_decision
+from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan
 from offpolicy.logs.files._sql import connect, first_line, parquet, quoted
 from offpolicy.logs.files._text import (
@@ -68,7 +69,8 @@ class ConvertedScan(ParquetScan):
 
     def fingerprint(self) -> str:
         """Of the files that were converted, columns and condition."""
-        asked = repr((self._asked.columns, self._asked.where))
+        where = self._asked.where
+        asked = repr((self._asked.columns, where and where.text))
         return hashlib.sha256((super().fingerprint() + asked).encode()).hexdigest()
 
     def _label(self, file: int) -> str:
@@ -99,7 +101,7 @@ class _Asked:
 
     files: Sequence[Path]
     columns: Columns
-    where: str | None
+    where: Expression | None
     limits: dict[str, Any]
     """Of memory and threads; see `connect`."""
     folder: _Folder
@@ -144,7 +146,7 @@ class _Made:
 
     files: list[Path]
     columns: Columns
-    where: str | None
+    where: Expression | None
     unit: str | None = None
     """What the places in the columns FILE and PLACE count; None if the rows are as they were."""
     lost: Mapping[str, int] = field(default_factory=dict)
@@ -156,7 +158,7 @@ def convert(
     columns: Columns,
     *,
     foreign: ModuleType | None = None,
-    where: str | None = None,
+    where: Expression | None = None,
     on_bad_row: str = "error",
     max_dropped: float = MAX_DROPPED,
     **limits: Any,

@@ -25,6 +25,9 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.expressions._kinds import DUCKDB
+from offpolicy.logs.files._filter import as_expression, none_meets
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import Database, errors_as_ours, listed, parquet, quoted, unreadable
 
@@ -60,7 +63,7 @@ class ParquetScan(LogScan):
         files: Sequence[Path],
         columns: Columns | None = None,
         *,
-        where: str | None = None,
+        where: str | Expression | None = None,
         memory: str | None = None,
         threads: int | None = None,
         names: Sequence[str] | None = None,
@@ -73,15 +76,16 @@ class ParquetScan(LogScan):
         self._without: dict[Hashable, LogScan] = {}
         self.files = [str(file) for file in files]
         self.names = self.files if names is None else list(names)
-        self.columns, self.where = columns or Columns(), where
+        self.columns, self.where = columns or Columns(), as_expression(where)
         self.source = self.names[0] if len(self.names) == 1 else f"{len(self.names)} files"
-        self._database = Database(memory, threads)
+        self._database = Database(self.files, memory, threads)
         self._same_columns()
-        _ = self._roles
+        _ = self._roles, self._predicate
         if verify:
             self._verify()
         if not len(self):
-            raise LogError(EMPTY, self.source)
+            empty = LogError(EMPTY, self.source)
+            raise empty if self.where is None else none_meets(self.where, self.source)
 
     # -- what is known before reading ------------------------------------------------------
 
@@ -111,10 +115,15 @@ class ParquetScan(LogScan):
             raise
 
     @functools.cached_property
+    def _sql_types(self) -> dict[str, str]:
+        """All columns of the files, and DuckDB's types of them."""
+        rows = self._sql(f"SELECT * FROM {parquet(self.files)}")
+        return dict(zip(rows.columns, map(str, rows.types), strict=True))
+
+    @functools.cached_property
     def _names(self) -> list[str]:
         """All columns of the files."""
-        columns = self._sql(f"SELECT * FROM {parquet(self.files)}").columns
-        return [name for name in columns if name not in (FILE, PLACE)]
+        return [name for name in self._sql_types if name not in (FILE, PLACE)]
 
     def _same_columns(self) -> None:
         """Raise unless all files have the columns of the first, of the same types."""
@@ -207,7 +216,7 @@ class ParquetScan(LogScan):
         for k, file in enumerate(self.files):
             outside = self._rows(
                 f"SELECT file_row_number, {reward} FROM {parquet([file], numbered=True)} WHERE "
-                f"({self.where or 'true'}) AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
+                f"{self._predicate} AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
             )
             for row, value in outside:
                 return self._place(k, row)._replace(column="reward"), float(value)
@@ -228,13 +237,21 @@ class ParquetScan(LogScan):
         with errors_as_ours(self.source):
             return few_clusters(some, self.source)
 
+    @functools.cached_property
+    def _predicate(self) -> str:
+        """SQL that is true of the rows that meet the condition."""
+        if self.where is None:
+            return "true"
+        types = {name: self._sql_types[name] for name in self._names}
+        return self.where.on(types, DUCKDB).as_condition().sql()
+
     @property
     def _condition(self) -> str:
-        return "" if self.where is None else f" WHERE ({self.where})"
+        return "" if self.where is None else f" WHERE {self._predicate}"
 
     def fingerprint(self) -> str:
         """Of paths, sizes, times of change and footers, columns and condition."""
-        digest = hashlib.sha256(repr((self.columns, self.where)).encode())
+        digest = hashlib.sha256(repr((self.columns, self.where and self.where.text)).encode())
         for file in self.names:
             path = Path(file)
             stat = path.stat()
@@ -353,7 +370,7 @@ class ParquetScan(LogScan):
         import pyarrow as pa
 
         first, skip = self._start_of(k, row) if row else (0, 0)
-        conditions = [] if self.where is None else [f"({self.where})"]
+        conditions = [] if self.where is None else [self._predicate]
         if first:
             conditions.append(f"file_row_number >= {first}")
         condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy._core.door import Door
-from offpolicy.errors import LogError, ParameterError, Place
+from offpolicy.errors import LogError, ParameterError
 from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
-from offpolicy.logs._columns import Columns
+from offpolicy.logs._columns import Columns, as_table
 from offpolicy.logs._scan import LogScan
-from offpolicy.logs.files._sql import connect, first_line
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.files._filter import as_expression, filtered
 from offpolicy.logs.files._text import (
     check_same_columns,
     do_not_fit,
@@ -37,7 +38,7 @@ def read_log(
     source: Any,
     columns: Columns | None = None,
     *,
-    where: str | None = None,
+    where: str | Expression | None = None,
     memory: str | None = None,
     threads: int | None = None,
     engine: str = "embedded",
@@ -57,8 +58,8 @@ def read_log(
     columns : Columns, optional
         Which column plays which role.
     where : str, optional
-        A condition in SQL: ``"country = 'de' AND day >= 10"``; rows that do not meet it are left
-        out.
+        A condition: ``"country = 'de' and day >= 10"``; rows of which it is not true are left out.
+        It means the same for files, frames and Spark; the guide on filters has what it can say.
     memory, threads : optional
         What DuckDB may use for large files: ``"4GB"``, 2.
     engine : {"embedded", "spark"}
@@ -89,26 +90,28 @@ def read_log(
     """
     check_on_bad_row(on_bad_row, max_dropped)
     bad_rows: dict[str, Any] = {"on_bad_row": on_bad_row, "max_dropped": max_dropped}
+    condition = as_expression(where)
     if engine not in ENGINES:
         raise ParameterError(
             f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.', column="engine"
         )
     if on_bad_row == "error" and max_dropped != MAX_DROPPED:
         raise _idle("max_dropped", f'rows that are dropped, {Door.spelled("on_bad_row")}"drop"')
-    of_files = {"where": where, "memory": memory, "threads": threads, "verify": verify or None}
+    of_files = {"memory": memory, "threads": threads, "verify": verify or None}
     of_spark = type(source).__module__.startswith("pyspark.")
     if of_spark or engine == "spark":
         drop = None if on_bad_row == "error" else on_bad_row
-        _refuse_idle(of_files | {"where": None, "on_bad_row": drop}, "files read by this process")
+        _refuse_idle(of_files | {"on_bad_row": drop}, "files read by this process")
         if of_spark:
             _refuse_idle({"master": master}, "a Spark session that is begun here")
-        return _on_spark(source, columns, where, master)
+        return _on_spark(source, columns, condition, master)
     _refuse_idle({"master": master}, f'{Door.spelled("engine")}"spark"')
     if not isinstance(source, (str, Path)) and (
         hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     ):
-        _refuse_idle(of_files, "files; a dataframe can be filtered before it is read")
-        return BanditLog.from_frame(source, columns, **bad_rows)
+        _refuse_idle(of_files, "files")
+        table, name = filtered(as_table(source), condition, "")
+        return BanditLog.from_frame(table, columns, name, **bad_rows)
     files = files_of([source] if isinstance(source, (str, Path)) else list(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
@@ -118,7 +121,7 @@ def read_log(
         raise _idle("verify", "Parquet with a row per decision: nothing else is read in pages")
     if columns.chosen and not columns.decision:
         raise _idle("chosen", "the long format: name the column of the decision as well")
-    how: dict[str, Any] = {"where": where, "memory": memory, "threads": threads} | bad_rows
+    how: dict[str, Any] = {"where": condition, "memory": memory, "threads": threads} | bad_rows
     foreign = None
     if kinds == {"Parquet"}:
         large = sum(file.stat().st_size for file in files) > READ_WHOLE
@@ -144,7 +147,7 @@ def read_log(
 
         return convert(files, columns, foreign=foreign, **how)
     if foreign is None:
-        return _in_memory(files, columns, where, bad_rows)
+        return _in_memory(files, columns, condition, bad_rows)
     if foreign is dsjson:
         return _dsjson(files[0], on_bad_row, max_dropped)
     return obd.read(files[0])
@@ -162,7 +165,7 @@ def _idle(name: str, what: str) -> ParameterError:
 
 
 def _on_spark(
-    source: Any, columns: Columns | None, where: str | None, master: str | None
+    source: Any, columns: Columns | None, where: Expression | None, master: str | None
 ) -> LogScan:
     from offpolicy.logs.files._spark import SparkScan, read_parquet
 
@@ -203,11 +206,11 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
 
 
 def _in_memory(
-    files: list[Path], columns: Columns, where: str | None, bad_rows: dict[str, Any]
+    files: list[Path], columns: Columns, where: Expression | None, bad_rows: dict[str, Any]
 ) -> BanditLog:
     tables = [read_table(file, bad_rows["on_bad_row"]) for file in files]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    table = _filtered(_together(files, tables), where, source)
+    table, source = filtered(_together(files, tables), where, source)
     return BanditLog.from_frame(table, columns, source, **bad_rows)
 
 
@@ -242,16 +245,3 @@ def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as problem:
         raise do_not_fit(files, problem) from None
-
-
-def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
-    if where is None:
-        return table
-    import duckdb
-
-    try:
-        with connect(enable_external_access=False) as connection:
-            connection.register("log", table)
-            return connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
-    except duckdb.Error as problem:
-        raise LogError(first_line(problem), Place(source, "where")) from None

@@ -34,6 +34,9 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import BLOCK, Distributed, Sums
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.expressions._kinds import SPARK
+from offpolicy.logs.files._filter import as_expression, none_meets
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import first_line
 
@@ -80,7 +83,7 @@ def read_parquet(
     sources: Sequence[str],
     columns: Columns | None = None,
     *,
-    where: str | None = None,
+    where: str | Expression | None = None,
     master: str | None = None,
 ) -> SparkScan:
     """A log in Parquet files, globs or folders, wherever Spark finds them."""
@@ -105,22 +108,26 @@ class SparkScan(Distributed):
         frame: DataFrame,
         columns: Columns | None = None,
         *,
-        where: str | None = None,
+        where: str | Expression | None = None,
         order: Sequence[str] | None = None,
         source: str = "",
     ) -> None:
         from pyspark.errors import PySparkException
 
-        self.columns, self.where = columns or Columns(), where
+        self.columns, self.where = columns or Columns(), as_expression(where)
         self.source = source or "a Spark DataFrame"
         self._roles = Roles(self.columns, frame.columns, self.source)
         try:
-            self._frame = _numbered(frame if where is None else frame.where(where))
+            if self.where is not None:
+                types = dict(frame.dtypes)
+                frame = frame.where(self.where.on(types, SPARK).as_condition().sql())
+            self._frame = _numbered(frame)
         except PySparkException as problem:
             raise LogError(first_line(problem), Place(self.source, "where")) from None
         self._order = list(order) if order is not None else _paths(frame)
         if not len(self):
-            raise LogError(EMPTY, self.source)
+            empty = LogError(EMPTY, self.source)
+            raise empty if self.where is None else none_meets(self.where, self.source)
 
     # -- what is known before reading ------------------------------------------------------
 
@@ -290,7 +297,7 @@ class _Places:
 
     pieces: dict[tuple[str, int], int]
     files: dict[str, int]
-    where: str | None
+    where: Expression | None
 
     def label(self, file: str, position: int) -> tuple[str, int]:
         """How a row is named in messages: with a condition, it is counted among those meeting

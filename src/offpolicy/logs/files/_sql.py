@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 
 def connect(
-    memory: str | None = None, threads: int | None = None, **settings: Any
+    memory: str | None = None,
+    threads: int | None = None,
+    *,
+    files: Sequence[str] | None = None,
+    **settings: Any,
 ) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of its own to read logs, which fetches nothing and no query can set otherwise."""
+    """A DuckDB of its own to read logs, which fetches nothing and no query can set otherwise; with
+    ``files``, it opens these alone."""
     import duckdb
 
     settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
@@ -27,21 +32,28 @@ def connect(
         connection = duckdb.connect(":memory:", config=settings)
     except duckdb.Error as problem:
         raise ParameterError(f"memory or threads: {first_line(problem)}") from None
-    connection.execute("SET enable_progress_bar = false; SET lock_configuration = true")
+    connection.execute("SET enable_progress_bar = false")
+    if files is not None:
+        connection.execute(f"SET allowed_paths = {listed(files)}")
+        connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
     return connection
 
 
 class Database:
-    """DuckDB for one log: opened when first asked, and anew in other processes."""
+    """DuckDB for one log, which opens its files alone: when first asked, and anew in other
+    processes."""
 
-    def __init__(self, memory: str | None = None, threads: int | None = None) -> None:
-        self.memory, self.threads = memory, threads
+    def __init__(
+        self, files: Sequence[str], memory: str | None = None, threads: int | None = None
+    ) -> None:
+        self.files, self.memory, self.threads = list(files), memory, threads
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         connection = self._connection
         if connection is None:
-            self._connection = connection = connect(self.memory, self.threads)
+            self._connection = connection = connect(self.memory, self.threads, files=self.files)
             _OPEN.add(self)
         return connection.cursor()
 
@@ -50,7 +62,7 @@ class Database:
         self._connection = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Database, (self.memory, self.threads)
+        return Database, (self.files, self.memory, self.threads)
 
 
 _OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
