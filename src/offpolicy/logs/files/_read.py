@@ -15,14 +15,8 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import LogScan
 from offpolicy.logs.files._sql import connect, first_line
-from offpolicy.logs.files._text import (
-    check_same_columns,
-    do_not_fit,
-    is_large,
-    is_parquet,
-    kind_of,
-    read_table,
-)
+from offpolicy.logs.files._text import as_common, is_large, is_parquet, kind_of, read_table
+from offpolicy.logs.formats._lines import refuse_pipe
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,8 +44,8 @@ def read_log(
     ----------
     source : path, glob, folder, several of these, or a dataframe
         Parquet files (all with the same columns), or CSV, TSV and JSON lines, also compressed
-        (.gz, .bz2, .zst). Lists are written as JSON in CSV: ``"[0.2, 0.8]"``. VW's dsjson and the
-        Open Bandit Dataset are known when seen.
+        (.gz, .bz2, .zst). Lists in CSV are written as JSON or Python write them:
+        ``"[0.2, 0.8]"``. VW's dsjson and the Open Bandit Dataset are known when seen.
     columns : Columns, optional
         Which column plays which role.
     where : str, optional
@@ -165,6 +159,7 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
         elif path.exists() or not glob.has_magic(str(source)):
             if not path.exists():
                 raise LogError("there is no such file.", path)
+            refuse_pipe(path)
             files.append(path)
         else:
             matching = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
@@ -179,9 +174,9 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
 def _in_memory(
     files: list[Path], columns: Columns, where: str | None, on_bad_row: str
 ) -> BanditLog:
-    tables = [read_table(file, on_bad_row) for file in files]
+    tables = [read_table(file, columns.names, on_bad_row=on_bad_row) for file in files]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    table = _filtered(_together(files, tables), where, source)
+    table = _filtered(as_common(files, tables, columns.names), where, source)
     return BanditLog.from_frame(table, columns, source, on_bad_row=on_bad_row)
 
 
@@ -207,16 +202,6 @@ def _dsjson(path: Path, on_bad_row: str) -> BanditLog:
         refuse_many(bad, len(log), str(path))
         log = log.replace(dropped=Dropped(len(log) + bad.total(), dict(bad)), trusted=True)
     return log
-
-
-def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
-    import pyarrow as pa
-
-    check_same_columns(files, [table.schema for table in tables])
-    try:
-        return pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as problem:
-        raise do_not_fit(files, problem) from None
 
 
 def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
