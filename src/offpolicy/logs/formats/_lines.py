@@ -15,7 +15,7 @@ import numpy as np
 
 from offpolicy.errors import LogError, Place
 
-COMPRESSED = (".gz", ".bz2", ".zst")
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 LONGEST_LINE = 2**24
 """Bytes of a row of text, at most."""
 DEEPEST = 128
@@ -116,9 +116,14 @@ def cut_off(path: Path, problem: Exception) -> LogError:
 def _unpacking(path: Path) -> Iterator[IO[bytes]]:
     import pyarrow as pa
 
+    packing = COMPRESSED.get(path.suffix.lower())
     try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            yield io.BufferedReader(stream, _BLOCK)
+        with path.open("rb") as raw:  # by Python, whose names of files need not be UTF-8
+            if packing is None:
+                yield raw
+            else:
+                with pa.CompressedInputStream(raw, packing) as stream:
+                    yield io.BufferedReader(stream, _BLOCK)
     except (pa.ArrowException, OSError) as problem:
         raise cut_off(path, problem) from None
 
