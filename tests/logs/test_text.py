@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy.cli import cli
-from offpolicy.errors import LogError, PropensityError
+from offpolicy.errors import LogError, PolicyError, PropensityError
 from offpolicy.logs.files._convert import ConvertedScan
 from offpolicy.logs.formats._lines import DEEPEST
 from offpolicy.ranking import RankingColumns, RankingLog
@@ -184,14 +184,22 @@ def test_what_is_no_list(tmp_path, way, cell):
 # -- numbers ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("column", ["reward", "propensity", "row_weight", "new"])
-def test_text_among_numbers_is_named_or_dropped(tmp_path, way, column):
+@pytest.mark.parametrize(
+    ("column", "error"),
+    [
+        ("reward", LogError),
+        ("propensity", PropensityError),
+        ("row_weight", LogError),
+        ("new", PolicyError),
+    ],
+)
+def test_text_among_numbers_is_named_or_dropped(tmp_path, way, column, error):
     names = ["action", "reward", "propensity", "row_weight", "new"]
     cells = [["a", "1", "0.5", "1", "0.5"] for _ in range(300)]
     cells[200][names.index(column)] = "one"
     text = "\n".join(",".join(row) for row in [names, *cells]) + "\n"
     path = write(tmp_path / "log.csv", text)
-    with refuses(LogError, column, 200, file="log.csv"):
+    with refuses(error, column, 200, file="log.csv"):
         op.evaluate(op.read_log(path), "new")
     result = op.evaluate(op.read_log(path, on_bad_row="drop"), "new")
     assert result.dropped.reasons == {column: 1}

@@ -518,9 +518,11 @@ class BanditLog:
             f"{column} has shape {array.shape}, but must have {expected}.{hint}", column=column
         )
 
-    def named_column(self, name: str, *, numbers: bool = False) -> NDArray[Any]:
-        """A column of the frame the log was made from: flat if it holds lists; if it must hold
-        ``numbers``, text that is none is an error."""
+    def named_column(
+        self, name: str, *, numbers: type[OffpolicyError] | None = None
+    ) -> NDArray[Any]:
+        """A column of the frame the log was made from: flat if it holds lists; ``numbers`` is the
+        error for a value that is none, where all must be."""
         if self.table is None:
             raise LogError(
                 f'"{name}" is a column name, but this log was not made from a frame or a file. '

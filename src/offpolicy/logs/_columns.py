@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import MISSING, count_of, glimpse, malformed, refuse
-from offpolicy.errors import LogError, Place, did_you_mean
+from offpolicy.errors import LogError, OffpolicyError, Place, PropensityError, did_you_mean
 from offpolicy.logs._encoded import Encoded
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class Columns:
         return column_of(role, getattr(self, role), names, source, needed=needed)
 
 
-_NUMBERS = ("reward", "propensity", "row_weight")
+_NUMBERS = {"reward": LogError, "propensity": PropensityError, "row_weight": LogError}
+"""Roles whose values are numbers, and the errors for those that are none."""
 ROLES = (
     "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
 )  # fmt: skip
@@ -159,11 +160,12 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
             known = roles.setdefault("offsets", offsets)
             _same_lengths(known, offsets, name, source)
             if role == "logging":
-                values = numbers_of(values, name, source, offsets)
+                values = numbers_of(values, name, source, PropensityError, offsets)
             roles["candidate" if role == "candidates" else role] = values
         else:
             values = read_plain(table, name, role, source, names=role == "action")
-            roles[role] = numbers_of(values, name, source) if role in _NUMBERS else values
+            error = _NUMBERS.get(role)
+            roles[role] = values if error is None else numbers_of(values, name, source, error)
     if columns.context:
         context = columns.context_in(table.column_names, source)
         roles["context"] = np.stack(
@@ -209,20 +211,33 @@ def as_table(frame: Any) -> pa.Table:
 
 
 def read_named(
-    table: pa.Table, name: str, offsets: Ints, source: str, *, numbers: bool = False
+    table: pa.Table,
+    name: str,
+    offsets: Ints,
+    source: str,
+    *,
+    numbers: type[OffpolicyError] | None = None,
 ) -> NDArray[Any]:
-    """One column of a log: flat if it holds lists (as long as its candidates), else one a row."""
+    """One column of a log: flat if it holds lists (as long as its candidates), else one a row;
+    ``numbers`` is the error for a value that is none, where all must be."""
     if name not in table.column_names:
         raise missing_column(table.column_names, name, "", source)
+    lists: Ints | None = None
     if _holds_lists(table.schema.field(name).type):
         lists, values = _lists(table, name, source)
         _same_lengths(offsets, lists, name, source)
-        return np.asarray(numbers_of(values, name, source, lists) if numbers else values)
-    plain = read_plain(table, name, name, source)
-    return np.asarray(numbers_of(plain, name, source) if numbers else plain)
+    else:
+        values = read_plain(table, name, name, source)
+    return np.asarray(numbers_of(values, name, source, numbers, lists) if numbers else values)
 
 
-def numbers_of(values: Any, name: str, source: str, offsets: Ints | None = None) -> Any:
+def numbers_of(
+    values: Any,
+    name: str,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+) -> NDArray[Any]:
     """A log's column of numbers, which may have been written as text; other text is an error."""
     values = np.asarray(values)
     if values.dtype.kind in "biuf":
@@ -237,7 +252,7 @@ def numbers_of(values: Any, name: str, source: str, offsets: Ints | None = None)
     if bad.any():
         shown, count = glimpse(values[int(np.argmax(bad))]), count_of(bad, offsets)
         sentence = f"{shown} is not a number ({count}). Correct it or leave these rows out."
-        raise malformed(bad, name, source, sentence, offsets=offsets)
+        raise malformed(bad, name, source, sentence, error, offsets)
     return numbers
 
 
