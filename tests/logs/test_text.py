@@ -323,7 +323,7 @@ def test_deep_json_lines(tmp_path, way, deep):
     path = write(tmp_path / "log.jsonl", row % nested * 3)
     assert len(op.read_log(path)) == 3
     write(path, row.replace('"new": 0.5', '"new": %s') % (nested, 0) * 3)
-    with refuses(LogError, "new", 0, file="log.jsonl"):
+    with refuses(PolicyError, "new", 0, file="log.jsonl"):
         op.evaluate(op.read_log(path), "new")
 
 

@@ -241,7 +241,7 @@ def numbers_of(
     """A log's column of numbers, which may have been written as text; other text is an error."""
     values = np.asarray(values)
     if values.dtype.kind in "biuf":
-        return values
+        return np.asarray(values)
     numbers, bad = np.full(len(values), np.nan), np.zeros(len(values), dtype=bool)
     for k, value in enumerate(values):
         try:
