@@ -465,3 +465,15 @@ def test_a_probability_that_is_none_is_named_by_its_line(tmp_path, way):
     path = write(tmp_path / "log.csv", HEAD + "a,1,0.5,1\n" * 150 + "a,1,0,1\n")
     with refuses(PropensityError, "propensity", 150, file="log.csv"):
         op.evaluate(op.read_log(path), "new")
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.dsjson"])
+def test_a_line_without_end(tmp_path, name):
+    long = "x" * (2**24 + 10)
+    first = HEAD + "a,1,0.5,1\n" if name == "log.csv" else json.dumps(LINE) + "\n"
+    if name == "log.jsonl":
+        first = '{"action": 0, "reward": 1}\n'
+    row = f'"{long}",1,0.5,1\n' if name == "log.csv" else f'{{"action": "{long}"}}\n'
+    path = write(tmp_path / name, first + row)
+    with refuses(LogError, "", 3 if name == "log.csv" else 2, file=name):
+        op.read_log(path)
