@@ -287,7 +287,10 @@ def test_every_verb_has_help(verb, flag):
         (["ten.csv", "--policy", "new", "--level", "95"], "ParameterError: level is 95.0;"),
         (["ten.csv", "--policy", "new", "--format", "xml"], "'xml' is not one of"),
         (["ten.csv", "--policy", "new", "--polcy", "x"], "Did you mean '--policy'?"),
-        (["ten.csv", "--policy", "action"], "PolicyError: action must hold numbers"),
+        (
+            ["ten.csv", "--policy", "action"],
+            "PolicyError: ten.csv, action, row 0: 'a' is not a number (10 of 10 rows)",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -310,7 +313,7 @@ BROKEN = {
     "gap.csv": (TEN_ROWS.replace("a,0,0.5,0.9", "a,0,0.5,").encode(), "new, row 3: the value is"),
     "zero.csv": (TEN_ROWS.replace("b,1,0.5", "b,1,0").encode(), "propensity, row 4: 0.0"),
     "percent.csv": (TEN_ROWS.replace("0.5,", "50,").encode(), "percentages, convert them first"),
-    "words.csv": (TEN_ROWS.replace(",1,", ",yes,").encode(), "reward must hold numbers"),
+    "words.csv": (TEN_ROWS.replace(",1,", ",yes,").encode(), "reward, row 0: 'yes'"),
 }  # fmt: skip
 
 

@@ -133,19 +133,19 @@ def test_files_with_other_columns(tmp_path, table):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "row"),
+    ("name", "text", "column", "row"),
     [
-        ("log.csv", 'action,reward\n"0,1\n0,1\n', 2),
-        ("log.jsonl", '{"action": 0, "reward": 1}\njunk\n', 2),
-        ("log.jsonl", "", None),
-        ("log.csv", "", None),
-        ("log.xlsx", "x", None),
-        ("log.csv.gz", "not gzip", None),
+        ("log.csv", 'action,reward\n"0,1\n0,1\n', "action", 2),
+        ("log.jsonl", '{"action": 0, "reward": 1}\njunk\n', "", 2),
+        ("log.jsonl", "", "", None),
+        ("log.csv", "", "", None),
+        ("log.xlsx", "x", "", None),
+        ("log.csv.gz", "not gzip", "", None),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path, name, text, row):
+def test_files_that_cannot_be_read(tmp_path, name, text, column, row):
     (tmp_path / name).write_text(text)
-    with refuses(LogError, "", row, file=name):
+    with refuses(LogError, column, row, file=name):
         op.read_log(tmp_path / name)
 
 

@@ -31,7 +31,8 @@ from offpolicy.logs._bad_rows import (
     refuse_many,
     source_of_kept,
 )
-from offpolicy.logs._columns import Columns, as_table, read_columns, read_named
+from offpolicy.logs._columns import Columns, as_table, numbers_of, read_columns, read_named
+from offpolicy.logs._encoded import Encoded
 from offpolicy.logs._long_format import one_row_per_decision
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._validation import (
@@ -524,15 +525,18 @@ class BanditLog(Portable):
             f"{column} has shape {array.shape}, but must have {expected}.{hint}", column=column
         )
 
-    def named_column(self, name: str) -> NDArray[Any]:
-        """A column of the frame the log was made from: flat if it holds lists."""
+    def named_column(
+        self, name: str, *, numbers: type[OffpolicyError] | None = None
+    ) -> NDArray[Any]:
+        """A column of the frame the log was made from: flat if it holds lists; ``numbers`` is the
+        error for a value that is none, where all must be."""
         if self.table is None:
             raise LogError(
                 f'"{name}" is a column name, but this log was not made from a frame or a file. '
                 f"Pass the values themselves.",
                 column=name,
             )
-        return read_named(self.table, name, self.offsets, self.source)
+        return read_named(self.table, name, self.offsets, self.source, numbers=numbers)
 
     def candidates_of(self, rows: Ints) -> Ints:
         """Indices, in the flat arrays, of all candidates of these decisions."""
@@ -705,13 +709,17 @@ _MAKERS: dict[str, Callable[[Any, str], NDArray[Any]]] = {
 }
 
 
-def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
+def _positions_in_lists(action: NDArray[Any] | Encoded, source: str) -> Ints:
     """A log's actions, read from a frame whose lists have no names: they must be positions."""
-    action = np.asarray(action)
-    if not np.issubdtype(action.dtype, np.number):
+    values = np.asarray(action)
+    try:
+        positions = numbers_of(values, "action", source)
+    except LogError as problem:
+        if problem.rows is None or len(problem.rows) < len(values):
+            raise
         raise LogError(
-            f"action holds {action[0]!r}, a name, but nothing says which candidate that is. Give "
+            f"action holds {values[0]!r}, a name, but nothing says which candidate that is. Give "
             f"candidates, a column with the list of their names, or action as positions.",
-            column="action",
-        )
-    return check.as_integers(action, "action", source)
+            Place(source, "action"),
+        ) from None
+    return check.as_integers(positions, "action", source)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import MISSING, count_of, malformed, refuse
-from offpolicy.errors import LogError, Place, did_you_mean
+from offpolicy._core.validation import MISSING, count_of, glimpse, malformed, refuse
+from offpolicy.errors import LogError, OffpolicyError, Place, PropensityError, did_you_mean
 from offpolicy.logs._encoded import Encoded
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ class Columns:
     chosen: str | None = None
     """There: 1 in the row of the chosen candidate, else 0; without it, ``action`` names the
     chosen candidate and ``candidates`` the one of every row."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that hold names, which are compared and never added up, if they are there."""
+        roles = ("action", "candidates", "cluster", "decision")
+        return frozenset(getattr(self, role) or role for role in roles)
 
     def by_role(self, counts: Mapping[str, int]) -> Counter[str]:
         """Counts by column as counts by the role that a column was given, if it was."""
@@ -93,6 +99,8 @@ class Columns:
         return column_of(role, getattr(self, role), names, source, needed=needed)
 
 
+_NUMBERS = {"reward": LogError, "propensity": PropensityError, "row_weight": LogError}
+"""Roles whose values are numbers, and the errors for those that are none."""
 ROLES = (
     "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
 )  # fmt: skip
@@ -151,15 +159,27 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
             offsets, values = _lists(table, name, source, names=role == "candidates")
             known = roles.setdefault("offsets", offsets)
             _same_lengths(known, offsets, name, source)
+            if role == "logging":
+                values = numbers_of(values, name, source, PropensityError, offsets)
             roles["candidate" if role == "candidates" else role] = values
         else:
-            roles[role] = read_plain(table, name, role, source, names=role == "action")
+            values = read_plain(table, name, role, source, names=role == "action")
+            error = _NUMBERS.get(role)
+            roles[role] = values if error is None else numbers_of(values, name, source, error)
     if columns.context:
         context = columns.context_in(table.column_names, source)
         roles["context"] = np.stack(
             [read_plain(table, name, "context", source) for name in context], axis=1
         )
+    if isinstance(roles.get("candidate"), Encoded) and _is_whole(roles["action"]):
+        roles["action"] = roles["action"].astype(str)
+    elif isinstance(roles["action"], Encoded) and _is_whole(roles.get("candidate")):
+        roles["candidate"] = roles["candidate"].astype(str)
     return table, roles
+
+
+def _is_whole(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.integer)
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -190,15 +210,50 @@ def as_table(frame: Any) -> pa.Table:
     return table
 
 
-def read_named(table: pa.Table, name: str, offsets: Ints, source: str) -> NDArray[Any]:
-    """One column of a log: flat if it holds lists (as long as its candidates), else one a row."""
+def read_named(
+    table: pa.Table,
+    name: str,
+    offsets: Ints,
+    source: str,
+    *,
+    numbers: type[OffpolicyError] | None = None,
+) -> NDArray[Any]:
+    """One column of a log: flat if it holds lists (as long as its candidates), else one a row;
+    ``numbers`` is the error for a value that is none, where all must be."""
     if name not in table.column_names:
         raise missing_column(table.column_names, name, "", source)
+    lists: Ints | None = None
     if _holds_lists(table.schema.field(name).type):
         lists, values = _lists(table, name, source)
         _same_lengths(offsets, lists, name, source)
+    else:
+        values = read_plain(table, name, name, source)
+    return np.asarray(numbers_of(values, name, source, numbers, lists) if numbers else values)
+
+
+def numbers_of(
+    values: Any,
+    name: str,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+) -> NDArray[Any]:
+    """A log's column of numbers, which may have been written as text; other text is an error."""
+    values = np.asarray(values)
+    if values.dtype.kind in "biuf":
         return np.asarray(values)
-    return np.asarray(read_plain(table, name, name, source))
+    numbers, bad = np.full(len(values), np.nan), np.zeros(len(values), dtype=bool)
+    for k, value in enumerate(values):
+        try:
+            bad[k] = isinstance(value, str) and "_" in value
+            numbers[k] = np.nan if bad[k] else float(value)
+        except (TypeError, ValueError, OverflowError):
+            bad[k] = True
+    if bad.any():
+        shown, count = glimpse(values[int(np.argmax(bad))]), count_of(bad, offsets)
+        sentence = f"{shown} is not a number ({count}). Correct it or leave these rows out."
+        raise malformed(bad, name, source, sentence, error, offsets)
+    return numbers
 
 
 def _holds_lists(kind: Any) -> bool:

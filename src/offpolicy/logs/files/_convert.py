@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,13 +28,7 @@ from offpolicy.logs._long_format import one_row_per_decision
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan
 from offpolicy.logs.files._sql import connect, first_line, parquet, quoted
-from offpolicy.logs.files._text import (
-    check_same_columns,
-    do_not_fit,
-    is_parquet,
-    known_kind,
-    text_tables,
-)
+from offpolicy.logs.files._text import common_schema, is_parquet, known_kind, text_tables
 from offpolicy.logs.formats import dsjson, obd
 
 if TYPE_CHECKING:
@@ -110,6 +103,11 @@ class _Asked:
     @property
     def names(self) -> list[str]:
         return [str(file) for file in self.files]
+
+    @property
+    def lenient(self) -> bool:
+        """Whether malformed rows are to be dropped."""
+        return self.on_bad_row == "drop"
 
 
 class _Folder:
@@ -211,11 +209,10 @@ def _write(tables: Iterable[pa.Table], path: Path) -> _Written:
     rows = 0
     try:
         for group in _groups(tables):
-            storable = _storable(group)
             with _on_disk(path):
                 if writer is None:
-                    writer = pq.ParquetWriter(part, storable.schema)
-                writer.write_table(storable, row_group_size=max(len(storable), 1))
+                    writer = pq.ParquetWriter(part, group.schema)
+                writer.write_table(group, row_group_size=max(len(group), 1))
             rows += len(group)
         with _on_disk(path):
             writer.close()
@@ -275,47 +272,25 @@ def _on_disk(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _storable(table: pa.Table) -> pa.Table:
-    """A log's table with what Parquet cannot hold, objects without any field, as text."""
-    import pyarrow as pa
-
-    for name in table.column_names:
-        if _is_hollow(table.schema.field(name).type):
-            values = [json.dumps(value, default=str) for value in table.column(name).to_pylist()]
-            position = table.column_names.index(name)
-            table = table.set_column(position, name, pa.array(values, pa.string()))
-    return table
-
-
-def _is_hollow(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    if pa.types.is_struct(kind):
-        return not kind.num_fields or any(_is_hollow(field.type) for field in kind)
-    return pa.types.is_list(kind) and _is_hollow(kind.value_type)
-
-
 # -- text ------------------------------------------------------------------------------------
 
 
 def _from_text(asked: _Asked) -> list[Path]:
     """A Parquet file for every CSV or JSON file of the log, all with the same columns."""
-    import pyarrow as pa
-
     for file in asked.files:
         known_kind(file)
-    copies = _copies(asked, lambda _, file: text_tables(file, **asked.limits))
-    check_same_columns(asked.files, [copy.schema for copy in copies])
-    try:
-        common = pa.unify_schemas([copy.schema for copy in copies], promote_options="permissive")
-        return [
-            copy.path
-            if copy.schema.equals(common)
-            else _rewritten(copy.path, functools.partial(_cast, schema=common))
-            for copy in copies
-        ]
-    except pa.ArrowException as problem:
-        raise do_not_fit(asked.files, problem) from None
+    names = asked.columns.names
+    copies = _copies(
+        asked,
+        lambda _, file: text_tables(file, names, lenient=asked.lenient, **asked.limits),
+    )
+    common = common_schema(asked.files, [copy.schema for copy in copies], names)
+    return [
+        copy.path
+        if copy.schema.equals(common)
+        else _rewritten(copy.path, functools.partial(_cast, schema=common))
+        for copy in copies
+    ]
 
 
 def _cast(narrow: Any, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -486,7 +461,7 @@ def _from_obd(asked: _Asked) -> _Made:
     copies = _copies(asked, lambda _, file: _obd_tables(file, facts))
     if not any(copy.rows for copy in copies):
         raise LogError("there is not one row below the header.", asked.files[0])
-    check_same_columns(asked.files, [copy.schema for copy in copies])
+    common_schema(asked.files, [copy.schema for copy in copies])
     made = [copy.path for copy in copies]
     if (K := facts.candidates()) is not None:
         made = [_rewritten(path, functools.partial(_with_candidates, K=K)) for path in made]

@@ -200,19 +200,24 @@ class ParquetScan(LogScan):
     @functools.cached_property
     def rewards(self) -> RewardSummary:
         reward = f"CAST({quoted(self._roles.reward)} AS DOUBLE)"
-        summary = self._of_all(
-            lambda scan: (
-                f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
-                f"FROM {scan}{self._condition}"
+        try:
+            summary = self._of_all(
+                lambda scan: (
+                    f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
+                    f"FROM {scan}{self._condition}"
+                )
             )
-        )
+        except LogError:
+            for make in self.walk(()):
+                make()  # which names the row
+            raise
         low, high, binary = (column[0].as_py() for column in summary.columns)
         if low is None:
             raise LogError("there is not one value.", Place(self.source, "reward"))
         return RewardSummary(float(low), float(high), bool(binary))
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        reward = quoted(self._roles.reward)
+        reward = f"CAST({quoted(self._roles.reward)} AS DOUBLE)"
         for k, file in enumerate(self.files):
             outside = self._rows(
                 f"SELECT file_row_number, {reward} FROM {parquet([file], numbered=True)} WHERE "

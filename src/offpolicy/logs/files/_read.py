@@ -16,18 +16,12 @@ from offpolicy.logs._columns import Columns, as_table
 from offpolicy.logs._scan import LogScan
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files._filter import as_expression, filtered
-from offpolicy.logs.files._text import (
-    check_same_columns,
-    do_not_fit,
-    is_large,
-    is_parquet,
-    kind_of,
-    read_table,
-)
+from offpolicy.logs.files._text import as_common, is_large, is_parquet, kind_of, read_table
 from offpolicy.logs.formats import dsjson, obd
+from offpolicy.logs.formats._lines import refuse_pipe
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 READ_WHOLE = 32 * 2**20
 """Bytes of Parquet that are read into memory at once; more are scanned."""
@@ -53,8 +47,8 @@ def read_log(
     ----------
     source : path, glob, folder, several of these, or a dataframe
         Parquet files (all with the same columns), or CSV, TSV and JSON lines, also compressed
-        (.gz, .bz2, .zst). Lists are written as JSON in CSV: ``"[0.2, 0.8]"``. VW's dsjson and the
-        Open Bandit Dataset are known when seen.
+        (.gz, .bz2, .zst). Lists in CSV are written as JSON or Python write them:
+        ``"[0.2, 0.8]"``. VW's dsjson and the Open Bandit Dataset are known when seen.
     columns : Columns, optional
         Which column plays which role.
     where : str, optional
@@ -194,6 +188,7 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
         elif path.exists() or not glob.has_magic(str(source)):
             if not path.exists():
                 raise LogError("there is no such file.", path)
+            refuse_pipe(path)
             files.append(path)
         else:
             matching = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
@@ -208,9 +203,9 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
 def _in_memory(
     files: list[Path], columns: Columns, where: Expression | None, bad_rows: dict[str, Any]
 ) -> BanditLog:
-    tables = [read_table(file, bad_rows["on_bad_row"]) for file in files]
+    tables = [read_table(file, columns.names, on_bad_row=bad_rows["on_bad_row"]) for file in files]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    table, source = filtered(_together(files, tables), where, source)
+    table, source = filtered(as_common(files, tables, columns.names), where, source)
     return BanditLog.from_frame(table, columns, source, **bad_rows)
 
 
@@ -235,13 +230,3 @@ def _dsjson(path: Path, on_bad_row: str, max_dropped: float) -> BanditLog:
         refuse_many(dropped, str(path), max_dropped)
         log = log.replace(dropped=dropped, max_dropped=max_dropped, trusted=True)
     return log
-
-
-def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
-    import pyarrow as pa
-
-    check_same_columns(files, [table.schema for table in tables])
-    try:
-        return pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as problem:
-        raise do_not_fit(files, problem) from None
