@@ -294,7 +294,8 @@ def begun(**how: object) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_signal_ends_it_with_a_line_and_leaves_nothing(folder, name):
-    child = begun()
+    number = getattr(signal, name)
+    child = begun(preexec_fn=lambda: signal.signal(number, signal.SIG_DFL) and None)
     assert len(list(folder.iterdir())) == 3
     child.send_signal(getattr(signal, name))
     _, err = child.communicate(timeout=30)

