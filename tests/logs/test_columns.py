@@ -361,7 +361,7 @@ def test_a_missing_reward_is_refused_in_every_dataframe(kind):
         ),
         ({"candidates": [["a", "b"], ["c", "b", "c"], ["a"]]}, "candidate", 1, ""),
         ({"action": ["b", "z", "a"]}, "action", 1, ""),
-        ({"logging": [["x", "y"], ["x", "y", "z"], ["x"]]}, "logging", None, ""),
+        ({"logging": [["x", "y"], ["x", "y", "z"], ["x"]]}, "logging", 0, "candidate 0"),
     ],
 )  # fmt: skip
 def test_unusable_lists_are_refused(changes, column, row, part):

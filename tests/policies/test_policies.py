@@ -565,7 +565,7 @@ def test_a_column_of_the_frame_is_a_policy():
     [
         ("nwe", [[0.1, 0.9], [0.0, 0.0, 1.0]], LogError, ["nwe"]),
         ("new", [[0.1, 0.9], [0.0, 1.0]], LogError, ["new", 1]),
-        ("new", ["x", "y"], PolicyError, ["policy"]),
+        ("new", ["x", "y"], PolicyError, ["new", 0]),
         ("new", [0.5, 1.5], PolicyError, ["policy", 1]),
     ],
 )

@@ -123,13 +123,17 @@ def refuse_masked(values: Any, column: str, error: type[OffpolicyError]) -> None
 
 
 def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
-    """A contiguous float64 array; anything that is not a number is an error."""
-    kind = getattr(getattr(values, "dtype", None), "kind", "f")
+    """A contiguous float64 array; anything that is not a number is an error, digits in text too."""
     refuse_masked(values, column, error)
+    if hasattr(values, "detach"):  # A tensor: nothing here asks for its gradient.
+        values = values.detach().cpu()
     try:
-        if isinstance(kind, str) and kind in "cmMSU":
+        array = np.asarray(values)
+        if array.dtype.kind in "cmMSU" or (
+            array.dtype == object and any(isinstance(v, (str, bytes)) for v in array.flat)
+        ):
             raise TypeError
-        return np.ascontiguousarray(values, dtype=np.float64)
+        return np.ascontiguousarray(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise error(
             f"{column} must hold numbers, all rows of one length; found {glimpse(values)}.",

@@ -517,15 +517,16 @@ class BanditLog:
             f"{column} has shape {array.shape}, but must have {expected}.{hint}", column=column
         )
 
-    def named_column(self, name: str) -> NDArray[Any]:
-        """A column of the frame the log was made from: flat if it holds lists."""
+    def named_column(self, name: str, numbers: type[OffpolicyError] | None = None) -> NDArray[Any]:
+        """A column of the frame the log was made from: flat if it holds lists. With ``numbers``,
+        the error to raise, it must hold some."""
         if self.table is None:
             raise LogError(
                 f'"{name}" is a column name, but this log was not made from a frame or a file. '
                 f"Pass the values themselves.",
                 column=name,
             )
-        return read_named(self.table, name, self.offsets, self.source)
+        return read_named(self.table, name, self.offsets, self.source, numbers)
 
     def candidates_of(self, rows: Ints) -> Ints:
         """Indices, in the flat arrays, of all candidates of these decisions."""

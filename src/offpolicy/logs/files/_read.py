@@ -14,6 +14,7 @@ from offpolicy.logs._bad_rows import Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._scan import LogScan
+from offpolicy.logs.files._folders import read_with_folders, roles_asked_for
 from offpolicy.logs.files._sql import connect, first_line
 from offpolicy.logs.files._text import (
     check_same_columns,
@@ -104,6 +105,8 @@ def read_log(
     if len(kinds) > 1:
         raise LogError("Some files are Parquet and some are not; a log is of one kind.")
     columns = columns or Columns()
+    if kinds == {"Parquet"}:
+        columns = roles_asked_for(columns, list(map(str, files)))
     how: dict[str, Any] = {
         "where": where, "memory": memory, "threads": threads, "on_bad_row": on_bad_row
     }  # fmt: skip
@@ -179,7 +182,10 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
 def _in_memory(
     files: list[Path], columns: Columns, where: str | None, on_bad_row: str
 ) -> BanditLog:
-    tables = [read_table(file, on_bad_row) for file in files]
+    tables = [
+        read_with_folders(str(file)) if is_parquet(file) else read_table(file, on_bad_row)
+        for file in files
+    ]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
     table = _filtered(_together(files, tables), where, source)
     return BanditLog.from_frame(table, columns, source, on_bad_row=on_bad_row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,15 @@ def connect(
 
 def parquet(files: Sequence[str], *, numbered: bool = False) -> str:
     """SQL for all rows of a log's Parquet files; if ``numbered``, with ``file_row_number``."""
-    return f"read_parquet({listed(files)}{', file_row_number = true' if numbered else ''})"
+    names = listed([_literally(file) for file in files])
+    number = ", file_row_number = true" if numbered else ""
+    return f"read_parquet({names}, hive_partitioning = false{number})"
+
+
+def _literally(file: str) -> str:
+    """A file's name as DuckDB must be given it: a pattern that only this name matches, and no
+    "~" or scheme at its beginning."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in os.path.abspath(file))
 
 
 def listed(values: Sequence[str]) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import LogError, Place
 from offpolicy.logs.files._csv import COMPRESSED, csv_tables, tiny_table
+from offpolicy.logs.files._footer import read_whole
 from offpolicy.logs.files._json import json_tables, read_json
-from offpolicy.logs.files._sql import first_line, unreadable
+from offpolicy.logs.files._sql import first_line
 from offpolicy.logs.formats._lines import existing
 
 if TYPE_CHECKING:
@@ -64,12 +65,7 @@ def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
 
     existing(path)
     if is_parquet(path):
-        import pyarrow.parquet as pq
-
-        try:
-            return pq.read_table(path, page_checksum_verification=True)
-        except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
-            raise unreadable(problem, str(path)) from None
+        return read_whole(str(path))
     if known_kind(path) == "json":
         return read_json(path)
     tiny = tiny_table(path)
