@@ -69,6 +69,7 @@ reference: $(READY)
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/findings_page.py
 	$(BIN)/python scripts/method_page.py
+	PYTHONPATH=. $(BIN)/python scripts/types_page.py
 
 # Needs Chromium.
 screenshots: $(READY)

@@ -168,7 +168,12 @@ def _settled(array: Any) -> Any:
         parts = [_settled(part) for part in array.flatten()]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=array.is_null())
     if _is(kind, "list_view") or _is(kind, "large_list_view"):
-        return _settled(array.cast(pa.large_list(kind.value_type)))
+        # Not by a cast, which gives wrong offsets in some versions of pyarrow.
+        missing = array.is_null()
+        lengths = np.where(missing.to_numpy(zero_copy_only=False), 0, array.sizes.to_numpy())
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+        flat = _settled(array.flatten())
+        return pa.LargeListArray.from_arrays(offsets, flat, mask=missing)
     if holds_lists(kind):
         shared = array.buffers()[: 1 if t.is_fixed_size_list(kind) else 2]
         children = [_settled(array.values)]

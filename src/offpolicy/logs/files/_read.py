@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,7 @@ def read_log(
                 "where is for files; filter a dataframe before it is read.", column="where"
             )
         return BanditLog.from_frame(source, columns, on_bad_row=on_bad_row)
-    files = files_of([source] if isinstance(source, (str, Path)) else list(source))
+    files = files_of(_paths_in(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
         raise LogError("Some files are Parquet and some are not; a log is of one kind.")
@@ -147,8 +147,26 @@ def _on_spark(
 
     if type(source).__module__.startswith("pyspark."):
         return SparkScan(source, columns, where=where)
-    paths = [source] if isinstance(source, (str, Path)) else list(source)
-    return read_parquet([str(path) for path in paths], columns, where=where, master=master)
+    paths = list(map(str, _paths_in(source)))
+    return read_parquet(paths, columns, where=where, master=master)
+
+
+def _paths_in(source: Any) -> list[str | Path]:
+    """The paths of a log, of which there may be one or several; frames are no paths."""
+    if isinstance(source, (str, Path)):
+        return [source]
+    listed: list[Any] = [source] if isinstance(source, (bytes, Mapping)) else list(source)
+    others = [item for item in listed if not isinstance(item, (str, Path))]
+    if not others:
+        return listed
+    several = ""
+    if hasattr(others[0], "__arrow_c_stream__"):
+        several = " Put frames together first: pandas.concat, polars.concat, pyarrow.concat_tables."
+    raise ParameterError(
+        f"source holds a {type(others[0]).__name__}; it must be a path, several paths, or one "
+        f"dataframe.{several} For arrays use BanditLog.from_arrays.",
+        column="source",
+    )
 
 
 def files_of(sources: Iterable[str | Path]) -> list[Path]:
