@@ -319,6 +319,8 @@ def _as_numpy(
     """A log's column as NumPy; text that is not UTF-8, as damaged files hold it, is an error."""
     import pyarrow as pa
 
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
     kind = values.type
     if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and len(values):
         # Not by Arrow's own `to_numpy`, which loads pandas, where it is installed.

@@ -431,7 +431,11 @@ class ParquetScan(LogScan):
         """A table with the types that the files declare, of which DuckDB knows fewer than Arrow."""
         import pyarrow as pa
 
-        kinds = [self._types.get(field.name, field.type) for field in table.schema]
+        declared = [self._types.get(field.name, field.type) for field in table.schema]
+        kinds = [
+            field.type if pa.types.is_null(kind) else kind
+            for kind, field in zip(declared, table.schema, strict=True)
+        ]
         return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
 
     def _log(self, table: pa.Table, source: RowsOfFiles, first_row: int = 0) -> BanditLog:
