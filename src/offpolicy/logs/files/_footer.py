@@ -170,6 +170,6 @@ def _check_apart(spans: Sequence[tuple[int, int]], end: int, file: str) -> None:
 
 def _damaged(what: str, file: str) -> LogError:
     return LogError(
-        f"its footer contradicts itself ({what}): the file is damaged. Fetch or write it again.",
+        f"its footer contradicts itself ({what}). Fetch the file again, or write it anew.",
         file,
     )
