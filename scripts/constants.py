@@ -90,9 +90,11 @@ def main() -> None:
         kept = folder / f"{j:02d}.json"
         if not kept.exists():
             found = {group: numbers(cells_with(constants, sets)) for group, sets in SETS.items()}
-            kept.write_text(json.dumps({"variant": name} | json_safe(found)) + "\n")
+            kept.write_text(
+                json.dumps({"variant": name} | json_safe(found)) + "\n", encoding="utf-8"
+            )
             print(name, flush=True)
-        found = json.loads(kept.read_text())
+        found = json.loads(kept.read_text(encoding="utf-8"))
         assert found["variant"] == name, f"{kept} is of another variant: delete it"
         cells = []
         for error, worst, covered, least, width in (found["set"], found["other"]):
@@ -100,10 +102,10 @@ def main() -> None:
             cells += [f"{error:.3f} / {worst:.2f}", f"{covered:.1%} / {least:.0%}", f"{width:.2f}"]
         rows.append([name, *cells])
     head = ["", *("squared error", "covered", "width") * 2]
-    text = PAGE.read_text()
+    text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{markdown(head, rows)}\n{END}{after}")
+    PAGE.write_text(f"{before}{BEGIN}\n{markdown(head, rows)}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def write_files(folder: Path) -> None:
     for name, values in lists.items():
         plain = plain.append_column(name, pa.array(values))
     pacsv.write_csv(plain, folder / "small.csv")
-    with (folder / "small.jsonl").open("w") as out:
+    with (folder / "small.jsonl").open("w", encoding="utf-8") as out:
         for line in t.select(["action", "reward", "logging", "new", "q", "user"]).to_pylist():
             out.write(json.dumps(line) + "\n")
     ranking_log().to_parquet(folder / "clicks.parquet")
@@ -338,7 +338,7 @@ def make(out: Path) -> None:
             print(name, file=sys.stderr, flush=True)
             answers[name] = plain(ask())
     text = json.dumps(answers, indent=1, default=float)
-    out.write_text(text.replace(folder, "FOLDER"))
+    out.write_text(text.replace(folder, "FOLDER"), encoding="utf-8")
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -368,7 +368,10 @@ def far(a: Any, b: Any, allowed: float) -> bool:
 
 def compare(before: Path, after: Path) -> int:
     """How many answers differ, with every difference on a line."""
-    old, new = json.loads(before.read_text()), json.loads(after.read_text())
+    old, new = (
+        json.loads(before.read_text(encoding="utf-8")),
+        json.loads(after.read_text(encoding="utf-8")),
+    )
     differing = len(set(old) ^ set(new))
     print(f"{len(old)} and {len(new)} questions; in one only: {sorted(set(old) ^ set(new))}")
     numbers = inexact = 0

@@ -186,9 +186,9 @@ def main() -> None:
     if given.what == "list":
         print("\n".join(sorted(random.Random(given.seed).sample(sorted(known), given.count))))
         return
-    results = json.loads(given.out.read_text()) if given.out.exists() else {}
+    results = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
     by_line = covering(root, given.out.with_suffix(".coverage").resolve(), given.tests)
-    for name in given.names.read_text().splitlines():
+    for name in given.names.read_text(encoding="utf-8").splitlines():
         if name in results:
             continue
         mutant = known.get(name)
@@ -201,7 +201,7 @@ def main() -> None:
             alive = survives(mutant, root, tests, given.most)
             results[name] = "survives" if alive else "killed"
         print(f"{name}: {results[name]} ({len(set(tests))} tests)", flush=True)
-        given.out.write_text(json.dumps(results, indent=1))
+        given.out.write_text(json.dumps(results, indent=1), encoding="utf-8")
     print(Counter(results.values()))
 
 

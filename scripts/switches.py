@@ -26,7 +26,7 @@ PACKAGE = Path(op.__file__).parent
 
 def ranks() -> dict[str, int]:
     """Rooms from top to bottom, by the contract."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
     return {
         room.strip().strip("()").removeprefix("offpolicy."): place

@@ -54,14 +54,16 @@ def measured(world: Any, n: int, repeats: int) -> dict[str, Any]:
 
 
 def main(path: Path) -> None:
-    rows = json.loads(path.read_text()) if path.is_file() else []
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     done = {(row["world"], row["n"]) for row in rows}
     all_worlds = worlds.worlds() if hasattr(worlds, "worlds") else worlds.finite_worlds()
     for n, repeats in REPEATS.items():
         for world in all_worlds:
             if (world.name, n) not in done:
                 rows.append(measured(world, n, repeats))
-                path.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+                path.write_text(
+                    "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8"
+                )
                 print(rows[-1], flush=True)
 
 

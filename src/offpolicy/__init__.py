@@ -1,4 +1,3 @@
-# ruff: noqa: F401, PLE0605
 """offpolicy: how would this policy have done, had it been running?
 
 Names are imported when first used, so ``import offpolicy`` is quick. No module is named like a
@@ -82,7 +81,17 @@ _MODULES = {
     "testing": "testing",
 }
 
-__all__ = sorted([*_HOME, *_MODULES, "__version__"])
+__all__ = [
+    "CAB", "CABDR", "CIPS", "DM", "DR", "ES", "ICE", "IPS", "IX", "SB", "SGDR", "SGIPS", "SNDR",
+    "SNIPS", "SWITCH", "SWITCHDR", "BanditLog", "Classifier", "Columns", "Comparison", "Curve",
+    "DRos", "Deterministic", "Difference", "EpsilonGreedy", "Estimate", "Estimator", "Finding",
+    "Headline", "Interval", "LogScan", "Mixture", "MonteCarlo", "OffpolicyError", "Policy",
+    "PropensityModel", "Report", "Result", "RewardModel", "Softmax", "Tabular", "Tuned",
+    "Uniform", "__version__", "betting", "bootstrap", "check", "compare", "datasets", "errors",
+    "estimators", "evaluate", "formats", "intervals", "learning", "logs", "parse", "policies",
+    "ranking", "read_log", "read_truth", "simulate_bandit", "simulate_synthetic", "sweep",
+    "testing", "theory",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from offpolicy import (
@@ -148,15 +157,17 @@ if TYPE_CHECKING:
     )
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f"offpolicy.{_HOME[name]}"), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"offpolicy.{_MODULES[name]}")
-    else:
-        raise AttributeError(f"module 'offpolicy' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # or a type checker would believe in every name
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOME:
+            value = getattr(importlib.import_module(f"offpolicy.{_HOME[name]}"), name)
+        elif name in _MODULES:
+            value = importlib.import_module(f"offpolicy.{_MODULES[name]}")
+        else:
+            raise AttributeError(f"module 'offpolicy' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -274,7 +274,7 @@ action,reward,logging,new
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('[0.5, 0.5]","', '[0.5, 0.5],"', "log.csv, line 3: not a readable CSV file"),
+        ('[0.5, 0.5]","', '[0.5, 0.5],"', "log.csv, logging, line 3: not a readable CSV file"),
         ('"[0.5, 0.5]"', "[0.5, 0.5]", "log.csv, line 3: not a readable CSV file"),
         ('"[0.5, 0.5]"', '"[0.5, 0.5"', 'log.csv, logging, row 1: "[0.5, 0.5" is not a list'),
         ('"[0.9, 0.1]"', '"[0.9, 0.1, 0]"', "log.csv, new, row 1: the list has 3 entries, but"),
@@ -303,14 +303,15 @@ GOOD = "a,1,0.5,0.9\nb,0,0.5,0.1\n"
         (HEAD + GOOD + "a,1,0.5\n", "log.csv, line 4: not a readable CSV file"),
         (HEAD + GOOD + "a,1,0,0.9\n", "log.csv, propensity, row 2: 0.0 (1 of 3 rows are 0 or"),
         (HEAD + GOOD + "a,1,,0.9\n", "log.csv, propensity, row 2: the value is missing"),
-        (HEAD + GOOD + "a,one,0.5,0.9\n", "reward must hold numbers"),
+        (HEAD + GOOD + "a,one,0.5,0.9\n", "log.csv, reward, row 2: 'one' is not a number (1 of 3"),
+        (HEAD + GOOD + "a,1,0.5,half\n", "log.csv, new, row 2: 'half' is not a number (1 of 3"),
         (HEAD + GOOD + "a,1,0.5,nan\n", "log.csv, new, row 2: the value is missing"),
         ("\x00\x01\x02\x03", "log.csv"),
         (HEAD + GOOD + "\x00\n", "log.csv"),
     ],
     ids=[
         "0 bytes", "blank", "header only", "open quote", "short row", "propensity",
-        "missing", "word", "nan", "binary", "zero byte",
+        "missing", "word", "word in a policy", "nan", "binary", "zero byte",
     ],
 )  # fmt: skip
 def test_bad_csv(fails, text, message):
@@ -328,9 +329,9 @@ OBJECT = '{"action": 0, "reward": 1, "logging": [0.5, 0.5], "new": [0.9, 0.1]}\n
         (OBJECT + "junk\n", "log.jsonl, line 2: not readable"),
         (OBJECT + '{"action": 0, "rew', "log.jsonl, line 2: not readable"),
         (OBJECT + "[1, 2]\n", "log.jsonl, line 2: not readable"),
-        (OBJECT + OBJECT.replace("1,", '"one",', 1), "log.jsonl, line 2: not readable"),
+        (OBJECT + OBJECT.replace("1,", '"one",', 1), "log.jsonl, reward, line 2: not readable"),
         (OBJECT + OBJECT.replace("[0.5, 0.5]", "[1]"), "log.jsonl, new, row 1: the list has 2"),
-        (OBJECT + OBJECT.replace("[0.5, 0.5]", "0.5"), "log.jsonl, line 2: not readable"),
+        (OBJECT + OBJECT.replace("[0.5, 0.5]", "0.5"), "log.jsonl, logging, line 2: not readable"),
         (OBJECT + OBJECT.replace("0.9", "null"), "log.jsonl, new, row 1, candidate 0: the value"),
         (OBJECT + OBJECT.replace('"action": 0', '"action": 2'), "row 1: position 2, but the"),
         ("{}\n", "log.jsonl"),

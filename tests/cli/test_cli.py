@@ -118,7 +118,7 @@ def test_evaluate_as_tsv_holds_the_frame(folder):
         "lists.csv", "--policy", "new", "--prediction", "q", "--format", "tsv"
     ).splitlines()
     result = evaluate_lists()
-    assert head.split("\t") == result.to_frame().column_names
+    assert head.split("\t") == result.to_arrow().column_names
     rows = [dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in body]
     assert [row["estimator"] for row in rows] == [row.estimator for row in result]
     assert [float(row["value"]) for row in rows] == [row.value for row in result]
@@ -189,7 +189,7 @@ SWEEP = ("sweep", "lists.csv", "--policy", "new", "--prediction", "q")
 def expected_curve(estimator: str) -> dict[str, list[float]]:
     log = op.BanditLog.from_arrays(action=[0, 1, 1], reward=[1, 0, 1], logging=LOGGING)
     curve = op.sweep(log, PI, prediction=DELTA_HAT, estimator=estimator)
-    return curve.to_frame().to_pydict()
+    return curve.to_arrow().to_pydict()
 
 
 @pytest.mark.parametrize("estimator", ["CAB", "CAB-DR", "SWITCH", "CIPS", "SB"])
@@ -287,7 +287,10 @@ def test_every_verb_has_help(verb, flag):
         (["ten.csv", "--policy", "new", "--level", "95"], "ParameterError: level is 95.0;"),
         (["ten.csv", "--policy", "new", "--format", "xml"], "'xml' is not one of"),
         (["ten.csv", "--policy", "new", "--polcy", "x"], "Did you mean '--policy'?"),
-        (["ten.csv", "--policy", "action"], "PolicyError: action must hold numbers"),
+        (
+            ["ten.csv", "--policy", "action"],
+            "PolicyError: ten.csv, action, row 0: 'a' is not a number (10 of 10 rows)",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -310,7 +313,7 @@ BROKEN = {
     "gap.csv": (TEN_ROWS.replace("a,0,0.5,0.9", "a,0,0.5,").encode(), "new, row 3: the value is"),
     "zero.csv": (TEN_ROWS.replace("b,1,0.5", "b,1,0").encode(), "propensity, row 4: 0.0"),
     "percent.csv": (TEN_ROWS.replace("0.5,", "50,").encode(), "percentages, convert them first"),
-    "words.csv": (TEN_ROWS.replace(",1,", ",yes,").encode(), "reward must hold numbers"),
+    "words.csv": (TEN_ROWS.replace(",1,", ",yes,").encode(), "reward, row 0: 'yes'"),
 }  # fmt: skip
 
 

@@ -52,7 +52,7 @@ b,7,3,2,0,0.5
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     log = clicked(1, n=120, sweeps=3.0)
-    table = log.to_frame().append_column("new", [log.X[:, 0]])
+    table = log.to_arrow().append_column("new", [log.X[:, 0]])
     table = table.append_column("old", [-log.rank])
     pq.write_table(table, "log.parquet")
     pq.write_table(table.drop(["propensity"]), "bare.parquet")
@@ -174,7 +174,7 @@ def test_letor_with_clicks(folder):
 def test_sweep_is_the_librarys_curve(folder):
     log = RankingLog.read("log.parquet")
     words = ["sweep", "log.parquet", "--ranker", "new", "--metric", "dcg"]
-    frame = sweep(log, log.X[:, 0], "CAB", "dcg").to_frame(1001)
+    frame = sweep(log, log.X[:, 0], "CAB", "dcg").to_arrow(1001)
     head, *rows = [line.split("\t") for line in run(*words).stdout.splitlines()]
     assert head == ["M", "value", "stderr", "low", "high"]
     assert np.array(rows, dtype=float)[:, 1].tolist() == frame["value"].to_pylist()
@@ -208,7 +208,7 @@ def varied() -> RankingLog:
 def two(folder: Path) -> RankingLog:
     log = varied()
     device = (np.arange(len(log)) % 2)[log.impression]
-    table = log.to_frame().append_column("phone", [device]).append_column("new", [log.X[:, 0]])
+    table = log.to_arrow().append_column("phone", [device]).append_column("new", [log.X[:, 0]])
     pq.write_table(table.append_column("swapped", [np.full(len(table), 2)]), "two.parquet")
     return log
 
@@ -375,7 +375,7 @@ def test_without_a_prediction_one_is_learned(folder, monkeypatch):
     ("words", "message", "code"),
     [
         (["log.parquet", "-o", "r.txt"], "must end in .json", 2),
-        (["log.parquet", "-o", "none/r.json"], "There is no folder none", 2),
+        (["log.parquet", "-o", "none/r.json"], "there is no folder none", 2),
         (["log.parquet", "-o", "r.json", "--refit", "--holdout", "0"], "--refit is for", 2),
         (["log.parquet", "-o", "r.json", "-C", "1", "--loss", "1"], "two ways", 2),
         (["log.parquet", "-o", "r.json", "-C", "0"], "-C", 2),

@@ -259,11 +259,18 @@ def test_mistakes_are_named_and_nothing_is_written(out, monkeypatch, tmp_path_fa
     assert list(out.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["log", "log.csv", "none/log.parquet", f"{'x' * 250}.parquet"])
+@pytest.mark.parametrize("name", ["log", "log.csv", f"{'x' * 250}.parquet"])
 def test_a_path_that_cannot_be_written(tmp_path, name):
     outcome = run("synthetic", "-n", 5, "-o", tmp_path / name)
     assert isinstance(outcome.exception, ParameterError)
     assert outcome.exception.file == str(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    outcome = run("synthetic", "-n", 5, "-o", tmp_path / "none/log.parquet")
+    assert outcome.exit_code == 2
+    assert "there is no folder" in outcome.stderr
     assert list(tmp_path.iterdir()) == []
 
 

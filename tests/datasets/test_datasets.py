@@ -462,6 +462,22 @@ def test_the_cache_is_where_the_platform_has_it(monkeypatch, tmp_path):
     assert datasets.cache_folder() == tmp_path / "x" / "offpolicy"
 
 
+def test_a_user_without_a_home_is_told_what_to_name(monkeypatch, tmp_path):
+    """In a container a user may be a number without an entry anywhere."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for variable in ("OFFPOLICY_CACHE", "OFFPOLICY_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(folders.sys, "platform", "linux")
+    monkeypatch.setattr(Path, "home", homeless)
+    with refuses(DatasetError):
+        datasets.roots()
+    monkeypatch.setenv("OFFPOLICY_DATA", str(tmp_path))
+    assert datasets.roots() == [tmp_path]
+
+
 # -- .Z --------------------------------------------------------------------------------------
 
 

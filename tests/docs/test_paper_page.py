@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import paper_page
 import pytest
 from click.testing import CliRunner
 
@@ -15,6 +16,9 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
 TABLES = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
 TESTS = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/test_*.py"))
+
+
+LONG = {("figure3", "Open Bandit logs, every estimate")}
 
 
 def test_functions_are_there():
@@ -54,3 +58,20 @@ def test_links_and_anchors_are_there():
             heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads]
             assert anchor in slugs, (target, anchor, slugs)
+
+
+@pytest.mark.parametrize("path", paper_page.PAGES, ids=lambda path: path.name)
+def test_every_table_is_what_the_command_wrote(path):
+    text = path.read_text(encoding="utf-8")
+    assert paper_page.MARK.search(text)
+    assert paper_page.page(text) == text, "python scripts/paper_page.py"
+
+
+def test_every_section_that_a_command_writes_is_on_a_page():
+    """But for those that are too long for one."""
+    text = "".join(path.read_text(encoding="utf-8") for path in paper_page.PAGES)
+    shown = {mark.group(1, 2) for mark in paper_page.MARK.finditer(text)}
+    for path in paper_page.KEPT.glob("*/table.md"):
+        for heading in re.findall(r"^## (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            if (path.parent.name, heading) not in LONG:
+                assert (path.parent.name, heading) in shown, (path, heading)

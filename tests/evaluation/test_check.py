@@ -35,6 +35,7 @@ from offpolicy.evidence.findings._drift import moved
 from offpolicy.evidence.findings._policy import CLIPS
 from offpolicy.evidence.findings._propensities import EDGES
 from offpolicy.evidence.findings._rows import _bits
+from offpolicy.logs.files._parquet import ParquetScan
 from offpolicy.results._check_report import Report
 from offpolicy.results._findings import CODES, Finding
 from tests.support.cases import Case, bandit_log, cases, make_case
@@ -417,6 +418,32 @@ def test_weight_mean_finds_false_propensities_and_says_by_how_much():
     )
     drawn = make_case(np.random.default_rng(8), 800, most=4, drawn=True, unsupported=0.3)
     assert "weight-mean" not in check(drawn.log, drawn.pi)
+
+
+@pytest.mark.parametrize("way", ["lists", "propensities", "file"])
+def test_weight_mean_is_found_by_every_verb(tmp_path, way):
+    """One rule: what `check` finds, `evaluate` and `compare` say with their answer."""
+    rng, n = np.random.default_rng(0), 4_000
+    action = (rng.random(n) < 0.5).astype(int)
+    table = pa.table(
+        {
+            "action": action, "reward": rng.random(n),
+            "propensity": np.where(action == 1, 0.3, 0.7),
+            "logging": [[0.7, 0.3]] * n, "new": [[0.1, 0.9]] * n,
+        }
+    )  # fmt: skip
+    if way == "propensities":
+        table = table.drop(["logging"])
+        chosen = pa.array(np.where(action == 1, 0.9, 0.1))
+        table = table.set_column(table.column_names.index("new"), "new", chosen)
+    log = op.BanditLog.from_frame(table)
+    if way == "file":
+        pq.write_table(table, tmp_path / "log.parquet")
+        log = ParquetScan([tmp_path / "log.parquet"])
+    by_check = check(log, "new")["new", "weight-mean"]
+    assert by_check.severity == "problem"
+    for answer in (op.evaluate(log, "new"), op.compare(log, {"new": "new"})):
+        assert [one for one in answer.findings if one.code == "weight-mean"] == [by_check]
 
 
 def test_weight_mean_grows_with_the_fault():
@@ -1233,7 +1260,7 @@ def test_odd_logs_are_checked_without_a_fault(case, columns, clustered):
         assert "nan" not in str(report)
         body = json.loads(report.to_json())
         assert len(body["findings"]) == len(report)
-        assert report.to_frame().num_rows == len(report)
+        assert report.to_arrow().num_rows == len(report)
 
 
 @pytest.mark.parametrize("weight", [1e-200, 1e-12])
@@ -1420,11 +1447,11 @@ def test_report_as_json(report, tmp_path):
 
 
 def test_report_as_frame(report):
-    frame = report.to_frame()
+    frame = report.to_arrow()
     assert frame.column_names == ["code", "severity", "place", "sentence", "advice", "numbers"]
     assert frame.column("place").to_pylist() == ["a & b", None, "old"]
     assert frame.column("numbers").to_pylist() == ['{"x": "inf"}'] * 3
-    assert Report(()).to_frame().schema == frame.schema
+    assert Report(()).to_arrow().schema == frame.schema
 
 
 # -- what may be asked -----------------------------------------------------------------------

@@ -563,7 +563,7 @@ def test_json_without_differences(compared):
 
 
 def test_frame(compared):
-    frame = pl.from_arrow(compared.to_frame())
+    frame = pl.from_arrow(compared.to_arrow())
     assert frame.columns == [
         "first", "second", "value", "stderr", "p_value", "adjusted_p_value", "verdict", "reason",
         "rows_needed", "rows_needed_80", "low", "high",

@@ -193,15 +193,15 @@ def test_questions_the_curve_refuses():
 def test_frame_and_plot(tmp_path):
     case = make_case(np.random.default_rng(2), 50)
     curve = sweep(case, "CAB")
-    frame = curve.to_frame()
+    frame = curve.to_arrow()
     assert frame.column_names == ["M", "value", "stderr", "low", "high"]
     assert frame.num_rows == len(curve.breakpoints)
-    assert curve.to_frame(points=10).num_rows <= 11
+    assert curve.to_arrow(points=10).num_rows <= 11
     axes = curve.plot()
     assert axes.get_xlabel() == "M"
     assert axes.get_xscale() == "log"
     with refuses(ParameterError, "points"):
-        curve.to_frame(points=1)
+        curve.to_arrow(points=1)
     with refuses(ParameterError, "grid"):
         sweep(case, "SB", grid=[0.5, 1.5])
     (line,) = sweep(case, "CAB", grid=[0.0, 1.0, 2.0, np.inf]).plot().lines

@@ -120,7 +120,7 @@ def test_compare_and_sweep_go_on_as_well(files, tmp_path):
         if stop is not None:
             stop_after(scan, stop)
         compared = op.compare(scan, {"new": "new", "q0": "logging"}, prediction="q", resume=resume)
-        return compared.to_json(), op.sweep(scan, "new", prediction="q", resume=resume).to_frame()
+        return compared.to_json(), op.sweep(scan, "new", prediction="q", resume=resume).to_arrow()
 
     folder = tmp_path / "kept"
     whole = both(None)

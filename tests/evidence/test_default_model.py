@@ -76,10 +76,10 @@ def test_files_train_the_same_model(tmp_path: Path, monkeypatch, cities):
     scan = ParquetScan([tmp_path / "log.parquet"], columns)
     log = op.BanditLog.from_frame(table, columns)
     same(op.evaluate(log, {"new": "new"}), op.evaluate(scan, "new"))
-    compared = [op.compare(one, {"new": "new"}).to_frame().to_pylist()[0] for one in (log, scan)]
+    compared = [op.compare(one, {"new": "new"}).to_arrow().to_pylist()[0] for one in (log, scan)]
     assert compared[1]["value"] == pytest.approx(compared[0]["value"], rel=1e-10)
     grid = [0.5, 2.0]
-    curves = [op.sweep(one, "new", estimator="CAB", grid=grid).to_frame() for one in (log, scan)]
+    curves = [op.sweep(one, "new", estimator="CAB", grid=grid).to_arrow() for one in (log, scan)]
     for name in ("value", "stderr"):
         a, b = (curve.column(name).to_numpy() for curve in curves)
         np.testing.assert_allclose(b, a, rtol=1e-12)

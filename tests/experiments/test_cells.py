@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,6 +71,8 @@ def test_other_data_are_not_mixed_with_what_is_kept(tmp_path):
     with refuses(ParameterError) as caught:
         kept.all("squares", _squared, cells, files)
     assert "holds results of an earlier run, for which clouds was another" in str(caught.value)
+    # Data that are not at hand are no other data.
+    assert kept.all("squares", _squared, cells, {"clouds": []}) == [{"square": 4}]
 
 
 def test_nothing_is_computed_for_what_is_kept_only(tmp_path):
@@ -76,3 +82,41 @@ def test_nothing_is_computed_for_what_is_kept_only(tmp_path):
     kept.all("squares", _squared, cells[:1])
     assert kept.all("squares", _squared, cells, kept=True) == [{"square": 1}]
     assert (tmp_path / "seen").read_text() == "1 "
+
+
+ENDLESS = """
+import sys, time
+from pathlib import Path
+from offpolicy.experiments.cells import Cells
+
+def endless(k: int) -> int:
+    Path(sys.argv[1], f"{os.getpid()}").touch()
+    time.sleep(120)
+    return k
+
+import multiprocessing, os
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[2])
+    Cells(Path(sys.argv[1], "cells"), 2).all("ends", endless, [(1,), (2,)])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_workers_end_with_their_parent(tmp_path, how, number):
+    (tmp_path / "seen").mkdir()
+    (tmp_path / "endless.py").write_text(ENDLESS, encoding="utf-8")
+    words = [sys.executable, str(tmp_path / "endless.py"), str(tmp_path / "seen"), how]
+    parent = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while len(workers := [path.name for path in (tmp_path / "seen").glob("[0-9]*")]) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        parent.send_signal(number)
+        parent.wait(30)
+    for worker in workers:
+        while Path("/proc", worker).exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -40,7 +40,7 @@ def test_claims_are_judged_over_splits_in_every_reading():
     assert {name: one.verdict for name, one in row.readings.items()} == {
         PAPER: HOLDS, "one": FAILS, "other": OPEN,
     }  # fmt: skip
-    assert str(row) == "holds 0 [0, 0]; 1/1/1"
+    assert str(row) == "holds 0 [0, 0]; 1/1/1; drawn 0"
 
 
 def test_what_is_about_every_size_is_measured_at_the_worst():
@@ -73,16 +73,27 @@ def test_what_has_no_such_estimator_has_no_such_claim():
 def test_the_table_has_a_row_for_each_claim_and_start():
     found = [made_curves(trading(), trading()), ranked_curves(rising(), rising())]
     lines = claims_table(judged(found, figure2.CLAIMS)).splitlines()
-    assert lines[0] == "| claim | where | number | M from | a | ranks |"
+    assert lines[0] == "| claim | M from | a | ranks |"
     assert len(lines) == 2 + len(STARTS) * len(figure2.CLAIMS)
-    of_dr = [line for line in lines if line.startswith("| DR outperforms")]
-    assert len(of_dr) == len(STARTS)
-    assert all(line.endswith(" | – |") for line in of_dr)
+    (of_dr,) = (k for k, line in enumerate(lines) if line.startswith("| DR outperforms"))
+    for line, start in zip(lines[of_dr:], STARTS, strict=False):
+        assert f"| {start:g} | " in line
+        assert line.endswith(" | – |")
     (line,) = claims_table(judged(found, [BIAS])).splitlines()[2:3]
     assert line == (
-        f"| {BIAS.text} | {figure1.PLACE} | {BIAS.number}, at most 0.05 | 0 | "
-        "holds 0 [0, 0]; 1/0/0 | fails 9 [9, 9]; 0/2/0 |"
+        f"| {BIAS.text}. {figure1.PLACE}: {BIAS.number}, at most 0.05 | 0 | "
+        "holds 0 [0, 0]; 1/0/0; drawn 0 | fails 9 [9, 9]; 0/2/0; drawn 9 |"
     )
+
+
+def test_every_reading_of_rankings_has_its_verdict():
+    rows = judged([made_curves(*[flat()] * 2), ranked_curves(*[trading()] * 2)], figure1.CLAIMS)
+    table = curves.readings_table(rows, ["ranks"]).splitlines()
+    assert table[0].endswith(
+        "| M from | ranks, average rank, logger of 1% | ranks, sum of ranks, logger of 1% |"
+    )
+    assert len(table) == 2 + 2 * len(figure1.CLAIMS)
+    assert table[2].endswith("| 0 | holds 0 | holds 0 |")
 
 
 def test_what_cannot_be_bounded_is_shown_with_its_sign():

@@ -128,7 +128,7 @@ def test_everything_is_written(made_up, tmp_path, monkeypatch):
     text = written["table.md"].read_text()
     assert text == report.text
     for claim in CLAIMS:
-        assert text.count(f"| {claim.text} | {figure1.PLACE} |") == len(STARTS)
+        assert text.count(f"| {claim.text}. {figure1.PLACE}: ") == 1
     lines = written["claims.csv"].read_text().splitlines()
     assert len(lines) == 1 + len(body["claims"])
 

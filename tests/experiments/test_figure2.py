@@ -123,7 +123,7 @@ def test_everything_is_written(made_up, tmp_path):
     text = written["table.md"].read_text()
     assert text == report.text
     for claim in CLAIMS:
-        assert text.count(f"| {claim.text} | {figure2.PLACE} |") == len(STARTS)
+        assert text.count(f"| {claim.text}. {figure2.PLACE}: ") == 1
     assert "n = 2,000; geometric means over 1 sets" in text
     assert "| CAB | 1.00 | 2.00 (2) | 2.00 (2) | 2.00 (2) | 2.00 (2) |" in text
     assert "| headline | 0.50 (0.5) |" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,10 @@ def test_every_artefact_of_the_paper_has_its_verb_and_its_place_on_the_page():
 
 @pytest.mark.parametrize("one", ARTEFACTS, ids=lambda one: one.name)
 def test_what_the_page_asks_is_what_the_command_asks(one, tmp_path, monkeypatch):
-    """Quick and in full: the same settings come from both."""
+    """Quick and in full: the same settings come from both, and are all that is needed."""
     asked = []
+    for quick in (False, True):
+        inspect.signature(one.run).bind(None, **one.settings_for(quick, lambda name: True))
 
     def run(cells, **settings):
         asked.append(settings)

@@ -249,7 +249,7 @@ def test_every_estimate_says_how_many_rows_stand_behind_it():
     assert result["IPS"].ess == pytest.approx(c.sum() ** 2 / (c**2).sum())
     assert result["CIPS"].ess > result["IPS"].ess
     assert result.headline.rewarded > 0.0
-    assert "ess" in result.to_frame().column_names
+    assert "ess" in result.to_arrow().column_names
 
 
 # -- inputs ----------------------------------------------------------------------------------

@@ -90,8 +90,8 @@ except ImportError as error:
 
 
 def test_exported_names_are_pinned():
-    assert op.__all__ == sorted(EXPORTED)
-    assert dir(op) == op.__all__
+    assert sorted(op.__all__) == dir(op) == sorted(EXPORTED)
+    assert {*op._HOME, *op._MODULES, "__version__"} == set(EXPORTED)
 
 
 @pytest.mark.parametrize("name", EXPORTED)

@@ -42,17 +42,16 @@ def test_the_page_says_so():
     assert page() in text
 
 
-@pytest.mark.parametrize("text", ["1_000", "١", "1.5", "abc", "", "nan", "0x1"])
-def test_text_is_no_number_and_named_by_row_and_value(tmp_path, text):
+@pytest.mark.parametrize("text", ["1_000", "١", "abc", "", "0x1"])
+def test_text_that_is_no_number_is_named_by_row_and_value(tmp_path, text):
     data = pa.table({"action": [0] * 3, "reward": ["1", text, "2"], "logging": [[1.0]] * 3})
     path = tmp_path / "log.parquet"
     pq.write_table(data, path)
-    row = 0 if text in ("1.5", "nan") else 1
-    with refuses(LogError, "reward", row, match="must hold numbers"):
+    with refuses(LogError, "reward", 1, match="is not a number"):
         op.BanditLog.from_frame(data)
-    with refuses(LogError, "reward", row, file="log.parquet"):
+    with refuses(LogError, "reward", 1, file="log.parquet"):
         op.read_log(path)
-    with refuses(LogError, "reward", row, file="log.parquet"):
+    with refuses(LogError, "reward", 1, file="log.parquet"):
         op.evaluate(ParquetScan([path]), op.Uniform())
     with refuses(LogError, "reward"):
         op.BanditLog.from_arrays(action=[0] * 3, reward=["1", text, "2"], logging=[[1.0]] * 3)
@@ -100,7 +99,7 @@ def test_polars_frames_with_text(n):
     assert part.named_column("category").tolist() == frame["category"].to_list()[::-3]
     assert part.table["struct"].to_pylist() == [{"name": name} for name in frame["cluster"][::-3]]
     bad = frame.with_columns(reward=pl.when(pl.col("reward") == 1).then(None).otherwise(1.0))
-    dropped = op.BanditLog.from_frame(bad, on_bad_row="drop")
+    dropped = op.BanditLog.from_frame(bad, on_bad_row="drop", max_dropped=0.5)
     assert dropped.dropped.rows == n // 3
     assert op.evaluate(log, op.Uniform(), estimators=["IPS"])["IPS"].value == pytest.approx(1.0)
 

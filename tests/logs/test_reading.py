@@ -42,8 +42,6 @@ def test_every_kind_of_file_gives_the_same(tmp_path, table, name):
 
 def test_a_dataframe_is_a_log_too(table):
     assert len(op.read_log(table)) == 400
-    with refuses(ParameterError, "where"):
-        op.read_log(table, where="reward > 0")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -135,28 +133,27 @@ def test_files_with_other_columns(tmp_path, table):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "row"),
+    ("name", "text", "column", "row"),
     [
-        ("log.csv", 'action,reward\n"0,1\n0,1\n', 2),
-        ("log.jsonl", '{"action": 0, "reward": 1}\njunk\n', 2),
-        ("log.jsonl", "", None),
-        ("log.csv", "", None),
-        ("log.xlsx", "x", None),
-        ("log.csv.gz", "not gzip", None),
+        ("log.csv", 'action,reward\n"0,1\n0,1\n', "action", 2),
+        ("log.jsonl", '{"action": 0, "reward": 1}\njunk\n', "", 2),
+        ("log.jsonl", "", "", None),
+        ("log.csv", "", "", None),
+        ("log.xlsx", "x", "", None),
+        ("log.csv.gz", "not gzip", "", None),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path, name, text, row):
+def test_files_that_cannot_be_read(tmp_path, name, text, column, row):
     (tmp_path / name).write_text(text)
-    with refuses(LogError, "", row, file=name):
+    with refuses(LogError, column, row, file=name):
         op.read_log(tmp_path / name)
 
 
 def test_a_condition_that_is_not_one(tmp_path, table):
     path = as_csv(table, tmp_path / "log.csv")
-    with refuses(LogError, "where", file="log.csv"):
-        op.read_log(path, where="no_such_column > 1")
-    with refuses(LogError, "where", file="log.csv"):
-        op.read_log(path, where="1); DROP TABLE log; --")
+    for where in ("no_such_column > 1", "1); DROP TABLE log; --"):
+        with refuses(ParameterError, "where"):
+            op.read_log(path, where=where)
 
 
 # -- roles from a file -----------------------------------------------------------------------

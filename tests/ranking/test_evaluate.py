@@ -244,7 +244,7 @@ def test_a_sweep_is_an_evaluation_at_every_value(name, metric):
     result = evaluate(log, ranker, members, metric)
     assert_allclose(curve.at(values), [result[m].value for m in members], rtol=1e-12)
     assert_allclose(curve.stderr_at(values), [result[m].stderr for m in members], rtol=1e-12)
-    table = curve.to_frame(5)
+    table = curve.to_arrow(5)
     x, y = table.column(parameter).to_numpy(), table.column("value").to_numpy()
     assert_allclose(curve.at(x), y)
     low, high = curve.interval_at(0.5)
@@ -273,7 +273,7 @@ def test_curves_that_there_are_not():
     with refuses(MissingColumnError, "propensity"):
         sweep(log.replace(propensity=None), ranker)
     with refuses(ParameterError, "points"):
-        sweep(log, ranker).to_frame(1)
+        sweep(log, ranker).to_arrow(1)
 
 
 def test_a_good_model_is_trusted_and_a_bad_one_is_not():
@@ -296,7 +296,7 @@ def test_the_choice_is_the_one_nearest_to_the_headline_of_the_least():
             apart = np.abs(choice.value - result.headline.value)
             at = int(np.argmin(np.where(good, apart, np.inf)))
             assert choice.grid[at] == choice.chosen
-            assert choice.to_frame().column("mse").to_numpy()[at] == choice.mse[at]
+            assert choice.to_arrow().column("mse").to_numpy()[at] == choice.mse[at]
         choice = result.tuned[0]
         assert result["CAB"].value == pytest.approx(choice.value[choice.grid == choice.chosen][0])
         assert result["CAB"].reason.startswith("least estimated error")
@@ -426,7 +426,7 @@ def test_the_result_as_text_and_data(tmp_path):
         result["CAB"]
     with refuses(ParameterError, "estimator"):
         result["SWITCH"]
-    assert result.to_frame().num_rows == 4
+    assert result.to_arrow().num_rows == 4
     path = tmp_path / "result.json"
     text = result.to_json(path)
     assert path.read_text(encoding="utf-8") == text

@@ -697,7 +697,7 @@ def test_a_known_curve_is_used_as_it_is():
     assert Propensities.power(0.0, 2).filled(log).propensity.tolist() == [1.0, 1.0, 0.0]
     curve = Propensities.known([1.0, 0.3])
     assert curve.interval().tolist() == [[1.0, 1.0], [0.3, 0.3]]
-    assert curve.to_frame()["rank"].to_pylist() == [1, 2]
+    assert curve.to_arrow()["rank"].to_pylist() == [1, 2]
     gap = Propensities.known([1.0, np.nan])
     assert findings(gap) == [("curve-gap", "rank 2")]
     with refuses(SupportError, "rank"):

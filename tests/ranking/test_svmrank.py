@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from offpolicy._core.ragged import position_in_decision
 from offpolicy.errors import LogError, ParameterError, PolicyError, SupportError
+from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.learning import _solver as solving
 from offpolicy.ranking.learning._objective import Objective
 from offpolicy.ranking.learning._problem import collapse, prepare
@@ -299,16 +300,17 @@ def test_a_log_gives_its_features_and_its_estimators_weights(monkeypatch):
 
     def document_weights(log, estimator):
         asked.append(estimator)
-        return log.weights
+        return weights
 
     limit(monkeypatch, "offpolicy.ranking.learning._svmrank.document_weights", document_weights)
-    log = SimpleNamespace(X=X, offsets=offsets, weights=weights)
+    rank = position_in_decision(offsets) + 1
+    log = RankingLog.from_arrays(offsets=offsets, rank=rank, click=0 * rank, X=X)
     found = PropensitySVMRank(estimator="CIPS(M=5)").fit(log)
     assert_allclose(found.coef_, PropensitySVMRank().fit_weights(X, offsets, weights).coef_)
     assert [one.C_ for one in PropensitySVMRank().path(log, [1, 2])] == [1, 2]
     assert asked == ["CIPS(M=5)", "CAB(M=10)"]
     with refuses(LogError, "X"):
-        PropensitySVMRank().fit(SimpleNamespace(X=None, offsets=offsets))
+        PropensitySVMRank().fit(log.replace(X=None))
 
 
 def test_ranks_and_scores():

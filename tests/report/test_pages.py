@@ -229,7 +229,7 @@ def run(*words: str) -> Result:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     log = clicked()
-    table = log.to_frame().append_column("new", [log.X[:, 0]]).append_column(SCRIPT, [log.X[:, 1]])
+    table = log.to_arrow().append_column("new", [log.X[:, 0]]).append_column(SCRIPT, [log.X[:, 1]])
     pq.write_table(table, "log.parquet")
     return tmp_path
 

@@ -6,20 +6,27 @@ import json
 import math
 import os
 import stat
+import sys
 from dataclasses import fields, replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from numpy.testing import assert_array_equal
 
 import offpolicy as op
-from offpolicy import errors
+from offpolicy import errors, ranking
 from offpolicy._core.files import write_whole
+from offpolicy.errors import MissingPackageError
 from offpolicy.intervals._closed_form import Interval
 from offpolicy.results._result import Estimate, Headline, Logged, Tuned
 from tests.support.cases import bandit_log
+from tests.support.clicks import clicked
 from tests.support.members import BOTH, CHOSEN_ONLY, EVERYTHING
+from tests.support.public import propensities
 from tests.support.refusals import refuses
 
 MODEL = ["DM"]
@@ -399,7 +406,7 @@ FRAME = {
 
 
 def test_frame_has_one_row_per_estimate(result):
-    frame = result.to_frame()
+    frame = result.to_arrow()
     assert set(frame.column_names) == FRAME
     assert frame["value"].to_pylist() == [row.value for row in result]
     assert frame["low"].to_pylist() == [row.interval.low for row in result]
@@ -408,17 +415,47 @@ def test_frame_has_one_row_per_estimate(result):
         assert frame[name].to_pylist() == [getattr(row, name) for row in result]
 
 
-def test_frame_becomes_pandas_and_polars(result):
-    for frame in (result.to_frame().to_pandas(), pl.DataFrame(result.to_frame())):
-        assert set(frame.columns) == FRAME
-        assert len(frame) == 8
-        assert list(frame["estimator"]) == [row.estimator for row in result]
+def tables(log, result):
+    """Everything that is a table."""
+    curve = op.sweep(log, PI, prediction=DELTA_HAT, grid=[0.5, 1.0])
+    clicks = clicked()
+    on_clicks = ranking.sweep(clicks, clicks.X[:, 0])
+    tuned = op.evaluate(log, PI, prediction=DELTA_HAT, estimators=["CAB"]).tuned[0]
+    compared = op.compare(log, {"new": PI}, prediction=DELTA_HAT)
+    report = op.check(log, PI)
+    return [result, curve, on_clicks, tuned, compared, report, clicks, propensities()]
+
+
+def test_tables_are_those_of_pandas_polars_and_arrow(log, result):
+    for table in tables(log, result):
+        arrow, pandas, polars = table.to_arrow(), table.to_frame(), table.to_polars()
+        assert isinstance(pandas, pd.DataFrame)
+        assert isinstance(polars, pl.DataFrame)
+        assert list(pandas.columns) == polars.columns == arrow.column_names
+        assert len(pandas) == len(polars) == arrow.num_rows
+        assert polars.equals(pl.DataFrame(arrow))
+        for name in arrow.column_names:
+            numbers = arrow.schema.field(name).type in (pa.float64(), pa.int64())
+            if numbers:
+                assert_array_equal(pandas[name], arrow[name].to_numpy())
+    assert len(op.sweep(log, PI, estimator="CIPS").to_frame(3)) == 3
+
+
+@pytest.mark.parametrize(("method", "package"), [("to_frame", "pandas"), ("to_polars", "polars")])
+def test_without_the_package_a_table_says_what_else_there_is(
+    log, result, method, package, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    for table in tables(log, result):
+        with refuses(MissingPackageError, match=f"{package}.*to_arrow"):
+            getattr(table, method)()
+        assert table.to_arrow().num_rows >= 0
 
 
 def test_frame_types_do_not_depend_on_the_values(log, result):
     alone = op.evaluate(log, PI, prediction=DELTA_HAT, estimators=["DM"])
     assert alone["DM"].ess is None
-    assert alone.to_frame().schema.equals(result.to_frame().schema)
+    assert alone.to_arrow().schema.equals(result.to_arrow().schema)
 
 
 # -- files -----------------------------------------------------------------------------------
@@ -579,7 +616,7 @@ def test_a_parameter_left_out_is_chosen(log, wanted):
 
 def test_the_table_of_a_choice_as_a_frame(log):
     (choice,) = op.evaluate(log, PI, prediction=DELTA_HAT, estimators=["SB"]).tuned
-    frame = choice.to_frame()
+    frame = choice.to_arrow()
     assert frame.column_names == [
         "tau", "value", "stderr", "bias", "bias_stderr", "variance", "mse", "imputed_mass",
     ]  # fmt: skip

@@ -19,7 +19,7 @@ from offpolicy.logs.files._parquet import ParquetScan
 
 ROWS = 4
 DAY = datetime.datetime(2026, 1, 2)
-NUMBER, TEXT = [1] * ROWS, ["a", "b", "a", "b"]
+NUMBER = [1] * ROWS
 
 
 class Kind(NamedTuple):
@@ -70,11 +70,12 @@ KINDS = {
         "store it as decimal128 or float64",
     ),
     "string, large_string, string_view": Kind(
-        TEXTS, ["1"] * ROWS, False, True, 'text is no number, not even "1", "1_000" or "١"'
+        TEXTS, ["1"] * ROWS, True, True,
+        'as a number if every text is one, such as "1.5"; "1_000" and "١" are none',
     ),
     "dictionary of text": Kind(
-        [pa.dictionary(pa.int32(), kind) for kind in TEXTS], TEXT, False, True,
-        "also ordered; pandas' and polars' categories",
+        [pa.dictionary(pa.int32(), kind) for kind in TEXTS], ["1", "2", "1", "2"], True, True,
+        "likewise, also ordered; pandas' and polars' categories",
     ),
     "dictionary of numbers": Kind([pa.dictionary(pa.int8(), pa.int64())], NUMBER, True, True),
     "date32, date64": Kind([pa.date32(), pa.date64()], [DAY.date()] * ROWS, False, True),
@@ -111,7 +112,7 @@ LISTS = {
     "the same of text, or of dictionaries of text": Kind(
         [kind for inner in (*TEXTS, *(pa.dictionary(pa.int32(), text) for text in TEXTS))
          for kind in _lists(inner)],
-        [["a"]] * ROWS, False, True,
+        [["1"]] * ROWS, True, True, "likewise",
     ),
     "the same of lists": Kind(
         _lists(pa.list_(pa.float64())), [[[1.0]]] * ROWS, False, False, "one plain list a decision"

@@ -45,7 +45,7 @@ def write(folder: Path, table: pa.Table, files: int = 1, group: int = 1000) -> l
 
 def same(a: op.Result, b: op.Result) -> None:
     """All numbers to 1e-12 of their size, all words equal."""
-    one, other = a.to_frame().to_pylist(), b.to_frame().to_pylist()
+    one, other = a.to_arrow().to_pylist(), b.to_arrow().to_pylist()
     assert len(one) == len(other)
     for row, twin in zip(one, other, strict=True):
         for name, value in row.items():

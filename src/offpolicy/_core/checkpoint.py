@@ -56,7 +56,7 @@ class Checkpoint:
         """Raise if the folder is of another log or another version."""
         advice = " Give another folder."
         with damage_named("file", error=ParameterError, place=f"resume: {path}", advice=advice):
-            stored = json.loads(path.read_text())
+            stored = json.loads(path.read_text(encoding="utf-8"))
             theirs = {name: str(stored[name]) for name in facts}
         for name in ("schema", "version"):
             if theirs[name] != facts[name]:

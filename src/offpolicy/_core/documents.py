@@ -23,10 +23,10 @@ DOCUMENTS: dict[str, type[Document]] = {}
 """The kinds of documents by their schemas; each room adds its own."""
 
 DAMAGE = (
-    KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, MemoryError,
-    OSError, EOFError, zipfile.BadZipFile,
+    LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError,
+    RecursionError, MemoryError, OSError, EOFError, zipfile.BadZipFile,
 )  # fmt: skip
-"""What reading a damaged file can raise."""
+"""What reading a damaged file can raise, and using what it held."""
 
 
 class Document:
@@ -124,7 +124,7 @@ def envelope(
 ) -> dict[str, Any]:
     """The JSON object, if it is of one of these schemas; ``place`` begins the message if not."""
     try:
-        body = json.loads(text)
+        body = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError, MemoryError):
         body = None
     if not isinstance(body, dict) or "schema" not in body:
@@ -133,6 +133,10 @@ def envelope(
         known = ", ".join(f'"{schema}"' for schema in schemas)
         raise error(f'The schema is "{body["schema"]}"; this version reads {known}.', place)
     return body
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 @contextmanager

@@ -6,10 +6,10 @@ computed by operations that would then be simplified to 0.
 
 from __future__ import annotations
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-from offpolicy._core.kernels import COMMON
+from offpolicy._core.kernels import COMMON, compiled
 
 EXACT = COMMON | {"fastmath": False}
 
@@ -24,7 +24,7 @@ def fma(typing_context, a, b, c):
     return types.float64(types.float64, types.float64, types.float64), generate
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def two_sum(a, b):
     """a + b as a rounded sum and its exact error (Knuth)."""
     s = a + b
@@ -32,7 +32,7 @@ def two_sum(a, b):
     return s, (a - (s - v)) + (b - v)
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def plus(x, y):
     """x + y of two double-doubles (high, low)."""
     s, e = two_sum(x[0], y[0])
@@ -41,7 +41,7 @@ def plus(x, y):
     return high, e - (high - s)
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def product(x, y):
     """x·y of two double-doubles."""
     p = x[0] * y[0]
@@ -50,7 +50,7 @@ def product(x, y):
     return high, e - (high - p)
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def quotient(x, y):
     """x/y of two double-doubles."""
     high = x[0] / y[0]
@@ -58,7 +58,7 @@ def quotient(x, y):
     return high, rest[0] / y[0]
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def add_product(sums, j, a, b):
     """sums[j] += a·b, a double-double, the product taken exactly; the rounding error goes to the
     second place."""
@@ -68,7 +68,7 @@ def add_product(sums, j, a, b):
     sums[j, 1] += e + fma(a, b, -p)
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def get(sums, j):
     """sums[j] as a double-double."""
     return two_sum(sums[j, 0], sums[j, 1])

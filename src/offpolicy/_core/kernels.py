@@ -2,12 +2,68 @@
 
 from __future__ import annotations
 
+import contextlib
+import pickle
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
-COMMON: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 SUMS = COMMON | {"fastmath": {"reassoc", "nsz", "contract"}}
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A loop compiled when it is first called, and kept on disk where that can be.
+
+    ``njit(cache=True)`` raises where no folder can be written to, as in a container with a
+    read-only file system, and does not look into one that was filled before it became read-only.
+    """
+
+    def compile_lazily(function: Callable[..., Any]) -> Any:
+        loop = njit(**options)(function)
+        with contextlib.suppress(RuntimeError):  # there is no folder for it
+            loop._cache = _Cache(function)
+        return loop
+
+    return compile_lazily
+
+
+def _also_read_only(locator: type[Any]) -> type[Any]:
+    """One of numba's places for compiled loops, also if it can be read only and holds some."""
+
+    def ensure_cache_path(self: Any) -> None:
+        try:
+            locator.ensure_cache_path(self)
+        except OSError:
+            kept = f"{Path(self._py_file).stem}.*.nbi"
+            if not any(Path(self.get_cache_path()).glob(kept)):
+                raise
+
+    return type(locator.__name__, (locator,), {"ensure_cache_path": ensure_cache_path})
+
+
+class _Places(CompileResultCacheImpl):
+    _locator_classes = [  # noqa: RUF012
+        _also_read_only(locator) for locator in CompileResultCacheImpl._locator_classes
+    ]
+
+
+class _Cache(FunctionCache):
+    """Compiled loops on disk; what cannot be read or written there is compiled once more."""
+
+    _impl_class = _Places
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
+            return super().load_overload(sig, target_context)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
+            super().save_overload(sig, data)
 
 
 def read_only(*arrays: np.ndarray | None) -> list[np.ndarray]:

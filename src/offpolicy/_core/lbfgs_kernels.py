@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from offpolicy._core.kernels import SUMS
+from offpolicy._core.kernels import SUMS, compiled
 from offpolicy._core.types import Floats
 
 
-@njit(**SUMS)
+@compiled(**SUMS)
 def direction(gradient: Floats, steps: Floats, changes: Floats, first: int, count: int) -> Floats:
     """−H·gradient, H from the last ``count`` steps and changes of the gradient, which lie in
     circles whose oldest row is ``first``."""

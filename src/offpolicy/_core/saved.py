@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -58,6 +59,7 @@ def write_both(
     np.save(stream, flat.astype("<f8"), allow_pickle=False)
     raw = stream.getvalue()
     digest = hashlib.sha256(raw).hexdigest()
+    path = Path(os.path.realpath(path))  # what a symlink points to finds its numbers, too
     numbers = path.with_name(f"{path.stem}-{digest[:16]}.npy")
     facts = {
         "file": numbers.name,
@@ -116,7 +118,7 @@ def _read_numbers(path: Path, facts: dict[str, Any], what: str) -> dict[str, Flo
     name = facts["file"]
     if Path(name).name != name or "\\" in name or not name.endswith(".npy"):
         raise PolicyError(f"{name!r} is not the name of a file beside it.", path)
-    beside = path.with_name(name)
+    beside = Path(os.path.realpath(path)).with_name(name)
     try:
         raw = beside.read_bytes()
     except OSError as problem:

@@ -1,12 +1,16 @@
 """The command line. Results go to stdout, everything else to stderr.
 
-Exit codes: 0 fine, 1 the data cannot answer, 2 usage or malformed input, 3 a fault of ours, 130
-interrupted. Only click is imported before a verb runs.
+Exit codes: 0 fine, 1 the data cannot answer, 2 usage or malformed input, 3 a fault of ours, 128 and
+more ended by a signal (130 by Ctrl-C). Only click is imported before a verb runs.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import signal
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -75,36 +79,34 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main() -> None:
     """Run the command line, and turn errors meant for the user into a line and an exit code."""
-    import signal
-
+    from offpolicy._core.door import Door
+    from offpolicy.cli.printing import say, show_what_cannot_be
     from offpolicy.errors import OffpolicyError, SupportError
 
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as other filters: end when nobody reads
-    asked: dict[str, bool] = {}
-
-    def interrupt(*_: object) -> None:
-        asked["stop"] = True  # libraries may turn the interrupt into an error of their own
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, interrupt)
+    asked: dict[str, Any] = {}
+    show_what_cannot_be()
     try:
-        cli.main(standalone_mode=False, obj=asked)
+        with _ended_by_signals(asked), Door.of_options():
+            cli.main(standalone_mode=False, obj=asked)
+            sys.stdout.flush()
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as problem:
-        problem.show()
+        text = io.StringIO()
+        problem.show(text)
+        say(text.getvalue(), err=True, end="")
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        _fail(_interrupted(), 130, asked)
+        _fail_by_signal(asked)
     except OffpolicyError as problem:
         code = 1 if isinstance(problem, SupportError) else 2
         _fail(f"{type(problem).__name__}: {problem}", code, asked)
     except OSError as problem:
-        _fail(str(problem), 2, asked)
+        what = problem.filename or "The output cannot be written"
+        _fail(f"{what}: {problem.strerror}." if problem.strerror else str(problem), 2, asked)
     except Exception as problem:
-        if asked.get("stop"):
-            _fail(_interrupted(), 130, asked)
+        if "signal" in asked:
+            _fail_by_signal(asked)
         _fail(
             f"This is a fault of offpolicy, not of your data: {problem!r}. Please report it, with "
             f"what the same command says as offpolicy --debug …",
@@ -113,20 +115,47 @@ def main() -> None:
         )
 
 
-def _interrupted() -> str:
-    """What the command line says after Ctrl-C: how to go on."""
+@contextlib.contextmanager
+def _ended_by_signals(asked: dict[str, Any]) -> Iterator[None]:
+    """Let signals that end a process raise, so that what the command has begun is removed."""
+
+    def end(number: int, _: object) -> None:
+        asked["signal"] = number  # libraries may turn the interrupt into an error of their own
+        raise KeyboardInterrupt
+
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as other filters: end when nobody reads
+    known = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+    before = {number: signal.getsignal(number) for number in known if number is not None}
+    heard = [number for number, how in before.items() if how != signal.SIG_IGN]  # nohup, and &
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+
+
+def _fail_by_signal(asked: dict[str, Any]) -> NoReturn:
+    """End the command as the shell says that a signal ended it, and say how to go on."""
+    number = signal.Signals(asked.get("signal", signal.SIGINT))
+    text = "Interrupted." if number == signal.SIGINT else f"Ended by {number.name}."
     if any(word == "--resume" or word.startswith("--resume=") for word in sys.argv):
-        return "Interrupted. The same command goes on from where it was kept."
-    if len(sys.argv) > 1 and sys.argv[1] in ("evaluate", "compare", "sweep"):
-        return "Interrupted. With --resume DIR, a run can go on after this."
-    return "Interrupted."
+        text += " The same command goes on from where it was kept."
+    elif len(sys.argv) > 1 and sys.argv[1] in ("evaluate", "compare", "sweep"):
+        text += " With --resume DIR, a run can go on after this."
+    _fail(text, 128 + number, asked)
 
 
-def _fail(message: str, code: int, asked: dict[str, bool]) -> NoReturn:
+def _fail(message: str, code: int, asked: dict[str, Any]) -> NoReturn:
     """End the command: one line to stderr, after the traceback if --debug asked for that."""
-    if asked.get("debug"):
-        import traceback
+    from offpolicy.cli.printing import say
 
-        traceback.print_exc()
-    click.echo(" ".join(message.splitlines()), err=True)
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        if asked.get("debug"):
+            import traceback
+
+            say(traceback.format_exc(), err=True, end="")
+        say(" ".join(message.splitlines()), err=True)
     sys.exit(code)

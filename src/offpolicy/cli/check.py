@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options
 
 _SETTINGS = Options(
@@ -14,7 +15,7 @@ _SETTINGS = Options(
 )
 
 
-@click.command("check")
+@click.command("check", cls=Strict)
 @opt.log_options
 @Options(policies=opt.POLICIES)
 @_SETTINGS

@@ -8,12 +8,14 @@ import click
 
 from offpolicy._core.tables import aligned
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import StrictGroup
+from offpolicy.cli.printing import say, say_json
 
 if TYPE_CHECKING:
     from offpolicy.datasets.catalogue import Entry
 
 
-@click.group("datasets")
+@click.group("datasets", cls=StrictGroup)
 def command() -> None:
     """Public data sets: which there are, where they are, and how to get them."""
 
@@ -44,7 +46,7 @@ def info(name: str, style: str) -> None:
         _show([{"fact": key, "value": value} for part in lines for key, value in part], style)
     else:
         parts = ("\n".join(f"{key:9} {value}" for key, value in part) for part in lines)
-        click.echo("\n\n".join(parts))
+        say("\n\n".join(parts))
 
 
 @command.command("fetch")
@@ -68,17 +70,17 @@ def fetch(names: tuple[str, ...], everything: bool) -> None:
     missed = []
     for known in entries:
         if finding.find(known) is not None:
-            click.echo(f"{known.name} is here already.", err=True)
+            say(f"{known.name} is here already.", err=True)
         try:
             paths = finding.fetch(known.name)
         except DatasetError as problem:
             if len(entries) == 1:
                 raise
-            click.echo(str(problem), err=True)
+            say(str(problem), err=True)
             missed.append(known.name)
             continue
         for path in paths:
-            click.echo(f"{known.name}\t{path}\t{_hash(path)}")
+            say(f"{known.name}\t{path}\t{_hash(path)}")
     if missed:
         raise DatasetError(f"{len(missed)} of {len(entries)} are missing: {', '.join(missed)}.")
 
@@ -108,11 +110,11 @@ def _show(rows: list[dict[str, Any]], style: str) -> None:
     if style == "json":
         from offpolicy._core.documents import dumps
 
-        click.echo(dumps({"datasets": rows}))
+        say_json(dumps({"datasets": rows}))
     elif style == "tsv":
         import pyarrow as pa
 
-        click.echo(opt.as_tsv(pa.Table.from_pylist(rows)))
+        say(opt.as_tsv(pa.Table.from_pylist(rows)))
     else:
         head = ["name", "kind", "rows × features", "", "found"]
         body = [
@@ -120,7 +122,7 @@ def _show(rows: list[dict[str, Any]], style: str) -> None:
              row["found"] or "not here"]
             for row in rows
         ]  # fmt: skip
-        click.echo(aligned([head, *body], left=range(5)))
+        say(aligned([head, *body], left=range(5)))
 
 
 def _facts(known: Entry) -> dict[str, Any]:

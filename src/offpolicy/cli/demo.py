@@ -6,14 +6,18 @@ from pathlib import Path
 
 import click
 
+from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
+from offpolicy.cli.printing import say
 
-@click.command("demo")
-@click.option("--out", type=click.Path(file_okay=False), default="out/demo", show_default=True)
+
+@click.command("demo", cls=Strict)
+@click.option("--out", type=opt.FOLDER, default="out/demo", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 def command(out: str, seed: int) -> None:
     """Simulate a log and evaluate two policies against their known truth."""
     from offpolicy.experiments.demo import run_demo
 
     report = run_demo(seed=seed).report()
-    click.echo(report.text)
-    click.echo(f"Wrote {', '.join(map(str, report.save(Path(out))))}.", err=True)
+    say(report.text)
+    say(f"Wrote {', '.join(map(str, report.save(Path(out))))}.", err=True)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
 
 _ESTIMATION = Options(
@@ -29,7 +30,7 @@ _SETTINGS = Options(
 )
 
 
-@click.command("evaluate")
+@click.command("evaluate", cls=Strict)
 @opt.log_options
 @Options(policies=opt.POLICIES | {"required": True})
 @_ESTIMATION
@@ -46,6 +47,7 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     from offpolicy.evaluation import evaluate, evaluate_and_check
 
     run = Run.begun(options["report"])
+    opt.warn_of_contexts(options)
     source, named = opt.read(log, options), opt.policies_of(policies)
     settings = _SETTINGS.said(options) | _ESTIMATION.said(options)
     together = None if run.page is None else evaluate_and_check(source, named, **settings)

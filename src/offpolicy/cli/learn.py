@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
 
 _LEARNER = Options(
@@ -36,7 +37,7 @@ _HOW = Options(
 )
 
 
-@click.command("learn")
+@click.command("learn", cls=Strict)
 @opt.log_options
 @_LEARNER
 @opt.learned_option("policy")
@@ -57,9 +58,15 @@ def command(log: tuple[str, ...], out: str, **options: Any) -> None:
     from offpolicy.learning import SoftmaxLearner, learn
 
     opt.check_learned("policy", out, options)
+    kernel = options["features"] == "kernel"
+    opt.refuse_idle(["centres", "gamma"], not kernel, "--features kernel")
     run = Run.begun(options["report"])
     learner = SoftmaxLearner(**_LEARNER.said(options))
-    learner.check()
+    member = learner.check()
+    modelled = learner.start == "model" or (member.uses_model and options["prediction"] is None)
+    opt.refuse_idle(["model_l2"], not modelled, "a learner that fits a reward model")
+    shifts = member.imputes != "all"
+    opt.refuse_idle(["baseline"], not shifts, "objectives that are not doubly robust")
     whole = without_bad_rows(opt.read(log, options), {}, options["prediction"])
     opt.tell_dropped(whole)
     with told_in_a_line("step {:,}: {:.5g}") as told:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from offpolicy.cli.commands import Named, Output
+from offpolicy.cli.printing import say, say_json, say_styled
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -16,8 +19,9 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
+SHARE = click.FloatRange(0.0, 1.0)
 POSITIVE, NOT_NEGATIVE = click.FloatRange(min=0.0, min_open=True), click.FloatRange(min=0.0)
-FILE, FOLDER = click.Path(dir_okay=False), click.Path(file_okay=False)
+FILE, FOLDER, OUTPUT = Named(dir_okay=False), Named(file_okay=False), Output()
 
 
 def option(
@@ -74,8 +78,12 @@ def columns_of(roles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 _FILES = Options(
     "offpolicy.logs.files.read_log",
     engine=option("who reads the files", kind=("embedded", "spark")),
-    columns=option('which column plays which role, as TOML: action = "item"', "FILE"),
-    where=option("a condition; rows that do not meet it are left out", "SQL"),
+    columns=option('which column plays which role, as TOML: action = "item"', "FILE", FILE),
+    where=option(
+        "a condition, such as \"country = 'de' and day >= 3\"; rows that do not meet it are left "
+        "out",
+        "CONDITION",
+    ),
     memory=option("what the scan of large files may use, such as 4GB", "SIZE"),
     threads=option("on how many threads large files are read", "N", COUNT),
     master=option("of Spark: local[4], yarn, spark://host:7077", "URL"),
@@ -83,6 +91,7 @@ _FILES = Options(
     on_bad_row=option(
         "what becomes of a row that is malformed; dropped ones are counted", kind=("error", "drop")
     ),
+    max_dropped=option("share of the rows that may be dropped", "SHARE", SHARE, default=0.05),
 )
 _COLUMNS = Options(
     "offpolicy.logs.Columns",
@@ -135,7 +144,7 @@ def log_options(command: Command) -> Command:
 
 def report_option(more: str = "") -> Options:
     text = f"also write the answer as a page, report.html{more}"
-    return Options(report=option(text, "FILE", FILE))
+    return Options(report=option(text, "FILE", OUTPUT))
 
 
 def format_option(*formats: str) -> Options:
@@ -145,7 +154,7 @@ def format_option(*formats: str) -> Options:
 def learned_option(what: str) -> Options:
     """The option --out of a command that learns: where what was learned is written."""
     text = f"the {what} to write, ending in .json; its numbers are in a second file beside it"
-    return Options(out=option(text, "FILE", FILE, flags="-o --out", required=True))
+    return Options(out=option(text, "FILE", OUTPUT, flags="-o --out", required=True))
 
 
 def held_out(units: str) -> dict[str, dict[str, Any]]:
@@ -164,17 +173,40 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
     from dataclasses import replace
 
     from offpolicy.logs import BanditLog, Columns
+    from offpolicy.logs.expressions import Expression
     from offpolicy.logs.files import read_log
 
     settings = _FILES.said(options)
     file = settings.pop("columns", None)
     columns = Columns() if file is None else Columns.from_toml(file)
+    if "where" in settings:
+        settings["where"] = Expression(settings["where"], "--where")
     source = read_log(list(log), replace(columns, **_COLUMNS.said(options)), **settings)
     if not isinstance(source, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress
 
         source.progress = Progress()
     return source
+
+
+def given(name: str) -> bool:
+    """Whether this option of the command was given, or is its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def refuse_idle(names: Sequence[str], when: bool, what: str) -> None:
+    """Refuse options of the command that were given and have no effect: they are for ``what``."""
+    for name in names:
+        if when and given(name):
+            spelled = name.replace("_", "-")
+            raise click.UsageError(f"--{spelled} is for {what}; here it has no effect.")
+
+
+def warn_of_contexts(options: Mapping[str, Any]) -> None:
+    """Say that a command's --context is not needed, if that is so."""
+    if options["context"] and options["prediction"]:
+        say("No reward model is trained on --context: --prediction is the one.", err=True)
 
 
 def policies_of(names: Sequence[str]) -> dict[str, Any]:
@@ -221,37 +253,38 @@ def by_name(
 
 def check_learned(what: str, out: str, options: Mapping[str, Any]) -> None:
     """Refuse wrong options of a command that learns, before any work is done."""
-    check_writable(out, ".json")
+    check_suffix(out, ".json")
     if options["refit"] and not options["holdout"]:
         raise click.UsageError(f"--refit is for a {what} that was learned without the --holdout.")
+    refuse_idle(["level"], not options["holdout"], f"a {what} that is evaluated on a --holdout")
 
 
-def check_writable(out: str, *suffixes: str) -> None:
-    """Refuse an --out that could not be written, before the command does any work."""
+def check_suffix(out: str, *suffixes: str) -> None:
+    """Refuse an --out of another kind, before the command does any work."""
     from pathlib import Path
 
     if Path(out).suffix.lower() not in suffixes:
         raise click.UsageError(f'FILE is "{out}"; it must end in {" or ".join(suffixes)}.')
-    if not Path(out).parent.is_dir():
-        raise click.UsageError(f"There is no folder {Path(out).parent}.")
 
 
 def show(result: Any, style: str) -> None:
-    """Print a command's result by its --format; what was left out goes to stderr, and that
-    estimates disagree, unless a terminal shows it in its place."""
+    """Print a command's result by its --format; what was left out goes to stderr, and what makes
+    the answer doubtful, unless a terminal shows it in its place."""
     tell_dropped(result)
-    if not (style == "text" and sys.stdout.isatty()):
-        tell(getattr(result, "findings", ()), "disagreement")
+    if hasattr(result, "headlines"):
+        tell(result.findings, "contexts-unused")
+        if style != "table" or not sys.stdout.isatty():
+            tell(result.findings, "disagreement", "weight-mean")
     if style == "json":
-        click.echo(result.to_json(), nl=False)
+        say_json(result.to_json())
     elif style == "tsv":
-        click.echo(as_tsv(result.to_frame()))
+        say(as_tsv(result.to_arrow()))
     elif sys.stdout.isatty():
         from offpolicy.cli.terminal import rendered
 
-        click.echo(rendered(result))
+        say_styled(rendered(result))
     else:
-        click.echo(str(result))
+        say(str(result))
 
 
 def show_frame(frame: Any, style: str) -> None:
@@ -259,25 +292,28 @@ def show_frame(frame: Any, style: str) -> None:
     from offpolicy._core.documents import dumps
 
     columns = {name: frame.column(name).to_numpy() for name in frame.column_names}
-    click.echo(dumps(columns, indent=None) if style == "json" else as_tsv(frame))
+    if style == "json":
+        say_json(dumps(columns, indent=None))
+    else:
+        say(as_tsv(frame))
 
 
-def tell(findings: Iterable[Finding], code: str) -> None:
-    """Print a command's findings of one code to stderr."""
+def tell(findings: Iterable[Finding], *codes: str) -> None:
+    """Print a command's findings of these codes to stderr."""
     for finding in findings:
-        if finding.code == code:
-            click.echo(str(finding), err=True)
+        if finding.code in codes:
+            say(str(finding), err=True)
 
 
 def show_learned(learned: Any, out: str, how: str, style: str) -> None:
     """Print by --format what a command learned and wrote, and how to evaluate it."""
     import shlex
 
-    click.echo(f"Wrote {out}.", err=True)
+    say(f"Wrote {out}.", err=True)
     if style == "json":
-        click.echo(learned.to_json(), nl=False)
+        say_json(learned.to_json())
     else:
-        click.echo(f"{learned}\n\nTo evaluate it on other {how} {shlex.quote(out)}")
+        say(f"{learned}\n\nTo evaluate it on other {how} {shlex.quote(out)}")
 
 
 def tell_dropped(result: Any) -> None:
@@ -294,5 +330,10 @@ def as_tsv(table: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    """One field of --format tsv: tabs and line ends would break the table."""
-    return "" if value is None else " ".join(str(value).split())
+    """One field of --format tsv: tabs and line ends would break the table, and text that begins as
+    a formula a spreadsheet would run."""
+    text = "" if value is None else " ".join(str(value).split())
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
+
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from offpolicy.cli.options import saved_file
+from offpolicy.cli.printing import say
 
 if TYPE_CHECKING:
     from offpolicy._core.documents import Document
@@ -29,9 +30,6 @@ class Run(NamedTuple):
 
     @classmethod
     def begun(cls, report: str | None) -> Run:
-        """Raise at once if there would be nowhere to write."""
-        if report is not None and not Path(report).absolute().parent.is_dir():
-            raise click.UsageError(f"--report: there is no folder {Path(report).parent}.")
         return cls(None if report is None else Path(report), time.monotonic())
 
     def write_checked(self, log: BanditLog | LogScan, together: Together) -> None:
@@ -99,7 +97,7 @@ class Run(NamedTuple):
             engine,
         )
         Results(results, checked, provenance).to_html(self.page)
-        click.echo(f"Wrote {self.page}.", err=True)
+        say(f"Wrote {self.page}.", err=True)
 
 
 def _versions() -> dict[str, str]:

@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import click
 
+from offpolicy.cli.printing import say
+
 _T = TypeVar("_T")
 
 
@@ -71,7 +73,7 @@ def counted(parts: Iterable[_T], total: int, what: str) -> Iterator[_T]:
         return
     if not sys.stderr.isatty():
         for done, part in enumerate(parts, 1):
-            click.echo(f"{what}: {done} of {total}", err=True)
+            say(f"{what}: {done} of {total}", err=True)
             yield part
         return
     with click.progressbar(parts, length=total, label=what, file=sys.stderr) as bar:

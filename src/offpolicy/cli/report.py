@@ -6,11 +6,15 @@ from pathlib import Path
 
 import click
 
+from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
+from offpolicy.cli.printing import say
 
-@click.command("report")
-@click.argument("result", type=click.Path(dir_okay=False))
+
+@click.command("report", cls=Strict)
+@click.argument("result", type=opt.FILE)
 @click.option(
-    "-o", "--out", type=click.Path(dir_okay=False), metavar="FILE",
+    "-o", "--out", type=opt.OUTPUT, metavar="FILE",
     help="the page to write; by default named as RESULT, with .html",
 )  # fmt: skip
 def command(result: str, out: str | None) -> None:
@@ -20,6 +24,8 @@ def command(result: str, out: str | None) -> None:
     rank learn printed, or what a page saved as JSON. The page is one HTML file that needs nothing
     else.
     """
+    from offpolicy._core.documents import damage_named
+    from offpolicy._core.files import write_whole
     from offpolicy.errors import ResultError
     from offpolicy.report.document import Results
 
@@ -33,7 +39,7 @@ def command(result: str, out: str | None) -> None:
         raise ResultError("there is no such file.", path) from None
     except ResultError as problem:
         raise ResultError(f"{problem}", path) from None
-    if not page.absolute().parent.is_dir():
-        raise click.UsageError(f"--out: there is no folder {page.parent}.")
-    document.to_html(page)
-    click.echo(f"Wrote {page}.", err=True)
+    with damage_named("result", place=path):  # parts may not fit together
+        text = document.to_html()
+    write_whole(page, text)
+    say(f"Wrote {page}.", err=True)

@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import StrictGroup
 from offpolicy.cli.options import Options, option
+from offpolicy.cli.printing import say
 from offpolicy.cli.progress import counted
 
 
@@ -70,11 +72,11 @@ def _run(module: str, out: str, jobs: int = 1, **settings: Any) -> None:
 
     experiment = import_module(f"offpolicy.experiments.{module}")
     report = experiment.run(Cells(Path(out) / "cells", jobs, counted), **settings)
-    click.echo(report.text)
+    say(report.text)
     written = report.save(Path(out))
-    click.echo(f"Wrote {', '.join(map(str, written))}.", err=True)
+    say(f"Wrote {', '.join(map(str, written))}.", err=True)
     if report.pictures and not any(path.suffix == ".png" for path in written):
-        click.echo("For the pictures: pip install 'offpolicy[plot]'.", err=True)
+        say("For the pictures: pip install 'offpolicy[plot]'.", err=True)
 
 
 def _at_most(settings: dict[str, Any], quick: bool, **most: int) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def _at_most(settings: dict[str, Any], quick: bool, **most: int) -> dict[str, An
     return settings | {name: min(settings[name], count) for name, count in most.items()}
 
 
-@click.group("reproduce")
+@click.group("reproduce", cls=StrictGroup)
 def command() -> None:
     """The paper's theorems and experiments."""
 
@@ -133,16 +135,15 @@ _curves(
     "figure1",
     "Figure 1: bias, variance and error of CAB over M.",
     "On labelled sets and on rankings, with what the paper says of it. Shares its numbers with "
-    "figure2: together they take about a quarter of an hour on two cores, with --quick three "
-    "minutes. If it is stopped, the same command goes on where it was.",
+    "figure2: together they take about eight minutes on two cores, with --quick one. If it is "
+    "stopped, the same command goes on where it was.",
 )
 _curves(
     "figure2",
     "Figure 2: the errors of all estimators over M.",
     "On labelled sets and on rankings, with what the paper says of it, and the parameter chosen "
-    "from the log. Shares its numbers with figure1: together they take about a quarter of an hour "
-    "on two cores, with --quick three minutes. If it is stopped, the same command goes on where it "
-    "was.",
+    "from the log. Shares its numbers with figure1: together they take about eight minutes on two "
+    "cores, with --quick one. If it is stopped, the same command goes on where it was.",
 )
 
 
@@ -163,8 +164,9 @@ _curves(
 def figure3(quick: bool, **settings: Any) -> None:
     """Figure 3: Thompson samplers that lose support, and the Open Bandit logs.
 
-    "synthetic" needs no data; for the others see offpolicy datasets. Takes seven minutes on one
-    core, with --quick half a minute. If it is stopped, the same command goes on where it was.
+    "synthetic" needs no data; for the others see offpolicy datasets. Takes two
+    minutes on two cores, with --quick a quarter of one. If it is stopped, the same command goes on
+    where it was.
     """
     _run("figure3", **_at_most(settings, quick, repeats=6, steps=2000))
 
@@ -173,7 +175,7 @@ def figure3(quick: bool, **settings: Any) -> None:
 @_options(
     PAPER,
     sets=_BOTH,
-    runs=_whole(10, "of rankings five at most"),
+    runs=_whole(10),
     readings=option("all nine readings of the set-up, not the three closest", default=False),
     quick=option("one run of the reading that is nearest to the text", default=False),
     kept=_KEPT,
@@ -181,9 +183,8 @@ def figure3(quick: bool, **settings: Any) -> None:
 def table2(**settings: Any) -> None:
     """Table 2: policies and rankers learned with each estimator.
 
-    Labelled sets take about an hour of one core, with all --readings an hour and a half, rankings
-    ten minutes; with --quick four minutes in all. If it is stopped, the same command goes on where
-    it was.
+    Takes about ten minutes on two cores, with all --readings three quarters of an hour, with
+    --quick a minute. If it is stopped, the same command goes on where it was.
     """
     _run("table2", **settings)
 
@@ -192,14 +193,14 @@ def table2(**settings: Any) -> None:
 @_options(
     PAPER,
     sets=_sets(f"pendigits,{_RANKINGS}"),
-    runs=_whole(10, "of rankings five at most"),
+    runs=_whole(10),
     quick=option("one run, three values of each panel", default=False),
     kept=_KEPT,
 )
 def figure4(**settings: Any) -> None:
     """Figure 4: what is learned over the amount of data, and the quality of model and logger.
 
-    Takes an hour and a half of one core, with --quick five minutes. If it is stopped, the same
+    Takes about half an hour on two cores, with --quick three minutes. If it is stopped, the same
     command goes on where it was.
     """
     _run("figure4", **settings)
@@ -210,7 +211,7 @@ def figure4(**settings: Any) -> None:
 def ours(**settings: Any) -> None:
     """The data of Table 2 with our own recipe instead of the paper's.
 
-    Takes a quarter of an hour of one core. If it is stopped, the same command goes on where it was.
+    Takes five minutes on two cores. If it is stopped, the same command goes on where it was.
     """
     _run("learning.ours", **settings)
 
@@ -224,14 +225,15 @@ def ours(**settings: Any) -> None:
 def everything(out: str, jobs: int, quick: bool) -> None:
     """Every figure and table, and the theorems, on one page: index.html.
 
-    Takes three hours on two cores, with --quick less than a quarter of an hour. Data sets that are
-    not at hand are left out, and named. If it is stopped, the same command goes on where it was.
+    Takes an hour and a half on two cores, with --quick less than a quarter of an hour. Data sets
+    that are not at hand are left out, and named. If it is stopped, the same command goes on where
+    it was.
     """
     from offpolicy.experiments.cells import Cells
     from offpolicy.experiments.page import make_all
 
-    path = make_all(Path(out), Cells(Path(out) / "cells", jobs, counted), quick, click.echo)
-    click.echo(f"Wrote {path}.", err=True)
+    path = make_all(Path(out), Cells(Path(out) / "cells", jobs, counted), quick, say)
+    say(f"Wrote {path}.", err=True)
 
 
 @command.command("tuning")

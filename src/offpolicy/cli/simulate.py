@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict, StrictGroup
 from offpolicy.cli.options import Options, option
+from offpolicy.cli.printing import say, say_json
 
 if TYPE_CHECKING:
     from offpolicy.datasets import Examples, Population
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 _SHARE = click.FloatRange(0.0, 1.0)
 
 
-class _Sources(click.Group):
+class _Sources(StrictGroup):
     """``synthetic``, and any other word is the name of a labelled data set."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -51,7 +53,7 @@ def command() -> None:
 
 _OUTPUT = Options(
     n=option("decisions", kind=opt.COUNT, default=10_000, flags="-n"),
-    out=option("the Parquet file to write", "FILE", opt.FILE, flags="-o --out", required=True),
+    out=option("the Parquet file to write", "FILE", opt.OUTPUT, flags="-o --out", required=True),
     seed=option(kind=opt.SEED, default=0),
     expected=option(
         "also write the true mean reward of every candidate, as the column expected", default=False
@@ -120,7 +122,7 @@ def synthetic(**options: Any) -> None:
     _write("synthetic", make_population, **options)
 
 
-@click.command("labelled")
+@click.command("labelled", cls=Strict)
 @_OUTPUT
 @_LABELLED
 def _labelled(name: str, **options: Any) -> None:
@@ -145,7 +147,7 @@ def _labelled_command(name: str, others: list[str]) -> click.Command:
             f"for others."
         )
     assert _labelled.callback is not None
-    return click.Command(
+    return Strict(
         name,
         callback=partial(_labelled.callback, name),
         params=_labelled.params,
@@ -214,15 +216,15 @@ def _write(
         Path(out), population, truth, n=n, seed=seed, with_expected=expected, progress=progress
     )
     if style == "json":
-        click.echo(dumps(json_safe(truth) | {"mean_reward": mean}, indent=None))
+        say_json(dumps(json_safe(truth) | {"mean_reward": mean}, indent=None))
     else:
-        click.echo(
+        say(
             f"{n:,} decisions: the logger earned {mean:.5g}.\n"
             f"truth: the policy earns {truth.value:.5g}, the logger {truth.logger_value:.5g}.\n"
             f"They share {truth.shared:.1%} of their probability; {truth.unsupported:.1%} of the "
             f"policy's is where the logger never goes."
         )
-    click.echo(
+    say(
         f"Wrote {out}. To go on: offpolicy evaluate {shlex.quote(out)} --policy policy "
         f"--prediction prediction",
         err=True,

@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
+from offpolicy.cli.printing import say
 
 _SETTINGS = Options(
     "offpolicy.evaluation.sweep",
@@ -18,14 +20,14 @@ _SETTINGS = Options(
 )
 
 
-@click.command("sweep")
+@click.command("sweep", cls=Strict)
 @opt.log_options
 @Options(
     policy=option(
         "column: the policy's probabilities; :uniform; or a learned policy.json", "COLUMN",
         required=True,
     ),
-    plot=option("also write a picture (PNG, SVG)", kind=opt.FILE),
+    plot=option("also write a picture (PNG, SVG)", kind=opt.OUTPUT),
     grid=option("64 fixed values of the parameter; needed for clustered errors", default=False),
 )  # fmt: skip
 @_SETTINGS
@@ -43,6 +45,7 @@ def command(
     from offpolicy.estimators import as_estimator
     from offpolicy.evaluation import sweep
 
+    opt.warn_of_contexts(options)
     (named,) = opt.policies_of((policy,)).values()
     settings = _SETTINGS.said(options)
     if grid:
@@ -53,5 +56,5 @@ def command(
         from offpolicy.report.matplotlib import save_curve
 
         save_curve(curve, plot)
-        click.echo(f"Wrote {plot}.", err=True)
-    opt.show_frame(curve.to_frame(), style)
+        say(f"Wrote {plot}.", err=True)
+    opt.show_frame(curve.to_arrow(), style)

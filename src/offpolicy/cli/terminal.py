@@ -8,15 +8,17 @@ from typing import Any
 
 import click
 
+from offpolicy._core.tables import visible
+
 _COLOURS = {"problem": "red", "warning": "yellow"}
 
 
 def rendered(result: Any) -> str:
     """A result for the terminal: with colours, the curve over M in a line, and warnings."""
     if not hasattr(result, "headlines"):
-        return _checked(result) if hasattr(result, "worst") else str(result)
-    head, _, rest = str(result).partition("\n\n")
-    refused = tuple(f"{row.policy}: " for row in result.headlines if not row.can_tell)
+        return _checked(result) if hasattr(result, "worst") else visible(str(result))
+    head, _, rest = visible(str(result)).partition("\n\n")
+    refused = tuple(f"{visible(row.policy)}: " for row in result.headlines if not row.can_tell)
     lines = []
     for line in head.splitlines():
         colour = "red" if line.startswith(refused) else None
@@ -24,7 +26,7 @@ def rendered(result: Any) -> str:
     lines += [_curve(row) for row in result.headlines if row.model != "logger"]
     for finding in result.findings:
         if finding.severity in _COLOURS:
-            said = textwrap.fill(str(finding), 100)
+            said = textwrap.fill(visible(str(finding)), 100)
             lines.append(_styled(said, fg=_COLOURS[finding.severity]))
     top, *body = rest.splitlines()
     return "\n".join([*lines, "", _styled(top, bold=True), *body])
@@ -34,7 +36,7 @@ def _checked(report: Any) -> str:
     """What `check` prints on a terminal: findings, each headed by its severity in colour."""
     parts = []
     colours = [None, *(_COLOURS.get(finding.severity) for finding in report)]
-    for part, colour in zip(str(report).split("\n\n"), colours, strict=True):
+    for part, colour in zip(visible(str(report)).split("\n\n"), colours, strict=True):
         first, _, rest = part.partition("\n")
         parts.append("\n".join([_styled(first, bold=True, fg=colour), *rest.splitlines()]))
     return "\n\n".join(parts)
@@ -55,7 +57,8 @@ def _curve(row: Any) -> str:
     marked = f"{drawn[:place]}{_styled(drawn[place], fg='green', bold=True)}{drawn[place + 1 :]}"
     finite = [value for value in shown if abs(value) < float("inf")]
     low, high = short(min(finite)), short(max(finite))
-    return f"  {row.policy} over M: 0 {marked} ∞, from {low} to {high}, at M = {short(row.M)} taken"
+    name = visible(row.policy)
+    return f"  {name} over M: 0 {marked} ∞, from {low} to {high}, at M = {short(row.M)} taken"
 
 
 def _styled(text: str, **style: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable
@@ -24,17 +25,31 @@ def cache_folder() -> Path:
         return Path(named).expanduser()
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "offpolicy" / "Cache"
+        return (Path(local) if local else _home() / "AppData" / "Local") / "offpolicy" / "Cache"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "offpolicy"
+        return _home() / "Library" / "Caches" / "offpolicy"
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "offpolicy"
+    return (Path(base) if os.path.isabs(base) else _home() / ".cache") / "offpolicy"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a container's user that is only a number
+        raise DatasetError(
+            "This user has no home folder, and so none for fetched data sets. Name one with the "
+            "environment variable OFFPOLICY_CACHE, or the folder of your own with OFFPOLICY_DATA."
+        ) from None
 
 
 def roots() -> list[Path]:
     """The folders to look for data sets in, in order."""
     folder = data_folder()
-    return [cache_folder()] if folder is None else [folder, cache_folder()]
+    if folder is None:
+        return [cache_folder()]
+    with contextlib.suppress(DatasetError):
+        return [folder, cache_folder()]
+    return [folder]
 
 
 def first_whole(ways: Iterable[Iterable[Path]]) -> list[Path] | None:

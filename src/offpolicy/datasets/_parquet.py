@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from offpolicy._core.documents import Document, read
-from offpolicy._core.files import replacing
+from offpolicy._core.files import descriptor_of, replacing
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets._population import Population, Synthetic
 from offpolicy.errors import LogError, ParameterError
@@ -113,6 +113,8 @@ def write_log(
 
 def check_name(path: Path) -> None:
     """Raise unless a simulated log can be written here, under a name that the verbs know."""
+    if descriptor_of(path) is not None:
+        return
     if path.suffix.lower() not in SUFFIXES:
         raise ParameterError(
             f"a simulated log is written as Parquet, so that its name must end in "

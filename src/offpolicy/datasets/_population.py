@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from offpolicy._core.pickling import Portable
 from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy._core.validation import need
 from offpolicy.datasets._from_labels import sample_actions
@@ -77,7 +78,7 @@ class Synthetic(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class Population(Portable):
     """Equally likely contexts. Tables are (contexts, actions), and 0 where an action is absent.
 
     Parameters

@@ -10,10 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
 from numba.extending import overload, register_jitable
 
-from offpolicy._core.kernels import SUMS
+from offpolicy._core.kernels import SUMS, compiled
 from offpolicy.estimators.weights import ROUNDING, where
 
 
@@ -31,7 +30,7 @@ def rest_sums(weight: Callable[..., Any]) -> Any:
     """
     register_jitable(weight)
 
-    @njit(**SUMS)
+    @compiled(**SUMS)
     def sums(offsets, pi, pi0, delta_hat, parameter, mass, modelled):
         with_model = len(delta_hat) > 0
         for i in range(len(offsets) - 1):

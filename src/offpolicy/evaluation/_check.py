@@ -37,7 +37,7 @@ from offpolicy.evidence.findings import (
     about_sample,
     about_size,
     about_thin_support,
-    about_weights,
+    about_weight_drift,
     kish,
 )
 from offpolicy.logs import BanditLog, LogScan
@@ -134,5 +134,5 @@ def _about_policy(e: Evidence, rows: Rows) -> list[Finding]:
     found += about_rare_rewards(e.policy, block.log.reward, rows.omega * block.c, e.source.n)
     if e.scanned.c.high[0] > 0.0:
         found += about_thin_support(e.policy, e.scanned, exact=e.plan.exact)
-        found += about_weights(block, rows)
+        found += about_weight_drift(block, rows)
     return found

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from offpolicy._core.double_double_kernels import EXACT, add_product, get, plus, product, quotient
 from offpolicy._core.fastmath import float_bits
-from offpolicy._core.kernels import SUMS
+from offpolicy._core.kernels import SUMS, compiled
 
 # What `walk_path` sums over decisions, in rows of ``sums``; the last two never change. Of NumPy's
 # integers: for each of Python's, numba would compile every function that takes one anew.
@@ -18,7 +17,7 @@ _REBUILD = 1e-6
 """`walk_path` sums afresh whenever M has fallen by this factor."""
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def _book(sums, sign, weighted, omega, a, b):
     """Add (sign 1) or take out (sign −1) one decision's terms on the exact path of `sweep`."""
     add_product(sums, _A, sign, a)
@@ -31,7 +30,7 @@ def _book(sums, sign, weighted, omega, a, b):
         add_product(sums, _WB, sign * omega, b)
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def _moments_exactly(sums, weighted, M, right):
     """Moments at one M of the exact path of `sweep`, in double-doubles throughout."""
     A, B, AA, AB, BB = (
@@ -62,7 +61,7 @@ _SAFE = 1e-3
 """A difference is trusted to plain doubles if it is no smaller than this share of its terms."""
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def _moments_at(sums, weighted, M, right):
     """At one M of the exact path of `sweep`: mean, Σω²(g − mean)², Σω²(g − mean)(h − mean h).
 
@@ -94,7 +93,7 @@ EVENT_KEYS = 1 << (63 - _KEY_SHIFT)
 """Events are first put into buckets by the leading bits of c: sign, exponent, 7 of the mantissa."""
 
 
-@njit(**SUMS)
+@compiled(**SUMS)
 def count_events(pi, pi0, counts):
     """How many events of the exact path of `sweep` (candidates, 0 < c < ∞) are in each bucket."""
     for k in range(len(pi)):
@@ -102,7 +101,7 @@ def count_events(pi, pi0, counts):
             counts[float_bits(pi[k] / pi0[k]) >> _KEY_SHIFT] += 1
 
 
-@njit(**SUMS)
+@compiled(**SUMS)
 def place_events(offsets, chosen_index, pi, pi0, delta_hat, start, c, records, base):
     """Events of the exact path of `sweep`, by bucket; what has π₀ = 0 goes to ``base``.
 
@@ -137,12 +136,12 @@ _AHEAD = 32
 """How many events `walk_path` looks ahead, to have their memory at hand when it gets there."""
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def _decision(code):
     return np.int64(code if code >= 0.0 else -1.0 - code)
 
 
-@njit(**EXACT)
+@compiled(**EXACT)
 def walk_path(
     order, records, hard, c, base, residual, row_weight, scale,
     breakpoints, mean, variance, joint,

@@ -9,7 +9,7 @@ the curve in τ is a closed form.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +22,12 @@ from numpy.typing import ArrayLike
 
 from offpolicy import intervals
 from offpolicy._core.checkpoint import storable
+from offpolicy._core.door import Door
+from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.moments import Moments, merged
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
-from offpolicy.errors import EstimatorError, LogError, ParameterError
+from offpolicy.errors import EstimatorError, LogError, OffpolicyError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator, choose_estimators, weights
 from offpolicy.evidence import (
     Block,
@@ -44,6 +46,8 @@ from offpolicy.logs import BanditLog, Dropped, LogScan
 from offpolicy.logs.labels import GROUPS
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
     from matplotlib.axes import Axes
 
@@ -72,14 +76,14 @@ def sweep(
     log, policy, prediction, level
         As in `evaluate`, with a single policy.
     estimator : str or Estimator
-        Any with a parameter; one that it carries is ignored.
+        Any with a parameter, by its name: the curve goes over all its values.
     grid : increasing values of the parameter, optional
         Only these, in one pass over the log. Without it, every τ, in one pass, and for a log in
         memory every M: O(N log N) time and O(N) memory for N candidates. For other parameters,
         and for M of files that are read piece by piece, 64 values or so from one end to the
         other.
     resume : folder, optional
-        As for `evaluate`; only a grid can be resumed.
+        As for `evaluate`; an exact curve cannot be resumed.
 
     Examples
     --------
@@ -92,7 +96,19 @@ def sweep(
     >>> round(float(curve.at(1.0)), 6)
     0.55
     """
-    name = as_estimator(estimator).name
+    member = as_estimator(estimator)
+    name = member.name
+    if member.resolved and member.parameter_name is not None:
+        raise EstimatorError(
+            f"{member} has a value of {member.parameter_name}, and the curve goes over all of "
+            f"them: leave it out, {name}.",
+            column="estimator",
+        )
+    if resume is not None and grid is None and _is_exact(log, member):
+        raise ParameterError(
+            f"The exact curve of {name} cannot be resumed; one with {Door.named('grid')} can.",
+            column="resume",
+        )
     named = {policy if isinstance(policy, str) else "policy": policy}
     question = Question(
         log, named, prediction, level=level, estimators=[as_estimator(name)], resume=resume
@@ -105,7 +121,12 @@ def sweep(
         return choice.chosen
 
     curve = _curve(prepared, name, grid, level)
-    return replace(curve, dropped=prepared.source.dropped, chosen=functools.cache(chosen))
+    return replace(curve, dropped=prepared.source.dropped, chosen=_Found(chosen))
+
+
+def _is_exact(log: BanditLog | LogScan, member: Estimator) -> bool:
+    """Whether the curve is known at every value, not on a grid."""
+    return member.imputes == "share" or (isinstance(log, BanditLog) and member.weight in _CUT)
 
 
 def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) -> Curve:
@@ -117,10 +138,10 @@ def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) 
             column="estimator",
         )
     (member,) = choose_estimators([as_estimator(name).at(0.0)], have)
-    if grid is None and member.imputes == "share":
+    if grid is None and _is_exact(source.log, member):
+        if isinstance(source, InMemory) and member.imputes != "share":
+            return _sweep_path(source, member, level)
         return _sweep_share(source, member, level)
-    if grid is None and isinstance(source, InMemory) and member.weight in _CUT:
-        return _sweep_path(source, member, level)
     values = np.sort(member.grid) if grid is None else _checked_grid(grid, member)
     moments, left, largest = grid_moments(source, member, values)
     refuse_no_overlap(largest, source.names[0])
@@ -135,6 +156,31 @@ def _curve(prepared: Prepared, name: str, grid: ArrayLike | None, level: float) 
         imputed_mass=left / moments.weight if {"logging", "policy"} <= have else None,
         on_grid=True,
     )
+
+
+class _Found:
+    """What a search finds, begun when first asked; a copy knows what was found, not how."""
+
+    def __init__(
+        self, search: Callable[[], float] | None, found: float | OffpolicyError | None = None
+    ) -> None:
+        self.search, self.found = search, found
+
+    def __call__(self) -> float:
+        if self.found is None:
+            assert self.search is not None
+            try:
+                self.found = self.search()
+            except OffpolicyError as problem:
+                self.found = problem
+        if isinstance(self.found, OffpolicyError):
+            raise self.found
+        return self.found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with contextlib.suppress(OffpolicyError):
+            self()
+        return _Found, (None, self.found)
 
 
 @final
@@ -217,7 +263,15 @@ class Curve:
             share = np.where(stop > start, (x - start) / (stop - start), 0.0)
         return j, share
 
-    def to_frame(self, points: int = 1001) -> pa.Table:
+    def to_frame(self, points: int = 1001) -> pd.DataFrame:
+        """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
+        return as_pandas(self.to_arrow(points))
+
+    def to_polars(self, points: int = 1001) -> pl.DataFrame:
+        """`to_arrow` as a polars DataFrame (needs polars: ``pip install offpolicy[polars]``)."""
+        return as_polars(self.to_arrow(points))
+
+    def to_arrow(self, points: int = 1001) -> pa.Table:
         """Parameter, value, stderr, low and high as an Arrow table.
 
         At every breakpoint, or, if there are more than ``points``, at that many of them.

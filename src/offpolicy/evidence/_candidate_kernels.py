@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from offpolicy._core import fastmath as elementary
 from offpolicy._core.fastmath import float_bits
-from offpolicy._core.kernels import SUMS
+from offpolicy._core.kernels import SUMS, compiled
 
 
 def bucket_table(grid: np.ndarray) -> np.ndarray:
@@ -19,7 +18,7 @@ def bucket_table(grid: np.ndarray) -> np.ndarray:
     return np.searchsorted(grid, first, side="left").astype(np.uint32)
 
 
-@njit(**SUMS)
+@compiled(**SUMS)
 def grid_values(
     offsets, pi, pi0, delta_hat, grid, ceiling, table, c, base, residual, row_weight, values, left
 ):
@@ -71,7 +70,7 @@ def grid_values(
         left[m] += P - ceiling[m] * Q
 
 
-@njit(**SUMS)
+@compiled(**SUMS)
 def grid_moments(values, row_weight, mean, cross, second, low, high):
     """Of values (rows, grid): the weighted means, Σω²(x − mean), Σω²(x − mean)², all three given
     as 0, the least, given as ∞, and the largest. NumPy twin: `Moments.of`."""
@@ -104,7 +103,7 @@ def grid_moments(values, row_weight, mean, cross, second, low, high):
         cross[m] -= shift * weight2
 
 
-@njit(**SUMS)
+@compiled(**SUMS)
 def recalibrated_sums(
     offsets, chosen, pi, pi0, delta_hat, row_weight, fold, beta, kept, limits, edges, table,
     modelled, at_chosen, sums, unsupported,

@@ -17,8 +17,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from offpolicy import intervals
+from offpolicy._core.door import Door
 from offpolicy._core.moments import Moments
-from offpolicy.errors import MissingColumnError
+from offpolicy.errors import MissingColumnError, ParameterError
 from offpolicy.estimators import Estimator, choose_estimators
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._default_model import train_model
@@ -28,7 +29,7 @@ from offpolicy.evidence._sources import InMemory, Source, source_of, thinned
 from offpolicy.evidence._tuning import check_rule
 from offpolicy.evidence._walk import RowValues, Scanned, scan
 from offpolicy.evidence.findings import Rows, about_calibration, about_drift
-from offpolicy.evidence.findings._policy import about_heavy_weights
+from offpolicy.evidence.findings._policy import about_heavy_weights, about_weight_mean
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.policies import Target
 from offpolicy.results import Finding, Logged
@@ -114,11 +115,19 @@ def make_plans(question: Question, prepared: Prepared) -> list[Plan]:
     source, sample = prepared.source, prepared.sample
     if question.verb == "check":  # which looks at no sum that depends on the model
         sample = [thinned(block, ROWS_OF_CHECK) for block in sample]
-    return [
+    plans = [
         make_plan(block, source.n, prepared.rewards, _members(question, block.columns),
                   rule=question.tuning, first_row=source.first_row)
         for block in sample
     ]  # fmt: skip
+    chosen = any(choice is not None for plan in plans for choice in plan.tuned[: plan.shown])
+    if question.tuning != "theory" and not chosen:
+        raise ParameterError(
+            f"{Door.named('tuning')} is for parameters that are left out, such as "
+            f"that of CAB, and no estimator here has one.",
+            column="tuning",
+        )
+    return plans
 
 
 def gather(question: Question) -> list[Evidence]:
@@ -144,7 +153,10 @@ def _noticed(prepared: Prepared) -> list[list[Finding]]:
     first = prepared.sample[0]
     rows = Rows.of(first.log)
     of_log = prepared.untrained + about_drift(first.log, rows) + about_calibration(first, rows)
-    return [of_log + about_heavy_weights(block, rows) for block in prepared.sample]
+    return [
+        [*of_log, *about_heavy_weights(block, rows), *about_weight_mean(block, rows)]
+        for block in prepared.sample
+    ]
 
 
 def _members(question: Question, columns: frozenset[str]) -> Sequence[Estimator]:

@@ -263,7 +263,10 @@ def without_bad_rows(
     found = keep_well_formed(log.table, make)
     if not found.reasons:
         return log
-    refuse_many(found.reasons, len(found.rows), log.source)
+    dropped = log.dropped + Dropped(len(log), found.reasons)
+    if log.is_part:
+        dropped = Dropped(len(log), found.reasons)
+    refuse_many(dropped, log.source, log.max_dropped)
     for given in (*policies.values(), prediction):
         if given is not None and not isinstance(given, str) and not _answers(given):
             raise ParameterError(
@@ -272,9 +275,12 @@ def without_bad_rows(
             )
     assert found.made is not None
     left = log.take(found.rows) if log.is_part else found.made
-    dropped = log.dropped + Dropped(len(log), found.reasons)
+    source = source_of_kept(found.rows, log.source)
     return left.replace(
-        dropped=dropped, source=source_of_kept(found.rows, log.source), trusted=True
+        dropped=log.dropped + Dropped(len(log), found.reasons),
+        max_dropped=log.max_dropped,
+        source=source,
+        trusted=True,
     )
 
 

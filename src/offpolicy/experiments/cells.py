@@ -6,9 +6,9 @@ import functools
 import hashlib
 import itertools
 import json
+import multiprocessing.connection
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -52,7 +52,8 @@ class Cells:
         of dataclasses, lists, dictionaries, arrays and what JSON can hold.
 
         What is in the folder already, from the same arguments, is not computed again.
-        If the ``files`` of a data set were others when the folder was filled, it is refused.
+        If the ``files`` of a data set were others when the folder was filled, it is refused; of one
+        that is not at hand there are none.
         If only what is ``kept`` is asked for, nothing is computed, and the rest is left out.
         """
         if kept:
@@ -62,7 +63,8 @@ class Cells:
             return self.kept(function, there)
         self.folder.mkdir(parents=True, exist_ok=True)
         stamps = {name: " ".join(map(_stamp, paths)) for name, paths in (files or {}).items()}
-        _refuse_others(self.folder, {"version": __version__, **stamps})
+        at_hand = {name: stamp for name, stamp in stamps.items() if stamp}
+        _refuse_others(self.folder, {"version": __version__, **at_hand})
         paths = [self.path(function, cell) for cell in cells]
         work = [
             (function, cell, file)
@@ -72,17 +74,22 @@ class Cells:
         if self.jobs == 1 or len(work) < 2:
             list(self.shown(itertools.starmap(_run, work), len(work), what))
         else:
-            parent = (os.getpid(),)
-            with ProcessPoolExecutor(self.jobs, initializer=_end_with, initargs=parent) as pool:
-                done = pool.map(_run, *zip(*work, strict=True))
-                list(self.shown(done, len(work), what))
+            others = set(multiprocessing.active_children())
+            with ProcessPoolExecutor(self.jobs, initializer=_end_with_parent) as pool:
+                try:
+                    done = pool.map(_run, *zip(*work, strict=True))
+                    list(self.shown(done, len(work), what))
+                except KeyboardInterrupt:  # the pool would wait for the cells that are begun
+                    for worker in set(multiprocessing.active_children()) - others:
+                        worker.kill()
+                    raise
         return self.kept(function, cells)
 
     def kept(self, function: Callable[..., _T], cells: Sequence[tuple[Any, ...]]) -> list[_T]:
         """What the folder holds of these cells, which must all be there."""
         kind = get_type_hints(function)["return"]
         files = [self.path(function, cell) for cell in cells]
-        return [built(kind, json.loads(file.read_text())) for file in files]
+        return [built(kind, json.loads(file.read_text(encoding="utf-8"))) for file in files]
 
     def path(self, function: Callable[..., Any], cell: tuple[Any, ...]) -> Path:
         text = repr((function.__module__.rpartition(".")[2], function.__qualname__, cell))
@@ -92,7 +99,7 @@ class Cells:
 def _refuse_others(folder: Path, now: dict[str, str]) -> None:
     """Raise if the cells of an experiment that are kept there were made from something else."""
     path = folder / "made_from.txt"
-    before = json.loads(path.read_text()) if path.is_file() else {}
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     for name, stamp in now.items():
         if before.get(name, stamp) != stamp:
             raise ParameterError(
@@ -116,18 +123,19 @@ def _digest(path: Path, size: int, when: int) -> str:
 
 def _is_whole(path: Path) -> bool:
     try:
-        json.loads(path.read_text())
+        json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return True
 
 
-def _end_with(parent: int) -> None:
+def _end_with_parent() -> None:
     """Let a process that computes cells end with its parent: if that is killed, nobody tells it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
+        multiprocessing.connection.wait([parent.sentinel])  # on every system; getppid is not
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

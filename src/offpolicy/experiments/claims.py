@@ -53,8 +53,13 @@ class Judged:
     @property
     def numbers(self) -> str:
         """The mean and its interval, of ratios as ratios."""
-        mean, low, high = map(self._text, (self.mean, self.low, self.high))
-        return f"{mean} [{low}, {high}]" if self.runs > 1 else mean
+        low, high = map(self._text, (self.low, self.high))
+        return f"{self.middle} [{low}, {high}]" if self.runs > 1 else self.middle
+
+    @property
+    def middle(self) -> str:
+        """The mean alone."""
+        return self._text(self.mean)
 
     def _text(self, value: float) -> str:
         value = math.exp(min(value, 700.0)) if self.logarithms else value

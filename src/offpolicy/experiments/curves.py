@@ -22,7 +22,7 @@ from offpolicy.experiments.pictures import OverM
 from offpolicy.experiments.ranking import accuracy as rankings
 from offpolicy.experiments.ranking import rank_sums
 from offpolicy.experiments.ranking.setup import is_ranking, known_as, thresholds
-from offpolicy.experiments.tables import markdown
+from offpolicy.experiments.tables import grouped, markdown, short
 from offpolicy.experiments.worlds import PAPER
 
 STARTS = (0.0, 1.0)
@@ -181,7 +181,10 @@ class Row:
     readings: dict[str, Judged]
 
     def __str__(self) -> str:
-        return f"{self.judged.verdict} {self.judged.numbers}; {counted(self.readings.values())}"
+        counts = counted(self.readings.values())
+        return (
+            f"{self.judged.verdict} {self.judged.numbers}; {counts}; drawn {short(self.measured)}"
+        )
 
 
 def judged(found: Sequence[Curves], claims: Iterable[Claim]) -> list[Row]:
@@ -196,14 +199,32 @@ def judged(found: Sequence[Curves], claims: Iterable[Claim]) -> list[Row]:
 
 
 def claims_table(rows: Sequence[Row]) -> str:
-    """A row for each claim and start, a column for each data set."""
+    """A row for each claim, with its place and number, and start; a column for each data set."""
     sets = list(dict.fromkeys(row.data for row in rows))
-    lines: dict[tuple[object, ...], list[str]] = {}
-    for row in rows:
-        key = (row.claim, row.place, row.M_from)
-        head = [row.claim, row.place, f"{row.number}, at most {row.margin:.3g}", f"{row.M_from:g}"]
-        lines.setdefault(key, [*head, *("–" for _ in sets)])[4 + sets.index(row.data)] = str(row)
-    return markdown(["claim", "where", "number", "M from", *sets], lines.values()) + "\n"
+    lines = []
+    for claim, some in grouped(rows, lambda row: row.claim).items():
+        head = f"{claim}. {some[0].place}: {some[0].number}, at most {some[0].margin:.3g}"
+        for start, of_sets in grouped(some, lambda row: row.M_from).items():
+            by_set = {row.data: str(row) for row in of_sets}
+            lines.append([head, f"{start:g}", *(by_set.get(data, "–") for data in sets)])
+            head = ""
+    return markdown(["claim", "M from", *sets], lines) + "\n"
+
+
+def readings_table(rows: Sequence[Row], sets: Iterable[str]) -> str:
+    """A row for each claim and start, a column for each reading of these data sets."""
+    found = {
+        (row.claim, row.M_from, row.data, reading): judged
+        for row in rows
+        for reading, judged in row.readings.items()
+    }
+    columns = list(dict.fromkeys(key[2:] for key in found if key[2] in set(sets)))
+    lines = [
+        [claim, f"{start:g}", *(f"{one.verdict} {one.middle}" if one else "–" for one in cells)]
+        for claim, start in dict.fromkeys(key[:2] for key in found)
+        if any(cells := [found.get((claim, start, *column)) for column in columns])
+    ]
+    return markdown(["claim", "M from", *map(", ".join, columns)], lines)
 
 
 def flat(row: Row) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from offpolicy.experiments.curves import (
     flat,
     judged,
     of_every_set,
+    readings_table,
 )
 from offpolicy.experiments.pictures import PARTS, curve_of, grid_of_axes
 from offpolicy.experiments.saving import Report
@@ -93,7 +94,10 @@ def run(cells: Cells, **options: Any) -> Report:
     settings = Settings(**options)
     found = of_every_set(cells, settings)
     rows = judged(found, CLAIMS)
-    text = f"## Claims\n\n{claims_table(rows)}"
+    ranked = [one.data for one in found if one.is_ranking]
+    parts = ["## Claims", claims_table(rows)]
+    parts += ["## Rankings in every reading", readings_table(rows, ranked)] if ranked else []
+    text = "\n\n".join(part.strip() for part in parts) + "\n"
     paper_s = [one for one in found if one.data == SHOWN]
     paper_s += [one for one in found if one.is_ranking][:1]
     others = [one for one in found if one not in paper_s]

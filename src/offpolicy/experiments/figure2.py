@@ -22,6 +22,7 @@ from offpolicy.experiments.curves import (
     flat,
     judged,
     of_every_set,
+    readings_table,
 )
 from offpolicy.experiments.evaluation import tuning
 from offpolicy.experiments.evaluation.accuracy import ESTIMATORS
@@ -86,8 +87,9 @@ CLAIMS = (
             "MSE at the best M / at the best τ", _best(name, "SB"), A_TENTH_LESS, place=PLACE,
             about=(name,))
       for name in ("CAB", "CAB-DR")),
-    Claim("CAB outperforms cIPS in the full range of M", "largest MSE of CAB / cIPS over M",
-          _over_the_range, 1.0, place=PLACE),
+    Claim("CAB outperforms cIPS in the full range of M (nowhere more than a hundredth above it, "
+          "which a figure does not show)", "largest MSE of CAB / cIPS over M", _over_the_range,
+          1.01, place=PLACE),
     Claim("SWITCH's curve is somewhat more erratic than CAB's, especially on the UCI datasets",
           "total variation of log MSE, CAB / SWITCH", _calmer, 1.0, place=PLACE),
     Claim("CAB is at least comparable to SWITCH (MSE at most a tenth more)",
@@ -118,6 +120,8 @@ def run(cells: Cells, **options: Any) -> Report:
         best_table(found),
         "## Claims", claims_table(rows),
     ]  # fmt: skip
+    if ranked := [one.data for one in found if one.is_ranking]:
+        parts += ["## Rankings in every reading", readings_table(rows, ranked)]
     if chosen:
         parts += [
             "## Chosen", f"MSE relative to the best value in hindsight, n = "

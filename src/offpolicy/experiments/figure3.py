@@ -168,15 +168,15 @@ def _row(
     margin: float,
     of_ratio: bool = False,
 ) -> Row:
-    """Judged by the jackknife: the number is one of all runs, and each group of them is left out
-    in turn."""
+    """Judged by the jackknife: the number is that of all runs, its interval from leaving out each
+    group of them in turn."""
     runs = np.arange(len(panel.errors["CAB"]))
     groups = np.array_split(runs, max(min(GROUPS, len(runs) // 2), 1))
     whole, f = measure(panel), np.log if of_ratio else np.asarray
     values = np.full(len(groups), whole)
     if len(groups) > 1:
         rest = np.array([measure(panel.of(np.setdiff1d(runs, group))) for group in groups])
-        values = f(whole) + (len(groups) - 1) * (f(whole) - f(rest))
+        values = f(whole) + (len(groups) - 1) * (f(rest).mean() - f(rest))
         values = np.exp(values) if of_ratio else values
     judged = judge_one(number, values, margin, of_ratio=of_ratio)
     return Row(claim, number, margin, panel.problem, panel.reading, judged)
@@ -275,8 +275,8 @@ class Figure3:
                 first = by_reading[0].judged
                 counts = counted(row.judged for row in by_reading)
                 cells.append(f"{first.verdict} {first.numbers}; {counts}")
-            rows.append([claim, PLACE, f"{number}, at most {margin:.2g}", *cells])
-        return markdown(["claim", "where", "number", *self.runs], rows) + "\n"
+            rows.append([f"{claim}. {PLACE}: {number}, at most {margin:.2g}", *cells])
+        return markdown(["claim", *self.runs], rows) + "\n"
 
     def report(self) -> Report:
         body = {

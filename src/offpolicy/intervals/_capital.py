@@ -225,10 +225,10 @@ def prepared(function: Callable[..., Any], x: Floats, *arrays: Floats) -> tuple[
 
 @functools.cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    from numba import njit
+    from offpolicy._core.kernels import COMMON, compiled
 
-    compiled: Callable[..., Any] = njit(nogil=True, cache=True, error_model="numpy")(function)
-    return compiled
+    loop: Callable[..., Any] = compiled(**COMMON)(function)
+    return loop
 
 
 @functools.cache

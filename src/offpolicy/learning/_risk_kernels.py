@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
 from offpolicy._core import fastmath as elementary
-from offpolicy._core.kernels import COMMON
+from offpolicy._core.kernels import COMMON, compiled
 from offpolicy._core.types import Floats, Ints, Singles
 from offpolicy.learning._risk import PLAIN, DenseRisk
 from offpolicy.policies.learned import LOWEST, Dense
@@ -65,7 +64,7 @@ def gains_together(gains: Sequence[Fused], weights: Sequence[Floats]) -> list[tu
 _ONE, _NONE = np.float32(1.0), np.float32(0.0)
 
 
-@njit(**COMMON, fastmath={"contract", "nsz"})
+@compiled(**COMMON, fastmath={"contract", "nsz"})
 def _walk(
     scores: Singles,
     action: Ints,

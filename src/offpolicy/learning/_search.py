@@ -80,7 +80,7 @@ def _weights(log: BanditLog, policy: Any) -> tuple[Floats, Floats]:
 
 @final
 @dataclass(eq=False)
-class LearnerCV(Learned):
+class LearnerCV(Learned, Parameters):
     """Fits a learner for every combination of a grid, and keeps the best on held-out decisions.
 
     Combinations that differ only in the objective, its penalties and the baseline share features,
@@ -149,6 +149,13 @@ class LearnerCV(Learned):
             self.best_ = self.best_.copy().fit(log, prediction=prediction, known=known)
         self.policy_ = self.best_.policy_
         return self
+
+    def score(self, log: BanditLog) -> float:
+        """What ``rule`` says of the best policy on a log, best one that was not learned from."""
+        need_log(log)
+        self._need_fitted()
+        need(self.rule in RULES, "rule", f'"{self.rule}"', f"one of {', '.join(RULES)}")
+        return RULES[self.rule](log, self)
 
     def _held_out(self, log: BanditLog, seed: int) -> NDArray[np.bool_]:
         group = preparing.groups_of(log)

@@ -16,6 +16,7 @@ from offpolicy._core.types import Floats
 from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
+from offpolicy.evaluation import evaluate
 from offpolicy.learning._objective import need_differentiable
 from offpolicy.learning._task import Task
 from offpolicy.logs import BanditLog, LogScan, need_log, with_names
@@ -182,6 +183,12 @@ class SoftmaxLearner(Learned, Parameters):
             -end.loss * task.scale.span, end.steps, end.converged, end.message, name
         )
         return self
+
+    def score(self, log: BanditLog) -> float:
+        """What `evaluate` puts first of the policy on a log, best one that was not learned from."""
+        need_log(log)
+        self._need_fitted()
+        return evaluate(log, self, estimators=["SNIPS"]).headline.value
 
     def save(self, path: str | Path) -> None:
         """Write the learned policy, parameters and report; `load_policy` reads the policy back."""

@@ -116,31 +116,17 @@ def refuse_no_number(
     error: type[OffpolicyError],
     offsets: Ints | None = None,
 ) -> None:
-    """Raise unless a log's column, without missing values, holds numbers; text is none, whatever
-    its digits: of those that Python reads as numbers, other engines read fewer."""
+    """Raise if a log's column, without missing values, is of a type that is neither of numbers nor
+    of text, in which they may be written."""
     import pyarrow as pa
 
     t, kind = pa.types, plain_type(values.type)
-    if holds_numbers(kind) or not len(values):
+    if holds_numbers(kind) or t.is_string(kind) or t.is_large_string(kind) or not len(values):
         return
-    if t.is_string(kind) or t.is_large_string(kind):
-        no_number = np.array([not _is_number(text) for text in values.to_pylist()])
-        row = int(np.argmax(no_number))
-        advice = "Correct it, and store the column as numbers" if no_number[row] else "Convert it"
-    else:
-        row, advice = 0, "Convert it"
     raise error(
-        f"{glimpse(values[row].as_py())} is {kind}, but the column must hold numbers. {advice}.",
-        where(source, name, row, offsets),
+        f"{glimpse(values[0].as_py())} is {kind}, but the column must hold numbers. Convert it.",
+        where(source, name, 0, offsets),
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text.isascii() and "_" not in text
 
 
 def _is(kind: pa.DataType, name: str) -> bool:

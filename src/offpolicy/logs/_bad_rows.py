@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,15 +10,16 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar, final
 
 import numpy as np
 
+from offpolicy._core.door import Door
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import RowsOfFiles, need
-from offpolicy.errors import LogError, OffpolicyError
+from offpolicy.errors import LogError, OffpolicyError, SupportError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST = 100_000
-"""Rows that are dropped at most: beyond, it is no slip but the export."""
+MAX_DROPPED = 0.05
+"""The share of rows that is dropped unasked: beyond, what is left answers another question."""
 
 Made = TypeVar("Made")
 
@@ -93,19 +95,29 @@ def keep_well_formed(
     return Kept(None, rows, reasons)
 
 
-def refuse_many(reasons: Counter[str], left: int, source: str) -> None:
-    """Raise if no row of a log is left, or if more are malformed than a slip explains."""
-    total = reasons.total()
-    if total <= MOST and (left or not total):
+def refuse_many(dropped: Dropped, source: str, most: float) -> None:
+    """Raise if no row of a log is left, or if a larger share than ``most`` is malformed."""
+    rows, of, reasons = dropped.rows, dropped.of, dropped.reasons
+    if not rows or (rows < of and rows <= most * of):
         return
-    what = (
-        f"more than {MOST:,} rows are malformed ({listed_reasons(reasons)}). That many are no "
-        f"slip: fix the export."
-        if total > MOST
-        else f"all {total:,} rows are malformed ({listed_reasons(reasons)}): none is left."
+    column, listed = max(reasons, key=reasons.__getitem__), listed_reasons(reasons)
+    if rows == of:
+        raise LogError(
+            f"all {of:,} rows are malformed ({listed}): none is left. Without dropping, the first "
+            f"of them is named.",
+            source,
+            column=column,
+        )
+    enough = min(math.ceil(rows / of * 100.0 + 1e-9) / 100.0, 1.0)
+    fill = " If a missing reward means that there was none, fill in 0." * ("reward" in reasons)
+    raise SupportError(
+        f"{rows:,} of {of:,} rows ({rows / of:.1%}) are malformed ({listed}), more than the "
+        f"{100.0 * most:.4g}% that may be dropped: an answer would be about the others.{fill} To "
+        f"see what is wrong, do not drop: the first row is then named. To answer all the same, "
+        f"{Door.spelled('max_dropped')}{enough:g}.",
+        source,
+        column=column,
     )
-    column = max(reasons, key=reasons.__getitem__)
-    raise LogError(f"{what} Without dropping, the first of them is named.", source, column=column)
 
 
 def source_of_kept(rows: Ints, source: str) -> str:
@@ -123,9 +135,10 @@ def runs_of_rows(rows: Ints) -> list[tuple[int, int]]:
     return [(int(start), int(rows[start])) for start in starts]
 
 
-def check_on_bad_row(on_bad_row: str) -> None:
-    """Raise unless malformed rows of a log are to be an "error" or to be "drop"ped."""
+def check_on_bad_row(on_bad_row: str, max_dropped: float = MAX_DROPPED) -> None:
+    """Raise unless malformed rows of a log are to be an "error", or "drop"ped up to a share."""
     need(on_bad_row in ("error", "drop"), "on_bad_row", repr(on_bad_row), '"error" or "drop"')
+    need(0.0 <= max_dropped <= 1.0, "max_dropped", repr(max_dropped), "a share from 0 to 1")
 
 
 def listed_reasons(reasons: Mapping[str, int]) -> str:

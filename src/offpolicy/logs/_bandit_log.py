@@ -19,17 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import ragged
 from offpolicy._core import validation as check
+from offpolicy._core.pickling import Portable
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
 from offpolicy.logs import labels
 from offpolicy.logs._bad_rows import (
+    MAX_DROPPED,
     Dropped,
     check_on_bad_row,
     keep_well_formed,
     refuse_many,
     source_of_kept,
 )
-from offpolicy.logs._columns import Columns, as_table, read_columns, read_named
+from offpolicy.logs._columns import Columns, as_table, numbers_of, read_columns, read_named
+from offpolicy.logs._encoded import Encoded
 from offpolicy.logs._long_format import one_row_per_decision
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._validation import (
@@ -51,7 +54,7 @@ FIRST = 1024
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLog:
+class BanditLog(Portable):
     """Logged decisions: candidates, the chosen one, its propensity, and the reward.
 
     Make one with `from_arrays`, `from_ragged` or `from_frame`, and another like it with `replace`,
@@ -84,6 +87,8 @@ class BanditLog:
         Which column of ``table``, the frame it was made from, plays which role.
     dropped : Dropped or None
         Malformed rows that were left out; None if they are errors.
+    max_dropped : float
+        The share of all rows that may be.
     """
 
     offsets: Ints
@@ -106,6 +111,7 @@ class BanditLog:
     table: pa.Table | None = field(default=None, repr=False)
     columns: Columns | None = None
     dropped: Dropped | None = None
+    max_dropped: float = MAX_DROPPED
     trusted: InitVar[bool] = False
     tolerance: InitVar[float] = 1e-6
 
@@ -288,18 +294,20 @@ class BanditLog:
         source: str = "",
         *,
         on_bad_row: str = "error",
+        max_dropped: float = MAX_DROPPED,
     ) -> BanditLog:
         """A log from any dataframe that speaks the Arrow PyCapsule interface.
 
         pandas, polars, DuckDB relations, Arrow tables, …: one row per decision, probabilities of
         all candidates in list columns; or one row per decision and candidate, if
         ``columns.decision`` is given. ``columns`` says which column plays which role. A malformed
-        row is an error, or, with ``on_bad_row="drop"``, left out (see `read_log`).
+        row is an error, or, with ``on_bad_row="drop"``, left out, up to a share of ``max_dropped``
+        (see `read_log`).
         """
         columns = columns or Columns()
-        check_on_bad_row(on_bad_row)
+        check_on_bad_row(on_bad_row, max_dropped)
         if on_bad_row == "drop":
-            return _without_bad_rows(as_table(frame), columns, source)
+            return _without_bad_rows(as_table(frame), columns, source, max_dropped)
         if columns.decision:
             frame, columns = one_row_per_decision(as_table(frame), columns, source)
         table, roles = read_columns(frame, columns, source)
@@ -517,16 +525,18 @@ class BanditLog:
             f"{column} has shape {array.shape}, but must have {expected}.{hint}", column=column
         )
 
-    def named_column(self, name: str, numbers: type[OffpolicyError] | None = None) -> NDArray[Any]:
-        """A column of the frame the log was made from: flat if it holds lists. With ``numbers``,
-        the error to raise, it must hold some."""
+    def named_column(
+        self, name: str, *, numbers: type[OffpolicyError] | None = None
+    ) -> NDArray[Any]:
+        """A column of the frame the log was made from: flat if it holds lists; ``numbers`` is the
+        error for a value that is none, where all must be."""
         if self.table is None:
             raise LogError(
                 f'"{name}" is a column name, but this log was not made from a frame or a file. '
                 f"Pass the values themselves.",
                 column=name,
             )
-        return read_named(self.table, name, self.offsets, self.source, numbers)
+        return read_named(self.table, name, self.offsets, self.source, numbers=numbers)
 
     def candidates_of(self, rows: Ints) -> Ints:
         """Indices, in the flat arrays, of all candidates of these decisions."""
@@ -564,7 +574,7 @@ def need_log(log: object) -> None:
         )
 
 
-def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditLog:
+def _without_bad_rows(table: pa.Table, columns: Columns, source: str, most: float) -> BanditLog:
     """The log of those rows of a table that are well-formed."""
     reasons: Counter[str] = Counter()
     long = bool(columns.decision)
@@ -581,19 +591,20 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str) -> BanditL
             table, lambda part: one_row_per_decision(part, columns, source), decisions
         )
         reasons += wide.reasons
-        refuse_many(reasons, len(wide.rows), source)
-        assert wide.made is not None
+        if wide.made is None:
+            refuse_many(Dropped(reasons.total(), reasons), source, most)
+            raise LogError(check.EMPTY, source)
         table, columns = wide.made
     kept = keep_well_formed(table, lambda part: BanditLog.from_frame(part, columns, source))
     reasons += columns.by_role(kept.reasons)
-    refuse_many(reasons, len(kept.rows), source)
+    dropped = Dropped(len(kept.rows) + reasons.total(), dict(reasons))
+    refuse_many(dropped, source, most)
     if kept.made is None:
         raise LogError(check.EMPTY, source)
     log = kept.made
-    dropped = Dropped(len(log) + reasons.total(), dict(reasons))
     if reasons and not long:
         source = source_of_kept(kept.rows, source)
-    return log.replace(dropped=dropped, source=source, trusted=True)
+    return log.replace(dropped=dropped, max_dropped=most, source=source, trusted=True)
 
 
 _PER_DECISION = (
@@ -698,13 +709,17 @@ _MAKERS: dict[str, Callable[[Any, str], NDArray[Any]]] = {
 }
 
 
-def _positions_in_lists(action: NDArray[Any], source: str) -> Ints:
+def _positions_in_lists(action: NDArray[Any] | Encoded, source: str) -> Ints:
     """A log's actions, read from a frame whose lists have no names: they must be positions."""
-    action = np.asarray(action)
-    if not np.issubdtype(action.dtype, np.number):
+    values = np.asarray(action)
+    try:
+        positions = numbers_of(values, "action", source)
+    except LogError as problem:
+        if problem.rows is None or len(problem.rows) < len(values):
+            raise
         raise LogError(
-            f"action holds {action[0]!r}, a name, but nothing says which candidate that is. Give "
+            f"action holds {values[0]!r}, a name, but nothing says which candidate that is. Give "
             f"candidates, a column with the list of their names, or action as positions.",
-            column="action",
-        )
-    return check.as_integers(action, "action", source)
+            Place(source, "action"),
+        ) from None
+    return check.as_integers(positions, "action", source)

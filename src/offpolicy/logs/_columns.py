@@ -75,6 +75,12 @@ class Columns:
                 sentence = f"context holds {glimpse(name)}; it must hold names of columns."
                 raise ParameterError(sentence, column="context")
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that hold names, which are compared and never added up, if they are there."""
+        roles = ("action", "candidates", "cluster", "decision")
+        return frozenset(getattr(self, role) or role for role in roles)
+
     def by_role(self, counts: Mapping[str, int]) -> Counter[str]:
         """Counts by column as counts by the role that a column was given, if it was."""
         role = {"candidate": "candidates", "chosen": "action"} | {
@@ -93,7 +99,7 @@ class Columns:
         try:
             with open(path, "rb") as stream:
                 names_by_role = tomllib.load(stream)
-        except (OSError, tomllib.TOMLDecodeError) as problem:
+        except (OSError, ValueError, RecursionError) as problem:  # UTF-8, TOML, deep nesting
             raise LogError(f"not a readable TOML file ({problem}).", path) from None
         roles = [field.name for field in fields(cls)]
         for role, name in names_by_role.items():
@@ -193,7 +199,15 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
         roles["context"] = np.stack(
             [read_plain(table, name, "context", source) for name in context], axis=1
         )
+    if isinstance(roles.get("candidate"), Encoded) and _is_whole(roles["action"]):
+        roles["action"] = roles["action"].astype(str)
+    elif isinstance(roles["action"], Encoded) and _is_whole(roles.get("candidate")):
+        roles["candidate"] = roles["candidate"].astype(str)
     return table, roles
+
+
+def _is_whole(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.integer)
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -229,10 +243,11 @@ def read_named(
     name: str,
     offsets: Ints,
     source: str,
+    *,
     numbers: type[OffpolicyError] | None = None,
 ) -> NDArray[Any]:
-    """One column of a log: flat if it holds lists (as long as its candidates), else one a row.
-    With ``numbers``, the error to raise, it must hold some."""
+    """One column of a log: flat if it holds lists (as long as its candidates), else one a row;
+    ``numbers`` is the error for a value that is none, where all must be."""
     if name not in table.column_names:
         raise missing_column(table.column_names, name, "", source)
     if holds_lists(table.schema.field(name).type):
@@ -240,6 +255,32 @@ def read_named(
         _same_lengths(offsets, lists, name, source)
         return np.asarray(values)
     return np.asarray(read_plain(table, name, name, source, numbers))
+
+
+def numbers_of(
+    values: Any,
+    name: str,
+    source: str,
+    error: type[OffpolicyError] = LogError,
+    offsets: Ints | None = None,
+) -> NDArray[Any]:
+    """A log's column of numbers, which may have been written as text; other text is an error."""
+    values = np.asarray(values)
+    if values.dtype.kind in "biuf":
+        return np.asarray(values)
+    numbers, bad = np.full(len(values), np.nan), np.zeros(len(values), dtype=bool)
+    for k, value in enumerate(values):
+        try:
+            # Of what Python reads as numbers, other engines read less.
+            bad[k] = isinstance(value, str) and ("_" in value or not value.isascii())
+            numbers[k] = np.nan if bad[k] else float(value)
+        except (TypeError, ValueError, OverflowError):
+            bad[k] = True
+    if bad.any():
+        shown, count = glimpse(values[int(np.argmax(bad))]), count_of(bad, offsets)
+        sentence = f"{shown} is not a number ({count}). Correct it or leave these rows out."
+        raise malformed(bad, name, source, sentence, error, offsets)
+    return numbers
 
 
 def _lists(
@@ -271,7 +312,10 @@ def _lists(
     if numbers is not None:
         refuse_no_number(values, name, source, numbers, offsets)
     coded = Encoded.of(values) if names else None
-    return offsets, _as_numpy(values, name, source, offsets) if coded is None else coded
+    if coded is not None:
+        return offsets, coded
+    flat = _as_numpy(values, name, source, offsets)
+    return offsets, flat if numbers is None else numbers_of(flat, name, source, numbers, offsets)
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
@@ -310,7 +354,10 @@ def read_plain(
     if numbers is not None:
         refuse_no_number(column, name, source, numbers)
     coded = Encoded.of(column) if role == "action" else None
-    return _as_numpy(column, name, source) if coded is None else coded
+    if coded is not None:
+        return coded
+    plain = _as_numpy(column, name, source)
+    return plain if numbers is None else numbers_of(plain, name, source, numbers)
 
 
 def _as_numpy(

@@ -32,7 +32,7 @@ def one_row_per_decision(
 
     decision = columns.decision
     assert decision is not None
-    for name in (decision, columns.chosen, columns.action):
+    for name in (decision, columns.chosen, columns.action, columns.candidates):
         if name and name not in table.column_names:
             raise missing_column(table.column_names, name, "", source)
     ids = table.column(decision).combine_chunks()

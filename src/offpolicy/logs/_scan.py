@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from offpolicy._core.pickling import Portable
 from offpolicy.errors import ParameterError, Place
-from offpolicy.logs._bad_rows import Dropped
+from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped
 from offpolicy.logs._bandit_log import FIRST, BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
@@ -29,7 +30,7 @@ ColumnCheck = Callable[[BanditLog, Mapping[str, str], str | None], None]
 """Raises, naming the rows, unless columns hold probabilities and predictions."""
 
 
-class LogScan(ABC):
+class LogScan(Portable, ABC):
     """A log that is read while it is walked over: files, or tables too large to hold.
 
     Made by `offpolicy.read_log`. Policies and the reward model are columns of it, or objects
@@ -39,13 +40,22 @@ class LogScan(ABC):
     source: str
     columns: Columns
     progress: Callable[[int, int], None] | None = None
-    """Called while the log is walked over, with the decisions read so far and in all."""
+    """Called while the log is walked over, with the decisions read so far and in all; copies of
+    the log call nothing."""
     dropped: Dropped | None = None
     """Malformed rows that were left out; None if they are errors, or were not looked for yet."""
+    max_dropped: float = MAX_DROPPED
+    """The share of all rows that may be."""
 
     @abstractmethod
     def __len__(self) -> int:
         """Number of decisions."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"progress": None}
 
     @functools.cached_property
     def width(self) -> float:

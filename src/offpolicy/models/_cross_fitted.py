@@ -72,22 +72,6 @@ class _CrossFitted(Parameters, ABC):
     models_: Sequence[Any] = field(init=False, repr=False)
     maps_: Sequence[Any] = field(init=False, repr=False)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; if ``deep``, those of ``model`` too, as ``model__name``."""
-        params = super().get_params()
-        if deep and hasattr(self.model, "get_params") and not isinstance(self.model, type):
-            inner = self.model.get_params(deep=True)
-            params |= {f"model__{name}": value for name, value in inner.items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Change parameters by name; those of ``model`` as ``model__name``."""
-        inner = {name for name in params if name.startswith("model__")}
-        super().set_params(**{name: params[name] for name in params.keys() - inner})
-        if inner:
-            self.model.set_params(**{name.removeprefix("model__"): params[name] for name in inner})
-        return self
-
     @abstractmethod
     def predict(self, log: BanditLog) -> Floats:
         """One number for every candidate of ``log``, flat."""
@@ -246,6 +230,13 @@ class RewardModel(_CrossFitted):
             if map_ is not None:
                 flat[candidates] = map_.predict(flat[candidates])
         return flat
+
+    def score(self, log: BanditLog) -> float:
+        """R² of the predicted rewards of what was chosen: 1 is exact, 0 no better than the mean."""
+        from sklearn.metrics import r2_score
+
+        predicted = self.predict(log)[log.chosen_index]
+        return float(r2_score(log.reward, predicted, sample_weight=log.weights))
 
     def _checked_mode(self, log: BanditLog, prediction: Any) -> Mode:
         _need_option(self.mode, "mode", ("auto", "per-action", "shared", "recalibrate"))

@@ -19,7 +19,7 @@ def resolve_prediction(log: BanditLog, prediction: Any, *, checked: bool = False
     if prediction is None:
         return None
     if isinstance(prediction, str):
-        prediction = log.named_column(prediction, PredictionError)
+        prediction = log.named_column(prediction, numbers=PredictionError)
     elif hasattr(prediction, "predict"):
         prediction = prediction.predict(log)
     if callable(prediction):

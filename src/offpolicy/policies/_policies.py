@@ -366,7 +366,7 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
     if isinstance(policy, Mixture):
         return _mixed(log, policy, name)
     if isinstance(policy, str):
-        policy = log.named_column(policy, PolicyError)
+        policy = log.named_column(policy, numbers=PolicyError)
     if hasattr(policy, "probabilities"):
         values: Any = policy.probabilities(log)
     elif hasattr(policy, "predict_proba"):

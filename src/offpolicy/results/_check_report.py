@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from offpolicy._core.documents import Document, dumps
+from offpolicy._core.frames import Frames
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.results._findings import CODES, ORDER, Finding, Severity
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Report(Document):
+class Report(Document, Frames):
     """All findings, the worst first. ``"support" in report`` asks whether there is one;
     ``report["support"]`` and ``report["new", "support"]`` give it (the worst, if several)."""
 
@@ -90,7 +91,7 @@ class Report(Document):
 
     # -- as data -----------------------------------------------------------------------------
 
-    def to_frame(self) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """One row per finding, as an Arrow table; ``numbers`` as JSON text."""
         import pyarrow as pa
 

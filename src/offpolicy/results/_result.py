@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 import numpy as np
 
 from offpolicy._core.documents import json_safe
+from offpolicy._core.frames import Frames
 from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
@@ -206,7 +207,7 @@ class Headline:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Tuned:
+class Tuned(Frames):
     """A parameter chosen from the log, and the table it was chosen from.
 
     For every value in ``grid``: the estimate, its standard error, the bias and its uncertainty,
@@ -239,8 +240,8 @@ class Tuned:
         with np.errstate(over="ignore"):
             return self.bias**2 + self.bias_stderr**2 + self.variance
 
-    def to_frame(self) -> pa.Table:
-        """The table as Arrow: one row per value of the parameter."""
+    def to_arrow(self) -> pa.Table:
+        """One row per value of the parameter, as an Arrow table."""
         import pyarrow as pa
 
         columns = ("value", "stderr", "bias", "bias_stderr", "variance", "mse", "imputed_mass")

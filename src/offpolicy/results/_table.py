@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from offpolicy._core.documents import Document
+from offpolicy._core.frames import Frames
 from offpolicy._core.tables import aligned
 from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
@@ -31,7 +32,7 @@ _WORDS = ("policy", "estimator", "first", "second", "verdict")
 """Columns of text that stand to the left; numbers stand to the right."""
 
 
-class ResultTable(Document, Generic[Row]):
+class ResultTable(Document, Frames, Generic[Row]):
     """A document of rows, each a dataclass with a value and an interval."""
 
     __slots__ = ()
@@ -62,9 +63,9 @@ class ResultTable(Document, Generic[Row]):
         cells = self._cells()
         return aligned(cells, left=[k for k, head in enumerate(cells[0]) if head in _WORDS])
 
-    def to_frame(self) -> pa.Table:
-        """One row each, as an Arrow table (``pl.from_arrow(…)``, ``.to_pandas()``)."""
-        return _frame_of(self.row, getattr(self, self.rows))
+    def to_arrow(self) -> pa.Table:
+        """One row each, as an Arrow table."""
+        return _table_of(self.row, getattr(self, self.rows))
 
     def _repr_html_(self) -> str:
         from offpolicy.report.pages.evaluation import fragment
@@ -111,7 +112,7 @@ def estimate_named(rows: Sequence[Named], wanted: str | Estimator) -> Named:
     return hits[0]
 
 
-def _frame_of(kind: Any, records: Sequence[Any]) -> pa.Table:
+def _table_of(kind: Any, records: Sequence[Any]) -> pa.Table:
     """A result's rows, dataclasses of text, flags and numbers, as an Arrow table; the ends of the
     interval are the last columns."""
     import pyarrow as pa

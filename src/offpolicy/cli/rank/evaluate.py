@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
+from offpolicy.cli.printing import say, say_json
 from offpolicy.cli.rank import rankings
 
 _SETTINGS = Options(
@@ -21,7 +23,7 @@ _SETTINGS = Options(
 )  # fmt: skip
 
 
-@click.command("evaluate")
+@click.command("evaluate", cls=Strict)
 @rankings.log_options
 @rankings.propensity_options
 @Options(
@@ -66,14 +68,14 @@ def command(
     )
     opt.tell(results[0].findings, "no-examination")
     if style == "json":
-        click.echo(Results(results).to_json(), nl=False)
+        say_json(Results(results).to_json())
     elif style == "tsv":
         rows = [
             {"ranker": row.pop("policy"), "metric": result.metric} | row
             for result in results
-            for row in result.to_frame().to_pylist()
+            for row in result.to_arrow().to_pylist()
         ]
-        click.echo(opt.as_tsv(pa.Table.from_pylist(rows)))
+        say(opt.as_tsv(pa.Table.from_pylist(rows)))
     else:
-        click.echo("\n\n".join(f"{result.ranker}: {result}" for result in results))
+        say("\n\n".join(f"{result.ranker}: {result}" for result in results))
     run.write_of_rankings(file.log.documents, *results)

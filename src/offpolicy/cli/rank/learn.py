@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
+from offpolicy.cli.printing import say
 from offpolicy.cli.rank import rankings
 
 _LEARNER = Options(
@@ -35,7 +37,7 @@ _HOW = Options(
 )
 
 
-@click.command("learn")
+@click.command("learn", cls=Strict)
 @rankings.log_options
 @rankings.propensity_options
 @_LEARNER
@@ -64,13 +66,14 @@ def command(log: str, out: str, **options: Any) -> None:
         raise click.UsageError("-C and --loss are two ways to say the same.")
     member = for_rankings(settings["estimator"])
     as_metric(options["metric"])
+    opt.refuse_idle(["rule"], member.resolved, "parameters that -e leaves out")
     learner = PropensitySVMRank(**settings | {"estimator": str(member)})
     learner.check()
     whole = rankings.read(log, options).log
     if member.name != "DM" or whole.prediction is None:
         rankings.need_propensities(whole)
     if needs_model(learner, whole):
-        click.echo(
+        say(
             "Learning a model of relevance from clicks, which takes a while; a --prediction would "
             "spare it.",
             err=True,

@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
+from offpolicy.cli.printing import say, say_json
 from offpolicy.cli.rank import rankings
 
 _METHOD = Options(
@@ -35,13 +37,13 @@ _MEASURED = Options(
 )  # fmt: skip
 
 
-@click.command("propensities")
+@click.command("propensities", cls=Strict)
 @rankings.log_options
 @_METHOD
 @_MEASURED
 @Options(
     out=option(
-        "write what --propensities of the other verbs takes: .json, or .csv", "FILE", opt.FILE,
+        "write what --propensities of the other verbs takes: .json, or .csv", "FILE", opt.OUTPUT,
         flags="-o --out",
     )
 )  # fmt: skip
@@ -58,13 +60,14 @@ def command(
     """
     import numpy as np
 
-    from offpolicy._core.files import write_whole
+    from offpolicy._core.files import descriptor_of, write_whole
     from offpolicy.cli.pages import Run
     from offpolicy.ranking.propensities import estimate_propensities
 
     run = Run.begun(options["report"])
     if out is not None:
-        opt.check_writable(out, ".json", ".csv")
+        if descriptor_of(Path(out)) is None:
+            opt.check_suffix(out, ".json", ".csv")
         if options["method"] == "contextual" and Path(out).suffix.lower() == ".csv":
             raise click.UsageError("Propensities by context are more than one curve: write .json.")
     if options["propensity"] is None:
@@ -81,15 +84,15 @@ def command(
         context=file.per_impression(context) if context else None,
         **_METHOD.said(options),
     )
-    frame = curve.to_frame()
+    frame = curve.to_arrow()
     if out is not None:
         if Path(out).suffix.lower() == ".csv":
             write_whole(Path(out), opt.as_tsv(frame).replace("\t", ",") + "\n")
         else:
             curve.save(out)
-        click.echo(f"Wrote {out}.", err=True)
+        say(f"Wrote {out}.", err=True)
     if style == "json":
-        click.echo(curve.to_json(), nl=False)
+        say_json(curve.to_json())
     else:
-        click.echo(opt.as_tsv(frame) if style == "tsv" else str(curve))
+        say(opt.as_tsv(frame) if style == "tsv" else str(curve))
     run.write_of_rankings(file.log.documents, curve)

@@ -101,6 +101,9 @@ def read(log: str, options: dict[str, Any], names: Sequence[str] = ()) -> LogFil
 
     from offpolicy.ranking.data import RankingColumns, read_with
 
+    opt.refuse_idle(["relevant"], options["clicks"] is None, "LETOR text, with --clicks")
+    if "propensities" in options:
+        opt.refuse_idle(["context"], options["propensities"] is None, "--propensities by context")
     columns = RankingColumns(**_COLUMNS.said(options))
     ways = [name for name in ("propensity", "propensities", "eta") if options.get(name) is not None]
     if len(ways) > 1:

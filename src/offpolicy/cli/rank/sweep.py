@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from offpolicy.cli import options as opt
+from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
 from offpolicy.cli.rank import rankings
 
@@ -18,7 +19,7 @@ _SETTINGS = Options(
 )
 
 
-@click.command("sweep")
+@click.command("sweep", cls=Strict)
 @rankings.log_options
 @rankings.propensity_options
 @Options(
@@ -40,4 +41,4 @@ def command(log: str, ranker: str, style: str, **options: Any) -> None:
     rankings.need_propensities(file.log)
     (named,) = rankings.rankers_of((ranker,), file).values()
     curve = sweep(file.log, named, **_SETTINGS.said(options))
-    opt.show_frame(curve.to_frame(1001), style)
+    opt.show_frame(curve.to_arrow(1001), style)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from offpolicy.evidence.findings._chance import Rows, kish
 from offpolicy.evidence.findings._drift import about_drift
-from offpolicy.evidence.findings._policy import about_thin_support, about_weights
+from offpolicy.evidence.findings._policy import about_thin_support, about_weight_drift
 from offpolicy.evidence.findings._prediction import about_calibration, about_prediction
 from offpolicy.evidence.findings._propensities import about_frequencies, about_propensities
 from offpolicy.evidence.findings._rows import (
@@ -25,5 +25,5 @@ __all__ = [
     "Rows", "about_calibration", "about_clusters", "about_drift", "about_dropped",
     "about_duplicates", "about_frequencies", "about_prediction",
     "about_propensities", "about_rare_rewards", "about_rewards", "about_sample", "about_size",
-    "about_thin_support", "about_weights", "kish",
+    "about_thin_support", "about_weight_drift", "kish",
 ]  # fmt: skip

@@ -96,15 +96,14 @@ def about_heavy_weights(block: Block, rows: Rows) -> list[Finding]:
     )  # fmt: skip
 
 
-def about_weights(block: Block, rows: Rows) -> list[Finding]:
-    """Findings on a policy's weights: do they average what they should, at all times?"""
+def about_weight_mean(block: Block, rows: Rows) -> list[Finding]:
+    """The finding of a policy's weights that do not average what they should."""
+    if block.log.propensity is None or not block.c.any():  # refused, or refusing, elsewhere
+        return []
     if block.log.logging is not None and block.target.flat is not None:
-        found = _weight_mean(block, rows)
-    else:
-        c = np.minimum(block.c, LARGEST)
-        found = _missing_mass(block.target.name, rows, c)
-        found += _weights_above_one(block.target.name, rows, c)
-    return found + _weight_drift(block, rows)
+        return _weight_mean(block, rows)
+    name, c = block.target.name, np.minimum(block.c, LARGEST)
+    return _missing_mass(name, rows, c) + _weights_above_one(name, rows, c)
 
 
 def _missing_mass(name: str, rows: Rows, c: Floats) -> list[Finding]:
@@ -176,7 +175,8 @@ def _weights_above_one(name: str, rows: Rows, c: Floats) -> list[Finding]:
     )  # fmt: skip
 
 
-def _weight_drift(block: Block, rows: Rows) -> list[Finding]:
+def about_weight_drift(block: Block, rows: Rows) -> list[Finding]:
+    """The finding of a policy's weights that average more at one time than at another."""
     if len(block.log) < FEWEST_FOR_DRIFT:
         return []
     name, clipped = block.target.name, np.minimum(block.c, DRIFT_CLIP)

@@ -137,7 +137,9 @@ def logs_at(n: int, repeats: int) -> int:
 
 def before(path: Path) -> list[Before]:
     """What `scripts/version_01.py` found, if it is there."""
-    return built(list[Before], json.loads(path.read_text())) if path.is_file() else []
+    return (
+        built(list[Before], json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
+    )
 
 
 def run_one(name: str, n: int, repeats: int) -> OfWorld:

@@ -18,7 +18,7 @@ from offpolicy.learning import SoftmaxLearner
 from offpolicy.logs import BanditLog
 
 
-def run(cells: Cells, sets: Sequence[str], runs: int, kept: bool) -> Report:
+def run(cells: Cells, sets: Sequence[str], runs: int, kept: bool = False) -> Report:
     """Our own recipe on the data of Table 2."""
     wanted = [(Condition(data, run),) for run in range(runs) for data in sets]
     learned = cells.within("learned").all("runs", run_one, wanted, files_of(sets), kept=kept)

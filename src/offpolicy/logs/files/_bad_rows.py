@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -68,25 +68,28 @@ class WellFormed(ParquetScan):
         self._fingerprint = repr((scan.fingerprint(), sorted(policies.values()), prediction))
         self._all = scan._counts
         bad: list[list[Ints]] = [[] for _ in self.files]
-        reasons: Counter[str] = Counter()
+        reasons = Counter(scan.lost)
         summaries, clusters = [], set[Hashable]()
         for k, sifted in _sifted(scan, policies, prediction, check):
             bad[k].append(sifted.bad)
             reasons += self.columns.by_role(sifted.reasons)
-            refuse_many(reasons, 1, self.source)
             if sifted.rewards is not None:
                 summaries.append(sifted.rewards)
             if len(clusters) <= labels.GROUPS:
                 clusters.update(sifted.clusters)
         self._bad = [np.concatenate([np.empty(0, np.int64), *parts]) for parts in bad]
-        self.dropped = Dropped(len(scan), dict(reasons))
-        refuse_many(reasons, len(self), self.source)
+        self.dropped = Dropped(len(scan) + sum(scan.lost.values()), dict(reasons))
+        refuse_many(self.dropped, self.source, scan.max_dropped)
         self.rewards = RewardSummary(
             min(summary.low for summary in summaries),
             max(summary.high for summary in summaries),
             all(summary.binary for summary in summaries),
         )
         self._clusters = self._known(clusters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # These are not found again, unlike another log's.
+        return super().__getstate__() | {"rewards": self.rewards, "_clusters": self._clusters}
 
     def _known(self, clusters: set[Hashable]) -> tuple[Hashable, ...] | None:
         if self._roles.of("cluster") is None:

@@ -9,32 +9,26 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import os
-import shutil
-import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.files import make_temporary_folder, remove_temporary_folder
 from offpolicy._core.validation import Copy, RowsOfFiles
 from offpolicy.errors import LogError, Place
+from offpolicy.logs._bad_rows import MAX_DROPPED
 from offpolicy.logs._columns import Columns, missing_column
 from offpolicy.logs._long_format import one_row_per_decision
+from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan
 from offpolicy.logs.files._sql import connect, first_line, parquet, quoted
-from offpolicy.logs.files._text import (
-    check_same_columns,
-    do_not_fit,
-    is_parquet,
-    known_kind,
-    text_tables,
-)
+from offpolicy.logs.files._text import common_schema, is_parquet, known_kind, text_tables
 from offpolicy.logs.formats import dsjson, obd
 
 if TYPE_CHECKING:
@@ -49,25 +43,27 @@ LONGEST = 2**24
 class ConvertedScan(ParquetScan):
     """A log in temporary Parquet files, made from files of another kind. See `read_log`."""
 
-    def __init__(self, copy: _Made, asked: _Asked, on_bad_row: str) -> None:
+    def __init__(self, copy: _Made, asked: _Asked, **how: Any) -> None:
         self._asked, self._unit = asked, copy.unit
-        self._folder = weakref.finalize(self, _remove, asked.folder, os.getpid())
+        self._folder = asked.folder
+        self.lost = copy.lost
         super().__init__(
             copy.files,
             copy.columns,
             where=copy.where,
             names=asked.names,
-            on_bad_row=on_bad_row,
+            **how,
             **asked.limits,
         )
 
     def close(self) -> None:
-        """Remove the temporary files; the log cannot be read any more."""
-        self._folder()
+        """Remove the temporary files; neither the log nor a copy of it can be read any more."""
+        self._folder.remove()
 
     def fingerprint(self) -> str:
         """Of the files that were converted, columns and condition."""
-        asked = repr((self._asked.columns, self._asked.where))
+        where = self._asked.where
+        asked = repr((self._asked.columns, where and where.text))
         return hashlib.sha256((super().fingerprint() + asked).encode()).hexdigest()
 
     def _label(self, file: int) -> str:
@@ -98,14 +94,48 @@ class _Asked:
 
     files: Sequence[Path]
     columns: Columns
-    where: str | None
+    where: Expression | None
     limits: dict[str, Any]
     """Of memory and threads; see `connect`."""
-    folder: Path
+    folder: _Folder
+    on_bad_row: str = "error"
 
     @property
     def names(self) -> list[str]:
         return [str(file) for file in self.files]
+
+    @property
+    def lenient(self) -> bool:
+        """Whether malformed rows are to be dropped."""
+        return self.on_bad_row == "drop"
+
+
+class _Folder:
+    """Where a log's temporary files are. They go when the log, and all copies of it in this
+    process, do; other processes only read them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.remove = weakref.finalize(self, remove_temporary_folder, path)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Folder:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _borrowed, (self.path,)
+
+
+def _borrowed(path: Path) -> _Folder:
+    """The folder of a log that was sent to another process, or kept in a file."""
+    if not path.is_dir():
+        raise LogError(
+            "the temporary copy of this log is gone: it lasts as long as the log that was read. "
+            "Read the log again.",
+            path,
+        )
+    folder = _Folder(path)
+    folder.remove.detach()
+    return folder
 
 
 @dataclass
@@ -114,9 +144,11 @@ class _Made:
 
     files: list[Path]
     columns: Columns
-    where: str | None
+    where: Expression | None
     unit: str | None = None
     """What the places in the columns FILE and PLACE count; None if the rows are as they were."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """Malformed lines that are no rows, if these are to be dropped."""
 
 
 def convert(
@@ -124,8 +156,9 @@ def convert(
     columns: Columns,
     *,
     foreign: ModuleType | None = None,
-    where: str | None = None,
+    where: Expression | None = None,
     on_bad_row: str = "error",
+    max_dropped: float = MAX_DROPPED,
     **limits: Any,
 ) -> ConvertedScan:
     """The log in files that are not, or not as they should be, Parquet with a row per decision.
@@ -133,14 +166,15 @@ def convert(
     ``foreign`` is the format if it is someone else's: `offpolicy.formats.dsjson` or ``obd``.
     """
     try:
-        folder = Path(tempfile.mkdtemp(prefix="offpolicy-"))
+        folder = _Folder(make_temporary_folder())
     except OSError as problem:
         raise LogError(f"There is no place for temporary files: {problem}. Set TMPDIR.") from None
-    asked = _Asked(files, columns, where, limits, folder)
+    asked = _Asked(files, columns, where, limits, folder, on_bad_row)
     try:
-        return ConvertedScan(_made(asked, foreign), asked, on_bad_row)
+        copy = _made(asked, foreign)
+        return ConvertedScan(copy, asked, on_bad_row=on_bad_row, max_dropped=max_dropped)
     except BaseException:
-        _remove(folder, os.getpid())
+        folder.remove()
         raise
 
 
@@ -153,11 +187,6 @@ def _made(asked: _Asked, foreign: ModuleType | None) -> _Made:
     if asked.columns.decision:
         return _from_long(asked, files)
     return _Made(files, asked.columns, asked.where)
-
-
-def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # -- writing ---------------------------------------------------------------------------------
@@ -180,11 +209,10 @@ def _write(tables: Iterable[pa.Table], path: Path) -> _Written:
     rows = 0
     try:
         for group in _groups(tables):
-            storable = _storable(group)
             with _on_disk(path):
                 if writer is None:
-                    writer = pq.ParquetWriter(part, storable.schema)
-                writer.write_table(storable, row_group_size=max(len(storable), 1))
+                    writer = pq.ParquetWriter(part, group.schema)
+                writer.write_table(group, row_group_size=max(len(group), 1))
             rows += len(group)
         with _on_disk(path):
             writer.close()
@@ -213,7 +241,7 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 def _copies(asked: _Asked, tables_of: Callable[[int, Path], Iterable[pa.Table]]) -> list[_Written]:
     """A temporary Parquet file for every file of the log."""
     return [
-        _write(tables_of(k, file), asked.folder / f"{k}.parquet")
+        _write(tables_of(k, file), asked.folder.path / f"{k}.parquet")
         for k, file in enumerate(asked.files)
     ]
 
@@ -244,47 +272,25 @@ def _on_disk(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _storable(table: pa.Table) -> pa.Table:
-    """A log's table with what Parquet cannot hold, objects without any field, as text."""
-    import pyarrow as pa
-
-    for name in table.column_names:
-        if _is_hollow(table.schema.field(name).type):
-            values = [json.dumps(value, default=str) for value in table.column(name).to_pylist()]
-            position = table.column_names.index(name)
-            table = table.set_column(position, name, pa.array(values, pa.string()))
-    return table
-
-
-def _is_hollow(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    if pa.types.is_struct(kind):
-        return not kind.num_fields or any(_is_hollow(field.type) for field in kind)
-    return pa.types.is_list(kind) and _is_hollow(kind.value_type)
-
-
 # -- text ------------------------------------------------------------------------------------
 
 
 def _from_text(asked: _Asked) -> list[Path]:
     """A Parquet file for every CSV or JSON file of the log, all with the same columns."""
-    import pyarrow as pa
-
     for file in asked.files:
         known_kind(file)
-    copies = _copies(asked, lambda _, file: text_tables(file, **asked.limits))
-    check_same_columns(asked.files, [copy.schema for copy in copies])
-    try:
-        common = pa.unify_schemas([copy.schema for copy in copies], promote_options="permissive")
-        return [
-            copy.path
-            if copy.schema.equals(common)
-            else _rewritten(copy.path, functools.partial(_cast, schema=common))
-            for copy in copies
-        ]
-    except pa.ArrowException as problem:
-        raise do_not_fit(asked.files, problem) from None
+    names = asked.columns.names
+    copies = _copies(
+        asked,
+        lambda _, file: text_tables(file, names, lenient=asked.lenient, **asked.limits),
+    )
+    common = common_schema(asked.files, [copy.schema for copy in copies], names)
+    return [
+        copy.path
+        if copy.schema.equals(common)
+        else _rewritten(copy.path, functools.partial(_cast, schema=common))
+        for copy in copies
+    ]
 
 
 def _cast(narrow: Any, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -304,7 +310,7 @@ def _from_long(asked: _Asked, files: list[Path]) -> _Made:
     decision = str(asked.columns.decision)
     if decision not in narrow._names:
         raise missing_column(narrow._names, decision, "decision", narrow.source)
-    path = asked.folder / "decisions.parquet"
+    path = asked.folder.path / "decisions.parquet"
     roles = asked.columns
 
     def wide() -> Iterator[pa.Table]:
@@ -315,7 +321,7 @@ def _from_long(asked: _Asked, files: list[Path]) -> _Made:
 
     _write(wide(), path)
     for file in files:
-        if file.parent == asked.folder:
+        if file.parent == asked.folder.path:
             file.unlink()
     _refuse_returning(path, decision, asked)
     return _Made([path], roles, None, unit="row")
@@ -403,7 +409,7 @@ def _refuse_returning(path: Path, decision: str, asked: _Asked) -> None:
     import duckdb
 
     scan, column = parquet([str(path)], numbered=True), quoted(decision)
-    spilled = str(asked.folder / "spilled")
+    spilled = str(asked.folder.path / "spilled")
     try:
         with connect(temp_directory=spilled, **asked.limits) as connection:
             twice = connection.execute(
@@ -426,20 +432,24 @@ def _refuse_returning(path: Path, decision: str, asked: _Asked) -> None:
 
 def _from_dsjson(asked: _Asked) -> _Made:
     counts, facts = dsjson.Skipped(), dsjson.Facts()
-    copies = _copies(asked, lambda k, file: _dsjson_tables(k, file, counts, facts))
+    drop = asked.on_bad_row
+    copies = _copies(asked, lambda k, file: _dsjson_tables(k, file, counts, facts, drop))
     if not any(copy.rows for copy in copies):
         raise LogError(f"there is not one decision in this file; {counts}.", asked.files[0])
-    return _Made([copy.path for copy in copies], facts.columns(), asked.where, unit="line")
+    lost = {"malformed line": counts[dsjson.BAD]} if counts[dsjson.BAD] else {}
+    return _Made([copy.path for copy in copies], facts.columns(), asked.where, "line", lost)
 
 
 def _dsjson_tables(
-    k: int, file: Path, counts: dsjson.Skipped, facts: dsjson.Facts
+    k: int, file: Path, counts: dsjson.Skipped, facts: dsjson.Facts, on_bad_row: str
 ) -> Iterator[pa.Table]:
     import pyarrow as pa
 
     schema = dsjson.schema().append(pa.field(FILE, pa.int64())).append(pa.field(PLACE, pa.int64()))
     yield schema.empty_table()
-    for batch, lines in dsjson.numbered_batches(file, counts, prefix=f"{file}, " if k else ""):
+    prefix = f"{file}, " if k else ""
+    parts = dsjson.numbered_batches(file, counts, on_bad_row=on_bad_row, prefix=prefix)
+    for batch, lines in parts:
         facts.add(batch)
         places = [pa.array(np.full(len(lines), k)), pa.array(lines, pa.int64())]
         yield pa.Table.from_arrays([*batch.columns, *places], schema=schema)
@@ -451,7 +461,7 @@ def _from_obd(asked: _Asked) -> _Made:
     copies = _copies(asked, lambda _, file: _obd_tables(file, facts))
     if not any(copy.rows for copy in copies):
         raise LogError("there is not one row below the header.", asked.files[0])
-    check_same_columns(asked.files, [copy.schema for copy in copies])
+    common_schema(asked.files, [copy.schema for copy in copies])
     made = [copy.path for copy in copies]
     if (K := facts.candidates()) is not None:
         made = [_rewritten(path, functools.partial(_with_candidates, K=K)) for path in made]

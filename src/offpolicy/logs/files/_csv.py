@@ -1,318 +1,218 @@
-"""CSV and TSV, parsed by DuckDB: in one dialect, strictly, and with nothing guessed from a sample.
-
-The text is read twice: for the types, then for the values. A column's type is the narrowest that
-holds all of its values, wherever in the file they are.
-"""
+"""CSV and TSV, read by DuckDB: in one dialect, strictly, and with nothing guessed from a sample."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import json
+import functools
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, final
 
-import numpy as np
-
-from offpolicy._core.types import Ints
 from offpolicy.errors import LogError, Place
-from offpolicy.logs.files._sql import connect, first_line, interrupts_as_pythons, literal
-from offpolicy.logs.formats._lines import cut_off
+from offpolicy.logs.files import _kinds as kinds
+from offpolicy.logs.files._sql import connect, first_line, literal
+from offpolicy.logs.files._text_file import TextFile
+from offpolicy.logs.formats._lines import LONGEST_LINE, NOT_UTF_8
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
-COMPRESSED = (".gz", ".bz2", ".zst")
-LONGEST_ROW = 2**24
-"""Bytes of a row of text, at most."""
-BATCH = 65_536
-"""Rows that are handed over at a time."""
-_MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null",
-)  # fmt: skip
-"""What is no value, unless its column is one of text."""
-_BIT, _WHOLE, _FLOAT, _TRUTH, _DATE, _TIME, _ZONED, _TEXT, _NONE = (2**k for k in range(9))
-_HOLDS = {
-    "BIGINT": _BIT | _WHOLE,
-    "BOOLEAN": _BIT | _TRUTH,
-    "DOUBLE": _BIT | _WHOLE | _FLOAT,
-    "DATE": _DATE,
-    "TIMESTAMP": _DATE | _TIME,
-    "TIMESTAMPTZ": _ZONED,
-}
-"""The kinds of values that a type holds, the narrowest first; text holds all."""
-_KIND = rf"""bit_or(CASE
-    WHEN regexp_full_match({{0}}, '\s*-?[0-9]+\s*') THEN CASE
-        WHEN {{0}} IN ('0', '1') THEN {_BIT}
-        WHEN length({{0}}) < 19 OR TRY_CAST({{0}} AS BIGINT) IS NOT NULL THEN {_WHOLE}
-        ELSE {_FLOAT} END
-    WHEN regexp_full_match({{0}},
-        '\s*-?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[iI]nf(inity)?)\s*') THEN {_FLOAT}
-    WHEN {{0}} IN {_MISSING} THEN {_NONE}
-    WHEN {{0}} IN ('true', 'True', 'TRUE', 'false', 'False', 'FALSE') THEN {_TRUTH}
-    WHEN NOT regexp_full_match({{0}},
-        '\d{{{{4}}}}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[-+]\d\d(:?\d\d)?)?)?')
-        OR TRY_CAST({{0}} AS TIMESTAMP) IS NULL THEN {_TEXT}
-    WHEN length({{0}}) = 10 THEN {_DATE}
-    WHEN regexp_matches({{0}}, '[ T].*[-+Z]') THEN {_ZONED}
-    ELSE {_TIME} END)"""
-_LIST_KIND = rf"""bit_or(CASE
-    WHEN regexp_full_match({{0}}, '\[[-0-9, ]*\]') THEN {_WHOLE}
-    WHEN regexp_full_match({{0}}, '\[[-+0-9.eE, ]*\]') THEN {_FLOAT}
-    ELSE {_TEXT} END)"""
+_BLOCK = 2**20
+_FEWEST, _MOST = 4, 1_000
+"""Columns of a log in which text can be told from rows between stray quotes."""
 
 
-_TINY = 2**15
-"""Bytes of a file that Python reads."""
-_TINY_WHOLE = re.compile(r"-?[0-9]{1,18}")
-_TINY_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]*)?([eE][-+]?[0-9]+)?")
-_TINY_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_ ./-]*")
-_WORDS = ("inf", "infinity", "na", "nan", "null", "n/a", "true", "false")
+@final
+class CsvFile(TextFile):
+    """A log in CSV or TSV. A column holds lists if its first value is one."""
 
+    @functools.cached_property
+    def names(self) -> list[str]:
+        return self._header[1]
 
-def csv_tables(path: Path, *, lenient: bool = False, **settings: Any) -> Iterator[pa.Table]:
-    """A CSV log's rows in order, at least one table; if ``lenient``, what is no list is missing.
+    @functools.cached_property
+    def cells(self) -> duckdb.DuckDBPyRelation:
+        return self.connection.sql(f"SELECT * FROM {self._scan()}")
 
-    A column holds lists, written as JSON, if its first value does. ``settings`` are `connect`'s.
-    """
-    import duckdb
-    import pyarrow as pa
+    def kind(self, cell: str) -> str:
+        if cell in self._lists:
+            return kinds.list_kind(cell)
+        return kinds.csv_kind(cell, self._swallows(cell))
 
-    with _unpacked(path) as plain, connect(**settings) as connection, interrupts_as_pythons():
-        line, names = _header(plain, path)
-        rows = connection.sql(f"SELECT * FROM {_scan(plain, path, line, len(names))}")
+    def _swallows(self, cell: str) -> str:
+        """SQL for whether a cell is what stands between stray quotes in one column of two rows:
+        the rest of a row, whole rows, and the beginning of another."""
+        before, fields = int(cell[1:]), len(self.names)
+        if fields < _FEWEST or fields > _MOST:
+            return "false"
+        field = rf"[^{self._separator}\r\n]*"
+        rest, row, begin = (
+            rf"{field}({self._separator}{field}){{{count}}}"
+            for count in (fields - 1 - before, fields - 1, before)
+        )
+        end = r"(\r\n|\n|\r)"
+        pattern = literal(f"{rest}{end}({row}{end})*{begin}")
+        breaks = " OR ".join(f"contains({cell}, chr({code}))" for code in (10, 13))
+        return f"({breaks}) AND regexp_full_match({cell}, {pattern})"
+
+    def value(self, cell: str, held: int, *, names: bool) -> str:
+        value = kinds.list_value if cell in self._lists else kinds.csv_value
+        return value(cell, held, names=names)
+
+    def check(self, name: str, cell: str, held: int) -> None:
+        if held & kinds.ROWS:
+            ((row, text),) = self.first(cell, kinds.ROWS)
+            raise LogError(
+                f"the text runs over {len(text.splitlines())} lines that look like rows: is there "
+                f"a stray quote in two of them? Correct these, or write the text without line "
+                f"breaks.",
+                Place(str(self.path), name, row),
+            )
+        if cell not in self._lists:
+            return
+        if held & kinds.NO_LIST and not self.lenient:
+            ((row, text),) = self.first(cell, kinds.NO_LIST)
+            sentence = f'"{text[:60]}" is not a list. Write lists as JSON: "[0.2, 0.8]".'
+            raise LogError(sentence, Place(str(self.path), name, row))
+        if (other := self.first_of_others(cell, held & ~kinds.NO_LIST)) is not None:
+            place = Place(str(self.path), name, other[0])
+            raise LogError("the lists must hold values of one kind.", place)
+
+    @functools.cached_property
+    def _lists(self) -> set[str]:
+        asked = ", ".join(map(kinds.list_kind, self.cells.columns))
+        return {
+            cell
+            for row in self.cells.limit(1).project(asked).fetchall()
+            for cell, kind in zip(self.cells.columns, row, strict=True)
+            if kind != kinds.NO_LIST
+        }
+
+    @property
+    def _separator(self) -> str:
+        return "\t" if ".tsv" in self.path.name.lower() else ","
+
+    @functools.cached_property
+    def _header(self) -> tuple[int, list[str]]:
+        """The line of the header and its names; where two are the same, DuckDB would rename one."""
+        before, line = csv.field_size_limit(LONGEST_LINE), 1
+        names: list[str] = []
         try:
-            values = _values(rows, lenient)
-            with rows.project(", ".join(values)).to_arrow_reader(BATCH) as reader:
-                yield pa.Table.from_batches([], reader.schema).rename_columns(names)
-                for batch in reader:
-                    yield pa.Table.from_batches([batch]).rename_columns(names)
-        except (duckdb.Error, pa.ArrowException, OSError, ValueError) as problem:
-            raise _located(plain, path, names, problem, lenient) from None
-
-
-def tiny_table(path: Path) -> pa.Table | None:
-    """A CSV log of a few rows as `csv_tables` would read it, sooner than DuckDB is loaded; None if
-    it is larger, or holds anything but text, numbers and lists of numbers."""
-    import pyarrow as pa
-
-    if path.stat().st_size > _TINY or path.suffix.lower() in COMPRESSED:
-        return None
-    content = path.read_bytes()
-    ends = content.count(b"\n")
-    if b"\0" in content or {content.count(b"\r"), content.count(b"\r\n")} not in ({0}, {ends}):
-        return None
-    _, names = _header(path, path)
-    cells = [row for _, row in _records(path, path)][1:]
-    if len(names) < 2 or not cells or any(len(row) != len(names) for row in cells):
-        return None
-    columns = [_tiny_column(column) for column in zip(*cells, strict=True)]
-    if any(column is None for column in columns):
-        return None
-    return pa.table(dict(zip(names, columns, strict=True)))
-
-
-def _tiny_column(cells: Sequence[str]) -> pa.Array | None:
-    """A column of a tiny CSV log; None if it is not plainly of numbers, lists or text."""
-    import pyarrow as pa
-
-    if _list_in(cells[0]) is not None:
-        lists = [_list_in(cell) for cell in cells]
-        flat = [value for values in lists for value in values or []]
-        kinds = set(map(type, flat))
-        if None in lists or kinds not in ({int}, {float}, {int, float}):
-            return None
-        if not all(abs(value) < 2**53 for value in flat):
-            return None
-        starts = np.cumsum([0, *(len(values or []) for values in lists)])
-        values = _numbers(flat, "int64" if kinds == {int} else "double")
-        return pa.ListArray.from_arrays(_numbers(starts, "int32"), values)
-    if all(map(_TINY_WHOLE.fullmatch, cells)):
-        return _numbers(list(map(int, cells)), "int64")
-    if all(map(_TINY_NUMBER.fullmatch, cells)):
-        return _numbers(list(map(float, cells)), "double")
-    plain = all(_TINY_TEXT.fullmatch(cell) and cell.lower() not in _WORDS for cell in cells)
-    if not plain:
-        return None
-    starts = np.cumsum([0, *map(len, cells)], dtype=np.int32)
-    buffers = [None, pa.py_buffer(starts), pa.py_buffer("".join(cells).encode())]
-    return pa.Array.from_buffers(pa.string(), len(cells), buffers)
-
-
-def _numbers(values: Sequence[float] | Ints, kind: str) -> pa.Array:
-    """A column of a CSV log's numbers. Not by `pa.array`, which loads pandas if it is there."""
-    import pyarrow as pa
-
-    buffer = pa.py_buffer(np.array(values, dtype=kind))
-    return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), [None, buffer])
-
-
-@contextlib.contextmanager
-def _unpacked(path: Path) -> Iterator[Path]:
-    """The CSV log itself, or what it holds if compressed: DuckDB compares no checksums."""
-    import pyarrow as pa
-
-    if path.suffix.lower() not in COMPRESSED:
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="offpolicy-") as folder:
-        plain = Path(folder, "plain.csv")
-        try:
-            with (
-                pa.input_stream(str(path), compression="detect") as packed,
-                plain.open("wb") as out,
-            ):
-                shutil.copyfileobj(packed, out, 2**20)
-        except (pa.ArrowException, OSError) as problem:
-            raise cut_off(path, problem) from None
-        yield plain
-
-
-def _separator(path: Path) -> str:
-    return "\t" if ".tsv" in path.name.lower() else ","
-
-
-def _records(plain: Path, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """All records of a CSV log that are not blank, with the lines in which they begin, by Python's
-    own reader; bytes that are not UTF-8 are surrogates."""
-    with plain.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
-        before, line = csv.field_size_limit(LONGEST_ROW), 1
-        try:
-            records = csv.reader(stream, delimiter=_separator(path), strict=True)
-            for record in records:
-                if record:
-                    yield line, record
-                line = records.line_num + 1
+            with self.plain.open(
+                encoding="utf-8-sig", errors="surrogateescape", newline=""
+            ) as stream:
+                lines = iter(lambda: stream.readline(LONGEST_LINE), "")
+                records = csv.reader(lines, delimiter=self._separator, strict=True)
+                for names in records:
+                    if names:
+                        break
+                    line = records.line_num + 1
         except csv.Error as problem:
-            known = "unexpected end of data" in str(problem) or "field larger" in str(problem)
-            what = "a quote is opened here and not closed" if known else str(problem)
-            raise _broken(what, Place(str(path), row=line, unit="line")) from None
+            raise _broken(f"the header cannot be read ({problem})", self._line(line)) from None
         finally:
             csv.field_size_limit(before)
+        if not names:
+            raise LogError("not a readable CSV file (it has no header). It is empty.", self.path)
+        if any("\udc80" <= character <= "\udcff" for character in "".join(names)):
+            raise LogError(NOT_UTF_8, self._line(line))
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise LogError(
+                f'there are two columns named "{min(twice)}"; every name must be different.',
+                Place(str(self.path), min(twice)),
+            )
+        return line, names
+
+    def _scan(self, more: str = "") -> str:
+        """SQL for the cells as text."""
+        line, names = self._header
+        cells = [f"c{k}" for k in range(len(names))]
+        return (
+            f"read_csv({literal(str(self.plain))}, auto_detect = false, strict_mode = true, "
+            f"header = true, skip = {line - 1}, "
+            f"columns = {dict.fromkeys(cells, 'VARCHAR')}, force_not_null = {cells}, "
+            f"delim = '{self._separator}', quote = '\"', escape = '\"', "
+            f"max_line_size = {LONGEST_LINE}, buffer_size = {2 * LONGEST_LINE}{more})"
+        )
+
+    # -- what cannot be read ---------------------------------------------------------------
+
+    def refusal(self, problem: Exception) -> LogError:
+        """The error for the first row that DuckDB rejects."""
+        rejected = self._rejected()
+        if rejected is None:
+            return _odd_end(self.plain, self.path) or LogError(
+                f"not a readable CSV file ({first_line(problem)}).", self.path
+            )
+        kind, message, position, column, text = rejected
+        place = self._line(_line_at(self.plain, position - 1))
+        if kind in ("INVALID ENCODING", "UNQUOTED VALUE") and column and column <= len(self.names):
+            place = place._replace(column=self.names[column - 1])
+        if kind == "INVALID ENCODING":
+            return LogError(NOT_UTF_8, place)
+        if kind == "UNQUOTED VALUE":
+            what = "a quote is opened here and not closed, or text follows where it is closed"
+            return _broken(what, place)
+        if kind == "LINE SIZE OVER MAXIMUM":
+            what = f"the row has more than {LONGEST_LINE:,} bytes (is a quote missing?)"
+            return _broken(what, place)
+        found = re.search(r"Found: (\d+)", message)
+        if found is None:
+            return _broken(message.splitlines()[0], place)
+        hint = " (is a quote missing?)" if re.search(r"\S\s*[\r\n]\s*\S", text) else ""
+        if len(self.names) == 1 and ";" in self.names[0]:
+            hint = " (are fields separated by semicolons? They must be by commas)"
+        return _broken(f"{found[1]} fields, but the header has {len(self.names)}{hint}", place)
+
+    def _rejected(self) -> tuple[str, str, int, int | None, str] | None:
+        """Why, where and in which column DuckDB rejects a row, and the row: the first of all."""
+        import duckdb
+
+        with connect(threads=1) as connection:
+            try:
+                scan = self._scan(", store_rejects = true")
+                connection.execute(f"SELECT count(COLUMNS(*)) FROM {scan}").fetchall()
+                found = connection.execute(
+                    "SELECT error_type, error_message, line_byte_position, column_idx, csv_line "
+                    "FROM reject_errors ORDER BY line, error_type = 'UNQUOTED VALUE' DESC LIMIT 1"
+                ).fetchone()
+            except duckdb.Error:
+                return None
+        return found
+
+    def _line(self, number: int) -> Place:
+        return Place(str(self.path), row=number, unit="line")
 
 
 def _broken(what: str, place: Place) -> LogError:
     return LogError(f"not a readable CSV file: {what}. Correct the line.", place)
 
 
-def _header(plain: Path, path: Path) -> tuple[int, list[str]]:
-    """The names of a CSV log's columns, and the line that they are in."""
-    line, names = next(_records(plain, path), (0, []))
-    if not names:
-        raise LogError("not a readable CSV file (it has no header). The file is empty.", path)
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise LogError(
-            f'there are two columns named "{min(twice)}"; every name must be different.', path
-        )
-    return line, names
+def _line_at(plain: Path, position: int) -> int:
+    """The line of a CSV log in which the row begins that begins at this byte; DuckDB counts rows,
+    and lets a row begin with the blank lines before it."""
+    line, end = 1, b""
+    with plain.open("rb") as stream:
+        while position > 0 and (block := stream.read(min(position, _BLOCK))):
+            end = end or (b"\r" if b"\r" in block and b"\n" not in block else b"\n")
+            line += block.count(end)
+            position -= len(block)
+        while (byte := stream.read(1)) in (b"\r", b"\n"):
+            line += byte == end
+    return line
 
 
-def _scan(plain: Path, path: Path, line: int, columns: int) -> str:
-    """SQL for a CSV log's cells as text, in columns c0, c1, …: names may differ in case only."""
-    names = [f"c{k}" for k in range(columns)]
-    return (
-        f"read_csv({literal(str(plain))}, auto_detect = false, strict_mode = true, "
-        f"header = true, skip = {line - 1}, "
-        f"columns = {dict.fromkeys(names, 'VARCHAR')}, force_not_null = {names}, "
-        f"delim = '{_separator(path)}', quote = '\"', escape = '\"', "
-        f"max_line_size = {LONGEST_ROW}, buffer_size = {2 * LONGEST_ROW})"
-    )
-
-
-def _values(rows: duckdb.DuckDBPyRelation, lenient: bool) -> list[str]:
-    """SQL for the values of a CSV log's columns."""
-    first = {
-        name: cell
-        for row in rows.limit(1).fetchall()
-        for name, cell in zip(rows.columns, row, strict=True)
-    }
-    lists = {name for name, cell in first.items() if _list_in(cell) is not None}
-    asked = [(_LIST_KIND if name in lists else _KIND).format(name) for name in rows.columns]
-    (kinds,) = rows.aggregate(", ".join(asked)).fetchall()
-    return [
-        _lists(rows, name, kind, lenient) if name in lists else _cast(name, kind or 0)
-        for name, kind in zip(rows.columns, kinds, strict=True)
-    ]
-
-
-def _cast(name: str, kinds: int) -> str:
-    values = kinds & ~_NONE
-    if not values:
-        return "NULL"
-    text = f"CASE WHEN {name} NOT IN {_MISSING} THEN {name} END" if kinds & _NONE else name
-    for type_, held in _HOLDS.items():
-        if values & held == values:
-            return f"CAST({text} AS {type_})"
-    return name
-
-
-def _lists(rows: duckdb.DuckDBPyRelation, name: str, kind: int, lenient: bool) -> str:
-    is_array = f"json_type(TRY_CAST({name} AS JSON)) = 'ARRAY'"
-    structure = '["BIGINT"]' if kind == _WHOLE else '["DOUBLE"]'
-    if kind & _TEXT:
-        other = "NULL" if lenient else "'\"\"'"
-        ((structure,),) = rows.aggregate(
-            f"json_group_structure(CAST(CASE WHEN {is_array} THEN {name} ELSE {other} END AS JSON))"
-        ).fetchall()
-        for wide in ("UBIGINT", "HUGEINT"):
-            structure = structure.replace(f'"{wide}"', '"BIGINT"')
-        if not structure.startswith("[") or '"JSON"' in structure:
-            raise ValueError("lists that are none, or of values of several kinds")
-    text = f"CASE WHEN {is_array} THEN {name} END" if lenient else name
-    return f"json_transform_strict({text}, {literal(structure)})"
-
-
-def _list_in(cell: str) -> list[Any] | None:
-    """The list that a cell of a CSV log holds as JSON, if it does."""
-    if not cell.lstrip().startswith("["):
-        return None
-    try:
-        values = json.loads(cell)
-    except (ValueError, RecursionError):
-        return None
-    return values if isinstance(values, list) else None
-
-
-def _located(
-    plain: Path, path: Path, names: list[str], problem: Exception, lenient: bool
-) -> LogError:
-    """The error for the first row of a CSV log that is wrong: in its fields, bytes or lists."""
-    kinds: dict[str, set[type]] = {}
-    for row, (line, cells) in enumerate(_records(plain, path), start=-1):
-        place = Place(str(path), row=line, unit="line")
-        if len(cells) != len(names):
-            hint = " (is a quote missing?)" if any("\n" in cell for cell in cells) else ""
-            if len(names) == 1 and ";" in names[0]:
-                hint = " (are fields separated by semicolons? They must be by commas)"
-            what = f"{len(cells)} fields, but the header has {len(names)}{hint}"
-            return _broken(what, place)
-        for name, cell in zip(names, cells, strict=True):
-            if any("\ud800" <= character <= "\udfff" for character in cell):
-                place = place._replace(column=name)
-                return LogError("the text is not UTF-8. Convert the file first.", place)
-            values = _list_in(cell) if row == 0 or name in kinds else None
-            if row == 0 and values is not None:
-                kinds[name] = set()
-            if row < 0 or name not in kinds or (values is None and lenient):
-                continue
-            place = Place(str(path), name, row)
-            if values is None:
-                sentence = f'"{cell[:60]}" is not a list. Write lists as JSON: "[0.2, 0.8]".'
-                return LogError(sentence, place)
-            kinds[name] |= {
-                float if type(value) is int else type(value)
-                for value in values
-                if value is not None
-            }
-            if len(kinds[name]) > 1:
-                return LogError("the lists must hold values of one kind.", place)
-    return LogError(
-        f"not a readable CSV file ({first_line(problem)}). Do all its lines end alike?", path
-    )
+def _odd_end(plain: Path, path: Path) -> LogError | None:
+    """The error for the first line of a CSV log that does not end as the first does."""
+    first = ""
+    with plain.open(encoding="utf-8", errors="replace", newline="") as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), ""), start=1):
+            end = line[len(line.rstrip("\r\n")) :]
+            first = first or end
+            if end and end != first:
+                return LogError(
+                    f"not a readable CSV file: the line ends in {end!r}, the first in {first!r}. "
+                    f"All lines must end alike.",
+                    Place(str(path), row=number, unit="line"),
+                )
+    return None

@@ -1,128 +1,150 @@
-"""JSON lines, read by Arrow: its names tell upper from lower case.
+"""JSON lines, read by DuckDB: one object a line, whose names tell upper from lower case.
 
-Like CSV, large files are read twice: for the types, then for the values.
+Objects within objects, and lists of lists, stay JSON, as text.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
+import functools
+import itertools
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, final
 
 from offpolicy.errors import LogError, Place
-from offpolicy.logs.files._sql import first_line
-from offpolicy.logs.formats._lines import cut_off
+from offpolicy.logs.files import _kinds as kinds
+from offpolicy.logs.files._sql import first_line, listed, literal
+from offpolicy.logs.files._text_file import TextFile
+from offpolicy.logs.formats._lines import LONGEST_LINE, NOT_UTF_8, numbered
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import duckdb
 
-BLOCK_BYTES = 8 * 2**20
-"""Of text that is parsed at a time; no row may be longer."""
+MOST_NAMES = 16_384
+"""Different names in the objects of a file: where there are more, names are data."""
+_BATCH = 4_096
 
 
-def read_json(path: Path) -> pa.Table:
-    """A log in a small file of JSON lines."""
-    import pyarrow as pa
-    from pyarrow import json as arrow
+@final
+class JsonFile(TextFile):
+    """A log in JSON lines."""
 
-    try:
-        with pa.input_stream(str(path)) as stream:
-            return arrow.read_json(stream, arrow.ReadOptions(block_size=BLOCK_BYTES))
-    except (pa.ArrowException, OSError) as problem:
-        for _ in json_tables(path):  # which tells the line
-            pass
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """Those of the first object first, then the others."""
+        keys = self._objects.project("json_type(x) AS kind, json_keys(x) AS names")
+        found = dict.fromkeys(name for _, names in keys.limit(1).fetchall() for name in names or ())
+        fine = True
+        with keys.distinct().to_arrow_reader(_BATCH) as batches:
+            for batch in batches:
+                kinds_, sets = (column.to_pylist() for column in batch)
+                fine = fine and all(kind == "OBJECT" for kind in kinds_)
+                fine = fine and all(len(set(names)) == len(names) for names in sets)
+                more = {name for names in sets for name in names or ()} - found.keys()
+                found |= dict.fromkeys(sorted(more))
+                if not fine or len(found) > MOST_NAMES:
+                    break
+        if not fine:
+            raise self._no_object()
+        if len(found) > MOST_NAMES:
+            raise LogError(
+                f"the objects have more than {MOST_NAMES:,} different names, each of which would "
+                f"be a column. Write what they name as lists.",
+                self.path,
+            )
+        if not found:
+            raise LogError("there is not one object in this file that holds anything.", self.path)
+        return list(found)
+
+    @functools.cached_property
+    def cells(self) -> duckdb.DuckDBPyRelation:
+        names = [name.replace("~", "~0").replace("/", "~1") for name in self.names]
+        pointers = listed([f"/{name}" for name in names])
+        values = [f"CAST(v[{k + 1}] AS VARCHAR) AS c{k}" for k in range(len(names))]
+        return self._objects.project(f"json_extract(x, {pointers}) AS v").project(", ".join(values))
+
+    def kind(self, cell: str) -> str:
+        return kinds.json_kind(cell)
+
+    def value(self, cell: str, held: int, *, names: bool) -> str:
+        return kinds.json_value(cell, held, names=names)
+
+    def check(self, name: str, cell: str, held: int) -> None:
+        other = self.first_of_others(cell, held)
+        if other is not None:
+            row, text = other
+            place = self._line(self._line_of(row))._replace(column=name)
+            raise _broken(f"{text[:60]} is of another kind than the values before it", place)
+
+    @functools.cached_property
+    def _objects(self) -> duckdb.DuckDBPyRelation:
+        return self.connection.sql(
+            f"SELECT json AS x FROM read_ndjson_objects({literal(str(self.plain))}, "
+            f"maximum_object_size = {LONGEST_LINE})"
+        )
+
+    # -- what cannot be read ---------------------------------------------------------------
+
+    def refusal(self, problem: Exception) -> LogError:
+        """The error for the first line that is not JSON."""
+        lines = self._lines()
+        while some := list(itertools.islice(lines, _BATCH)):
+            wrong = self._first_malformed(some)
+            if wrong is not None:
+                return wrong
         what = f"not readable as JSON lines, one object a line ({first_line(problem)})."
-        raise LogError(what, path) from None
+        return LogError(what, self.path)
 
+    def _first_malformed(self, lines: list[tuple[int, bytes]]) -> LogError | None:
+        import duckdb
 
-def json_tables(path: Path) -> Iterator[pa.Table]:
-    """All rows of a log in JSON lines in order, piece by piece."""
-    schema: pa.Schema | None = None
-    for line, block in _blocks(path):
-        schema = _with_types_of(block, schema, path, line)
-    if schema is None:
-        raise LogError("there is not one object in this file.", path)
-    for _, block in _blocks(path):
-        yield _parse(block, schema).select(schema.names)
-
-
-def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole JSON lines of a log, some `BLOCK_BYTES` of them, with the number of the first."""
-    import pyarrow as pa
-
-    line, rest = 1, b""
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            while more := stream.read(BLOCK_BYTES):
-                end = more.rfind(b"\n") + 1
-                if not end:
-                    rest += more
-                    continue
-                block, rest = rest + more[:end], more[end:]
-                if block.strip():
-                    yield line, block
-                line += block.count(b"\n")
-    except (pa.ArrowException, OSError) as problem:
-        raise cut_off(path, problem) from None
-    if rest.strip():
-        yield line, rest
-
-
-def _parse(block: bytes, schema: pa.Schema | None = None) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import json as arrow
-
-    return arrow.read_json(
-        pa.BufferReader(block),
-        read_options=arrow.ReadOptions(block_size=len(block) + 1),
-        parse_options=arrow.ParseOptions(explicit_schema=schema),
-    )
-
-
-def _with_types_of(block: bytes, known: pa.Schema | None, path: Path, line: int) -> pa.Schema:
-    """The types of a log's columns that hold what those ``known`` hold, and what the block of JSON
-    lines does; its first line that cannot be read is named."""
-    import pyarrow as pa
-
-    try:
-        return _joined_types(known, _parse(block).schema)
-    except pa.ArrowException:
-        lines = [part + b"\n" for part in block.split(b"\n")]
-
-    def problem_of(count: int) -> Any:
-        text = b"".join(lines[:count])
-        try:
-            if text.strip():
-                _joined_types(known, _parse(text).schema)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
-            return problem
+        texts = []
+        for number, line in lines:
+            try:
+                texts.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except UnicodeDecodeError:
+                return LogError(NOT_UTF_8, self._line(number))
+        valid = self.connection.execute(
+            "SELECT json_valid(x) FROM (SELECT unnest(CAST(? AS VARCHAR[])) AS x)", [texts]
+        ).fetchall()
+        for (fine,), (number, _), text in zip(valid, lines, texts, strict=True):
+            if fine:
+                continue
+            try:
+                self.connection.execute("SELECT CAST(? AS JSON)", [text]).fetchall()
+                what = "malformed"
+            except duckdb.Error as problem:
+                what = first_line(problem).partition("of input: ")[2].partition(".  Input: ")[0]
+            return _broken(f"{what or 'malformed'}: {text.strip()[:60]}", self._line(number))
         return None
 
-    count = bisect_left(range(len(lines)), True, key=lambda count: problem_of(count) is not None)
-    what = first_line(problem_of(count) or ValueError())
-    what = re.sub(r" in row \d+|^JSON parse error: ", "", what)
-    what = re.sub(r"Column\(/?(.*?)\)", r'column "\1"', what)
-    text = lines[count - 1].decode(errors="replace").strip()
-    raise LogError(
-        f"not readable as JSON lines, one object a line ({what}): {text[:60]}. Correct the line or "
-        f"leave it out.",
-        Place(str(path), row=line + count - 1, unit="line"),
+    def _no_object(self) -> LogError:
+        """The error for the first line that is no object, or names something twice."""
+        odd = "kind <> 'OBJECT' OR len(names) > len(list_distinct(names))"
+        numbered_keys = self._objects.project(
+            "json_type(x) AS kind, json_keys(x) AS names, row_number() OVER () - 1 AS place"
+        )
+        ((kind, names, row),) = numbered_keys.filter(odd).limit(1).fetchall()
+        place = self._line(self._line_of(int(row)))
+        if kind != "OBJECT":
+            return _broken(f"this is no object but {kind.lower()}", place)
+        ((name, _),) = Counter(names).most_common(1)
+        return _broken(f'"{name}" is there twice', place._replace(column=name))
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Those that are not blank."""
+        return ((number, line) for number, line in numbered(self.plain) if line.strip())
+
+    def _line_of(self, row: int) -> int:
+        return next(itertools.islice(self._lines(), row, None))[0]
+
+    def _line(self, number: int) -> Place:
+        return Place(str(self.path), row=number, unit="line")
+
+
+def _broken(what: str, place: Place) -> LogError:
+    return LogError(
+        f"not readable as JSON lines, one object a line ({what}). Correct the line or leave it "
+        f"out.",
+        place,
     )
-
-
-def _joined_types(known: pa.Schema | None, more: pa.Schema) -> pa.Schema:
-    """The types of a log's columns that hold what both hold, as where Arrow sees all JSON lines at
-    once: what is a time in one and text in the other is text."""
-    import pyarrow as pa
-
-    if known is None:
-        return more
-    for k, field in enumerate(more):
-        place = known.get_field_index(field.name)
-        types = {field.type, known.field(place).type} if place >= 0 else set()
-        if pa.string() in types and any(map(pa.types.is_timestamp, types)):
-            more = more.set(k, field.with_type(pa.string()))
-            known = known.set(place, more.field(k))
-    return pa.unify_schemas([known, more], promote_options="permissive")

@@ -21,16 +21,19 @@ import numpy as np
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import labels
-from offpolicy.logs._arrow_types import holds_numbers, plain_type, refuse_unreadable
-from offpolicy.logs._bad_rows import check_on_bad_row
+from offpolicy.logs._arrow_types import plain_type, refuse_unreadable
+from offpolicy.logs._bad_rows import MAX_DROPPED, check_on_bad_row
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.expressions._kinds import DUCKDB
+from offpolicy.logs.files._filter import as_expression, none_meets
 from offpolicy.logs.files._folders import Folders
 from offpolicy.logs.files._footer import Footer, opened, read_footer
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
-from offpolicy.logs.files._sql import connect, errors_as_ours, parquet, quoted
+from offpolicy.logs.files._sql import Database, errors_as_ours, parquet, quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,49 +59,47 @@ class Chunk(NamedTuple):
 class ParquetScan(LogScan):
     """A log in Parquet files, one row per decision. See `offpolicy.read_log`."""
 
+    lost: Mapping[str, int] = {}
+    """Malformed lines of the text that it was made from, which are no rows here."""
+
     def __init__(
         self,
         files: Sequence[Path],
         columns: Columns | None = None,
         *,
-        where: str | None = None,
+        where: str | Expression | None = None,
         memory: str | None = None,
         threads: int | None = None,
         names: Sequence[str] | None = None,
         on_bad_row: str = "error",
+        max_dropped: float = MAX_DROPPED,
         verify: bool = False,
     ) -> None:
-        check_on_bad_row(on_bad_row)
-        self._drops = on_bad_row == "drop"
+        check_on_bad_row(on_bad_row, max_dropped)
+        self._drops, self.max_dropped = on_bad_row == "drop", max_dropped
         self._without: dict[Hashable, LogScan] = {}
         self.files = [str(file) for file in files]
         self.names = self.files if names is None else list(names)
-        self.columns, self.where = columns or Columns(), where
+        self.columns, self.where = columns or Columns(), as_expression(where)
         self.source = self.names[0] if len(self.names) == 1 else f"{len(self.names)} files"
-        self._memory, self._threads = memory, threads
+        self._database = Database(self.files, memory, threads)
         self._same_columns()
-        _ = self._roles
-        for name in sorted(self._twins) if where else ():
-            if name.casefold() in str(where).casefold():
-                raise self._ambiguous(name)
+        _ = self._roles, self._predicate
         if verify:
             self._verify()
         if not len(self):
-            raise LogError(EMPTY, self.source)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.source}: {len(self):,} decisions)"
+            empty = LogError(EMPTY, self.source)
+            raise empty if self.where is None else none_meets(self.where, self.source)
 
     # -- what is known before reading ------------------------------------------------------
 
-    @functools.cached_property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        return connect(self._memory, self._threads)
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_without": {}}
 
     def _sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """A query, its errors as ours."""
         with errors_as_ours(self.source):
-            return self._connection.cursor().sql(query)
+            return self._database.cursor().sql(query)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         with errors_as_ours(self.source):
@@ -182,6 +183,12 @@ class ParquetScan(LogScan):
             Place(self.source, name),
         )
 
+    @functools.cached_property
+    def _sql_types(self) -> dict[str, str]:
+        """All columns of the files and of their folders, and DuckDB's types of them."""
+        rows = self._sql(f"SELECT * FROM {self._relation()}")
+        return dict(zip(rows.columns, map(str, rows.types), strict=True))
+
     def _same_columns(self) -> None:
         """Raise unless all files have the columns of the first, of the same types."""
         first = self._footers[0].schema
@@ -238,24 +245,25 @@ class ParquetScan(LogScan):
     def rows_by_file(self) -> dict[str, int]:
         return dict(zip(self.names, self._counts, strict=True))
 
-    @functools.cached_property
+    @property
     def _reward(self) -> str:
-        """The reward as a number, in SQL; what is none is an error."""
-        name = self._roles.reward
-        column = self._column(name)
-        if name in self._types and not holds_numbers(self._types[name]):
-            self.read([(0, min(len(self), BLOCK))], ())
-        return f"CAST({column} AS DOUBLE)"
+        """The reward as a number, in SQL."""
+        return f"CAST({self._column(self._roles.reward)} AS DOUBLE)"
 
     @functools.cached_property
     def rewards(self) -> RewardSummary:
         reward = self._reward
-        summary = self._of_all(
-            lambda scan: (
-                f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
-                f"FROM {scan}{self._condition}"
+        try:
+            summary = self._of_all(
+                lambda scan: (
+                    f"SELECT min({reward}), max({reward}), bool_and({reward} IN (0, 1)) "
+                    f"FROM {scan}{self._condition}"
+                )
             )
-        )
+        except LogError:
+            for make in self.walk(()):
+                make()  # which names the row
+            raise
         low, high, binary = (column[0].as_py() for column in summary.columns)
         if low is None:
             raise LogError("there is not one value.", Place(self.source, "reward"))
@@ -266,7 +274,7 @@ class ParquetScan(LogScan):
         for k in range(len(self.files)):
             outside = self._rows(
                 f"SELECT file_row_number, {reward} FROM {self._relation(k, numbered=True)} WHERE "
-                f"({self.where or 'true'}) AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
+                f"{self._predicate} AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
             )
             for row, value in outside:
                 return self._place(k, row)._replace(column="reward"), float(value)
@@ -287,13 +295,24 @@ class ParquetScan(LogScan):
         with errors_as_ours(self.source):
             return few_clusters(self._as_declared(some), self.source)
 
+    @functools.cached_property
+    def _predicate(self) -> str:
+        """SQL that is true of the rows that meet the condition."""
+        if self.where is None:
+            return "true"
+        for name in sorted(self._twins):
+            if name in self.where.names:
+                raise self._ambiguous(name)
+        types = {name: self._sql_types[name] for name in self._names if name in self._sql_types}
+        return self.where.on(types, DUCKDB).as_condition().sql()
+
     @property
     def _condition(self) -> str:
-        return "" if self.where is None else f" WHERE ({self.where})"
+        return "" if self.where is None else f" WHERE {self._predicate}"
 
     def fingerprint(self) -> str:
         """Of paths, sizes, times of change and footers, columns and condition."""
-        digest = hashlib.sha256(repr((self.columns, self.where)).encode())
+        digest = hashlib.sha256(repr((self.columns, self.where and self.where.text)).encode())
         for file in self.names:
             path = Path(file)
             stat = path.stat()
@@ -325,9 +344,8 @@ class ParquetScan(LogScan):
             if spans:
                 jobs.append((k, spans))
             begun += rows
-        _ = self._connection
         # Several at a time: one file alone may keep few cores busy.
-        with ThreadPoolExecutor(self._threads or os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(self._database.threads or os.cpu_count() or 1) as pool:
             tables = list(pool.map(lambda job: self._stretches(job[0], selected, job[1]), jobs))
         log = self._log(pa.concat_tables(tables), RowsOfFiles.of(parts))
         whole_row = np.concatenate([np.arange(start, stop) for start, stop in ranges])
@@ -411,7 +429,7 @@ class ParquetScan(LogScan):
     def _blocks(self, k: int, selected: str, row: int = 0) -> Iterator[pa.Table]:
         """Blocks of the rows of the k-th file that meet the condition, from the ``row``-th on."""
         first, skip = self._start_of(k, row) if row else (0, 0)
-        conditions = [] if self.where is None else [f"({self.where})"]
+        conditions = [] if self.where is None else [self._predicate]
         if first:
             conditions.append(f"file_row_number >= {first}")
         condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import glob
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from offpolicy.errors import LogError, ParameterError, Place
-from offpolicy.logs._bad_rows import Dropped, check_on_bad_row, refuse_many
+from offpolicy._core.door import Door
+from offpolicy.errors import LogError, ParameterError
+from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
-from offpolicy.logs._columns import Columns
+from offpolicy.logs._columns import Columns, as_table
 from offpolicy.logs._scan import LogScan
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.files._filter import as_expression, filtered
 from offpolicy.logs.files._folders import read_with_folders, roles_asked_for
-from offpolicy.logs.files._sql import connect, first_line
-from offpolicy.logs.files._text import (
-    check_same_columns,
-    do_not_fit,
-    is_large,
-    is_parquet,
-    kind_of,
-    read_table,
-)
+from offpolicy.logs.files._text import as_common, is_large, is_parquet, kind_of, read_table
+from offpolicy.logs.formats import dsjson, obd
+from offpolicy.logs.formats._lines import refuse_pipe
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 READ_WHOLE = 32 * 2**20
 """Bytes of Parquet that are read into memory at once; more are scanned."""
@@ -37,12 +33,13 @@ def read_log(
     source: Any,
     columns: Columns | None = None,
     *,
-    where: str | None = None,
+    where: str | Expression | None = None,
     memory: str | None = None,
     threads: int | None = None,
     engine: str = "embedded",
     master: str | None = None,
     on_bad_row: str = "error",
+    max_dropped: float = MAX_DROPPED,
     verify: bool = False,
 ) -> BanditLog | LogScan:
     """A log from files, or from a dataframe.
@@ -51,13 +48,13 @@ def read_log(
     ----------
     source : path, glob, folder, several of these, or a dataframe
         Parquet files (all with the same columns), or CSV, TSV and JSON lines, also compressed
-        (.gz, .bz2, .zst). Lists are written as JSON in CSV: ``"[0.2, 0.8]"``. VW's dsjson and the
-        Open Bandit Dataset are known when seen.
+        (.gz, .bz2, .zst). Lists in CSV are written as JSON or Python write them:
+        ``"[0.2, 0.8]"``. VW's dsjson and the Open Bandit Dataset are known when seen.
     columns : Columns, optional
         Which column plays which role.
     where : str, optional
-        A condition in SQL: ``"country = 'de' AND day >= 10"``; rows that do not meet it are left
-        out.
+        A condition: ``"country = 'de' and day >= 10"``; rows of which it is not true are left out.
+        It means the same for files, frames and Spark; the guide on filters has what it can say.
     memory, threads : optional
         What DuckDB may use for large files: ``"4GB"``, 2.
     engine : {"embedded", "spark"}
@@ -69,8 +66,11 @@ def read_log(
     on_bad_row : {"error", "drop"}
         A row that is malformed by itself (a missing reward, probabilities that do not sum to 1)
         is an error; or it is left out, and counted in `Result.dropped`. So are rows of columns
-        that are evaluated as policies or predictions. What is wrong with a whole column, or
-        with more than 100,000 rows, stays an error.
+        that are evaluated as policies or predictions. What is wrong with a whole column stays an
+        error.
+    max_dropped : float
+        The share of rows that may be dropped. If more are malformed, what is left may answer
+        another question (a reward that is missing where nothing was bought), and that is an error.
     verify : bool
         Read large Parquet once more, against its page checksums, if it was written with them
         (``write_page_checksum=True`` in pyarrow). Small files are always compared with theirs.
@@ -83,23 +83,30 @@ def read_log(
         If it is large: read piece by piece whenever it is used. Text and the long format are
         copied once, to temporary Parquet files in a folder of ``TMPDIR``.
     """
-    check_on_bad_row(on_bad_row)
+    check_on_bad_row(on_bad_row, max_dropped)
+    bad_rows: dict[str, Any] = {"on_bad_row": on_bad_row, "max_dropped": max_dropped}
+    condition = as_expression(where)
     if engine not in ENGINES:
         raise ParameterError(
             f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.', column="engine"
         )
-    if type(source).__module__.startswith("pyspark.") or engine == "spark":
-        if on_bad_row == "drop" or verify:
-            raise ParameterError("on_bad_row and verify are for files read by this process.")
-        return _on_spark(source, columns, where, master)
+    if on_bad_row == "error" and max_dropped != MAX_DROPPED:
+        raise _idle("max_dropped", f'rows that are dropped, {Door.spelled("on_bad_row")}"drop"')
+    of_files = {"memory": memory, "threads": threads, "verify": verify or None}
+    of_spark = type(source).__module__.startswith("pyspark.")
+    if of_spark or engine == "spark":
+        drop = None if on_bad_row == "error" else on_bad_row
+        _refuse_idle(of_files | {"on_bad_row": drop}, "files read by this process")
+        if of_spark:
+            _refuse_idle({"master": master}, "a Spark session that is begun here")
+        return _on_spark(source, columns, condition, master)
+    _refuse_idle({"master": master}, f'{Door.spelled("engine")}"spark"')
     if not isinstance(source, (str, Path)) and (
         hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     ):
-        if where is not None:
-            raise ParameterError(
-                "where is for files; filter a dataframe before it is read.", column="where"
-            )
-        return BanditLog.from_frame(source, columns, on_bad_row=on_bad_row)
+        _refuse_idle(of_files, "files")
+        table, name = filtered(as_table(source), condition, "")
+        return BanditLog.from_frame(table, columns, name, **bad_rows)
     files = files_of(_paths_in(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
@@ -107,9 +114,11 @@ def read_log(
     columns = columns or Columns()
     if kinds == {"Parquet"}:
         columns = roles_asked_for(columns, list(map(str, files)))
-    how: dict[str, Any] = {
-        "where": where, "memory": memory, "threads": threads, "on_bad_row": on_bad_row
-    }  # fmt: skip
+    if verify and (kinds != {"Parquet"} or columns.decision):
+        raise _idle("verify", "Parquet with a row per decision: nothing else is read in pages")
+    if columns.chosen and not columns.decision:
+        raise _idle("chosen", "the long format: name the column of the decision as well")
+    how: dict[str, Any] = {"where": condition, "memory": memory, "threads": threads} | bad_rows
     foreign = None
     if kinds == {"Parquet"}:
         large = sum(file.stat().st_size for file in files) > READ_WHOLE
@@ -127,21 +136,33 @@ def read_log(
                 column="columns",
             )
         large = is_large(files)
-        large = large or (foreign is not None and (len(files) > 1 or where is not None))
+        rewritten = len(files) > 1 or where is not None
+        large = large or (foreign is not None and rewritten)
+        large = large or (foreign is obd and on_bad_row == "drop")
     if large:
         from offpolicy.logs.files._convert import convert
 
         return convert(files, columns, foreign=foreign, **how)
     if foreign is None:
-        return _in_memory(files, columns, where, on_bad_row)
-    if foreign.__name__.endswith("dsjson"):
-        return _dsjson(files[0], on_bad_row)
-    log: BanditLog = foreign.read(files[0])
-    return log
+        return _in_memory(files, columns, condition, bad_rows)
+    if foreign is dsjson:
+        return _dsjson(files[0], on_bad_row, max_dropped)
+    return obd.read(files[0])
+
+
+def _refuse_idle(given: dict[str, Any], what: str) -> None:
+    """Refuse parameters of `read_log` that would have no effect."""
+    for name, value in given.items():
+        if value is not None:
+            raise _idle(name, what)
+
+
+def _idle(name: str, what: str) -> ParameterError:
+    return ParameterError(f"{Door.named(name)} is for {what}.", column=name)
 
 
 def _on_spark(
-    source: Any, columns: Columns | None, where: str | None, master: str | None
+    source: Any, columns: Columns | None, where: Expression | None, master: str | None
 ) -> LogScan:
     from offpolicy.logs.files._spark import SparkScan, read_parquet
 
@@ -174,6 +195,8 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
     files: list[Path] = []
     for source in sources:
         path = Path(source)
+        if not str(source):
+            raise LogError("The name of a file is empty.")
         if path.is_dir():
             inside = sorted(
                 file
@@ -186,6 +209,7 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
         elif path.exists() or not glob.has_magic(str(source)):
             if not path.exists():
                 raise LogError("there is no such file.", path)
+            refuse_pipe(path)
             files.append(path)
         else:
             matching = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
@@ -198,20 +222,22 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
 
 
 def _in_memory(
-    files: list[Path], columns: Columns, where: str | None, on_bad_row: str
+    files: list[Path], columns: Columns, where: Expression | None, bad_rows: dict[str, Any]
 ) -> BanditLog:
     tables = [
-        read_with_folders(str(file)) if is_parquet(file) else read_table(file, on_bad_row)
+        read_with_folders(str(file))
+        if is_parquet(file)
+        else read_table(file, columns.names, on_bad_row=bad_rows["on_bad_row"])
         for file in files
     ]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    table = _filtered(_together(files, tables), where, source)
-    return BanditLog.from_frame(table, columns, source, on_bad_row=on_bad_row)
+    table, source = filtered(as_common(files, tables, columns.names), where, source)
+    return BanditLog.from_frame(table, columns, source, **bad_rows)
 
 
 def _format_of(path: Path) -> Any:
     """The module of `offpolicy.formats` that reads this log; None if it is in our columns."""
-    from offpolicy.logs.formats import dsjson, numbered, obd
+    from offpolicy.logs.formats import numbered
 
     kind = kind_of(path)
     lines = itertools.islice(numbered(path), 5) if kind else ()
@@ -221,36 +247,12 @@ def _format_of(path: Path) -> Any:
     return obd if kind == "csv" and obd.sniff("".join(first[:1])) else None
 
 
-def _dsjson(path: Path, on_bad_row: str) -> BanditLog:
-    from offpolicy.logs.formats import dsjson
-
+def _dsjson(path: Path, on_bad_row: str, max_dropped: float) -> BanditLog:
     counts = dsjson.Skipped()
     log = dsjson.read(path, on_bad_row=on_bad_row, counts=counts)
     if on_bad_row == "drop":
-        bad = Counter({"malformed line": counts[dsjson.BAD]} if counts[dsjson.BAD] else {})
-        refuse_many(bad, len(log), str(path))
-        log = log.replace(dropped=Dropped(len(log) + bad.total(), dict(bad)), trusted=True)
+        bad = {"malformed line": counts[dsjson.BAD]} if counts[dsjson.BAD] else {}
+        dropped = Dropped(len(log) + counts[dsjson.BAD], bad)
+        refuse_many(dropped, str(path), max_dropped)
+        log = log.replace(dropped=dropped, max_dropped=max_dropped, trusted=True)
     return log
-
-
-def _together(files: list[Path], tables: list[pa.Table]) -> pa.Table:
-    import pyarrow as pa
-
-    check_same_columns(files, [table.schema for table in tables])
-    try:
-        return pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as problem:
-        raise do_not_fit(files, problem) from None
-
-
-def _filtered(table: pa.Table, where: str | None, source: str) -> pa.Table:
-    if where is None:
-        return table
-    import duckdb
-
-    try:
-        with connect(enable_external_access=False) as connection:
-            connection.register("log", table)
-            return connection.sql(f"SELECT * FROM log WHERE ({where})").to_arrow_table()
-    except duckdb.Error as problem:
-        raise LogError(first_line(problem), Place(source, "where")) from None

@@ -25,6 +25,7 @@ import numpy as np
 
 from offpolicy import errors
 from offpolicy._core.checkpoint import decode, encode
+from offpolicy._core.door import Door
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
@@ -34,6 +35,9 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import BLOCK, Distributed, Sums
+from offpolicy.logs.expressions import Expression
+from offpolicy.logs.expressions._kinds import SPARK
+from offpolicy.logs.files._filter import as_expression, none_meets
 from offpolicy.logs.files._folders import Folders, roles_asked_for
 from offpolicy.logs.files._footer import read_footer
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
@@ -67,7 +71,14 @@ def spark_session(master: str | None = None) -> SparkSession:
         ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("offpolicy")
-    spark: SparkSession = (builder if master is None else builder.master(master)).getOrCreate()
+    try:
+        spark: SparkSession = (builder if master is None else builder.master(master)).getOrCreate()
+    except Exception as problem:  # Spark's own, Py4J's, or of a program that is not there
+        raise ParameterError(
+            f"Spark does not start ({first_line(problem)}). It needs Java 17 or later: set "
+            f"JAVA_HOME, or have java on the PATH. {Door.named('master')} must be a cluster that "
+            f"answers."
+        ) from None
     return spark
 
 
@@ -75,13 +86,13 @@ def read_parquet(
     sources: Sequence[str],
     columns: Columns | None = None,
     *,
-    where: str | None = None,
+    where: str | Expression | None = None,
     master: str | None = None,
 ) -> SparkScan:
     """A log in Parquet files, globs or folders, wherever Spark finds them."""
+    spark = spark_session(master)
     from pyspark.errors import PySparkException
 
-    spark = spark_session(master)
     # Names that exist here are no patterns: Spark's own way to say so.
     literal = all(os.path.exists(source) for source in sources)
     reader = spark.read.option("__globPaths__", str(not literal).lower())
@@ -109,28 +120,29 @@ class SparkScan(Distributed):
         frame: DataFrame,
         columns: Columns | None = None,
         *,
-        where: str | None = None,
+        where: str | Expression | None = None,
         order: Sequence[str] | None = None,
         source: str = "",
         schema: pa.Schema | None = None,
     ) -> None:
         from pyspark.errors import PySparkException
 
-        self.columns, self.where = columns or Columns(), where
+        self.columns, self.where = columns or Columns(), as_expression(where)
         # Of what files declare, Spark knows less: a duration is a number to it.
         self._declared = {} if schema is None else {field.name: field.type for field in schema}
         self.source = source or "a Spark DataFrame"
         self._roles = Roles(self.columns, frame.columns, self.source)
         try:
-            self._frame = _numbered(frame if where is None else frame.where(where))
+            if self.where is not None:
+                types = dict(frame.dtypes)
+                frame = frame.where(self.where.on(types, SPARK).as_condition().sql())
+            self._frame = _numbered(frame)
         except PySparkException as problem:
             raise LogError(first_line(problem), Place(self.source, "where")) from None
         self._order = list(order) if order is not None else _paths(frame)
         if not len(self):
-            raise LogError(EMPTY, self.source)
-
-    def __repr__(self) -> str:
-        return f"SparkScan({self.source}: {len(self):,} decisions)"
+            empty = LogError(EMPTY, self.source)
+            raise empty if self.where is None else none_meets(self.where, self.source)
 
     # -- what is known before reading ------------------------------------------------------
 
@@ -307,7 +319,7 @@ class _Places:
 
     pieces: dict[tuple[str, int], int]
     files: dict[str, int]
-    where: str | None
+    where: Expression | None
 
     def label(self, file: str, position: int) -> tuple[str, int]:
         """How a row is named in messages: with a condition, it is counted among those meeting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,14 @@ if TYPE_CHECKING:
 
 
 def connect(
-    memory: str | None = None, threads: int | None = None, **settings: Any
+    memory: str | None = None,
+    threads: int | None = None,
+    *,
+    files: Sequence[str] | None = None,
+    **settings: Any,
 ) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of its own to read logs, which fetches nothing and no query can set otherwise."""
+    """A DuckDB of its own to read logs, which fetches nothing and no query can set otherwise; with
+    ``files``, it opens these alone."""
     import duckdb
 
     settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
@@ -26,8 +32,54 @@ def connect(
         connection = duckdb.connect(":memory:", config=settings)
     except duckdb.Error as problem:
         raise ParameterError(f"memory or threads: {first_line(problem)}") from None
-    connection.execute("SET enable_progress_bar = false; SET lock_configuration = true")
+    connection.execute("SET enable_progress_bar = false")
+    if files is not None:
+        # As they are written in queries, and plain: DuckDB compares both.
+        names = [*map(os.path.abspath, files), *map(_literally, files)]
+        connection.execute(f"SET allowed_paths = {listed(names)}")
+        connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
     return connection
+
+
+class Database:
+    """DuckDB for one log, which opens its files alone: when first asked, and anew in other
+    processes."""
+
+    def __init__(
+        self, files: Sequence[str], memory: str | None = None, threads: int | None = None
+    ) -> None:
+        self.files, self.memory, self.threads = list(files), memory, threads
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        connection = self._connection
+        if connection is None:
+            self._connection = connection = connect(self.memory, self.threads, files=self.files)
+            _OPEN.add(self)
+        return connection.cursor()
+
+    def close(self) -> None:
+        """Until it is asked again; what is being read meanwhile goes on."""
+        self._connection = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Database, (self.files, self.memory, self.threads)
+
+
+_OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """Before a process is forked: DuckDB's threads do not come along, and whoever asks it there
+    waits for ever, or crashes at the end."""
+    for database in list(_OPEN):
+        database.close()
+    _OPEN.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_close_all)
 
 
 def parquet(files: Sequence[str], *, numbered: bool = False) -> str:

@@ -1,25 +1,23 @@
-"""Which kinds of files there are, and those that are small, read whole."""
+"""Which kinds of files there are, text of any size, and files that are small, read whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import LogError, Place
-from offpolicy.logs.files._csv import COMPRESSED, csv_tables, tiny_table
+from offpolicy.logs.files._csv import CsvFile
 from offpolicy.logs.files._footer import read_whole
-from offpolicy.logs.files._json import json_tables, read_json
-from offpolicy.logs.files._sql import first_line
-from offpolicy.logs.formats._lines import existing
+from offpolicy.logs.files._json import JsonFile
+from offpolicy.logs.files._sql import connect
+from offpolicy.logs.formats._lines import COMPRESSED, existing, unpacked, unpacked_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGEST = 2**28
 """Bytes of text. Files are held in memory, several times over; larger ones are converted."""
-_UNPACKED = 5
-"""How many times its size a compressed file is, about."""
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".tsv", ".txt")
 _JSON = (".jsonl", ".ndjson", ".json", ".dsjson")
@@ -51,36 +49,45 @@ def known_kind(path: Path) -> str:
 
 
 def is_large(files: Sequence[Path]) -> bool:
-    """Whether a log's files of text are too large to be held."""
-    total = sum(
-        file.stat().st_size * (_UNPACKED if file.suffix.lower() in COMPRESSED else 1)
-        for file in files
-    )
-    return total > LARGEST
+    """Whether a log's files of text are, unpacked, too large to be held."""
+    left = LARGEST
+    for file in files:
+        left -= unpacked_size(file, left)
+        if left < 0:
+            return True
+    return False
 
 
-def read_table(path: Path, on_bad_row: str = "error") -> pa.Table:
-    """A log's file as an Arrow table; if rows are to be dropped, what is no list is missing."""
+def read_table(path: Path, names: Container[str] = (), *, on_bad_row: str = "error") -> pa.Table:
+    """A log's file as an Arrow table; in text, these columns hold ``names``. If rows are to be
+    dropped, what is no list is missing."""
     import pyarrow as pa
 
     existing(path)
     if is_parquet(path):
         return read_whole(str(path))
-    if known_kind(path) == "json":
-        return read_json(path)
-    tiny = tiny_table(path)
-    if tiny is not None:
-        return tiny
-    return pa.concat_tables(csv_tables(path, lenient=on_bad_row == "drop"))
+    return pa.concat_tables(text_tables(path, names, lenient=on_bad_row == "drop"))
 
 
-def text_tables(path: Path, **limits: Any) -> Iterator[pa.Table]:
-    """A large CSV or JSON log's rows in order, at least one table; ``limits``: see `connect`."""
-    return csv_tables(path, **limits) if kind_of(path) == "csv" else json_tables(path)
+def text_tables(
+    path: Path, names: Container[str] = (), *, lenient: bool = False, **settings: Any
+) -> Iterator[pa.Table]:
+    """The rows of a log's file of text in order, at least one table.
+
+    Columns that hold ``names`` stay the text as written; ``settings`` are `connect`'s.
+    """
+    kind = CsvFile if known_kind(path) == "csv" else JsonFile
+    with unpacked(path) as plain, connect(**settings) as connection:
+        yield from kind(connection, plain, path, lenient).tables(names)
 
 
-def check_same_columns(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> None:
-    """Raise unless all files of a log have columns of the same names."""
+def common_schema(
+    files: Sequence[Path], schemas: Sequence[pa.Schema], names: Container[str] = ()
+) -> pa.Schema:
+    """What holds the columns of all files of a log, which must have the same; ``names`` that are
+    integers in one file and text in another are text."""
+    import pyarrow as pa
+
     for file, schema in zip(files, schemas, strict=True):
         other = sorted(set(schema.names) ^ set(schemas[0].names))
         if other:
@@ -89,8 +96,37 @@ def check_same_columns(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> N
                 f"the same columns.",
                 Place(str(file), other[0]),
             )
+    fields = []
+    for name in schemas[0].names:
+        common = pa.schema([schemas[0].field(name)])
+        for file, schema in zip(files, schemas, strict=True):
+            both = [common, pa.schema([schema.field(name)])]
+            if name in names and both[0].types != both[1].types:
+                both = [pa.schema([(name, _with_text(one.types[0]))]) for one in both]
+            try:
+                common = pa.unify_schemas(both, promote_options="permissive")
+            except pa.ArrowException:
+                raise LogError(
+                    f"it holds {schema.field(name).type}, but in {files[0]} it holds "
+                    f"{schemas[0].field(name).type}, and no column holds both.",
+                    Place(str(file), name),
+                ) from None
+        fields.append(common.field(name))
+    return pa.schema(fields)
 
 
-def do_not_fit(files: Sequence[Path], problem: Exception) -> LogError:
-    sentence = f"it and the others do not fit together: {first_line(problem)}."
-    return LogError(sentence, files[0])
+def as_common(files: Sequence[Path], tables: Sequence[pa.Table], names: Container[str]) -> pa.Table:
+    """The rows of all files of a log."""
+    import pyarrow as pa
+
+    schema = common_schema(files, [table.schema for table in tables], names)
+    return pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
+
+
+def _with_text(kind: pa.DataType) -> pa.DataType:
+    """The type of a log's names, which are integers, as text."""
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("l", _with_text(kind.value_type)))
+    return pa.string() if pa.types.is_integer(kind) else kind

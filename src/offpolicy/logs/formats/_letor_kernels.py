@@ -9,9 +9,8 @@ is left for Python's own ``float``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from offpolicy._core.kernels import COMMON
+from offpolicy._core.kernels import COMMON, compiled
 
 EXACT, LATE, NONE = range(3)
 """Of a number: it is known to the last bit, it is left for ``float``, or it is none."""
@@ -22,7 +21,7 @@ _SURE = 2.0**-45
 _SPLIT = 134217729.0
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def quotient(w, k):
     """For LETOR text, w/10ᵏ to the last bit (64-bit w, k ≤ 22), and whether that is certain.
 
@@ -48,7 +47,7 @@ def quotient(w, k):
     return value, value == q + (rest - slack)
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def _whole(text, i, most):
     """The whole number at ``i`` in LETOR text, or ``most`` if it is larger, and where it ends."""
     number = 0
@@ -58,7 +57,7 @@ def _whole(text, i, most):
     return number, i
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def decimal(text, i):
     """The number at ``i`` in LETOR text: value, where it ends, and EXACT, LATE or NONE."""
     negative = text[i] == 45
@@ -111,26 +110,26 @@ def decimal(text, i):
     return (-value if negative else value), i, EXACT if certain else LATE
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def _after_blanks(text, i):
     while text[i] in (_SPACE, _TAB, _RETURN):
         i += 1
     return i
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def _ends(text, i):
     """Whether a word of LETOR text ends here."""
     return text[i] in (_SPACE, _TAB, _RETURN, _NEWLINE, _HASH)
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def _leave(late, count, row, feature, start, end):
     late[count, 0], late[count, 1], late[count, 2], late[count, 3] = row, feature, start, end
     return count + 1
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def _line(text, i, row, X, relevance, qid, late, count):
     """One row of LETOR text: where its words end, or −1 if one is wrong; the late numbers."""
     relevance[row], end, kind = decimal(text, i)
@@ -169,7 +168,7 @@ def _line(text, i, row, X, relevance, qid, late, count):
     return i, count
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def scan(text, start, row, X, relevance, qid, late):
     """Read LETOR text into rows from the line at ``start`` on, up to the end, a line that is wrong,
     or ``late`` being full: where the next line starts, how many rows and late numbers there are,

@@ -26,7 +26,7 @@ from offpolicy.logs._bad_rows import check_on_bad_row
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._validation import LARGEST_REWARD, SMALLEST_PROPENSITY
-from offpolicy.logs.formats._lines import existing, numbered
+from offpolicy.logs.formats._lines import DEEPEST, existing, nests_too_deeply, numbered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -312,6 +312,8 @@ def _decision(
 
 
 def _object(line: bytes) -> dict[str, Any]:
+    if nests_too_deeply(line):
+        raise LogError(f"lists and objects are nested more than {DEEPEST} deep.")
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as problem:

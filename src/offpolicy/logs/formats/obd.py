@@ -180,4 +180,8 @@ def _header(path: Path) -> list[str]:
 
 
 def _names(header: str) -> list[str]:
-    return next(csv.reader([header.strip()]), [])
+    """The fields of a line; none where they cannot be told apart."""
+    try:
+        return next(csv.reader(header.strip().splitlines()), [])
+    except csv.Error:
+        return []

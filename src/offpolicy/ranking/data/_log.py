@@ -19,9 +19,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.files import replacing
+from offpolicy._core.frames import Frames
+from offpolicy._core.pickling import Portable
 from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import LogError, OffpolicyError, Place, PredictionError, PropensityError
+from offpolicy.errors import (
+    LogError,
+    OffpolicyError,
+    ParameterError,
+    Place,
+    PredictionError,
+    PropensityError,
+)
 from offpolicy.logs import labels
 
 if TYPE_CHECKING:
@@ -34,7 +43,7 @@ SMALLEST_EXAMINATION = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RankingLog:
+class RankingLog(Portable, Frames):
     """Impressions: the candidate documents of a query, where each was shown, and the clicks.
 
     Make one with `from_arrays`, `from_frame` or `read`. Arrays of the right type
@@ -226,18 +235,28 @@ class RankingLog:
 
     # -- as data ---------------------------------------------------------------------------
 
-    def to_frame(self) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """The long format as an Arrow table: one row per document; features are f1, f2, …"""
         from offpolicy.ranking.data import _read as reading
 
-        return reading.to_frame(self)
+        return reading.to_arrow(self)
 
     def to_parquet(self, path: str | Path) -> None:
-        """Write `to_frame` to a file, whole or not at all; `read` reads it back."""
+        """Write `to_arrow` to a file, whole or not at all; `read` reads it back."""
         import pyarrow.parquet as pq
 
         with replacing(Path(path)) as part:
-            pq.write_table(self.to_frame(), part, write_page_checksum=True)
+            pq.write_table(self.to_arrow(), part, write_page_checksum=True)
+
+
+def need_rankings(log: object) -> None:
+    """Raise, saying how to make one, unless this is a log of rankings."""
+    if not isinstance(log, RankingLog):
+        raise ParameterError(
+            f"A {type(log).__name__} is not a log of rankings. Make one with RankingLog.from_frame "
+            f"(any dataframe), from_arrays or read.",
+            column="log",
+        )
 
 
 def as_offsets(values: ArrayLike) -> Ints:

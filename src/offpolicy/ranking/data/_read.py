@@ -63,6 +63,13 @@ class RankingColumns:
     relevance: str | None = None
     features: Sequence[str] | None = None
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that hold names, which are compared and never added up, if they are there."""
+        asked = [(role, getattr(self, role)) for role in ("impression", "query", "document")]
+        also = [_ALSO[role] for role, name in asked if name is None and role in _ALSO]
+        return frozenset([*also, *(name or role for role, name in asked)])
+
     def roles_in(self, names: Sequence[str], source: str) -> dict[str, str]:
         """The column of every role that has one."""
         roles: dict[str, str] = {}
@@ -116,7 +123,8 @@ def read_with(
     from offpolicy.logs.files import read_table
 
     file = Path(path if clicks is None else clicks)
-    table = read_table(file)
+    columns = columns or RankingColumns()
+    table = read_table(file, columns.names)
     source = source_of(file, len(table))
     if clicks is None:
         log = from_frame(table, columns, source)
@@ -124,7 +132,7 @@ def read_with(
         return log, {name: rows.numbers(name) for name in names}
     from offpolicy.datasets import letor
 
-    rows = _Rows.of(table, columns or RankingColumns(), source)
+    rows = _Rows.of(table, columns, source)
     log, documents = _scattered_log(letor(path), rows, relevant)
     assert log.X is not None
     features = {f"f{k + 1}": log.X[:, k].astype(np.float64) for k in range(log.X.shape[1])}
@@ -184,8 +192,8 @@ def _scattered_log(queries: Queries, rows: _Rows, relevant: float) -> tuple[Rank
     return log, documents
 
 
-def to_frame(log: RankingLog) -> pa.Table:
-    """See `RankingLog.to_frame`."""
+def to_arrow(log: RankingLog) -> pa.Table:
+    """See `RankingLog.to_arrow`."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {"impression": log.impression}

@@ -10,17 +10,18 @@ that they do not learn the first expectations by heart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
+from offpolicy._core.parameters import Parameters
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, MissingColumnError, ParameterError
 from offpolicy.logs.labels import encode
-from offpolicy.ranking.data._log import RankingLog, as_features
+from offpolicy.ranking.data._log import RankingLog, as_features, need_rankings
 
 _MANY = 200_000
 _CLASSES = 255
@@ -28,7 +29,9 @@ _LEAVES, _TREES = 8, 10
 """Of a tree, and trees that a step of expectation-maximisation adds."""
 
 
-class RelevanceModel:
+@final
+@dataclass(eq=False)
+class RelevanceModel(Parameters):
     """Predicts the probability of relevance from features.
 
     Parameters
@@ -43,13 +46,11 @@ class RelevanceModel:
     seed : int
     """
 
-    def __init__(
-        self, classifier: Any = None, *, folds: int = 3, steps: int = 16, seed: int = 0
-    ) -> None:
-        self.classifier = classifier
-        self.folds = folds
-        self.steps = steps
-        self.seed = seed
+    classifier: Any = None
+    _: KW_ONLY
+    folds: int = 3
+    steps: int = 16
+    seed: int = 0
 
     def fit(self, X: ArrayLike, relevance: ArrayLike, query: ArrayLike | None = None) -> Self:
         """On judged documents: relevance 0 or 1, and which query each is of."""
@@ -217,6 +218,7 @@ def checked_folds(folds: int) -> int:
 
 
 def _needed(log: RankingLog) -> tuple[NDArray[Any], Floats]:
+    need_rankings(log)
     if log.X is None or log.propensity is None:
         missing = "X" if log.X is None else "propensity"
         sentence = f"To learn relevance from clicks the log needs {missing}."

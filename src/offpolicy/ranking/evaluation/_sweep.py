@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy import intervals
+from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, ParameterError
@@ -23,6 +24,8 @@ from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._sums import Value, lam_of, value_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 
@@ -49,10 +52,7 @@ def sweep(
     blended(log, kind.at(0.0), log.prediction)
     lam = lam_of(log, asked, ranks_of(ranker, log))
 
-    def evaluated(parameter: float) -> Value:
-        member = kind.at(parameter)
-        return value_of(log, asked, lam, blended(log, member, log.prediction))
-
+    evaluated = _Evaluated(log, asked, lam, kind)
     assert log.propensity is not None
     if kind.parameter_name == "M":
         p = log.propensity[log.propensity > 0.0]
@@ -62,6 +62,20 @@ def sweep(
     else:
         breakpoints = np.array([0.0, kind.parameter_limit])
     return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, evaluated)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Evaluated:
+    """A ranker's estimate at any value of the parameter."""
+
+    log: RankingLog
+    metric: Metric
+    lam: Floats
+    kind: Estimator
+
+    def __call__(self, parameter: float) -> Value:
+        c = blended(self.log, self.kind.at(parameter), self.log.prediction)
+        return value_of(self.log, self.metric, self.lam, c)
 
 
 @final
@@ -90,7 +104,15 @@ class RankingCurve:
         value, stderr = self._each(parameter)
         return intervals.normal(float(value), float(stderr), self.level)
 
-    def to_frame(self, points: int = 101) -> pa.Table:
+    def to_frame(self, points: int = 101) -> pd.DataFrame:
+        """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
+        return as_pandas(self.to_arrow(points))
+
+    def to_polars(self, points: int = 101) -> pl.DataFrame:
+        """`to_arrow` as a polars DataFrame (needs polars: ``pip install offpolicy[polars]``)."""
+        return as_polars(self.to_arrow(points))
+
+    def to_arrow(self, points: int = 101) -> pa.Table:
         """Parameter, value, stderr, low and high as an Arrow table, at the breakpoints, or at that
         many of them; for SB at equal steps of τ."""
         import pyarrow as pa

@@ -16,12 +16,11 @@ The logistic loss has no such order: its loop is over all pairs.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from offpolicy._core.kernels import COMMON, SUMS
+from offpolicy._core.kernels import COMMON, SUMS, compiled
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def _band(places, s, c, eps, low, high):
     """Where the pairs of each document begin, and where those in its band end, in the order
     ``places`` of the scores; nothing is between where it has no weight."""
@@ -37,7 +36,7 @@ def _band(places, s, c, eps, low, high):
         low[j], high[j] = a, b if c[places[j]] != 0.0 else a
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def _losses(key, weight, low, high, eps, up, up2, full, flat, steep, g):
     """Over an impression's documents: hinge, Huber's, Σα, Σαu and the band's pairs; fills ``g``.
 
@@ -87,7 +86,7 @@ def _losses(key, weight, low, high, eps, up, up2, full, flat, steep, g):
     return hinge, huber, alphas, products, pairs
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def _longest(offsets):
     m = 0
     for i in range(len(offsets) - 1):
@@ -95,7 +94,7 @@ def _longest(offsets):
     return m
 
 
-@njit(**SUMS)
+@compiled(**SUMS)
 def _dot(x, w):
     total = 0.0
     for f in range(len(w)):
@@ -103,13 +102,13 @@ def _dot(x, w):
     return total
 
 
-@njit(**SUMS)
+@compiled(**SUMS)
 def _add(x, times, total):
     for f in range(len(total)):
         total[f] += times * x[f]
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
     """Over pairs of documents: hinge, Huber's hinge (ε = 0: the same), Σα, Σαu, pairs in the band.
 
@@ -151,7 +150,7 @@ def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
     return hinge, huber, alphas, products, pairs
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def band_product(offsets, c, eps, s, order, t, product):
     """L·t, L being the second derivative of Huber's hinge in the scores of the documents.
 
@@ -189,7 +188,7 @@ def band_product(offsets, c, eps, s, order, t, product):
             product[row] += of_count * t[row] - of_sums
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def band_rows(first, X, offsets, c, eps, s, order, rows, half):
     """Fills ``rows`` and ``half`` so that XᵀLX = rowsᵀhalf + halfᵀrows, for some impressions.
 
@@ -245,7 +244,7 @@ def band_rows(first, X, offsets, c, eps, s, order, rows, half):
     return i, filled
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def pair_logistic(s, offsets, c, gradient, curvature):
     """Pairs of documents: Σ_j c_j Σ_{k≠j} log(1 + exp(s_k − s_j)); fills both derivatives."""
     gradient[:] = 0.0

@@ -10,11 +10,12 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from offpolicy._core.parameters import Parameters
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import MissingColumnError, ParameterError, SupportError
 from offpolicy.estimators import CAB, CIPS
 from offpolicy.learning import Trial, checked_combinations
-from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._log import RankingLog, need_rankings
 from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of, scores_of
 from offpolicy.ranking.data._relevance import checked_folds
@@ -79,7 +80,7 @@ def _clicked(log: RankingLog) -> Floats:
 
 @final
 @dataclass(eq=False)
-class RankerCV:
+class RankerCV(Parameters):
     """Fits a ranker for every combination of a grid, and keeps the best on held-out queries.
 
     What differs only in C, or in ``loss``, is fitted in one go, each search starting where that of
@@ -128,6 +129,7 @@ class RankerCV:
         progress: Callable[[int, int], None] | None = None,
     ) -> Self:
         """Search; ``progress`` is told how many combinations of how many are done."""
+        need_rankings(log)
         learner = PropensitySVMRank(estimator="CAB") if self.learner is None else self.learner
         metric = as_metric(self.metric)
         grid = default_grid(learner, log) if self.grid is None else self.grid
@@ -180,11 +182,19 @@ class RankerCV:
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Of the best one."""
+        self._need_fitted()
         return self.best_.decision_function(X)
 
     def rank(self, X: ArrayLike, offsets: ArrayLike) -> Ints:
         """Of the best one."""
+        self._need_fitted()
         return self.best_.rank(X, offsets)
+
+    def _need_fitted(self) -> None:
+        if not hasattr(self, "best_"):
+            raise ParameterError(
+                "This RankerCV is not fitted yet: call fit(log) first.", column="best_"
+            )
 
 
 def default_grid(learner: PropensitySVMRank, log: RankingLog) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from offpolicy._core.saved import read_both, write_both
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator
-from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._log import RankingLog, need_rankings
 from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._weights import document_weights
 from offpolicy.ranking.learning._problem import Problem, bounded_features, matching_offsets, prepare
@@ -200,6 +200,7 @@ class PropensitySVMRank(Parameters):
         self.n_iter_ = int(fitted[4])
 
     def _arrays(self, log: Any) -> tuple[Any, Any, Floats]:
+        need_rankings(log)
         if log.X is None:
             sentence = "The log has no features (X): there is nothing to score documents by."
             raise LogError(sentence, column="X")

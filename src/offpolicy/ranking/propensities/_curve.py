@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
 from offpolicy._core.documents import Document, read
+from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.tables import aligned
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, Place, ResultError, SupportError
@@ -21,6 +22,8 @@ from offpolicy.ranking.data._log import RankingLog
 from offpolicy.results import Finding, finding
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 
@@ -212,8 +215,25 @@ class Propensities(Document):
         lengths = {len(x) for x in (self.log_covariance, self.degrees, self.shown, self.clicks)}
         if lengths != {top} or self.log_covariance.shape != (top, top):
             raise ValueError("its lengths differ")
+        p, least = self.propensity, np.minimum(self.degrees, np.diagonal(self.log_covariance))
+        if ((p <= 0.0) | np.isinf(p) | (least < 0.0)).any():
+            raise ValueError("a propensity, its variance or degrees of freedom are out of range")
+        self.interval()
+        if self.context is not None:
+            width = len(self.context.design(np.zeros((1, len(self.context.centre))))[0])
+            self.context.log_covariance(np.zeros(width))
+            if self.context.coefficients.shape != (top, width):
+                raise ValueError("its coefficients are not as many as ranks and context ask for")
 
-    def to_frame(self, level: float = 0.95) -> pa.Table:
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
+        return as_pandas(self.to_arrow(level))
+
+    def to_polars(self, level: float = 0.95) -> pl.DataFrame:
+        """`to_arrow` as a polars DataFrame (needs polars: ``pip install offpolicy[polars]``)."""
+        return as_polars(self.to_arrow(level))
+
+    def to_arrow(self, level: float = 0.95) -> pa.Table:
         """One row per rank, as an Arrow table."""
         import pyarrow as pa
 

@@ -15,12 +15,11 @@ the row after the last, and how many owners there are.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from offpolicy._core.kernels import COMMON
+from offpolicy._core.kernels import COMMON, compiled
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def strata(packed, per_owner, top, overlap, i, owner, clicks, shown):
     """Clicks at pairs of ranks, from strata in which a document was shown at several."""
     ranks, n, c = np.empty(top, np.int64), np.empty(top), np.empty(top)
@@ -50,7 +49,7 @@ def strata(packed, per_owner, top, overlap, i, owner, clicks, shown):
     return i, filled
 
 
-@njit(**COMMON)
+@compiled(**COMMON)
 def rankers(cluster, rank, click, ranks, traffic, top, overlap, i, owner, clicks, shown):
     """Documents as they were shown, each a stratum of its own: ``ranks`` (rows, rankers) says
     where it could have stood, and ``traffic`` how often. Rows of a cluster stand together."""

@@ -1,0 +1,67 @@
+"""How commands read their options: what every verb refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+class Strict(click.Command):
+    """A command that refuses an option given twice, of which click would take the last."""
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            values, rest, order = parse(args)
+            for param in order:
+                single = isinstance(param, click.Option) and not (param.multiple or param.is_flag)
+                if single and order.count(param) > 1:
+                    raise click.UsageError(f"{param.opts[-1]} is given twice; it takes one.", ctx)
+            return values, rest, order
+
+        parser.parse_args = parse_once  # type: ignore[method-assign]
+        return parser
+
+
+class StrictGroup(click.Group):
+    """A group of commands that are `Strict`."""
+
+    command_class = Strict
+
+
+class Named(click.Path):
+    """A file or folder of an option; what is empty, as an unset variable, is none."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value == "":
+            self.fail("it is empty; give a name.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Output(Named):
+    """A file to write; if that is - or standard output, all else is printed to stderr."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        from offpolicy._core.files import STDOUT, descriptor_of
+
+        path = Path(STDOUT if value == "-" else value)
+        stream = descriptor_of(path)
+        if stream is None:
+            if value and not path.absolute().parent.is_dir():
+                self.fail(f"there is no folder {path.parent}.", param, ctx)
+            return super().convert(value, param, ctx)
+        if stream == 1 and ctx is not None:
+            if "offpolicy.output" in ctx.meta:
+                self.fail("only one file can go to standard output.", param, ctx)
+            ctx.meta["offpolicy.output"] = str(path)
+            ctx.with_resource(contextlib.redirect_stdout(sys.stderr))
+        return str(path)
