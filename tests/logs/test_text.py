@@ -377,7 +377,7 @@ def test_objects_within_objects_can_be_asked(tmp_path, way):
         for country in ("de", "fr", "de")
     ]
     path = write(tmp_path / "log.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    assert len(op.read_log(path, where="""contains(user, '"country": "de"')""")) == 2
+    assert len(op.read_log(path, where="""contains(user, '"country":"de"')""")) == 2
 
 
 # -- compressed ------------------------------------------------------------------------------
