@@ -11,8 +11,8 @@ import tomllib
 
 with open("pyproject.toml", "rb") as stream:
     project = tomllib.load(stream)["project"]
-data = [line for line in project["optional-dependencies"]["dev"] if line[:6] in ("polars", "pandas")]
-for line in [*project["dependencies"], *data]:
+extras = project["optional-dependencies"]
+for line in [*project["dependencies"], *extras["pandas"], *extras["polars"]]:
     name, version = re.fullmatch(r"([\w-]+)>=([\d.]+)", line).groups()
     print(f"{name}=={version if '.' in version else version + '.0'}.*")
 PYTHON

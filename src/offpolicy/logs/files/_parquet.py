@@ -303,6 +303,7 @@ class ParquetScan(LogScan):
         for name in sorted(self._twins):
             if name in self.where.names:
                 raise self._ambiguous(name)
+        # DuckDB calls twins otherwise.
         types = {name: self._sql_types[name] for name in self._names if name in self._sql_types}
         return self.where.on(types, DUCKDB).as_condition().sql()
 
