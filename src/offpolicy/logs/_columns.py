@@ -311,11 +311,10 @@ def _lists(
         refuse(values.is_null().to_numpy(), MISSING, name, source, offsets=offsets)
     if numbers is not None:
         refuse_no_number(values, name, source, numbers, offsets)
+        flat = _as_numpy(values, name, source, offsets)
+        return offsets, numbers_of(flat, name, source, numbers, offsets)
     coded = Encoded.of(values) if names else None
-    if coded is not None:
-        return offsets, coded
-    flat = _as_numpy(values, name, source, offsets)
-    return offsets, flat if numbers is None else numbers_of(flat, name, source, numbers, offsets)
+    return offsets, _as_numpy(values, name, source, offsets) if coded is None else coded
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
@@ -353,11 +352,9 @@ def read_plain(
         refuse(column.is_null().to_numpy(), MISSING, name, source)
     if numbers is not None:
         refuse_no_number(column, name, source, numbers)
+        return numbers_of(_as_numpy(column, name, source), name, source, numbers)
     coded = Encoded.of(column) if role == "action" else None
-    if coded is not None:
-        return coded
-    plain = _as_numpy(column, name, source)
-    return plain if numbers is None else numbers_of(plain, name, source, numbers)
+    return _as_numpy(column, name, source) if coded is None else coded
 
 
 def _as_numpy(
