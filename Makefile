@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test spark torch boost lint bench bench-files bench-learning bench-ranking paper \
+.PHONY: demo test oldest spark torch boost lint bench bench-files bench-learning bench-ranking paper \
 	coverage bounds tuning members pictures reference docs screenshots clean
 
 demo: $(READY)
@@ -20,6 +20,10 @@ test: lint
 # make spark torch boost test: with these as well. Spark needs Java 17 or later.
 spark torch boost: $(READY)
 	$(BIN)/python -m pip install --quiet --editable '.[$@]'
+
+# The core tests with the oldest versions that pyproject.toml allows.
+oldest:
+	PYTHON=$(PYTHON) JOBS=$(JOBS) scripts/oldest.sh
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -69,6 +73,7 @@ reference: $(READY)
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/findings_page.py
 	$(BIN)/python scripts/method_page.py
+	PYTHONPATH=. $(BIN)/python scripts/types_page.py
 
 # Needs Chromium.
 screenshots: $(READY)
@@ -84,4 +89,4 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) out site
+	rm -rf $(VENV) .venv-oldest out site

@@ -11,7 +11,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import offpolicy as op
 from offpolicy import BanditLog, Columns
-from offpolicy.errors import LogError, Place, PropensityError
+from offpolicy.errors import (
+    LogError,
+    ParameterError,
+    Place,
+    PolicyError,
+    PredictionError,
+    PropensityError,
+)
 from offpolicy.logs._columns import as_table, read_named
 from tests.support.cases import Case, make_case
 from tests.support.refusals import refuses
@@ -127,8 +134,10 @@ SQUARE = [[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]]
 )
 @pytest.mark.parametrize("start", [0, 1])
 def test_lists_of_any_kind_are_read(kind, start):
+    narrow = pa.types.is_float16(kind.value_type)  # Of which older pyarrow takes NumPy's own only.
+    rows = [list(map(np.float16, row)) for row in SQUARE] if narrow else SQUARE
     table = pa.table(
-        {"action": [0, 1, 0], "reward": [1, 0, 1], "logging": pa.array(SQUARE, kind)}
+        {"action": [0, 1, 0], "reward": [1, 0, 1], "logging": pa.array(rows, kind)}
     ).slice(start)
     log = BanditLog.from_frame(table)
     assert_array_equal(log.logging, np.ravel(SQUARE[start:]))
@@ -548,3 +557,62 @@ def test_reading_a_file_does_not_load_pandas(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.split() == ["3", "False"], done.stderr
+
+
+def test_a_number_is_no_name_of_a_column():
+    for role in ("propensity", "reward", "decision", "chosen"):
+        with refuses(ParameterError, role):
+            Columns(**{role: 1 / 3})
+    with refuses(ParameterError, "context"):
+        Columns(context=["age", 3])
+
+
+class Tensor:
+    """What PyTorch's says to NumPy while it wants its gradient."""
+
+    def __init__(self, values, wants=True):
+        self.values, self.wants = np.asarray(values, dtype=float), wants
+        self.shape, self.ndim = self.values.shape, self.values.ndim
+
+    def detach(self):
+        return Tensor(self.values, wants=False)
+
+    def cpu(self):
+        return self
+
+    def __array__(self, dtype=None, copy=None):
+        if self.wants:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        return self.values
+
+
+def test_tensors_lose_their_gradient():
+    log = op.BanditLog.from_arrays(
+        action=[0, 1] * 20, reward=Tensor([1, 0] * 20), logging=Tensor([[0.5, 0.5]] * 40)
+    )
+    policy, prediction = Tensor([[0.2, 0.8]] * 40), Tensor([[0.1, 0.9]] * 40)
+    found = op.evaluate(log, policy, prediction=prediction, estimators=["IPS", "DM"])
+    assert found["IPS"].value == pytest.approx(0.2)
+    assert found["DM"].value == pytest.approx(0.2 * 0.1 + 0.8 * 0.9)
+
+
+def test_functions_are_neither_policies_nor_predictions():
+    log = log_of(NAMED)
+    with refuses(PolicyError, "policy"):
+        op.evaluate(log, lambda log: 1)
+    with refuses(PolicyError, "new"):
+        op.compare(log, {"new": lambda log: 1, "old": op.Uniform()})
+    with refuses(PredictionError, "prediction"):
+        op.evaluate(log, op.Uniform(), prediction=lambda log: 1)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        [pa.table({"reward": [1]})], (frame for frame in [pa.table({"reward": [1]})]), [None],
+        {"reward": [1]}, b"log.parquet", np.zeros((2, 2)), [{"reward": 1}],
+    ],
+)  # fmt: skip
+def test_what_is_neither_paths_nor_a_frame(source):
+    with refuses(ParameterError, "source"):
+        op.read_log(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -12,6 +13,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -19,6 +22,8 @@ import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.logs.files._parquet import ParquetScan
+from tests.support.arrow_types import KINDS, LISTS, column, outcome
+from tests.support.arrow_types import table as log_table
 from tests.support.cases import make_case
 from tests.support.contexts import world
 from tests.support.files import same, table_of, write
@@ -229,3 +234,61 @@ def test_an_executor_is_killed(spark, tmp_path):
     assert killed
     assert killed[0] not in executors()
     same(whole, result)
+
+
+def test_a_name_that_exists_is_that_file(spark, tmp_path):
+    for name, reward in (("log[1].parquet", 1.0), ("log1.parquet", 0.0), ("a*.parquet", 1.0)):
+        table = pa.table({"action": [0] * 9, "reward": [reward] * 9, "logging": [[1.0]] * 9})
+        pq.write_table(table, tmp_path / name)
+    pq.write_table(table, tmp_path / "ab.parquet")
+    for name in ("log[1].parquet", "a*.parquet"):
+        scan = op.read_log(tmp_path / name, engine="spark")
+        assert len(scan) == 9
+        assert scan.rewards.low == 1.0
+
+
+def test_folders_and_damage_are_as_in_files(spark, tmp_path):
+    table = pa.table({"action": [0] * 9, "reward": [1.0] * 9, "logging": [[1.0]] * 9})
+    for folder in ("a/reward=7", "b/time=7"):
+        (tmp_path / folder).mkdir(parents=True)
+        pq.write_table(table, tmp_path / folder / "x.parquet")
+    with refuses(LogError, "reward", file="x.parquet"):
+        op.read_log(tmp_path / "a", engine="spark")
+    assert op.read_log(tmp_path / "b", engine="spark").read([(0, 9)], ()).time is None
+    asked = op.read_log(tmp_path / "b", op.Columns(time="time"), engine="spark")
+    assert set(asked.read([(0, 9)], ()).time.tolist()) == {7}
+    twice = table.append_column("reward", table["reward"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with refuses(LogError, file="twice.parquet"):
+        op.read_log(tmp_path / "twice.parquet", engine="spark")
+
+
+@pytest.mark.parametrize("name", KINDS | LISTS)
+def test_types_are_read_as_elsewhere(spark, tmp_path, name):
+    kind = (KINDS | LISTS)[name]
+    # Spark reads no half floats, of timestamps micro- and milliseconds, and no times of day.
+    reads = (*kind.types, pa.timestamp("us"))
+    arrow = next(k for k in reads if "halffloat" not in str(k) and str(k) not in UNKNOWN)
+    roles = {"logging": kind.number, "candidates": kind.name}
+    roles = roles if name in LISTS else {"reward": kind.number, "cluster": kind.name}
+    path = tmp_path / "log.parquet"
+    for role, is_read in roles.items():
+        data = log_table(column(arrow, kind.values), role)
+        pq.write_table(data, path)
+        held, found = (outcome(functools.partial(read, path), role) for read in (_held, _spark))
+        if is_read and name != "time32, time64":
+            assert found == held
+        else:
+            assert str(found).startswith("refused")
+
+
+UNKNOWN = ("timestamp[s]", "timestamp[s, tz=UTC]", "timestamp[s, tz=Europe/Berlin]")
+
+
+def _held(path: Path) -> op.BanditLog:
+    return op.read_log(path)
+
+
+def _spark(path: Path) -> op.BanditLog:
+    scan = op.read_log(path, engine="spark")
+    return scan.read([(0, len(scan))], ())

@@ -122,14 +122,22 @@ def refuse_masked(values: Any, column: str, error: type[OffpolicyError]) -> None
         )
 
 
+def without_gradient(values: Any) -> Any:
+    """A tensor as an array can be made of it; any other values as they are."""
+    return values.detach().cpu() if hasattr(values, "detach") else values
+
+
 def as_floats(values: Any, column: str, error: type[OffpolicyError] = LogError) -> Floats:
-    """A contiguous float64 array; anything that is not a number is an error."""
-    kind = getattr(getattr(values, "dtype", None), "kind", "f")
+    """A contiguous float64 array; anything that is not a number is an error, digits in text too."""
     refuse_masked(values, column, error)
+    values = without_gradient(values)
     try:
-        if isinstance(kind, str) and kind in "cmMSU":
+        array = np.asarray(values)
+        if array.dtype.kind in "cmMSU" or (
+            array.dtype == object and any(isinstance(v, (str, bytes)) for v in array.flat)
+        ):
             raise TypeError
-        return np.ascontiguousarray(values, dtype=np.float64)
+        return np.ascontiguousarray(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise error(
             f"{column} must hold numbers, all rows of one length; found {glimpse(values)}.",
@@ -153,7 +161,7 @@ def as_sample(values: ArrayLike, name: str) -> Floats:
 
 
 def as_integers(values: ArrayLike, column: str, source: str = "") -> Ints:
-    array = np.asarray(values)
+    array = np.asarray(without_gradient(values))
     what = "n + 1 integers" if column == "offsets" else "of one dimension"
     need_shape(array.ndim == 1, column, array, what)
     if array.size and not np.issubdtype(array.dtype, np.integer):

@@ -15,7 +15,20 @@ from numpy.typing import NDArray
 from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import MISSING, count_of, glimpse, malformed, refuse
-from offpolicy.errors import LogError, OffpolicyError, Place, PropensityError, did_you_mean
+from offpolicy.errors import (
+    LogError,
+    OffpolicyError,
+    ParameterError,
+    Place,
+    PropensityError,
+    did_you_mean,
+)
+from offpolicy.logs._arrow_types import (
+    holds_lists,
+    refuse_no_number,
+    refuse_unreadable,
+    settled,
+)
 from offpolicy.logs._encoded import Encoded
 
 if TYPE_CHECKING:
@@ -47,6 +60,20 @@ class Columns:
     chosen: str | None = None
     """There: 1 in the row of the chosen candidate, else 0; without it, ``action`` names the
     chosen candidate and ``candidates`` the one of every row."""
+
+    def __post_init__(self) -> None:
+        for role in (*ROLES, "decision", "chosen"):
+            name = getattr(self, role)
+            if not (name is None or isinstance(name, str)):
+                raise ParameterError(
+                    f"{role} is {glimpse(name)}; it must be the name of a column. Values of their "
+                    f"own go to BanditLog.from_arrays.",
+                    column=role,
+                )
+        for name in self.context:
+            if not isinstance(name, str):
+                sentence = f"context holds {glimpse(name)}; it must hold names of columns."
+                raise ParameterError(sentence, column="context")
 
     @property
     def names(self) -> frozenset[str]:
@@ -99,11 +126,14 @@ class Columns:
         return column_of(role, getattr(self, role), names, source, needed=needed)
 
 
-_NUMBERS = {"reward": LogError, "propensity": PropensityError, "row_weight": LogError}
-"""Roles whose values are numbers, and the errors for those that are none."""
 ROLES = (
     "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
 )  # fmt: skip
+_NUMBERS: dict[str, type[OffpolicyError]] = {
+    "reward": LogError, "propensity": PropensityError, "logging": PropensityError,
+    "row_weight": LogError,
+}  # fmt: skip
+"""The roles that hold numbers, and the error if they do not."""
 
 
 def column_of(
@@ -156,16 +186,14 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
         if name is None:
             continue
         if role in ("logging", "candidates"):
-            offsets, values = _lists(table, name, source, names=role == "candidates")
+            offsets, values = _lists(
+                table, name, source, _NUMBERS.get(role), names=role == "candidates"
+            )
             known = roles.setdefault("offsets", offsets)
             _same_lengths(known, offsets, name, source)
-            if role == "logging":
-                values = numbers_of(values, name, source, PropensityError, offsets)
             roles["candidate" if role == "candidates" else role] = values
         else:
-            values = read_plain(table, name, role, source, names=role == "action")
-            error = _NUMBERS.get(role)
-            roles[role] = values if error is None else numbers_of(values, name, source, error)
+            roles[role] = read_plain(table, name, role, source, _NUMBERS.get(role))
     if columns.context:
         context = columns.context_in(table.column_names, source)
         roles["context"] = np.stack(
@@ -207,7 +235,7 @@ def as_table(frame: Any) -> pa.Table:
     if twice:
         sentence = f'There are two columns named "{twice[0]}"; every name must be different.'
         raise LogError(sentence, column=twice[0])
-    return table
+    return settled(table)
 
 
 def read_named(
@@ -222,13 +250,11 @@ def read_named(
     ``numbers`` is the error for a value that is none, where all must be."""
     if name not in table.column_names:
         raise missing_column(table.column_names, name, "", source)
-    lists: Ints | None = None
-    if _holds_lists(table.schema.field(name).type):
-        lists, values = _lists(table, name, source)
+    if holds_lists(table.schema.field(name).type):
+        lists, values = _lists(table, name, source, numbers)
         _same_lengths(offsets, lists, name, source)
-    else:
-        values = read_plain(table, name, name, source)
-    return np.asarray(numbers_of(values, name, source, numbers, lists) if numbers else values)
+        return np.asarray(values)
+    return np.asarray(read_plain(table, name, name, source, numbers))
 
 
 def numbers_of(
@@ -245,7 +271,8 @@ def numbers_of(
     numbers, bad = np.full(len(values), np.nan), np.zeros(len(values), dtype=bool)
     for k, value in enumerate(values):
         try:
-            bad[k] = isinstance(value, str) and "_" in value
+            # Of what Python reads as numbers, other engines read less.
+            bad[k] = isinstance(value, str) and ("_" in value or not value.isascii())
             numbers[k] = np.nan if bad[k] else float(value)
         except (TypeError, ValueError, OverflowError):
             bad[k] = True
@@ -256,32 +283,36 @@ def numbers_of(
     return numbers
 
 
-def _holds_lists(kind: Any) -> bool:
-    import pyarrow as pa
-
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
 def _lists(
-    table: pa.Table, name: str, source: str, *, names: bool = False
+    table: pa.Table,
+    name: str,
+    source: str,
+    numbers: type[OffpolicyError] | None,
+    *,
+    names: bool = False,
 ) -> tuple[Ints, NDArray[Any] | Encoded]:
-    """Where each list in a log's column starts, and all entries; ``names`` may be encoded."""
+    """Where each list in a log's column starts, and all entries; ``numbers`` is the error if these
+    must be numbers, ``names`` may be encoded."""
     import pyarrow.compute as pc
 
     column = table.column(name)
     kind = column.type
-    if not _holds_lists(kind):
+    if not holds_lists(kind):
         raise LogError(
             f"it holds {kind}, but must hold lists: one entry for every candidate.",
             Place(source, name),
         )
+    refuse_unreadable(kind, name, source)
     if column.null_count:
         refuse(column.is_null().to_numpy(), MISSING.replace("value", "list", 1), name, source)
     offsets = offsets_of(_as_numpy(pc.list_value_length(column), name, source))
     values = pc.list_flatten(column)
     if values.null_count:
         refuse(values.is_null().to_numpy(), MISSING, name, source, offsets=offsets)
+    if numbers is not None:
+        refuse_no_number(values, name, source, numbers, offsets)
+        flat = _as_numpy(values, name, source, offsets)
+        return offsets, numbers_of(flat, name, source, numbers, offsets)
     coded = Encoded.of(values) if names else None
     return offsets, _as_numpy(values, name, source, offsets) if coded is None else coded
 
@@ -299,9 +330,14 @@ def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:
 
 
 def read_plain(
-    table: pa.Table, name: str, role: str, source: str, *, names: bool = False
+    table: pa.Table,
+    name: str,
+    role: str,
+    source: str,
+    numbers: type[OffpolicyError] | None = None,
 ) -> NDArray[Any] | Encoded:
-    """A column of a log with one plain value in every row."""
+    """A column of a log with one plain value in every row; ``numbers`` is the error if that must be
+    a number."""
     import pyarrow as pa
 
     kind = table.schema.field(name).type
@@ -310,10 +346,14 @@ def read_plain(
             f"it holds {kind}, but {role} must be a single value in every row.",
             Place(source, name),
         )
+    refuse_unreadable(kind, name, source)
     column = table.column(name)
     if column.null_count:
         refuse(column.is_null().to_numpy(), MISSING, name, source)
-    coded = Encoded.of(column) if names else None
+    if numbers is not None:
+        refuse_no_number(column, name, source, numbers)
+        return numbers_of(_as_numpy(column, name, source), name, source, numbers)
+    coded = Encoded.of(column) if role == "action" else None
     return _as_numpy(column, name, source) if coded is None else coded
 
 
@@ -323,6 +363,8 @@ def _as_numpy(
     """A log's column as NumPy; text that is not UTF-8, as damaged files hold it, is an error."""
     import pyarrow as pa
 
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
     kind = values.type
     if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and len(values):
         # Not by Arrow's own `to_numpy`, which loads pandas, where it is installed.

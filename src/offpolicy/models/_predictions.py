@@ -22,6 +22,12 @@ def resolve_prediction(log: BanditLog, prediction: Any, *, checked: bool = False
         prediction = log.named_column(prediction, numbers=PredictionError)
     elif hasattr(prediction, "predict"):
         prediction = prediction.predict(log)
+    if callable(prediction):
+        raise PredictionError(
+            "prediction is a function. Give what it returns for this log, an array with one number "
+            "for every candidate, or an object with predict(log).",
+            column="prediction",
+        )
     values: ArrayLike = prediction
     flat = log.per_candidate(values, "prediction", PredictionError)
     if checked:

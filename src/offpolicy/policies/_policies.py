@@ -371,6 +371,12 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
         values: Any = policy.probabilities(log)
     elif hasattr(policy, "predict_proba"):
         values = Classifier(policy).probabilities(log)
+    elif callable(policy):
+        raise PolicyError(
+            f"{name} is a function. Give what it returns for this log, an array with one "
+            f"probability for every candidate; or, if it draws actions, MonteCarlo(function).",
+            column=name,
+        )
     else:
         values = policy
     tolerance = tolerance_of(values)

@@ -354,16 +354,16 @@ def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
     import duckdb
     import pyarrow as pa
 
-    for k, file in enumerate(narrow.files):
+    for k in range(len(narrow.files)):
         query = (
             f"SELECT * EXCLUDE (file_row_number), {k} AS {quoted(FILE)}, "
-            f"file_row_number AS {quoted(PLACE)} FROM {parquet([file], numbered=True)}"
+            f"file_row_number AS {quoted(PLACE)} FROM {narrow._relation(k, numbered=True)}"
             f"{narrow._condition}"
         )
         try:
-            for batch in narrow._sql(query).to_arrow_reader(GROUP_ROWS):
-                if len(batch):
-                    yield pa.Table.from_batches([batch])
+            for table in narrow._tables(query, GROUP_ROWS):
+                if len(table):
+                    yield table
         except (duckdb.Error, pa.ArrowException) as problem:
             raise LogError(f"{first_line(problem)}.", narrow.names[k]) from None
 

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,7 @@ import numpy as np
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import labels
+from offpolicy.logs._arrow_types import plain_type, refuse_unreadable
 from offpolicy.logs._bad_rows import MAX_DROPPED, check_on_bad_row
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
@@ -28,8 +30,10 @@ from offpolicy.logs._scan import BLOCK, ColumnCheck, LogScan
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.expressions._kinds import DUCKDB
 from offpolicy.logs.files._filter import as_expression, none_meets
+from offpolicy.logs.files._folders import Folders
+from offpolicy.logs.files._footer import Footer, opened, read_footer
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
-from offpolicy.logs.files._sql import Database, errors_as_ours, listed, parquet, quoted, unreadable
+from offpolicy.logs.files._sql import Database, errors_as_ours, parquet, quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -108,57 +112,104 @@ class ParquetScan(LogScan):
     def _of_all(self, query: Callable[[str], str]) -> pa.Table:
         """A query about the scan of all files; if one of them cannot be read, it is named."""
         try:
-            return self._table(query(parquet(self.files)), self.source)
+            return self._table(query(self._relation()), self.source)
         except LogError:
-            for file in self.files if len(self.files) > 1 else ():
-                self._table(query(parquet([file])), file)
+            for k, file in enumerate(self.files) if len(self.files) > 1 else ():
+                self._table(query(self._relation(k)), file)
             raise
 
     @functools.cached_property
-    def _sql_types(self) -> dict[str, str]:
-        """All columns of the files, and DuckDB's types of them."""
-        rows = self._sql(f"SELECT * FROM {parquet(self.files)}")
-        return dict(zip(rows.columns, map(str, rows.types), strict=True))
+    def _footers(self) -> list[Footer]:
+        return [read_footer(file) for file in self.files]
+
+    @functools.cached_property
+    def _folders(self) -> Folders:
+        """The columns that only folders tell; none of a copy, whose folders are ours."""
+        if self.names is not self.files:
+            return Folders()
+        return Folders.of(self.files).without_own(self.files, self._footers)
+
+    @functools.cached_property
+    def _types(self) -> dict[str, pa.DataType]:
+        """What every column of the files is read as, here and in memory."""
+        fields = self._footers[0].schema
+        return {field.name: plain_type(field.type) for field in fields}
 
     @functools.cached_property
     def _names(self) -> list[str]:
-        """All columns of the files."""
-        return [name for name in self._sql_types if name not in (FILE, PLACE)]
+        """All columns of the files, and of their folders."""
+        return [name for name in (*self._types, *self._folders) if name not in (FILE, PLACE)]
+
+    @functools.cached_property
+    def _twins(self) -> set[str]:
+        """The columns whose names differ only in case, which SQL does not tell apart."""
+        count = Counter(name.casefold() for name in self._types)
+        return {name for name in self._types if count[name.casefold()] > 1}
+
+    @functools.cached_property
+    def _renamed(self) -> set[str]:
+        """The columns that DuckDB calls otherwise than the files, for the sake of twins."""
+        renamed = set[str]()
+        for file, footer in zip(self.files, self._footers, strict=True) if self._twins else ():
+            names = footer.schema.names
+            found = self._sql(f"SELECT * FROM {parquet([file])}").columns
+            renamed |= {name for name, other in zip(names, found, strict=True) if name != other}
+        return renamed
+
+    def _relation(self, *which: int, numbered: bool = False) -> str:
+        """SQL for all rows of these files, or of all files."""
+        files = [self.files[k] for k in which or range(len(self.files))]
+        if not self._folders:
+            return parquet(files, numbered=numbered)
+        parts = [
+            f"SELECT *, {self._folders.in_sql(k)} FROM {parquet([file], numbered=numbered)}"
+            for k, file in zip(which or range(len(self.files)), files, strict=True)
+        ]
+        return f"({' UNION ALL BY NAME '.join(parts)})"
+
+    def _column(self, name: str) -> str:
+        """A column in SQL; one that is not read there as in memory is an error."""
+        if name in self._renamed:
+            raise self._ambiguous(name)
+        if name in self._types:
+            refuse_unreadable(self._types[name], name, self.source)
+        return quoted(name)
+
+    def _ambiguous(self, name: str) -> LogError:
+        twins = ", ".join(f'"{twin}"' for twin in sorted(self._twins))
+        return LogError(
+            f"there are columns whose names differ only in case ({twins}), and SQL would take one "
+            f"for the other. Rename them.",
+            Place(self.source, name),
+        )
+
+    @functools.cached_property
+    def _sql_types(self) -> dict[str, str]:
+        """All columns of the files and of their folders, and DuckDB's types of them."""
+        rows = self._sql(f"SELECT * FROM {self._relation()}")
+        return dict(zip(rows.columns, map(str, rows.types), strict=True))
 
     def _same_columns(self) -> None:
         """Raise unless all files have the columns of the first, of the same types."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        first: dict[str, Any] = {}
-        for file in self.files:
-            try:
-                schema = pq.read_schema(file)
-            except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
-                raise unreadable(problem, file) from None
-            types = {field.name: str(field.type) for field in schema}
-            first = first or types
-            for name in dict.fromkeys([*first, *types]):
-                if first.get(name) != types.get(name):
+        first = self._footers[0].schema
+        expected = {field.name: str(plain_type(field.type)) for field in first}
+        for file, footer in zip(self.files, self._footers, strict=True):
+            types = {field.name: str(plain_type(field.type)) for field in footer.schema}
+            for name in dict.fromkeys([*expected, *types]):
+                if expected.get(name) != types.get(name):
                     raise LogError(
                         f"it holds {types.get(name, 'nothing')}, but in {self.files[0]} it holds "
-                        f"{first.get(name, 'nothing')}. Files of one log must have the same "
+                        f"{expected.get(name, 'nothing')}. Files of one log must have the same "
                         f"columns.",
                         Place(file, name),
                     )
 
     def _verify(self) -> None:
         """Raise if a page is not what its checksum says; DuckDB does not look at them."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         for file in self.files:
-            try:
-                with pq.ParquetFile(file, page_checksum_verification=True) as whole:
-                    for _ in whole.iter_batches(BLOCK):
-                        pass
-            except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
-                raise unreadable(problem, file) from None
+            with opened(file, page_checksum_verification=True) as whole:
+                for _ in whole.iter_batches(BLOCK):
+                    pass
 
     @functools.cached_property
     def _roles(self) -> Roles:
@@ -168,17 +219,14 @@ class ParquetScan(LogScan):
     def _chunks(self) -> list[Chunk]:
         """All rows, chunk by chunk."""
         if self.where is None:
-            counts = self._rows(
-                f"SELECT file_name, num_rows FROM parquet_file_metadata({listed(self.files)})"
-            )
-            rows = {str(file): int(count) for file, count in counts}
-            return [Chunk(k, 0, rows[file], rows[file]) for k, file in enumerate(self.files)]
+            rows = [footer.rows for footer in self._footers]
+            return [Chunk(k, 0, count, count) for k, count in enumerate(rows)]
         return [
             Chunk(k, chunk * CHUNK, (chunk + 1) * CHUNK, rows)
-            for k, file in enumerate(self.files)
+            for k in range(len(self.files))
             for chunk, rows in self._rows(
                 f"SELECT file_row_number // {CHUNK} AS chunk, count(*) "
-                f"FROM {parquet([file], numbered=True)}{self._condition} "
+                f"FROM {self._relation(k, numbered=True)}{self._condition} "
                 f"GROUP BY chunk ORDER BY chunk"
             )
         ]
@@ -197,9 +245,14 @@ class ParquetScan(LogScan):
     def rows_by_file(self) -> dict[str, int]:
         return dict(zip(self.names, self._counts, strict=True))
 
+    @property
+    def _reward(self) -> str:
+        """The reward as a number, in SQL."""
+        return f"CAST({self._column(self._roles.reward)} AS DOUBLE)"
+
     @functools.cached_property
     def rewards(self) -> RewardSummary:
-        reward = f"CAST({quoted(self._roles.reward)} AS DOUBLE)"
+        reward = self._reward
         try:
             summary = self._of_all(
                 lambda scan: (
@@ -217,10 +270,10 @@ class ParquetScan(LogScan):
         return RewardSummary(float(low), float(high), bool(binary))
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        reward = f"CAST({quoted(self._roles.reward)} AS DOUBLE)"
-        for k, file in enumerate(self.files):
+        reward = self._reward
+        for k in range(len(self.files)):
             outside = self._rows(
-                f"SELECT file_row_number, {reward} FROM {parquet([file], numbered=True)} WHERE "
+                f"SELECT file_row_number, {reward} FROM {self._relation(k, numbered=True)} WHERE "
                 f"{self._predicate} AND NOT ({reward} BETWEEN {low!r} AND {high!r}) LIMIT 1"
             )
             for row, value in outside:
@@ -235,19 +288,23 @@ class ParquetScan(LogScan):
             return None
         some = self._of_all(
             lambda scan: (
-                f"SELECT DISTINCT {quoted(name)} AS cluster FROM {scan}{self._condition} "
+                f"SELECT DISTINCT {self._column(name)} FROM {scan}{self._condition} "
                 f"LIMIT {labels.GROUPS + 1}"
             )
         )
         with errors_as_ours(self.source):
-            return few_clusters(some, self.source)
+            return few_clusters(self._as_declared(some), self.source)
 
     @functools.cached_property
     def _predicate(self) -> str:
         """SQL that is true of the rows that meet the condition."""
         if self.where is None:
             return "true"
-        types = {name: self._sql_types[name] for name in self._names}
+        for name in sorted(self._twins):
+            if name in self.where.names:
+                raise self._ambiguous(name)
+        # DuckDB calls twins otherwise.
+        types = {name: self._sql_types[name] for name in self._names if name in self._sql_types}
         return self.where.on(types, DUCKDB).as_condition().sql()
 
     @property
@@ -269,7 +326,7 @@ class ParquetScan(LogScan):
     # -- reading ---------------------------------------------------------------------------
 
     def _selected(self, extra: Sequence[str]) -> str:
-        return ", ".join(map(quoted, self._roles.with_extra(extra)))
+        return ", ".join(map(self._column, self._roles.with_extra(extra)))
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
         import pyarrow as pa
@@ -319,14 +376,14 @@ class ParquetScan(LogScan):
             f"(file_row_number >= {first} AND file_row_number < {beyond})"
             for first, beyond in within
         )
-        query = f"SELECT {selected} FROM {parquet([self.files[k]], numbered=True)}"
+        query = f"SELECT {selected} FROM {self._relation(k, numbered=True)}"
         query += f"{self._condition or ' WHERE true'} AND ({conditions})"
         keep, have, tables = np.isin(read, wanted, assume_unique=True), 0, []
         with errors_as_ours(self.files[k]):
-            for batch in self._sql(query).to_arrow_reader(_BATCH):
-                mask = keep[have : have + len(batch)]
-                tables.append(pa.Table.from_batches([batch]).filter(pa.array(mask)))
-                have += len(batch)
+            for table in self._tables(query):
+                mask = keep[have : have + len(table)]
+                tables.append(table.filter(pa.array(mask)))
+                have += len(table)
         self._check_count(k, have, len(read))
         return pa.concat_tables(tables)
 
@@ -372,18 +429,33 @@ class ParquetScan(LogScan):
 
     def _blocks(self, k: int, selected: str, row: int = 0) -> Iterator[pa.Table]:
         """Blocks of the rows of the k-th file that meet the condition, from the ``row``-th on."""
-        import pyarrow as pa
-
         first, skip = self._start_of(k, row) if row else (0, 0)
         conditions = [] if self.where is None else [self._predicate]
         if first:
             conditions.append(f"file_row_number >= {first}")
         condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        scan = parquet([self.files[k]], numbered=first > 0)
+        scan = self._relation(k, numbered=first > 0)
         query = f"SELECT {selected} FROM {scan}{condition}{f' OFFSET {skip}' if skip else ''}"
         with errors_as_ours(self.files[k]):
-            batches = self._sql(query).to_arrow_reader(_BATCH)
-            yield from in_blocks(pa.Table.from_batches([batch]) for batch in batches)
+            yield from in_blocks(self._tables(query))
+
+    def _tables(self, query: str, rows: int | None = None) -> Iterator[pa.Table]:
+        """What a query finds, some rows at a time."""
+        import pyarrow as pa
+
+        for batch in self._sql(query).to_arrow_reader(rows or _BATCH):
+            yield self._as_declared(pa.Table.from_batches([batch]))
+
+    def _as_declared(self, table: pa.Table) -> pa.Table:
+        """A table with the types that the files declare, of which DuckDB knows fewer than Arrow."""
+        import pyarrow as pa
+
+        declared = [self._types.get(field.name, field.type) for field in table.schema]
+        kinds = [
+            field.type if pa.types.is_null(kind) else kind
+            for kind, field in zip(declared, table.schema, strict=True)
+        ]
+        return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
 
     def _log(self, table: pa.Table, source: RowsOfFiles, first_row: int = 0) -> BanditLog:
         return log_of(table, self.columns, source, first_row, self._clusters)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from offpolicy.logs._columns import Columns, as_table
 from offpolicy.logs._scan import LogScan
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files._filter import as_expression, filtered
+from offpolicy.logs.files._folders import read_with_folders, roles_asked_for
 from offpolicy.logs.files._text import as_common, is_large, is_parquet, kind_of, read_table
 from offpolicy.logs.formats import dsjson, obd
 from offpolicy.logs.formats._lines import refuse_pipe
@@ -106,11 +107,13 @@ def read_log(
         _refuse_idle(of_files, "files")
         table, name = filtered(as_table(source), condition, "")
         return BanditLog.from_frame(table, columns, name, **bad_rows)
-    files = files_of([source] if isinstance(source, (str, Path)) else list(source))
+    files = files_of(_paths_in(source))
     kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
     if len(kinds) > 1:
         raise LogError("Some files are Parquet and some are not; a log is of one kind.")
     columns = columns or Columns()
+    if kinds == {"Parquet"}:
+        columns = roles_asked_for(columns, list(map(str, files)))
     if verify and (kinds != {"Parquet"} or columns.decision):
         raise _idle("verify", "Parquet with a row per decision: nothing else is read in pages")
     if columns.chosen and not columns.decision:
@@ -165,8 +168,26 @@ def _on_spark(
 
     if type(source).__module__.startswith("pyspark."):
         return SparkScan(source, columns, where=where)
-    paths = [source] if isinstance(source, (str, Path)) else list(source)
-    return read_parquet([str(path) for path in paths], columns, where=where, master=master)
+    paths = list(map(str, _paths_in(source)))
+    return read_parquet(paths, columns, where=where, master=master)
+
+
+def _paths_in(source: Any) -> list[str | Path]:
+    """The paths of a log, of which there may be one or several; frames are no paths."""
+    if isinstance(source, (str, Path)):
+        return [source]
+    listed: list[Any] = [source] if isinstance(source, (bytes, Mapping)) else list(source)
+    others = [item for item in listed if not isinstance(item, (str, Path))]
+    if not others:
+        return listed
+    several = ""
+    if hasattr(others[0], "__arrow_c_stream__"):
+        several = " Put frames together first: pandas.concat, polars.concat, pyarrow.concat_tables."
+    raise ParameterError(
+        f"source holds a {type(others[0]).__name__}; it must be a path, several paths, or one "
+        f"dataframe.{several} For arrays use BanditLog.from_arrays.",
+        column="source",
+    )
 
 
 def files_of(sources: Iterable[str | Path]) -> list[Path]:
@@ -203,7 +224,12 @@ def files_of(sources: Iterable[str | Path]) -> list[Path]:
 def _in_memory(
     files: list[Path], columns: Columns, where: Expression | None, bad_rows: dict[str, Any]
 ) -> BanditLog:
-    tables = [read_table(file, columns.names, on_bad_row=bad_rows["on_bad_row"]) for file in files]
+    tables = [
+        read_with_folders(str(file))
+        if is_parquet(file)
+        else read_table(file, columns.names, on_bad_row=bad_rows["on_bad_row"])
+        for file in files
+    ]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
     table, source = filtered(as_common(files, tables, columns.names), where, source)
     return BanditLog.from_frame(table, columns, source, **bad_rows)

@@ -30,6 +30,7 @@ from offpolicy._core.types import Ints
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 from offpolicy.logs import labels
+from offpolicy.logs._arrow_types import refuse_unreadable
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
@@ -37,6 +38,8 @@ from offpolicy.logs._scan import BLOCK, Distributed, Sums
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.expressions._kinds import SPARK
 from offpolicy.logs.files._filter import as_expression, none_meets
+from offpolicy.logs.files._folders import Folders, roles_asked_for
+from offpolicy.logs.files._footer import read_footer
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import first_line
 
@@ -90,14 +93,23 @@ def read_parquet(
     spark = spark_session(master)
     from pyspark.errors import PySparkException
 
+    # Names that exist here are no patterns: Spark's own way to say so.
+    literal = all(os.path.exists(source) for source in sources)
+    reader = spark.read.option("__globPaths__", str(not literal).lower())
     try:
-        frames = [spark.read.parquet(source) for source in sources]
+        frames = [reader.parquet(source) for source in sources]
         order = [file for frame in frames for file in _paths(frame)]
-        frame = frames[0] if len(frames) == 1 else spark.read.parquet(*sources)
+        frame = frames[0] if len(frames) == 1 else reader.parquet(*sources)
     except PySparkException as problem:
         raise LogError(first_line(problem), ", ".join(sources)) from None
     name = order[0] if len(order) == 1 else f"{len(order)} files"
-    return SparkScan(frame, columns, where=where, order=order, source=name)
+    scan: Callable[..., SparkScan] = SparkScan
+    if all(map(os.path.isfile, order)):
+        footers = [read_footer(file) for file in order]
+        Folders.of(order).without_own(order, footers)
+        columns = roles_asked_for(columns or Columns(), order)
+        scan = functools.partial(SparkScan, schema=footers[0].schema)
+    return scan(frame, columns, where=where, order=order, source=name)
 
 
 class SparkScan(Distributed):
@@ -111,10 +123,13 @@ class SparkScan(Distributed):
         where: str | Expression | None = None,
         order: Sequence[str] | None = None,
         source: str = "",
+        schema: pa.Schema | None = None,
     ) -> None:
         from pyspark.errors import PySparkException
 
         self.columns, self.where = columns or Columns(), as_expression(where)
+        # Of what files declare, Spark knows less: a duration is a number to it.
+        self._declared = {} if schema is None else {field.name: field.type for field in schema}
         self.source = source or "a Spark DataFrame"
         self._roles = Roles(self.columns, frame.columns, self.source)
         try:
@@ -172,7 +187,7 @@ class SparkScan(Distributed):
     def rewards(self) -> RewardSummary:
         from pyspark.sql import functions as f
 
-        reward = f.col(_quoted(self._roles.reward)).cast("double")
+        reward = f.col(self._column(self._roles.reward)).cast("double")
         low, high, binary = self._rows(
             self._frame.agg(f.min(reward), f.max(reward), f.bool_and(reward.isin(0.0, 1.0)))
         )[0]
@@ -183,7 +198,7 @@ class SparkScan(Distributed):
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         from pyspark.sql import functions as f
 
-        reward = f.col(_quoted(self._roles.reward))
+        reward = f.col(self._column(self._roles.reward))
         outside = self._frame.where(~reward.between(low, high)).select(_FILE, _ROW, reward).limit(1)
         for file, row, value in self._rows(outside):
             return Place(_path(file) or self.source, "reward", row), float(value)
@@ -194,7 +209,7 @@ class SparkScan(Distributed):
         name = self._roles.of("cluster")
         if name is None:
             return None
-        some = self._frame.select(_quoted(name)).distinct().limit(labels.GROUPS + 1)
+        some = self._frame.select(self._column(name)).distinct().limit(labels.GROUPS + 1)
         return few_clusters(self._run(some), self.source)
 
     def fingerprint(self) -> str:
@@ -258,7 +273,14 @@ class SparkScan(Distributed):
         return table.take(sort).drop_columns([_FILE, _ROW])
 
     def _selected(self, extra: Sequence[str]) -> DataFrame:
-        return self._frame.select(*map(_quoted, [*self._roles.with_extra(extra), _FILE, _ROW]))
+        columns = [*map(self._column, self._roles.with_extra(extra)), _FILE, _ROW]
+        return self._frame.select(*columns)
+
+    def _column(self, name: str) -> str:
+        """A column in Spark's SQL; one that is not read there as elsewhere is an error."""
+        if name in self._declared:
+            refuse_unreadable(self._declared[name], name, self.source)
+        return _quoted(name)
 
     def reduce(
         self,

@@ -34,7 +34,9 @@ def connect(
         raise ParameterError(f"memory or threads: {first_line(problem)}") from None
     connection.execute("SET enable_progress_bar = false")
     if files is not None:
-        connection.execute(f"SET allowed_paths = {listed(files)}")
+        # As they are written in queries, and plain: DuckDB compares both.
+        names = [*map(os.path.abspath, files), *map(_literally, files)]
+        connection.execute(f"SET allowed_paths = {listed(names)}")
         connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -82,7 +84,15 @@ if hasattr(os, "register_at_fork"):
 
 def parquet(files: Sequence[str], *, numbered: bool = False) -> str:
     """SQL for all rows of a log's Parquet files; if ``numbered``, with ``file_row_number``."""
-    return f"read_parquet({listed(files)}{', file_row_number = true' if numbered else ''})"
+    names = listed([_literally(file) for file in files])
+    number = ", file_row_number = true" if numbered else ""
+    return f"read_parquet({names}, hive_partitioning = false{number})"
+
+
+def _literally(file: str) -> str:
+    """A file's name as DuckDB must be given it: a pattern that only this name matches, and no
+    "~" or scheme at its beginning."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in os.path.abspath(file))
 
 
 def listed(values: Sequence[str]) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.errors import LogError, Place
 from offpolicy.logs.files._csv import CsvFile
+from offpolicy.logs.files._footer import read_whole
 from offpolicy.logs.files._json import JsonFile
-from offpolicy.logs.files._sql import connect, unreadable
+from offpolicy.logs.files._sql import connect
 from offpolicy.logs.formats._lines import COMPRESSED, existing, unpacked, unpacked_size
 
 if TYPE_CHECKING:
@@ -64,12 +65,7 @@ def read_table(path: Path, names: Container[str] = (), *, on_bad_row: str = "err
 
     existing(path)
     if is_parquet(path):
-        import pyarrow.parquet as pq
-
-        try:
-            return pq.read_table(path, page_checksum_verification=True)
-        except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
-            raise unreadable(problem, str(path)) from None
+        return read_whole(str(path))
     return pa.concat_tables(text_tables(path, names, lenient=on_bad_row == "drop"))
 
 
