@@ -47,7 +47,9 @@ def leftover(pi: Floats, pi0: Floats, observed: Floats) -> Floats:
     rounding is 0."""
     with np.errstate(invalid="ignore", over="ignore"):
         left = pi - pi0 * observed
-    return np.where(pi0 == 0.0, pi, np.where(left > ROUNDING * pi, left, 0.0))
+    left = np.where(left > ROUNDING * pi, left, 0.0)
+    never = pi0 == 0.0
+    return np.where(never, pi, left) if np.any(never) else left
 
 
 ROUNDING = 1e-15

@@ -190,28 +190,35 @@ def _over_candidates(member: Estimator, modelled: Modelled, size: float) -> _Par
         first, last = int(log.offsets[start]), int(log.offsets[part.stop])
         offsets, flat = log.offsets[start : part.stop + 1] - first, slice(first, last)
         p, q, model = pi[flat], pi0[flat], delta_hat[flat]
-
-        def summed(per_candidate: Floats, offsets: Ints = offsets) -> Floats:
-            return np.add.reduceat(per_candidate, offsets[:-1], axis=-1)
-
+        # What a drawn candidate's reward adds to, by d.
+        e = d[flat] - model if member.imputes == "all" else d[flat]
         with np.errstate(over="ignore", invalid="ignore"):
             o = member.observed_at(p, q, grid)
-            rest, drawn = weights.leftover(p, q, o), o * d[flat]
-            left = summed(rest)
-            imputed = (
-                rest * model if member.imputes == "rest" else member.share_at(grid) * p * model
-            )
-            if member.imputes == "all":
-                drawn -= o * model
-            imputed, mean = summed(imputed), summed(q * drawn)
-            second = summed(q * (drawn * drawn + o * o * size**2))
+            rest = weights.leftover(p, q, o)
+            if member.imputes == "rest":
+                imputed = _sums(model, rest, offsets)
+            else:
+                imputed = member.share_at(grid) * row_sums(p * model, offsets)
+            mean = _sums(q * e, o, offsets)
+            second = _sums(q * (e * e + size**2), o * o, offsets)
             residual = log.reward[part]
             if member.imputes == "all":
                 residual = residual - block.delta_hat_chosen[part]
             parts.value[:, part] = imputed + parts.observed[:, part] * residual
-            parts.left[:, part], parts.given_x[:, part] = left, imputed + mean
+            parts.left[:, part] = _sums(np.ones_like(p), rest, offsets)
+            parts.given_x[:, part] = imputed + mean
             parts.variance[:, part] = second - mean * mean
     return parts
+
+
+def _sums(factor: Floats, values: Floats, offsets: Ints) -> Floats:
+    """Σ factor·values over each decision's candidates, for all values of a parameter: in one pass
+    where all have as many."""
+    n = len(offsets) - 1
+    if len(factor) % n or (np.diff(offsets) != len(factor) // n).any():
+        return row_sums(factor * values, offsets)
+    dense = values.reshape(len(values), n, -1)
+    return np.asarray(np.einsum("nk,gnk->gn", factor.reshape(n, -1), dense))
 
 
 def _spread(values: Floats, omega: Floats) -> Floats:
