@@ -18,7 +18,7 @@ for line in [*project["dependencies"], *extras["pandas"], *extras["polars"]]:
 PYTHON
 "$VENV/bin/python" -m pip install --quiet --requirement "$VENV/oldest.txt" \
     "scipy<1.15" pytest pytest-xdist hypothesis
-PYTHONPATH=src "$VENV/bin/python" -m pytest -q -p no:cacheprovider -n "${JOBS:-auto}" \
+PYTHONPATH="$PWD/src" "$VENV/bin/python" -m pytest -q -p no:cacheprovider -n "${JOBS:-auto}" \
     tests/_core tests/estimators tests/policies tests/logs/test_columns.py \
     tests/logs/test_log.py tests/logs/test_arrow_types.py tests/logs/test_parquet_files.py \
     tests/logs/test_parquet.py tests/evaluation/test_one_walk.py
