@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test oldest spark torch boost lint bench bench-files bench-learning bench-ranking paper \
+.PHONY: demo test oldest spark torch boost lint bench bench-files bench-learning bench-ranking \
+	bench-peers paper \
 	coverage bounds tuning members pictures reference docs screenshots clean
 
 demo: $(READY)
@@ -43,6 +45,10 @@ bench-learning: $(READY)
 # Needs MQ2007 and ClueWeb09 in OFFPOLICY_DATA.
 bench-ranking: $(READY)
 	$(BIN)/python benchmarks/ranking.py --out out/benchmarks-ranking.json
+
+# Ours beside version 0.1 and what else a user could run, in one run; takes about 40 GB of disk.
+bench-peers: $(READY) $(PEERS)
+	$(BIN)/python benchmarks/peers --out out/peers
 
 # Goes on from the cells in the repository. Needs data sets: offpolicy datasets fetch, or OFFPOLICY_DATA.
 paper: $(READY)
@@ -88,5 +94,13 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(READY)
 
+# obp asks for versions that no longer install; its estimators run on present ones.
+$(PEERS):
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet numpy scipy scikit-learn pandas pyyaml tqdm \
+		matplotlib seaborn torch==2.13.0 vw-estimators
+	.venv-peers/bin/python -m pip install --quiet --no-deps --ignore-requires-python obp==0.5.7
+	touch $(PEERS)
+
 clean:
-	rm -rf $(VENV) .venv-oldest out site
+	rm -rf $(VENV) .venv-oldest .venv-peers out site
