@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from offpolicy._core import fastmath as elementary
 from offpolicy.estimators._named import parse
+from offpolicy.learning import _risk_kernels
 from offpolicy.learning._risk import DenseRisk, Observed
 from offpolicy.learning._risk_kernels import Fused
 from offpolicy.learning._softmax_learner import SoftmaxLearner
@@ -49,10 +50,20 @@ def problem(name, n, m, K, seed):
 @given(
     st.sampled_from(MEMBERS), st.sampled_from([1, 2, 511, 512, 513, 1030]),
     st.sampled_from([0, 1, 600]), st.integers(1, 5), st.sampled_from([0.0, 0.5, 30.0]),
-    st.integers(0, 1000),
+    st.integers(0, 1000), st.booleans(),
 )  # fmt: skip
-def test_the_walk_is_the_chain(name, n, m, K, size, seed):
+def test_the_walk_is_the_chain(name, n, m, K, size, seed, in_parts):
     scores, risk, rng = problem(name, n, m, K, seed)
+    if in_parts:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(_risk_kernels, "_PART", 1)
+            assert len(_risk_kernels._parts(n + m, scores.size)) == -(-(n + m) // 512)
+            _same_as_the_chain(scores, risk, rng, size, n, m)
+    else:
+        _same_as_the_chain(scores, risk, rng, size, n, m)
+
+
+def _same_as_the_chain(scores, risk, rng, size, n, m):
     assert risk.is_plain
     w = size * rng.normal(size=scores.size)
     pi = scores.probabilities(w)

@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 Made = TypeVar("Made")
@@ -41,3 +42,15 @@ def each_block(
         finally:
             for future in begun:
                 future.cancel()
+
+
+def one_thread_each() -> AbstractContextManager[object]:
+    """Within it NumPy's products take one thread each: what runs on all cores is shared out here.
+
+    Products are small or many: threads that wait for each other take up to twenty times as long
+    where other work is on the machine, and add in an order of their own.
+    """
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return limits

@@ -6,19 +6,21 @@ through softmax, objective and gradient a few hundred at a time, while they are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from offpolicy._core import fastmath as elementary
 from offpolicy._core.kernels import COMMON, compiled
+from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints, Singles
 from offpolicy.learning._risk import PLAIN, DenseRisk
 from offpolicy.policies.learned import LOWEST, Dense
 
 _COLUMNS = 512
-
-
+_PART = 10_000_000
+"""Multiplications from which on columns are shared out to threads."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -48,17 +50,34 @@ class Fused:
 
 def gains_together(gains: Sequence[Fused], weights: Sequence[Floats]) -> list[tuple[float, Floats]]:
     """Every objective with its own weights, as if called one by one, if all see the same contexts:
-    one multiplication for all."""
+    one multiplication for all. Columns are summed in parts that depend on the size alone."""
     scores = gains[0].scores
     K = scores.actions
     W = np.concatenate(weights).reshape(len(gains) * K, -1).astype(np.float32)
-    table = W @ scores.transposed
-    values = [
-        _walk(table[k * K : (k + 1) * K], g.action, g.slope, g.cap, g.delta_hat, g.kept)
-        for k, g in enumerate(gains)
+
+    def of_columns(part: slice) -> tuple[list[float], Floats]:
+        table = W @ scores.transposed[:, part]
+        values = [
+            _walk(table[k * K : (k + 1) * K], part.start, g.action, g.slope, g.cap, g.delta_hat,
+                  g.kept)
+            for k, g in enumerate(gains)
+        ]  # fmt: skip
+        return values, (table @ scores.phi[part]).astype(np.float64)
+
+    total, slopes = np.zeros(len(gains)), np.zeros(W.shape)
+    for values, slope in each_block(of_columns, _parts(len(scores.phi), W.size)):
+        total += values
+        slopes += slope
+    return list(zip(total.tolist(), slopes.reshape(len(gains), -1), strict=True))
+
+
+def _parts(columns: int, weights: int) -> list[Callable[[], slice]]:
+    """The objective's columns in parts of about as many multiplications, a few walks each."""
+    size = -(-_PART // (weights * _COLUMNS)) * _COLUMNS
+    return [
+        functools.partial(slice, first, min(first + size, columns))
+        for first in range(0, columns, size)
     ]
-    slopes = (table @ scores.phi).astype(np.float64).reshape(len(gains), -1)
-    return list(zip(values, slopes, strict=True))
 
 
 _ONE, _NONE = np.float32(1.0), np.float32(0.0)
@@ -67,19 +86,21 @@ _ONE, _NONE = np.float32(1.0), np.float32(0.0)
 @compiled(**COMMON, fastmath={"contract", "nsz"})
 def _walk(
     scores: Singles,
+    begin: int,
     action: Ints,
     slope: Floats,
     cap: Singles,
     delta_hat: Singles,
     kept: Singles,
 ) -> float:
-    """The learner's objective; ``scores`` of the softmax become its gradient.
+    """The learner's objective; ``scores`` of the softmax, the columns from ``begin`` on, become
+    its gradient.
 
     A chosen action adds slope·min(π, cap). ``delta_hat`` has the shares of the decisions in it.
     ``delta_hat`` and ``kept``, which is not left to the model, may have one row for all actions.
     """
     K, columns = scores.shape
-    n = len(action)
+    n = len(action) - begin
     top = np.empty(_COLUMNS, dtype=np.float32)
     total = np.empty(_COLUMNS, dtype=np.float32)
     mean = np.empty(_COLUMNS, dtype=np.float32)
@@ -106,8 +127,8 @@ def _walk(
             total[j] = _ONE / total[j]
         for k in range(K):
             row = scores[k, first : first + size]
-            modelled = delta_hat[min(k, len(delta_hat) - 1), first : first + size]
-            floor = kept[min(k, len(kept) - 1), first : first + size]
+            modelled = delta_hat[min(k, len(delta_hat) - 1), begin + first : begin + first + size]
+            floor = kept[min(k, len(kept) - 1), begin + first : begin + first + size]
             for j in range(size):
                 pi = row[j] * total[j]
                 row[j] = pi
@@ -117,19 +138,20 @@ def _walk(
         for j in range(size):
             value += gained[j]
         for j in range(min(size, n - first)):
-            pi = scores[action[first + j], first + j]
-            below = min(pi, cap[first + j])
-            value += slope[first + j] * below
+            row_of = begin + first + j
+            pi = scores[action[row_of], first + j]
+            below = min(pi, cap[row_of])
+            value += slope[row_of] * below
             # top is free now: what the chosen action adds to its gradient.
-            top[j] = np.float32(slope[first + j]) * pi if pi == below else _NONE
+            top[j] = np.float32(slope[row_of]) * pi if pi == below else _NONE
             mean[j] += top[j]
         for k in range(K):
             row = scores[k, first : first + size]
-            modelled = delta_hat[min(k, len(delta_hat) - 1), first : first + size]
-            floor = kept[min(k, len(kept) - 1), first : first + size]
+            modelled = delta_hat[min(k, len(delta_hat) - 1), begin + first : begin + first + size]
+            floor = kept[min(k, len(kept) - 1), begin + first : begin + first + size]
             for j in range(size):
                 free = modelled[j] if row[j] > floor[j] or floor[j] == _NONE else _NONE
                 row[j] *= free - mean[j]
         for j in range(min(size, n - first)):
-            scores[action[first + j], first + j] += top[j]
+            scores[action[begin + first + j], first + j] += top[j]
     return value

@@ -10,6 +10,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from offpolicy._core.parallel import one_thread_each
 from offpolicy._core.parameters import Parameters
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
@@ -137,7 +138,8 @@ class LearnerCV(Learned, Parameters):
         tried: list[tuple[Trial, SoftmaxLearner]] = []
         for done, params in enumerate(combinations, 1):
             candidate = learner.copy(**params)
-            candidate.fit_task(shared_task(tasks, candidate, train, delta_hat, known))
+            with one_thread_each():
+                candidate.fit_task(shared_task(tasks, candidate, train, delta_hat, known))
             score = RULES[self.rule](validation, candidate)
             tried.append((Trial(params, score, candidate.report_.steps), candidate))
             if progress is not None:

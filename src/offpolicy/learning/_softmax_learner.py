@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.lbfgs import Minimum, minimise
+from offpolicy._core.parallel import one_thread_each
 from offpolicy._core.parameters import Parameters
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import need
@@ -163,12 +164,14 @@ class SoftmaxLearner(Learned, Parameters):
                 raise ParameterError(
                     "known rewards need a log in memory, and this one is too large.", column="known"
                 )
-            return self._fit_scan(member, log, prediction, progress)
+            with one_thread_each():
+                return self._fit_scan(member, log, prediction, progress)
         need_log(log)
         if log.candidate_features is None:
             log = with_names(log)
         log.need_candidates("A learner")
-        return self.fit_task(Task.of(self, member, log, prediction, known), progress)
+        with one_thread_each():
+            return self.fit_task(Task.of(self, member, log, prediction, known), progress)
 
     def fit_task(self, task: Task, progress: Progress | None = None) -> Self:
         """Learn from what was prepared, which several learners may share."""
@@ -205,31 +208,27 @@ class SoftmaxLearner(Learned, Parameters):
     def _fit_scan(
         self, member: Estimator, scan: LogScan, prediction: Any, progress: Progress | None
     ) -> Self:
-        from threadpoolctl import threadpool_limits
-
         from offpolicy.learning._large_logs import Stream
 
-        # One thread adds in one order, so that the result does not depend on how many there are.
-        with threadpool_limits(1):
-            stream = Stream.of(self, member, scan, prediction)
-            if stream.is_whole:
-                return self.fit(stream.sample, prediction=prediction, progress=progress)
-            task = stream.task()
-            self.fit_task(task, progress)
-            report = self.report_
-            ended = f": {report.message}" if report.message else ""
-            sampled = f"on a sample of {len(stream.sample):,} decisions{ended}"
-            self.report_ = replace(report, message=sampled)
-            if self.passes:
-                end = stream.improve(task, task.weights_of(self.policy_), progress)
-                self.policy_ = task.policy(end.w)
-                self.report_ = replace(
-                    report,
-                    value=-end.loss * task.scale.span,
-                    steps=report.steps + end.steps,
-                    message=end.message,
-                )
-            return self
+        stream = Stream.of(self, member, scan, prediction)
+        if stream.is_whole:
+            return self.fit(stream.sample, prediction=prediction, progress=progress)
+        task = stream.task()
+        self.fit_task(task, progress)
+        report = self.report_
+        ended = f": {report.message}" if report.message else ""
+        sampled = f"on a sample of {len(stream.sample):,} decisions{ended}"
+        self.report_ = replace(report, message=sampled)
+        if self.passes:
+            end = stream.improve(task, task.weights_of(self.policy_), progress)
+            self.policy_ = task.policy(end.w)
+            self.report_ = replace(
+                report,
+                value=-end.loss * task.scale.span,
+                steps=report.steps + end.steps,
+                message=end.message,
+            )
+        return self
 
     def check(self) -> Estimator:
         """Raise unless the parameters make sense; the objective."""

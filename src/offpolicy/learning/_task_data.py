@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
+from offpolicy._core.parallel import each_block
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints, Singles
 from offpolicy.errors import LogError, ParameterError
@@ -238,7 +240,9 @@ def fit_model(
         near: list[Any] = [None] * folds
 
         def crossed(l2: float) -> list[Floats]:
-            near[:] = [fitted(rows, l2, w) for rows, w in zip(seen, near, strict=True)]
+            pairs = zip(seen, near, strict=True)
+            fits = [functools.partial(fitted, rows, l2, w) for rows, w in pairs]
+            near[:] = each_block(lambda end: end, fits)
             return list(near)
 
         def error(l2: float) -> float:
