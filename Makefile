@@ -47,7 +47,7 @@ bench-ranking: $(READY)
 	$(BIN)/python benchmarks/ranking.py --out out/benchmarks-ranking.json
 
 # Ours beside version 0.1 and what else a user could run, in one run; takes about 40 GB of disk.
-bench-peers: $(READY) $(PEERS)
+bench-peers: spark boost $(PEERS)
 	$(BIN)/python benchmarks/peers --out out/peers
 
 # Goes on from the cells in the repository. Needs data sets: offpolicy datasets fetch, or OFFPOLICY_DATA.

@@ -180,6 +180,24 @@ def works(root: Path, scale: float) -> Iterator[Work]:
     yield Work(
         "learn-files", "the same, from Parquet", log, jobs("learn-files", log, *ours), rounds=1
     )
+    log = data.made(root, "parquet", data.parquet, large, 10)
+    yield Work(
+        "spark", f"evaluate by Spark, local[2], {large:,} × 10, without its start", log,
+        jobs("spark", log, "ours", "local[1]", "embedded"), goals=(Goal("embedded", 2),),
+        agree=("local[1]", "embedded"), rounds=1,
+    )  # fmt: skip
+    if "OFFPOLICY_DATA" not in os.environ:
+        print("MQ2007 is not in OFFPOLICY_DATA: nothing is ranked.")
+        return
+    log = data.made(root, "letor", data.letor)
+    yield Work(
+        "letor", "read LETOR text, MQ2007", log, jobs("letor", log, *ours, "scikit-learn"),
+        agree=("0.1", "scikit-learn"),
+    )  # fmt: skip
+    yield Work(
+        "svm-rank", "learn to rank from clicks, MQ2007", log,
+        jobs("svm-rank", log, *ours, "lightgbm"), rounds=1,
+    )  # fmt: skip
 
 
 def jobs(work: str, log: Path, *who: str) -> dict[str, list[str]]:
@@ -270,7 +288,11 @@ def table(done: dict[str, tuple[Work, dict[str, Cell]]]) -> str:
                 continue
             about = "≈ " if cell.multiplied else ""
             ratio = cell.seconds / cells["ours"].seconds
-            worth = f", worth {cell.values['worth']:.3f}" if "worth" in cell.values else ""
+            worth = "".join(
+                f", {name} {cell.values[name]:.3f}"
+                for name in ("worth", "average rank")
+                if name in cell.values
+            )
             lines.append(
                 f"| {what} | {cell.who}{worth} | {about}{cell.seconds:.3g} | {about}{cell.cpu:.3g} "
                 f"| {cell.MB:,.0f} | {ratio:.2f} |"

@@ -121,6 +121,17 @@ def contexts_parquet(folder: Path, n: int, K: int, d: int) -> None:
     pq.write_table(pa.table(columns), folder / "log.parquet", row_group_size=PART)
 
 
+def letor(folder: Path) -> None:
+    """MQ2007 as one file, its queries as they are."""
+    import gzip
+    import os
+
+    parts = sorted((Path(os.environ["OFFPOLICY_DATA"]) / "ltr" / "MQ2007_85pct").glob("*.gz"))
+    with open(folder / "queries.txt", "wb") as file:
+        for part in parts:
+            file.write(gzip.decompress(part.read_bytes()))
+
+
 def made(root: Path, name: str, make: Callable[..., None], *size: int) -> Path:
     """The folder of a log of this size, written if it is not there."""
     folder = root / "-".join([name, *map(str, size)])

@@ -385,6 +385,120 @@ def _worth(pi: Floats, given: dict[str, Any]) -> Values:
     return {"worth": float((pi * given["truth"]).sum(axis=1).mean())}
 
 
+# -- rankings ------------------------------------------------------------------------------------
+
+
+@job("letor", "ours", "0.1")
+def letor(folder: Path) -> Callable[[], Values]:
+    import offpolicy as op
+
+    def run() -> Values:
+        found = op.datasets.letor(folder / "queries.txt")
+        return {"rows": float(len(found.relevance)), "sum": float(found.X.sum())}
+
+    return run
+
+
+@job("letor", "scikit-learn")
+def letor_by_sklearn(folder: Path) -> Callable[[], Values]:
+    from sklearn.datasets import load_svmlight_file
+
+    def run() -> Values:
+        X, y, _ = load_svmlight_file(str(folder / "queries.txt"), query_id=True)
+        return {"rows": float(len(y)), "sum": float(X.sum())}
+
+    return run
+
+
+def _clicks(folder: Path) -> tuple[Floats, Any, Floats, Floats, Floats]:
+    """Documents ranked by one feature, clicked if relevant and examined, with p = 1/rank."""
+    import offpolicy as op
+
+    found = op.datasets.letor(folder / "queries.txt")
+    relevant = (found.relevance >= 1).astype(float)
+    query = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
+    order = np.lexsort((-found.X[:, 0], query))
+    rank = np.empty(len(query))
+    rank[order] = np.arange(1, len(query) + 1) - found.offsets[query]
+    click = relevant * (np.random.default_rng(0).random(len(query)) < 1.0 / rank)
+    return found.X, found.offsets, relevant, rank, click
+
+
+def _average_rank(score: Floats, offsets: Any, relevant: Floats) -> Values:
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((-score, query))
+    rank = np.empty(len(query))
+    rank[order] = np.arange(1, len(query) + 1) - offsets[query]
+    return {"average rank": float((rank * relevant).sum() / relevant.sum())}
+
+
+@job("svm-rank", "ours", "0.1")
+def svm_rank(folder: Path) -> Callable[[], Values]:
+    import offpolicy as op
+
+    X, offsets, relevant, rank, click = _clicks(folder)
+    weights = click * rank
+
+    def run() -> Values:
+        ranker = op.ranking.PropensitySVMRank(C=10.0).fit_weights(X, offsets, weights)
+        return _average_rank(X @ ranker.coef_.reshape(-1), offsets, relevant)
+
+    return run
+
+
+@job("svm-rank", "lightgbm")
+def svm_rank_by_lightgbm(folder: Path) -> Callable[[], Values]:
+    """Lambdarank on the clicks, weighted by 1/p."""
+    from lightgbm import LGBMRanker
+
+    X, offsets, relevant, rank, click = _clicks(folder)
+
+    def run() -> Values:
+        model = LGBMRanker(objective="lambdarank", verbose=-1, random_state=0)
+        weight = np.where(click > 0.0, rank, 1.0)
+        model.fit(X, click.astype(int), group=np.diff(offsets), sample_weight=weight)
+        return _average_rank(np.asarray(model.predict(X)), offsets, relevant)
+
+    return run
+
+
+# -- Spark ---------------------------------------------------------------------------------------
+
+
+@job("spark", "ours", "local[1]")
+def spark(folder: Path) -> Callable[[], Values]:
+    """By Spark, which has started before the clock does."""
+    import os
+
+    from pyspark.sql import SparkSession
+
+    import offpolicy as op
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    master = sys.argv[2] if sys.argv[2] != "ours" else "local[2]"
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    session = builder.config("spark.driver.memory", "4g").getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    file = str(folder / "log.parquet")
+
+    def run() -> Values:
+        log = op.read_log(session.read.parquet(file))
+        return values_of(op.evaluate(log, "new", prediction="q", estimators=NINE), NINE)
+
+    return run
+
+
+@job("spark", "embedded")
+def embedded(folder: Path) -> Callable[[], Values]:
+    import offpolicy as op
+
+    def run() -> Values:
+        log = op.read_log(folder / "log.parquet", threads=2)
+        return values_of(op.evaluate(log, "new", prediction="q", estimators=NINE), NINE)
+
+    return run
+
+
 # -- files: processes of their own, from the first import to the last line ----------------------
 
 
