@@ -108,8 +108,20 @@ def test_an_unknown_kind_is_refused():
 @pytest.mark.parametrize("more", [{"cluster": ROWS // 3}, {"row_weight": C + 1}])
 def test_dependent_or_weighted_rows_are_refused_row_by_row(more):
     with refuses(ParameterError, "interval"):
-        op.evaluate(log(**more), POLICY, estimators=["IPS"], interval="bca")
+        op.evaluate(log(**more), POLICY, estimators=["IPS"], interval="betting")
     assert op.evaluate(log(**more), POLICY, estimators=["IPS"], interval="t")["IPS"].stderr > 0
+
+
+@pytest.mark.parametrize("more", [{"cluster": ROWS // 3}, {"row_weight": C + 1}])
+@pytest.mark.parametrize("estimator", ["IPS", "SNIPS", "DR"])
+def test_dependent_or_weighted_rows_are_resampled_as_they_are(more, estimator):
+    """As wide as the standard error says that allows for them, about the same value."""
+    made = op.evaluate(
+        log(**more), POLICY, prediction=MODEL, estimators=[estimator], interval="bootstrap"
+    )[estimator]
+    assert made.value in made.interval
+    normal = intervals.normal(made.value, made.stderr, 0.95)
+    assert made.interval.width == pytest.approx(normal.width, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpolicy.errors import ParameterError
+from offpolicy.intervals._bootstrap_kernels import (
+    COLUMNS,
+    STRETCH,
+    add_draws,
+    add_draws_by_numpy,
+)
 from offpolicy.intervals._closed_form import EVERYTHING, normal
-from offpolicy.intervals.bootstrap import bootstrap, empirical_likelihood
+from offpolicy.intervals.bootstrap import bootstrap, bootstrap_together, empirical_likelihood
 from tests.support.limits import limit
 from tests.support.refusals import refuses
 
@@ -125,13 +131,77 @@ def test_equal_weights_are_none():
     assert ours == pytest.approx(bootstrap(skewed(), 0.9, kind="bca"), rel=1e-9)
 
 
-def test_distinct_values_are_drawn_by_their_counts(monkeypatch):
-    x = np.random.default_rng(0).integers(0, 3, 1000).astype(float)
-    short = bootstrap(x, 0.9, resamples=20_000)
-    limit(monkeypatch, "offpolicy.intervals.bootstrap._TIES", 10**9)
-    long = bootstrap(x, 0.9, resamples=20_000)
-    # Means of 1,000 whole numbers: steps of 0.001.
-    assert short == pytest.approx(long, abs=0.0021)
+@pytest.mark.parametrize("kind", ["percentile", "BCa"])
+def test_clusters_equal_their_sums(kind):
+    """Clusters are drawn as wholes: what they hold together, by their number of rows."""
+    x = skewed(n=90)
+    cluster = np.random.default_rng(3).integers(0, 30, 90)
+    sums, sizes = np.bincount(cluster, x), np.bincount(cluster)
+    filled = sizes > 0
+    theirs = scipy.stats.bootstrap(
+        (sums[filled], sizes[filled]), lambda s, m, axis: s.sum(axis) / m.sum(axis), paired=True,
+        n_resamples=40_000, method=kind, confidence_level=0.9, rng=1,
+    ).confidence_interval  # fmt: skip
+    named = np.array([f"user {k}" for k in cluster])
+    ours = bootstrap(x, 0.9, kind=kind.lower(), resamples=40_000, seed=2, cluster=named)
+    assert ours == pytest.approx(tuple(theirs), abs=0.05 * x.std() / math.sqrt(30))
+
+
+def test_one_cluster_says_nothing_and_wrong_lengths_are_refused():
+    assert bootstrap(skewed(), 0.9, cluster=np.zeros(40)) == EVERYTHING
+    with refuses(ParameterError, "cluster"):
+        bootstrap(skewed(), 0.9, cluster=np.zeros(39))
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 40)])
+def test_columns_share_their_draws(weight):
+    columns = [skewed(0), skewed(1), skewed(2) * 1e-6, skewed(3) + 1e6, np.ones(40)]
+    together = bootstrap_together(columns, 0.9, kind="bca", row_weight=weight)
+    for column, interval in zip(columns, together, strict=True):
+        alone = bootstrap(column, 0.9, kind="bca", row_weight=weight)
+        assert interval == pytest.approx(alone, rel=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([1, 2, 3, 100, STRETCH - 1, STRETCH]), st.integers(0, 2**64 - 1),
+       st.lists(st.integers(0, 9), min_size=1, max_size=6))  # fmt: skip
+def test_the_loop_draws_what_numpy_draws(size, state, counts):
+    rows = np.random.default_rng(0).normal(size=(size, COLUMNS))
+    states = np.full(len(counts), state, dtype=np.uint64)
+    loop, numpy = np.zeros((2, len(counts), COLUMNS))
+    add_draws(rows, np.array(counts), states, loop)
+    add_draws_by_numpy(rows, np.array(counts), states, numpy)
+    np.testing.assert_allclose(loop, numpy, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [5, 3000, STRETCH])
+def test_every_row_is_as_likely(size):
+    counts, many = np.zeros((1, COLUMNS)), 200 * size
+    place = np.zeros((size, COLUMNS))
+    times = np.empty(size)
+    for k in range(0, size, COLUMNS):
+        place[:] = 0.0
+        width = min(COLUMNS, size - k)
+        place[k + np.arange(width), np.arange(width)] = 1.0
+        counts[:] = 0.0
+        add_draws(place, np.array([many]), np.array([7], dtype=np.uint64), counts)
+        times[k : k + width] = counts[0, :width]
+        if k > 400:
+            break
+    seen = times[: k + width]
+    spread = float(((seen - 200.0) ** 2 / 200.0).sum())
+    assert scipy.stats.chi2(len(seen)).sf(spread) > 1e-4
+
+
+def test_threads_and_compiling_change_nothing(monkeypatch):
+    x = skewed(n=STRETCH + 1000)
+    by_numpy = bootstrap(x, 0.9, resamples=300)
+    limit(monkeypatch, "offpolicy.intervals.bootstrap._FEW", 0)
+    compiled = bootstrap(x, 0.9, resamples=300)
+    assert compiled == pytest.approx(by_numpy, rel=1e-12)
+    alone = lambda function, makers: (function(make()) for make in makers)  # noqa: E731
+    limit(monkeypatch, "offpolicy._core.parallel.each_block", alone)
+    assert bootstrap(x, 0.9, resamples=300) == compiled
 
 
 def test_memory_is_that_of_one_resample():

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
-from offpolicy.evaluation._interval_kinds import check_kind, with_interval
+from offpolicy.evaluation._interval_kinds import check_kind, with_intervals
 from offpolicy.evidence import (
     Apart,
     Evidence,
@@ -28,7 +28,7 @@ from offpolicy.evidence import (
 )
 from offpolicy.evidence.findings import about_dropped
 from offpolicy.logs import BanditLog, LogScan
-from offpolicy.results import Finding, Headline, Result, Summary
+from offpolicy.results import Estimate, Finding, Headline, Result, Summary
 
 
 def evaluate(
@@ -107,11 +107,10 @@ def evaluate(
 def evaluated(evidence: Sequence[Evidence], interval: str = "default") -> Result:
     """What `evaluate` returns, from the evidence about every policy."""
     known, source = [answer(each) for each in evidence], evidence[0].source
-    rows = [
-        row if interval == "default" else with_interval(interval, row, j, e)
-        for e, each in zip(evidence, known, strict=True)
-        for j, row in enumerate(estimates(e, each.apart))
-    ]
+    rows: list[Estimate] = []
+    for e, each in zip(evidence, known, strict=True):
+        mine = estimates(e, each.apart)
+        rows += mine if interval == "default" else with_intervals(interval, mine, e)
     return Result(
         tuple(rows),
         evidence[0].logged,

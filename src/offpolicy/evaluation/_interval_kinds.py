@@ -7,7 +7,7 @@ blended estimator is not the policy's value: its `bias_bound` says how far off t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,9 @@ _ROW_BY_ROW = ("bootstrap", "bca", "empirical-likelihood", "hoeffding", "empiric
 KINDS = ("default", "normal", "t", *_ROW_BY_ROW)
 """What ``interval=`` of `evaluate` can be."""
 
+_BOOTSTRAPS = ("bootstrap", "bca")
 _OWN_MEAN = "the estimator's own mean"
+_SAMPLING = f"{_OWN_MEAN}: sampling error, for large n"
 
 
 def check_kind(kind: str, log: BanditLog | LogScan) -> None:
@@ -54,58 +56,90 @@ def check_kind(kind: str, log: BanditLog | LogScan) -> None:
             f'interval="{kind}" needs all rows at once, and this log is read piece by piece. Use '
             f'"default", "normal" or "t", or a log in memory (BanditLog.from_frame).'
         )
-    elif kind in _ROW_BY_ROW and isinstance(log, BanditLog):
+    elif kind in _ROW_BY_ROW and kind not in _BOOTSTRAPS and isinstance(log, BanditLog):
         given = {"clusters": log.cluster, "row weights": log.row_weight}
         for what in [what for what, column in given.items() if column is not None][:1]:
             problem = (
                 f'interval="{kind}" takes rows to be independent and of equal weight, and this log '
-                f'has {what}. Use "default", "normal" or "t", which allow for them.'
+                f'has {what}. Use "default", "normal", "t", "bootstrap" or "bca", which allow for '
+                f"them."
             )
     if problem:
         raise ParameterError(problem, column="interval")
 
 
-def with_interval(kind: str, row: Estimate, j: int, e: Evidence) -> Estimate:
-    """The row of the j-th estimator with the interval that `evaluate` was asked for."""
-    noise = math.hypot(row.stderr, row.policy_stderr)
-    interval, covers = _interval_of(kind, e.plan.members[j], e, row.value, noise)
-    return replace(row, interval=interval, covers=covers)
+def with_intervals(kind: str, rows: Sequence[Estimate], e: Evidence) -> list[Estimate]:
+    """The rows of the estimators with the intervals that `evaluate` was asked for."""
+    if kind in _BOOTSTRAPS:
+        found = [(interval, _SAMPLING) for interval in _drawn(kind, e)]
+    else:
+        found = [
+            _interval_of(kind, j, e, row.value, math.hypot(row.stderr, row.policy_stderr))
+            for j, row in enumerate(rows)
+        ]
+    return [
+        replace(row, interval=interval, covers=covers)
+        for row, (interval, covers) in zip(rows, found, strict=True)
+    ]
+
+
+def _drawn(kind: str, e: Evidence) -> list[Interval]:
+    """Bootstrap intervals for `evaluate`, all from one set of draws, which all policies share."""
+    from offpolicy.intervals.bootstrap import bootstrap_together
+
+    assert isinstance(e.source, InMemory), "check_kind"
+    log = e.source.log
+    return bootstrap_together(
+        _contributions(e.plan.members[: e.plan.shown], e),
+        e.level,
+        kind="bca" if kind == "bca" else "percentile",
+        row_weight=log.row_weight,
+        cluster=log.cluster,
+    )
 
 
 def _interval_of(
-    kind: str, member: Estimator, e: Evidence, value: float, stderr: float
+    kind: str, j: int, e: Evidence, value: float, stderr: float
 ) -> tuple[Interval, str]:
     """The interval that `evaluate` was asked for by ``interval=``, and what it covers in words."""
-    sampling, source = f"{_OWN_MEAN}: sampling error, for large n", e.source
     if kind == "normal":
-        return intervals.normal(value, stderr, e.level), sampling
+        return intervals.normal(value, stderr, e.level), _SAMPLING
     if kind == "t":
         degrees = degrees_of(e.scanned.reward)
-        return intervals.student_t(value, stderr, e.level, degrees), sampling
-    assert isinstance(source, InMemory), "check_kind"
-    whole = whole_block(source.log, source.targets[e.place], source.delta_hat)
-    x = _contributions(member, whole, e.plan)
-    if kind in ("bootstrap", "bca", "empirical-likelihood"):
-        from offpolicy.intervals import bootstrap
+        return intervals.student_t(value, stderr, e.level, degrees), _SAMPLING
+    member = e.plan.members[j]
+    (x,) = _contributions([member], e)
+    if kind == "empirical-likelihood":
+        from offpolicy.intervals.bootstrap import empirical_likelihood
 
-        if kind == "empirical-likelihood":
-            return bootstrap.empirical_likelihood(x, e.level), sampling
-        how = "bca" if kind == "bca" else "percentile"
-        return bootstrap.bootstrap(x, e.level, kind=how), sampling  # type: ignore[arg-type]
-    return _guaranteed(kind, member, x, whole, e.plan.reward_range, e.level)
+        return empirical_likelihood(x, e.level), _SAMPLING
+    return _guaranteed(kind, member, x, _whole(e), e.plan.reward_range, e.level)
 
 
-def _contributions(member: Estimator, whole: Block, plan: Plan) -> Floats:
+def _whole(e: Evidence) -> Block:
+    assert isinstance(e.source, InMemory), "check_kind"
+    return whole_block(e.source.log, e.source.targets[e.place], e.source.delta_hat)
+
+
+def _contributions(members: Sequence[Estimator], e: Evidence) -> list[Floats]:
     """What `evaluate` makes intervals of: every decision's contribution, or a ratio's influence."""
+    whole = _whole(e)
     made = blocks(whole.log, whole.target, whole.delta_hat)
-    parts = [part for (part,) in each_block(lambda block: contributions(block, [member]), made)]
-    if not member.self_normalised:
-        return np.concatenate([part.value for part in parts])
+    parts = list(each_block(lambda block: contributions(block, members), made))
+    return [
+        _of_ratio(member, whole, e.plan, np.concatenate([part.modelled for part in mine]))
+        if member.self_normalised
+        else np.concatenate([part.value for part in mine])
+        for member, *mine in zip(members, *parts, strict=True)
+    ]
+
+
+def _of_ratio(member: Estimator, whole: Block, plan: Plan, modelled: Floats) -> Floats:
+    """Of a self-normalised estimator, every decision's influence: `evaluate`'s are of means."""
     centre = plan.centres[plan.members.index(member)]
     residual = whole.log.reward - centre.ratio
     if member.uses_model:
         residual = residual - whole.delta_hat_chosen
-    modelled = np.concatenate([part.modelled for part in parts])
     return np.asarray(modelled + centre.ratio + whole.c * residual / centre.weight)
 
 

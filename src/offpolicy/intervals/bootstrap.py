@@ -9,23 +9,25 @@ One row, or one group, says nothing about the spread: the interval is then infin
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
-from offpolicy._core.types import Floats
+from offpolicy._core.parallel import each_block
+from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, Place, did_you_mean
 from offpolicy.intervals._closed_form import EVERYTHING, Interval, check_level, normal_quantile
 
-_STRETCH = 2**14
-"""So many neighbouring rows are drawn from at a time: they stay in the processor's cache."""
-
-_TIES = 16
-"""With this many rows to a distinct value, counts of the values are drawn instead of rows."""
+_TOGETHER = 128
+"""Resamples that are drawn by one thread at a time."""
+_FEW = 50_000_000
+"""Draws that NumPy makes sooner than a loop is compiled."""
 
 
 def bootstrap(
@@ -36,12 +38,13 @@ def bootstrap(
     resamples: int = 2000,
     seed: int = 0,
     row_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
 ) -> Interval:
     """The bootstrap interval: draw rows anew, with replacement; take quantiles of the means.
 
-    Covers the mean of x. Assumes independent rows. Needs large n; ``"bca"`` (Efron 1987)
-    corrects for skewness and bias, and needs less. Beyond the rows memory holds a number per
-    resample and 16,384 rows; the work is n·resamples, or less where few values are distinct.
+    Covers the mean of x. Assumes independent rows, or clusters of them. Needs large n; ``"bca"``
+    (Efron 1987) corrects for skewness and bias, and needs less. Beyond the rows memory holds a
+    number per resample, and for each thread 2 kB per 8,192 rows; the work is n·resamples.
 
     Parameters
     ----------
@@ -52,6 +55,8 @@ def bootstrap(
     seed : int
     row_weight : (n,), optional
         How many decisions each row stands for.
+    cluster : (n,), optional
+        Rows of one cluster are drawn together.
 
     Examples
     --------
@@ -59,6 +64,21 @@ def bootstrap(
     >>> [round(end, 2) for end in interval]
     [0.47, 0.53]
     """
+    how: dict[str, Any] = {"kind": kind, "resamples": resamples, "seed": seed}
+    return bootstrap_together([x], level, row_weight=row_weight, cluster=cluster, **how)[0]
+
+
+def bootstrap_together(
+    columns: Sequence[ArrayLike],
+    level: float,
+    *,
+    kind: Literal["percentile", "bca"] = "percentile",
+    resamples: int = 2000,
+    seed: int = 0,
+    row_weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+) -> list[Interval]:
+    """The bootstrap intervals of several columns over the same rows, from one set of draws."""
     check_level(level)
     _check_draws(resamples, seed)
     if kind not in ("percentile", "bca"):
@@ -66,17 +86,42 @@ def bootstrap(
             f'kind is {kind!r}; it must be "percentile" or "bca".'
             f"{did_you_mean(str(kind), ['percentile', 'bca'])}"
         )
-    values, omega = _rows(x, row_weight)
-    if len(values) == 1:
-        return EVERYTHING
+    made = [_rows(x, row_weight) for x in columns]
+    omega = made[0][1]
+    code = None if cluster is None else _codes(cluster, len(made[0][0]))
+    centred = [_centred(values, omega) for values, _ in made]
+    pulls = [y if omega is None else omega * y for _, _, y in centred]
+    mass = omega
+    if code is not None:
+        pulls = [np.asarray(np.bincount(code, pull), dtype=np.float64) for pull in pulls]
+        mass = np.bincount(code, omega).astype(np.float64)
+    if len(pulls[0]) == 1:
+        return [EVERYTHING] * len(columns)
+    sums = _resampled([*pulls, *(() if mass is None else (mass,))], resamples, seed)
+    means = sums[: len(pulls)] / (len(pulls[0]) if mass is None else sums[-1])
+    return [
+        _interval(values, level, kind, mean, centre, pull, mass)
+        for (values, _), mean, centre, pull in zip(made, means, centred, pulls, strict=True)
+    ]
+
+
+def _interval(
+    values: Floats,
+    level: float,
+    kind: str,
+    means: Floats,
+    centred: tuple[float, float, Floats],
+    pull: Floats,
+    mass: Floats | None,
+) -> Interval:
+    """Of one of the columns of a bootstrap."""
     if values.min() == values.max():
         return Interval(float(values[0]), float(values[0]))
-    centre, unit, y = _centred(values, omega)
-    means = _resampled(y, omega, resamples, np.random.default_rng(seed))
+    centre, unit, _ = centred
     tail = (1.0 - level) / 2.0
     shares = (tail, 1.0 - tail)
     if kind == "bca":
-        shares = _corrected(means, y, omega, level)
+        shares = _corrected(means, pull, mass, level)
     low, high = np.quantile(means, shares)
     return Interval(centre + unit * float(low), centre + unit * float(high))
 
@@ -148,39 +193,59 @@ def _centred(x: Floats, omega: Floats | None) -> tuple[float, float, Floats]:
     return float(half + reach * middle), reach, share - middle
 
 
-def _resampled(y: Floats, omega: Floats | None, resamples: int, rng: np.random.Generator) -> Floats:
-    """The (weighted) means of the bootstrap's resamples.
+def _codes(cluster: ArrayLike, n: int) -> Ints:
+    """For a bootstrap, which cluster each row is of: 0, 1, 2, …"""
+    labels = np.asarray(cluster)
+    if labels.shape != (n,):
+        raise ParameterError(
+            f"cluster has shape {labels.shape}; it must hold one for each of the {n:,} rows.",
+            column="cluster",
+        )
+    return np.asarray(np.unique(labels, return_inverse=True)[1].reshape(-1))
+
+
+def _resampled(columns: Sequence[Floats], resamples: int, seed: int) -> Floats:
+    """For every column, its sums over the bootstrap's resamples.
 
     How many of a resample's n draws fall into each stretch of rows is multinomial; in it they are
-    uniform. Of values that recur often, counts are drawn in the place of rows.
+    uniform.
     """
-    n = len(y)
-    if omega is None:
-        values, times = np.unique(y, return_counts=True)
-        if len(values) * _TIES <= n:
-            return np.array([rng.multinomial(n, times / n) @ values / n for _ in range(resamples)])
-    columns = [y] if omega is None else [omega * y, omega]
-    totals = np.zeros((len(columns), resamples))
-    starts = np.arange(0, n, _STRETCH)
-    sizes = np.minimum(n - starts, _STRETCH)
-    counts = rng.multinomial(n, sizes / n, size=resamples)
-    for start, size, times in zip(starts, sizes, counts.T, strict=True):
-        parts = [column[start : start + size] for column in columns]
-        for k, count in enumerate(times):
-            drawn = rng.integers(0, size, count)
-            for total, part in zip(totals, parts, strict=True):
-                total[k] += part.take(drawn, mode="clip").sum()
-    return np.asarray(totals[0] / (n if omega is None else totals[1]))
+    from offpolicy.intervals import _bootstrap_kernels as kernels
+
+    n, width = len(columns[0]), kernels.COLUMNS
+    add = kernels.add_draws_by_numpy if n * resamples < _FEW else kernels.add_draws
+    groups = np.zeros((-(-len(columns) // width), n, width))
+    for k, column in enumerate(columns):
+        groups[k // width, :, k % width] = column
+    starts = np.arange(0, n, kernels.STRETCH)
+    sizes = np.minimum(n - starts, kernels.STRETCH)
+
+    def drawn(first: int) -> Floats:
+        rng = np.random.default_rng([seed, first])
+        shape = len(starts), min(_TOGETHER, resamples - first)
+        counts = np.ascontiguousarray(rng.multinomial(n, sizes / n, size=shape[1]).T)
+        states = rng.integers(0, 2**64, shape, dtype=np.uint64)
+        sums = np.zeros((len(groups), shape[1], width))
+        for k, start in enumerate(starts):
+            for rows, total in zip(groups, sums, strict=True):
+                add(rows[start : start + sizes[k]], counts[k], states[k], total)
+        return sums
+
+    parts = each_block(drawn, [partial(int, first) for first in range(0, resamples, _TOGETHER)])
+    sums = np.concatenate(list(parts), axis=1)
+    return np.asarray(sums.transpose(0, 2, 1).reshape(-1, resamples)[: len(columns)])
 
 
-def _corrected(means: Floats, y: Floats, omega: Floats | None, level: float) -> tuple[float, float]:
+def _corrected(
+    means: Floats, pull: Floats, mass: Floats | None, level: float
+) -> tuple[float, float]:
     """BCa bootstrap: which quantiles to take, by bias and skewness. The estimate itself is 0."""
     standard = NormalDist()
     below = float(((means < 0.0).sum() + (means <= 0.0).sum()) / (2.0 * len(means)))
     least = 0.5 / len(means)
     bias = standard.inv_cdf(min(max(below, least), 1.0 - least))
     # Without row i the ratio changes by −ω(y − ratio)/(Σω − ω): the jackknife in closed form.
-    push = y if omega is None else omega * y / (omega.sum() - omega)
+    push = pull if mass is None else pull / (mass.sum() - mass)
     push = push - push.mean()
     push = push / np.abs(push).max()
     acceleration = float((push**3).sum() / (6.0 * (push**2).sum() ** 1.5))
