@@ -8,7 +8,7 @@ to any other follows from the sums of the one walk, other pairs take a second.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from offpolicy._core.moments import Moments
 from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID, weights
-from offpolicy.evidence._blocks import Block
+from offpolicy.evidence._blocks import COMPILED_FROM, Block
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import design_effect, satterthwaite
 from offpolicy.evidence._sources import Source
@@ -30,11 +30,11 @@ from offpolicy.logs.labels import GROUPS
 
 _CHUNK = 64
 """Pairs whose differences are held at a time."""
-_SUMS = ("differ", "mass", "drawable", "drawn", "kept", "noise", "above", "below")
+_SUMS = ("differ", "mass", "drawable", "kept", "drawn", "noise", "above", "below")
 """Sums over rows, for every pair. Over candidates (or chosen ones standing in for them), times the
-row weight: |π_a − π_b|; |m_a − m_b|; π₀(w_a − w_b)²; the same of the chosen ones; π₀|w_a − w_b|.
-Times its square: the squared difference of w·(r − d). And where the logger never goes, (π_a − π_b)₊
-and (π_b − π_a)₊."""
+row weight: |π_a − π_b|; |m_a − m_b|; π₀(w_a − w_b)²; π₀|w_a − w_b|. Over the chosen ones:
+(w_a − w_b)²; times the weight's square, the squared difference of w·(r − d). And where the logger
+never goes, (π_a − π_b)₊ and (π_b − π_a)₊."""
 
 
 def _guess(arm: Known) -> float:
@@ -88,23 +88,28 @@ def pair(source: Source, arms: Sequence[Known], pairs: Sequence[tuple[int, int]]
         log = blocks[0].log
         pi0 = log.logging if exact else None
         sides = [_Side.of(part, arm, pi0) for part, arm in zip(blocks, arms, strict=True)]
-        moments, fourth = [], np.empty(len(pairs))
+        if pi0 is not None and blocks[0].size * len(pairs) >= COMPILED_FROM:
+            take = _in_one_walk(log, sides, pi0)
+        else:
+            take = _by_pair(log, sides, pi0)
+        moments, fourth, sums = [], [], []
         for start in range(0, len(pairs), _CHUNK):
             chunk = slice(start, start + _CHUNK)
             with np.errstate(over="ignore", invalid="ignore"):
-                y = np.stack([_differences(log, sides[a], sides[b], pi0) for a, b in pairs[chunk]])
+                y, of_candidates = take(pairs[chunk])
                 off = (log.weights * (y - centres[chunk, None])) ** 2
-                fourth[chunk] = (off * off).sum(axis=1)
+                fourth.append((off * off).sum(axis=1))
+                of_rows = [_of_rows(log, sides[a], sides[b], pi0) for a, b in pairs[chunk]]
             moments.append(Moments.of(y, log.row_weight, log.group, groups=GROUPS, diagonal=True))
-        sums = np.array([_sums(log, sides[a], sides[b], pi0) for a, b in pairs])
-        return Paired(tuple(moments), fourth, sums)
+            sums.append(np.hstack([of_candidates, of_rows]))
+        return Paired(tuple(moments), np.concatenate(fourth), np.concatenate(sums))
 
     asked = [(arm.e.plan, arm.M) for arm in arms]
     return source.reduce(of_blocks, Paired.__add__, question=("pairs", asked, pairs))
 
 
 class _Side(NamedTuple):
-    """One policy on a block. The last three are of every candidate, 0 without support; or if π or
+    """One policy on a block. c, w and d are of every candidate, 0 without support; or if π or
     π₀ are not known of all, of the chosen ones, which stand in for them."""
 
     x: Floats
@@ -117,6 +122,7 @@ class _Side(NamedTuple):
     c: Floats
     w: Floats
     d: Floats
+    M: float
 
     @classmethod
     def of(cls, block: Block, arm: Known, pi0: Floats | None) -> _Side:
@@ -126,34 +132,67 @@ class _Side(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):
             x = model.modelled + chosen * residual
         if pi0 is None or pi is None:
-            return cls(x, chosen, residual, np.zeros(0), block.c, chosen, model.chosen)
+            return cls(x, chosen, residual, np.zeros(0), block.c, chosen, model.chosen, arm.M)
         assert model.flat is not None
         c = np.where(pi0 > 0.0, weights.ratio(pi, pi0), 0.0)
-        return cls(x, chosen, residual, pi[pi0 == 0.0], c, np.minimum(c, arm.M), model.flat)
+        kept = np.minimum(c, arm.M)
+        return cls(x, chosen, residual, pi[pi0 == 0.0], c, kept, model.flat, arm.M)
 
 
-def _differences(log: BanditLog, a: _Side, b: _Side, pi0: Floats | None) -> Floats:
-    """y of every row of a block."""
-    shared = 0.5 * ((a.c - a.w) + (b.c - b.w)) * (a.d - b.d)
-    return a.x - b.x - (shared if pi0 is None else row_sums(pi0 * shared, log.offsets))
+_Pairs = Sequence[tuple[int, int]]
+_Take = Callable[[_Pairs], tuple[Floats, Floats]]
+"""For pairs of policies, y of every row of a block, and the first four of `_SUMS`."""
 
 
-def _sums(log: BanditLog, a: _Side, b: _Side, pi0: Floats | None) -> list[float]:
-    """`_SUMS` of a block."""
+def _by_pair(log: BanditLog, sides: Sequence[_Side], pi0: Floats | None) -> _Take:
+    """Pair by pair."""
     omega = share = log.weights
-    lost = np.zeros(0)
     if pi0 is not None:
-        each = omega[decision_of_candidate(log.offsets)]
-        share, lost = each * pi0, each[pi0 == 0.0] * (a.unsupported - b.unsupported)
-    with np.errstate(over="ignore", invalid="ignore"):
-        w, drawn = a.w - b.w, a.chosen - b.chosen
-        noise = a.chosen * a.residual - b.chosen * b.residual
-        sums = (
-            share * np.abs(a.c - b.c), share * np.abs((a.c - a.w) - (b.c - b.w)), share * w * w,
-            omega * drawn**2, share * np.abs(w), (omega * noise) ** 2,
-            np.maximum(lost, 0.0), np.maximum(-lost, 0.0),
-        )  # fmt: skip
-        return [float(values.sum()) for values in sums]
+        share = omega[decision_of_candidate(log.offsets)] * pi0
+
+    def take(pairs: _Pairs) -> tuple[Floats, Floats]:
+        y, sums = [], []
+        for a, b in ((sides[a], sides[b]) for a, b in pairs):
+            left_a, left_b, w = a.c - a.w, b.c - b.w, a.w - b.w
+            shared = 0.5 * (left_a + left_b) * (a.d - b.d)
+            y.append(a.x - b.x - (shared if pi0 is None else row_sums(pi0 * shared, log.offsets)))
+            each = share * np.abs(a.c - b.c), share * np.abs(left_a - left_b), share * w * w
+            sums.append([float(values.sum()) for values in (*each, share * np.abs(w))])
+        return np.stack(y), np.array(sums)
+
+    return take
+
+
+def _in_one_walk(log: BanditLog, sides: Sequence[_Side], pi0: Floats) -> _Take:
+    """The same, all pairs in one walk over the candidates."""
+    from offpolicy._core.kernels import read_only
+    from offpolicy.evidence._difference_kernels import add_pairs
+
+    x, c, d = (np.stack([getattr(side, name) for side in sides]) for name in ("x", "c", "d"))
+    M = np.array([side.M for side in sides])
+    held = read_only(log.offsets, c, M, d, pi0, log.weights)
+
+    def take(pairs: _Pairs) -> tuple[Floats, Floats]:
+        places, sums = np.array(pairs), np.zeros((len(pairs), 4))
+        shared = np.empty((len(pairs), len(log)))
+        add_pairs(places, *held, shared, sums)
+        return x[places[:, 0]] - x[places[:, 1]] - shared, sums
+
+    return take
+
+
+def _of_rows(log: BanditLog, a: _Side, b: _Side, pi0: Floats | None) -> list[float]:
+    """The sums of a pair that are over chosen candidates, and where the logger never goes."""
+    omega, lost = log.weights, np.zeros(0)
+    if pi0 is not None:
+        nowhere = omega[decision_of_candidate(log.offsets)[pi0 == 0.0]]
+        lost = nowhere * (a.unsupported - b.unsupported)
+    drawn = a.chosen - b.chosen
+    noise = a.chosen * a.residual - b.chosen * b.residual
+    sums = (
+        omega * drawn**2, (omega * noise) ** 2, np.maximum(lost, 0.0), np.maximum(-lost, 0.0)
+    )  # fmt: skip
+    return [float(values.sum()) for values in sums]
 
 
 # -- one pair --------------------------------------------------------------------------------
@@ -196,15 +235,27 @@ class Gap:
         """The smallest 1 − level, and at least ``least``, whose interval leaves out 0."""
         if self.low - self.bias <= 0.0 <= self.high + self.bias or not math.isfinite(self.spread):
             return 1.0
-        if 0.0 not in self.interval(1.0 - least):
-            return least
-        below, above = math.log(least), 0.0
-        for _ in range(40):
-            middle = 0.5 * (below + above)
-            if 0.0 in self.interval(-math.expm1(middle)):
-                below = middle
+        away = max(self.low, -self.high)
+
+        def missing(log_p: float) -> float:
+            """By how much the interval's half falls short of reaching 0."""
+            level = -math.expm1(log_p)
+            return away - intervals.bias_aware(self.spread, self.bias, level, self.degrees)
+
+        below, above = math.log(least), -1e-9
+        short, over = missing(below), missing(above)
+        if short > 0.0 or over <= 0.0:
+            return least if 0.0 < short <= self.most else 1.0
+        for turn in range(60):
+            # The secant where it helps, the middle every third time.
+            share = 0.5 if turn % 3 == 2 else min(max(short / (short - over), 0.01), 0.99)
+            log_p = below + share * (above - below)
+            if (gap := missing(log_p)) > 0.0:
+                above, over = log_p, gap
             else:
-                above = middle
+                below, short = log_p, gap
+            if above - below < 1e-12 * abs(below):
+                break
         return math.exp(above)
 
 

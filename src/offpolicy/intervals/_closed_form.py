@@ -75,15 +75,17 @@ def bias_aware(stderr: float, bias: float, level: float, degrees: float = math.i
         return math.inf
     if not stderr > 0.0:
         return bias
-    ratio, phi, z = bias / stderr, NormalDist().cdf, normal_quantile(level)
-    below, above = ratio, ratio + z
-    while ratio > 0.0 and above - below > 1e-12 * above:
-        middle = 0.5 * (below + above)
-        if phi(middle - ratio) - phi(-middle - ratio) < level:
-            below = middle
-        else:
-            above = middle
-    return above * stderr * t_quantile(level, degrees) / z
+    ratio, z = bias / stderr, normal_quantile(level)
+    more, root = z, math.sqrt(2.0)
+    # Newton's method for what goes beyond the bias; the chance to be within is concave in it.
+    for _ in range(30 if ratio > 0.0 else 0):
+        beyond = 0.5 * (math.erfc(more / root) + math.erfc((more + 2.0 * ratio) / root))
+        slope = math.exp(-0.5 * more * more) + math.exp(-0.5 * min(more + 2.0 * ratio, 1e9) ** 2)
+        step = math.sqrt(2.0 * math.pi) * (1.0 - level - beyond) / slope
+        more = max(more - step, 0.0)
+        if abs(step) <= 1e-13 * (more + ratio):
+            break
+    return max((ratio + more) * stderr * t_quantile(level, degrees) / z, bias)
 
 
 def hoeffding(mean: float, n: int, low: float, high: float, level: float) -> Interval:
