@@ -43,7 +43,7 @@ class Block:
         """Whether the walk is worth the compilation of its loops."""
         return self.size >= COMPILED_FROM
 
-    @property
+    @cached_property
     def columns(self) -> frozenset[str]:
         """Which of the columns that estimators may need are at hand."""
         have = {
@@ -174,7 +174,7 @@ def contributions(block: Block, estimators: Sequence[Estimator]) -> list[Contrib
         reward = block.log.reward
         with np.errstate(over="ignore", invalid="ignore"):
             if estimator.imputes != "rest":
-                share = estimator.fixed_share
+                share = 0.0 if estimator.imputes == "nothing" else estimator.fixed_share
                 modelled = share * whole if share > 0.0 else np.zeros_like(whole)
             if estimator.imputes == "all":
                 reward = reward - block.delta_hat_chosen

@@ -7,7 +7,7 @@ the weight c; only clusters need sums of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -54,26 +54,13 @@ class ClipPath:
     @cached_property
     def moments(self) -> Moments:
         """Of x_M, at every M of the grid; its least and largest values are not known."""
-        bins, weight, total = self.bins, None, None
-        shift, cross, second = bins.about_mean()
-        count, squares = bins.several("rows", "ω").sum(axis=1).tolist()
+        moments = self.bins.moments()
         if self.clusters is not None:
             weight = self.clusters[:, 0]
             with np.errstate(over="ignore", invalid="ignore"):
-                total = self.clusters[:, 1:] - np.outer(weight, shift)
-        nothing = np.full(len(GRID), np.nan)
-        return Moments(
-            count=int(count),
-            weight=bins.weight,
-            weight2=squares,
-            mean=self.centre + shift,
-            cross=cross,
-            second=second,
-            low=nothing,
-            high=nothing,
-            group_weight=weight,
-            group_total=total,
-        )
+                total = self.clusters[:, 1:] - np.outer(weight, moments.mean)
+            moments = replace(moments, group_weight=weight, group_total=total)
+        return replace(moments, mean=self.centre + moments.mean)
 
 
 class Modelled(NamedTuple):

@@ -313,7 +313,8 @@ def gap_to_logged(arm: Known) -> Gap:
     """The difference between a policy and the one that wrote the log, from the sums of the walk."""
     if arm.identical:
         return SAME
-    curve, bins, moments = arm.curve, arm.path.bins, arm.path.moments
+    curve, path = arm.curve, arm.path
+    bins, moments = path.bins, path.moments
     k, scanned, logged = curve.at_interval, arm.e.scanned, arm.e.logged
     reward = scanned.reward
     design = max(design_effect(moments, k), design_effect(reward, 0))

@@ -60,11 +60,11 @@ def make_summary(e: Evidence, known: Known | None) -> Summary:
 
 def _weights(scanned: Scanned) -> Weights:
     bins, c = scanned.path.bins, scanned.c
-    weight = bins.rows("c")
+    weight, rows = bins.several("c", "1")
     total = float(weight.sum())
     return Weights(
         edges=_numbers(EDGES),
-        rows=_numbers(bins.rows("1") / bins.weight),
+        rows=_numbers(rows / bins.weight),
         weight=_numbers(weight / total if 0.0 < total < np.inf else 0.0 * weight),
         mass=_numbers(bins.of_candidates[:, 0] / bins.weight),
         unsupported=float(bins.unsupported[0] / bins.weight),
@@ -113,7 +113,7 @@ def _calibration(scanned: Scanned, trained: bool) -> Calibration | None:
     variance = np.maximum(sums[:, tallies.OBSERVED_2] / weight - mean**2, 0.0)
     spread = scanned.reward.sample_variance(0)
     bins = scanned.path.bins
-    after = float(bins.rows("ee").sum()) / bins.weight
+    after = bins.total("ee") / bins.weight
     return Calibration(
         rows=_numbers(weight / total),
         predicted=_numbers(sums[:, tallies.GIVEN] / weight),
@@ -134,8 +134,8 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     """The headline's value over the course of the log, at its M, from the walk's sums."""
     path, curve, k = scanned.path, known.curve, known.curve.at_value
     each, so_far = path.bins.each, path.bins.so_far
-    weight, squares = so_far.total("1")[:, 0], so_far.total("ω")[:, 0]
-    rows, rewards = each.total("1"), each.total("r")
+    weight, squares = so_far.several("1", "ω").sum(axis=-1)
+    rows, rewards = each.several("1", "r").sum(axis=-1)
     mean, _, second = (sums[:, k] for sums in so_far.about_mean())
     if not (np.isfinite(second).all() and (rows > 0.0).all()):
         return None
@@ -147,7 +147,7 @@ def _over_log(scanned: Scanned, known: Known, level: float) -> OverLog | None:
     return OverLog(
         rows=tuple(float(-(-(j + 1) * n // parts)) for j in range(parts)),
         value=_numbers(path.centre + each.about_mean()[0][:, k]),
-        logged=_numbers((rewards / rows)[:, 0]),
+        logged=_numbers(rewards / rows),
         so_far=_numbers(value),
         low=_numbers(value - half),
         high=_numbers(value + half),

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy._core.checkpoint import storable
+from offpolicy._core.moments import Moments
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.estimators import GRID, weights
@@ -111,6 +112,12 @@ class WeightBins:
             second += self.clipped_rows("ωccee", "ωee", 2)
             second -= mean * (2.0 * cross - mean * squares)
             return mean, cross - mean * squares, np.maximum(second, 0.0)
+
+    def moments(self) -> Moments:
+        """Of these contributions, at every M; their least and largest values are not known."""
+        nothing = np.full(len(GRID), np.nan)
+        count, squares = int(self.total("rows")), self.total("ω")
+        return Moments(count, self.weight, squares, *self.about_mean(), nothing, nothing)
 
     def clipped_rows(self, free: str, held: str, power: int) -> Floats:
         """`clipped`, of sums over rows."""

@@ -66,12 +66,17 @@ class Rows:
         """Standard deviation of Σ ωx, if its mean is 0."""
         return math.sqrt(float((self.totals(x) ** 2).sum()))
 
-    def chance(self, x: Floats, variance: float, bound: float) -> float:
-        """How likely Σ ωx is this far from 0 either way; ``variance`` as if rows were alone."""
+    def chances(self, columns: Floats, variance: Floats, bound: Floats) -> Floats:
+        """How likely Σ ωx is this far from 0 either way, for every x of ``columns``; ``variance``
+        as if rows were alone."""
         if not self.plain:
-            variance = max(variance, self.spread(x) ** 2)
-        excess = abs(float((self.omega * x).sum()))
-        return min(1.0, 2.0 * float(tail(excess, variance, bound * float(self.sizes().max()))))
+            variance = np.maximum(variance, [self.spread(x) ** 2 for x in columns])
+        excess = np.abs([(self.omega * x).sum() for x in columns])
+        return np.minimum(2.0 * tail(excess, variance, bound * self.sizes().max()), 1.0)
+
+    def chance(self, x: Floats, variance: float, bound: float) -> float:
+        """The same of one."""
+        return float(self.chances(x[None], np.array([variance]), np.array([bound]))[0])
 
     def chance_above(self, x: Floats, least: float) -> float:
         """How likely Σ ωx is this far above 0, if no x is below ``least`` and means are at most 0:

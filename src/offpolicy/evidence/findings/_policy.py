@@ -135,15 +135,14 @@ def _weight_mean(block: Block, rows: Rows) -> list[Finding]:
     off, means, variances = np.empty((len(CLIPS), n)), np.empty(len(CLIPS)), np.empty(len(CLIPS))
     for j, M in enumerate(CLIPS):
         mass = np.minimum(pi, M * pi0)
-        mean = row_sums(mass, offsets) / total
-        squares = row_sums(mass * np.minimum(c, M), offsets) / total
+        mean, squares = row_sums(np.array([mass, mass * np.minimum(c, M)]), offsets) / total
         # Never 0 through rounding alone: the rarest choice must count as possible.
         variance = np.maximum(squares - mean * mean, 1e-15 * squares)
         off[j] = np.minimum(block.c, M) - mean
         means[j], variances[j] = (rows.omega * mean).mean(), (rows.omega**2 * variance).sum()
-    chances = [rows.chance(off[j], float(variances[j]), M) for j, M in enumerate(CLIPS)]
-    failing = [j for j, chance in enumerate(chances) if chance * len(CLIPS) < FALSE_ALARM]
-    if not failing:
+    chances = rows.chances(off, variances, np.array(CLIPS))
+    failing = np.flatnonzero(chances * len(CLIPS) < FALSE_ALARM)
+    if not len(failing):
         return []
     j = failing[-1]  # the nearest to the weights as they are
     expected = float(means[j])
@@ -155,7 +154,7 @@ def _weight_mean(block: Block, rows: Rows) -> list[Finding]:
     )
     return finding(
         "weight-mean", grade(abs(found / expected - 1.0), PROBABILITY_ERROR), sentence, name,
-        M=CLIPS[j], mean=found, expected=expected, stderr=stderr, chance=chances[j],
+        M=CLIPS[j], mean=found, expected=expected, stderr=stderr, chance=float(chances[j]),
     )  # fmt: skip
 
 
