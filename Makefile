@@ -7,7 +7,7 @@ PEERS := .venv-peers/.ready
 # Tests may run side by side; numba compiles once, before them.
 JOBS ?= auto
 
-.PHONY: demo test oldest spark torch boost lint bench bench-files bench-learning bench-ranking \
+.PHONY: demo test oldest 3.12 3.13 spark torch boost lint bench bench-files bench-learning bench-ranking \
 	bench-peers paper \
 	coverage bounds tuning members pictures reference docs screenshots clean
 
@@ -23,9 +23,9 @@ test: lint
 spark torch boost: $(READY)
 	$(BIN)/python -m pip install --quiet --editable '.[$@]'
 
-# The core tests with the oldest versions that pyproject.toml allows.
-oldest:
-	PYTHON=$(PYTHON) JOBS=$(JOBS) scripts/oldest.sh
+# The core tests with the oldest versions that pyproject.toml allows, and with other Pythons.
+oldest 3.12 3.13:
+	PYTHON=$(PYTHON) JOBS=$(JOBS) scripts/core_tests.sh $@
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -103,4 +103,4 @@ $(PEERS):
 	touch $(PEERS)
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-peers out site
+	rm -rf $(VENV) .venv-* out site

@@ -310,9 +310,10 @@ class BanditLog(Portable):
             return _without_bad_rows(as_table(frame), columns, source, max_dropped)
         if columns.decision:
             frame, columns = one_row_per_decision(as_table(frame), columns, source)
-        table, roles = read_columns(frame, columns, source)
+        table = as_table(frame)
         if not len(table):
             raise LogError(check.EMPTY, source)
+        table, roles = read_columns(table, columns, source)
         offsets = roles.pop("offsets", None)
         if offsets is None:
             roles.pop("candidate", None)

@@ -189,6 +189,8 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
             offsets, values = _lists(
                 table, name, source, _NUMBERS.get(role), names=role == "candidates"
             )
+            sentence = "the list is empty ({count}); it must hold at least the chosen candidate."
+            refuse(np.diff(offsets) < 1, sentence, name, source)
             known = roles.setdefault("offsets", offsets)
             _same_lengths(known, offsets, name, source)
             roles["candidate" if role == "candidates" else role] = values
