@@ -62,10 +62,11 @@ def test_a_failing_file_is_one_line(corpus, monkeypatch, capsys, verb, way):
     for fault in asked_of(verb, every):
         options = () if verb.startswith("rank") else fault.options
         code, said = fails([*verb.split(), fault.name, *VERBS[verb], *options], capsys)
-        told = said.startswith(f"{fault.error.__name__}: {fault.name}") and said.count("\n") == 1
+        named, _, told = said.partition(fault.name)
         place = [fault.column] if fault.row is None else [fault.column, f"{fault.unit} {fault.row}"]
-        if code != fault.code or not told or any(part not in said for part in place):
-            wrong.append((fault.name, str(fault.place), code, said))
+        right = (code, named) == (fault.code, f"{fault.error.__name__}: ")
+        if not right or told.count("\n") != 1 or any(part not in told for part in place):
+            wrong.append((str(fault.place), code, said))
     assert not wrong
     assert not Path("policy.json").exists()
 

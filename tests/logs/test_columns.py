@@ -380,7 +380,7 @@ def test_unusable_lists_are_refused(changes, column, row, part):
 
 
 def test_a_decision_without_candidates_is_refused():
-    with refuses(LogError, "candidates", 1):
+    with refuses(LogError, "logging", 1):
         log_of(ROWS, logging=[[0.4, 0.6], [], [1.0]])
 
 
