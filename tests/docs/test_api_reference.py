@@ -55,7 +55,8 @@ def shown_parameters(name):
             break
     signature = found[1].strip().removeprefix("class ")
     node = ast.parse(f"def {signature if '(' in signature else signature + '()'}: ...").body[0]
-    return [*(one.arg for one in node.args.args), *(one.arg for one in node.args.kwonlyargs)]
+    rest = [node.args.kwarg] if node.args.kwarg else []
+    return [one.arg for one in (*node.args.args, *node.args.kwonlyargs, *rest)]
 
 
 @pytest.mark.parametrize(

@@ -40,12 +40,15 @@ def main() -> float:
     report: op.Report = op.check(log, mine)
     read: op.BanditLog | op.LogScan = op.read_log("log.parquet")
     learner: learning.SoftmaxLearner = learning.SoftmaxLearner(l2=1e-3).fit(log)
+    held: op.Result = evaluate({"item": [0]}, "new", action="item", context=["age"], report=None)
+    op.sweep("log.csv", mine, reward="click")
+    op.check(["a.csv", "b.csv"], propensity="p")
     clicks: ranking.RankingLog = ranking.RankingLog.read("clicks.parquet")
     answer: ranking.RankingResult = ranking.evaluate(clicks, clicks.rank)
     examples: datasets.Examples = datasets.load("digits")
     model: op.RewardModel = op.RewardModel().fit(log)
     copied: op.RewardModel = model.set_params(folds=3)
-    print(compared, report.worst, read, learner.policy_, answer, examples.X, copied)
+    print(held, compared, report.worst, read, learner.policy_, answer, examples.X, copied)
     print(result.to_frame(), result.to_arrow(), curve.to_polars(), result["IPS"].value + 1.0)
     return interval.high - float(curve.at(1.0))
 """
@@ -88,3 +91,9 @@ def test_a_strict_project_may_use_every_public_name(folder):
 
 def test_a_name_that_is_not_there_is_an_error(folder):
     assert 'no attribute "evalute"' in checked(folder, "import offpolicy as op\n\nop.evalute\n")
+
+
+def test_a_role_that_there_is_not_is_an_error(folder):
+    wrong = "import offpolicy as op\n\nop.evaluate('log.csv', 'new', {})\n"
+    assert "arg-type" in checked(folder, wrong.format("action=5"))
+    assert "call-arg" in checked(folder, wrong.format("rewrad='click'"))

@@ -282,7 +282,7 @@ def test_an_unusable_column_is_refused_by_name(values, rows, part):
 # -- what is refused ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("frame", [None, ROWS, np.zeros((2, 2)), "log.csv"])
+@pytest.mark.parametrize("frame", [None, [ROWS], np.zeros((2, 2)), "log.csv"])
 def test_what_is_no_dataframe_is_refused(frame):
     with refuses(LogError, "frame"):
         as_table(frame)
@@ -302,9 +302,11 @@ def test_a_column_that_arrow_cannot_hold_is_refused_by_name():
 @pytest.mark.parametrize(
     ("renamed", "columns", "column", "hint"),
     [
-        ({"action": "item"}, None, "action", ""),
-        ({"reward": "rewards"}, None, "reward", 'Did you mean "rewards"?'),
-        ({"reward": "Reward"}, None, "reward", 'Did you mean "Reward"?'),
+        ({"action": "item"}, None, "action", 'which column it is with action=; perhaps "item".'),
+        ({"action": "what"}, None, "action", "which column it is with action=. The"),
+        ({"action": "shopItem"}, None, "action", 'perhaps "shopItem".'),
+        ({"reward": "rewards"}, None, "reward", 'perhaps "rewards".'),
+        ({"reward": "Reward"}, None, "reward", 'perhaps "Reward".'),
         ({"reward": "click"}, Columns(reward="clik"), "clik", 'Did you mean "click"?'),
         ({}, Columns(propensity="p"), "p", ""),
         ({}, Columns(logging="pi0"), "pi0", ""),
@@ -610,7 +612,7 @@ def test_functions_are_neither_policies_nor_predictions():
     "source",
     [
         [pa.table({"reward": [1]})], (frame for frame in [pa.table({"reward": [1]})]), [None],
-        {"reward": [1]}, b"log.parquet", np.zeros((2, 2)), [{"reward": 1}],
+        b"log.parquet", np.zeros((2, 2)), [{"reward": 1}],
     ],
 )  # fmt: skip
 def test_what_is_neither_paths_nor_a_frame(source):

@@ -8,7 +8,7 @@ chosen? did anything drift?) is judged by two inequalities that hold whatever th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from offpolicy.evaluation._evaluate import named_policies
 from offpolicy.evidence import (
@@ -40,24 +40,26 @@ from offpolicy.evidence.findings import (
     about_weight_drift,
     kish,
 )
-from offpolicy.logs import BanditLog, LogScan
+from offpolicy.logs import ColumnNames
+from offpolicy.logs.files import as_log
 from offpolicy.results import ORDER, Finding, Report
 
 __all__ = ["Finding", "Report", "check"]
 
 
 def check(
-    log: BanditLog | LogScan,
+    log: Any,
     policy: Any = None,
     *,
     prediction: Any = None,
     reward_range: tuple[float, float] | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Report:
     """Is this log fit to answer, and about this policy?
 
     Parameters
     ----------
-    log : BanditLog, or files as read by `read_log`
+    log : anything that `evaluate` takes
         What every row has to say of a policy is added up, as by `evaluate`. For the rest, of more
         than 200,000 decisions a sample is looked at.
     policy : optional
@@ -67,6 +69,8 @@ def check(
         The reward model δ̂, as in `evaluate`.
     reward_range : (low, high), optional
         The least and the greatest reward there can be.
+    columns : names of columns, optional
+        As in `evaluate`.
 
     Examples
     --------
@@ -79,6 +83,7 @@ def check(
     >>> print(report["support"].sentence)
     policy puts 60% of its probability where the logger has none: on action 2 (60%).
     """
+    log = as_log(log, columns, check)
     if reward_range is not None:
         declared_range(reward_range)
     given = False if prediction is None else prediction

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.evaluation._evaluate import Answer, answer, findings_of, named_policies
@@ -26,7 +26,8 @@ from offpolicy.evidence import (
     pair,
 )
 from offpolicy.intervals import Interval
-from offpolicy.logs import BanditLog, LogScan
+from offpolicy.logs import BanditLog, ColumnNames, LogScan
+from offpolicy.logs.files import as_log
 from offpolicy.results import (
     CANNOT_TELL,
     IDENTICAL,
@@ -44,7 +45,7 @@ _POWER_80 = NormalDist().inv_cdf(0.8)
 
 
 def compare(
-    log: BanditLog | LogScan,
+    log: Any,
     policies: Mapping[str, Any],
     *,
     prediction: Any = None,
@@ -54,12 +55,13 @@ def compare(
     baseline: str | None = None,
     resume: str | Path | None = None,
     report: str | Path | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Comparison:
     """Compare policies with each other, and with the one that wrote the log.
 
     Parameters
     ----------
-    log : BanditLog
+    log : anything that `evaluate` takes
         With propensities.
     policies : mapping of names to policies
         Each anything that `evaluate` takes. The name "logged" is taken: it is the policy that
@@ -82,6 +84,8 @@ def compare(
         As for `evaluate`.
     report : path, optional
         Also write a page there, the one of ``offpolicy compare --report``.
+    columns : names of columns, optional
+        As in `evaluate`.
 
     Examples
     --------
@@ -94,6 +98,7 @@ def compare(
     >>> compared["new", "old"].verdict
     'new is better than old'
     """
+    log = as_log(log, columns, compare)
     asked: dict[str, Any] = {
         "prediction": prediction, "level": level, "reward_range": reward_range, "resume": resume,
     }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
@@ -27,12 +27,13 @@ from offpolicy.evidence import (
     without_repeats,
 )
 from offpolicy.evidence.findings import about_dropped
-from offpolicy.logs import BanditLog, LogScan
+from offpolicy.logs import ColumnNames
+from offpolicy.logs.files import as_log
 from offpolicy.results import Estimate, Finding, Headline, Result, Summary
 
 
 def evaluate(
-    log: BanditLog | LogScan,
+    log: Any,
     policy: Any,
     *,
     prediction: Any = None,
@@ -43,12 +44,15 @@ def evaluate(
     tuning: str = "theory",
     resume: str | Path | None = None,
     report: str | Path | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Result:
     """Estimate the mean reward that one or several policies would have earned.
 
     Parameters
     ----------
-    log : BanditLog, or files as read by `read_log`
+    log : dataframe, mapping of names to columns, path, glob, folder, or BanditLog
+        What `read_log` takes (pandas, polars, pyarrow, DuckDB; Parquet, CSV, JSON lines), or what
+        it returned.
     policy
         A policy (`offpolicy.policies`), an array of probabilities ((n, K), flat, or (n,) for the
         chosen action only), a column name, a fitted classifier, or a mapping of names to these.
@@ -78,9 +82,17 @@ def evaluate(
     report : path, optional
         Also write a page there, the one of ``offpolicy evaluate --report``: with what `check` says,
         and, for several policies, how they compare.
+    columns : names of columns, optional
+        Which column of a frame or a file plays which role, as in `Columns`: ``action="item"``,
+        ``reward="click"``, ``context=["age", "city"]``. Roles left out are looked for under their
+        own names.
 
     Examples
     --------
+    >>> frame = {"item": [0, 1, 0, 1], "click": [1, 0, 1, 1], "p": [0.5] * 4, "new": [0.9, 0.1] * 2}
+    >>> asked = evaluate(frame, "new", action="item", reward="click", propensity="p")
+    >>> round(asked["IPS"].value, 6)
+    0.95
     >>> log = BanditLog.from_arrays(
     ...     action=[0, 1, 0, 1], reward=[1, 0, 1, 1], logging=[[0.5, 0.5]] * 4
     ... )
@@ -88,6 +100,7 @@ def evaluate(
     >>> round(result["IPS"].value, 6)
     0.95
     """
+    log = as_log(log, columns, evaluate)
     check_kind(interval, log)
     if report is not None:
         from offpolicy.evaluation._together import evaluate_and_check

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +42,8 @@ from offpolicy.evidence import (
     whole_block,
 )
 from offpolicy.intervals import Interval
-from offpolicy.logs import BanditLog, Dropped, LogScan
+from offpolicy.logs import BanditLog, ColumnNames, Dropped, LogScan
+from offpolicy.logs.files import as_log
 from offpolicy.logs.labels import GROUPS
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ GRID_COMPILED_FROM = 200_000
 
 
 def sweep(
-    log: BanditLog | LogScan,
+    log: Any,
     policy: Any,
     *,
     prediction: Any = None,
@@ -68,12 +69,13 @@ def sweep(
     grid: ArrayLike | None = None,
     level: float = 0.95,
     resume: str | Path | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> Curve:
     """The curve of an estimator over its parameter: M, τ, λ or α.
 
     Parameters
     ----------
-    log, policy, prediction, level
+    log, policy, prediction, level, columns
         As in `evaluate`, with a single policy.
     estimator : str or Estimator
         Any with a parameter, by its name: the curve goes over all its values.
@@ -96,6 +98,7 @@ def sweep(
     >>> round(float(curve.at(1.0)), 6)
     0.55
     """
+    log = as_log(log, columns, sweep)
     member = as_estimator(estimator)
     name = member.name
     if member.resolved and member.parameter_name is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Unpack, final
 
 from offpolicy._core.documents import Document
 from offpolicy.evaluation import evaluate
 from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, SoftmaxLearner
 from offpolicy.learning._split import split
-from offpolicy.logs import BanditLog, LogScan
+from offpolicy.logs import BanditLog, ColumnNames, LogScan
+from offpolicy.logs.files import as_log
 from offpolicy.results import Result
 
 MOST_STEPS = 1000
@@ -106,7 +107,7 @@ class LearnedPolicy(Document):
 
 def learn(
     learner: SoftmaxLearner,
-    log: BanditLog | LogScan,
+    log: Any,
     *,
     policy: str = "policy.json",
     holdout: float = 0.2,
@@ -114,11 +115,13 @@ def learn(
     prediction: Any = None,
     level: float = 0.95,
     progress: Progress | None = None,
+    **columns: Unpack[ColumnNames],
 ) -> LearnedPolicy:
     """Fit the learner without a share of the decisions, and evaluate its policy on these.
 
     Parameters
     ----------
+    log : anything that `evaluate` takes
     policy : str
         The file that the learner is to be saved to, `SoftmaxLearner.save`; its name without .json
         is the policy's.
@@ -126,7 +129,10 @@ def learn(
         The share of the decisions to be learned without, by `split`; 0: none.
     refit : bool
         Whether the learner is then fitted again, on all decisions.
+    prediction, level, columns
+        As in `evaluate`.
     """
+    log = as_log(log, columns, learn)
     rest: BanditLog | LogScan = log
     held: BanditLog | LogScan | None = None
     if holdout:

@@ -11,6 +11,7 @@ from offpolicy.logs._bad_rows import (
 )
 from offpolicy.logs._bandit_log import BanditLog, need_log
 from offpolicy.logs._columns import (
+    ColumnNames,
     Columns,
     as_table,
     column_of,
@@ -36,7 +37,7 @@ from offpolicy.logs._validation import (
 )
 
 __all__ = [
-    "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "Columns", "Distributed",
+    "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "ColumnNames", "Columns", "Distributed",
     "Dropped", "LogScan", "RewardSummary", "Sums", "all_action_names", "as_table",
     "check_chosen_probabilities", "check_probabilities", "column_of", "context_columns", "files",
     "formats", "keep_well_formed", "labels", "listed_reasons", "matching_columns", "missing_column",

@@ -296,10 +296,10 @@ class BanditLog(Portable):
         on_bad_row: str = "error",
         max_dropped: float = MAX_DROPPED,
     ) -> BanditLog:
-        """A log from any dataframe that speaks the Arrow PyCapsule interface.
+        """A log from any dataframe, or from a mapping of names to columns.
 
-        pandas, polars, DuckDB relations, Arrow tables, …: one row per decision, probabilities of
-        all candidates in list columns; or one row per decision and candidate, if
+        pandas, polars (also lazy), DuckDB relations, Arrow tables, …: one row per decision,
+        probabilities of all candidates in list columns; or one row per decision and candidate, if
         ``columns.decision`` is given. ``columns`` says which column plays which role. A malformed
         row is an error, or, with ``on_bad_row="drop"``, left out, up to a share of ``max_dropped``
         (see `read_log`).

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.door import Door
 from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import MISSING, count_of, glimpse, malformed, refuse
@@ -126,6 +129,22 @@ class Columns:
         return column_of(role, getattr(self, role), names, source, needed=needed)
 
 
+class ColumnNames(TypedDict, total=False):
+    """The fields of `Columns` as keywords of a verb: ``evaluate(frame, "new", action="item")``."""
+
+    action: str | None
+    reward: str | None
+    propensity: str | None
+    logging: str | None
+    candidates: str | None
+    cluster: str | None
+    time: str | None
+    row_weight: str | None
+    context: Sequence[str]
+    decision: str | None
+    chosen: str | None
+
+
 ROLES = (
     "action", "reward", "propensity", "logging", "candidates", "cluster", "time", "row_weight",
 )  # fmt: skip
@@ -212,22 +231,28 @@ def _is_whole(values: Any) -> bool:
     return isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.integer)
 
 
+def is_frame(source: Any) -> bool:
+    """Whether a log's source is a dataframe, one that is yet to be computed (polars), or a mapping
+    of names to columns."""
+    streams = ("__arrow_c_stream__", "__arrow_c_array__", "collect")
+    return isinstance(source, Mapping) or any(hasattr(source, name) for name in streams)
+
+
 def as_table(frame: Any) -> pa.Table:
-    """The frame of a log, any with ``__arrow_c_stream__``, as an Arrow table."""
+    """The frame of a log as an Arrow table."""
     import pyarrow as pa
 
     table = frame
     if not isinstance(frame, pa.Table):
-        if not (hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")):
-            lazy = " Collect it first." if hasattr(frame, "collect") else ""
+        if not is_frame(frame):
             raise LogError(
-                f"A {type(frame).__name__} is not a dataframe that speaks the Arrow PyCapsule "
-                f"interface.{lazy} Recent pandas, polars, DuckDB and pyarrow do; for arrays use "
-                f"BanditLog.from_arrays.",
+                f"A log is not read from a {type(frame).__name__}: give a dataframe (pandas, "
+                f"polars, pyarrow, DuckDB), a mapping of names to columns, or paths of files; for "
+                f"arrays there is BanditLog.from_arrays.",
                 column="frame",
             )
         try:
-            table = pa.table(frame)
+            table = _collected(frame)
         except (pa.ArrowException, TypeError, ValueError) as problem:
             raise LogError(
                 f"This {type(frame).__name__} is not a dataframe that Arrow can read: {problem}.",
@@ -238,6 +263,25 @@ def as_table(frame: Any) -> pa.Table:
         sentence = f'There are two columns named "{twice[0]}"; every name must be different.'
         raise LogError(sentence, column=twice[0])
     return settled(table)
+
+
+def _collected(frame: Any) -> pa.Table:
+    """A log's frame as Arrow has it; what is lazy is computed, a column may be an (n, K) array."""
+    import pyarrow as pa
+
+    if isinstance(frame, Mapping):
+        return pa.table({str(name): _as_array(values) for name, values in frame.items()})
+    return pa.table(frame.collect() if hasattr(frame, "collect") else frame)
+
+
+def _as_array(values: Any) -> Any:
+    import pyarrow as pa
+
+    if hasattr(values, "__arrow_c_stream__"):
+        return pa.chunked_array(values)
+    if isinstance(values, np.ndarray) and values.ndim == 2:
+        return pa.FixedSizeListArray.from_arrays(values.reshape(-1), values.shape[1])
+    return pa.array(values)
 
 
 def read_named(
@@ -388,13 +432,43 @@ def _as_numpy(
 
 def missing_column(there: Sequence[str], name: str, role: str, source: str) -> LogError:
     """The error for a column that a log lacks; those that it has are ``there``."""
-    hint = ""
     if len(there) == 1 and ";" in there[0]:
         hint = " Are the fields separated by something other than commas?"
+    elif role == name:
+        likely = [f'"{column}"' for column in likely_columns(role, there)]
+        hint = f" Say which column it is with {Door.spelled(role).strip()}"
+        hint += f"; perhaps {' or '.join(likely)}." if likely else "."
+    else:
+        hint = did_you_mean(name, there)
     what = f" (for {role})" if role and role != name else ""
     return LogError(
-        f'{"there" if source else "There"} is no column "{name}"{what}.{did_you_mean(name, there)} '
-        f"The columns are {', '.join(there)}.{hint}",
+        f'{"there" if source else "There"} is no column "{name}"{what}.{hint} '
+        f"The columns are {', '.join(there)}.",
         source,
         column=name,
     )
+
+
+_ALIKE = {
+    "action": "item arm variant treatment segment choice product article ad creative campaign "
+    "group offer banner recommended shown a",
+    "reward": "click clicked clicks conversion converted visit purchase purchased bought revenue "
+    "spend sales sale rating outcome target label response y r",
+    "propensity": "p prob probability pscore ps score pi0 logging_prob",
+    "rank": "position pos place slot",
+    "click": "clicked clicks",
+    "impression": "request session serp search",
+}  # fmt: skip
+"""What people call a log's columns, by role."""
+
+
+def likely_columns(role: str, there: Sequence[str]) -> list[str]:
+    """The columns of a log, at most three, that by their names might play a role."""
+    alike = {role, *_ALIKE.get(role, "").split()}
+
+    def words(name: str) -> set[str]:
+        return {word.casefold() for word in re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", name)}
+
+    called = [name for name in there if name.casefold() in alike]
+    partly = [name for name in there if words(name) & alike]
+    return (called or partly or difflib.get_close_matches(role, there, cutoff=0.8))[:3]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import glob
+import inspect
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from offpolicy._core.door import Door
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, ParameterError, did_you_mean
 from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
-from offpolicy.logs._columns import Columns, as_table
+from offpolicy.logs._columns import ColumnNames, Columns, as_table, is_frame
 from offpolicy.logs._scan import LogScan
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files._filter import as_expression, filtered
@@ -20,9 +21,6 @@ from offpolicy.logs.files._folders import read_with_folders, roles_asked_for
 from offpolicy.logs.files._text import as_common, is_large, is_parquet, kind_of, read_table
 from offpolicy.logs.formats import dsjson, obd
 from offpolicy.logs.formats._lines import refuse_pipe
-
-if TYPE_CHECKING:
-    pass
 
 READ_WHOLE = 32 * 2**20
 """Bytes of Parquet that are read into memory at once; more are scanned."""
@@ -47,6 +45,8 @@ def read_log(
     Parameters
     ----------
     source : path, glob, folder, several of these, or a dataframe
+        Dataframes of pandas, polars (also lazy), pyarrow and DuckDB, or a mapping of names to
+        columns.
         Parquet files (all with the same columns), or CSV, TSV and JSON lines, also compressed
         (.gz, .bz2, .zst). Lists in CSV are written as JSON or Python write them:
         ``"[0.2, 0.8]"``. VW's dsjson and the Open Bandit Dataset are known when seen.
@@ -101,9 +101,7 @@ def read_log(
             _refuse_idle({"master": master}, "a Spark session that is begun here")
         return _on_spark(source, columns, condition, master)
     _refuse_idle({"master": master}, f'{Door.spelled("engine")}"spark"')
-    if not isinstance(source, (str, Path)) and (
-        hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
-    ):
+    if is_frame(source) or not isinstance(source, (str, Path, Iterable)):
         _refuse_idle(of_files, "files")
         table, name = filtered(as_table(source), condition, "")
         return BanditLog.from_frame(table, columns, name, **bad_rows)
@@ -150,6 +148,26 @@ def read_log(
     return obd.read(files[0])
 
 
+def as_log(log: Any, names: ColumnNames, verb: Callable[..., Any]) -> BanditLog | LogScan:
+    """What a verb is asked about: a log as it is, or one read from a frame or files in which the
+    columns of these names play their roles."""
+    unknown = [name for name in names if name not in Columns.__dataclass_fields__]
+    if unknown:
+        known = [name for name in inspect.signature(verb).parameters if name != "columns"]
+        hint = did_you_mean(unknown[0], [*known, *Columns.__dataclass_fields__])
+        raise TypeError(f"{verb.__name__}() has no argument {unknown[0]!r}.{hint}")
+    if not isinstance(log, (BanditLog, LogScan)):
+        return read_log(log, Columns(**names))
+    if names:
+        name = next(iter(names))
+        raise ParameterError(
+            f"{name} names a column of a frame or file that is yet to be read, and this log is "
+            f"made. Name its columns when it is read: read_log(…, Columns({name}=…)).",
+            column=name,
+        )
+    return log
+
+
 def _refuse_idle(given: dict[str, Any], what: str) -> None:
     """Refuse parameters of `read_log` that would have no effect."""
     for name, value in given.items():
@@ -176,7 +194,7 @@ def _paths_in(source: Any) -> list[str | Path]:
     """The paths of a log, of which there may be one or several; frames are no paths."""
     if isinstance(source, (str, Path)):
         return [source]
-    listed: list[Any] = [source] if isinstance(source, (bytes, Mapping)) else list(source)
+    listed: list[Any] = [source] if isinstance(source, bytes) else list(source)
     others = [item for item in listed if not isinstance(item, (str, Path))]
     if not others:
         return listed

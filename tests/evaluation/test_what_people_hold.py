@@ -1,0 +1,102 @@
+"""Every verb takes a frame or a file, and the names of its columns, as it takes a log."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import offpolicy as op
+from offpolicy.errors import LogError, ParameterError
+from offpolicy.learning import SoftmaxLearner, learn
+from offpolicy.logs import ColumnNames
+from tests.support.refusals import refuses
+
+N = 400
+NAMES = {"action": "item", "reward": "click", "logging": "p", "context": ["age"]}
+
+
+def columns() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    item, age = rng.integers(0, 2, N), rng.normal(size=N)
+    click = (rng.random(N) < np.where(item == (age > 0), 0.7, 0.3)).astype(float)
+    new = np.where((age > 0)[:, None], [0.2, 0.8], [0.8, 0.2])
+    return {"item": item, "click": click, "p": np.full((N, 2), 0.5), "new": new, "age": age}
+
+
+TABLE = pa.table(
+    {
+        name: values if values.ndim == 1 else values.tolist()  # a mapping may hold (n, K) arrays
+        for name, values in columns().items()
+    }
+)
+LOG = op.read_log(TABLE, op.Columns(**NAMES))
+VERBS = {
+    "evaluate": lambda held, **names: op.evaluate(held, "new", **names).to_json(),
+    "compare": lambda held, **names: op.compare(held, {"a": "new"}, **names).to_json(),
+    "check": lambda held, **names: op.check(held, "new", **names).to_json(),
+    "sweep": lambda held, **names: op.sweep(held, "new", **names).to_arrow().to_pydict(),
+    "learn": lambda held, **names: learn(SoftmaxLearner(max_iter=3), held, **names).to_json(),
+}
+HELD = {
+    "mapping": lambda _: columns(),
+    "pandas": lambda _: TABLE.to_pandas(),
+    "polars": lambda _: pl.from_arrow(TABLE),
+    "polars, lazy": lambda _: pl.from_arrow(TABLE).lazy(),
+    "mapping of series": lambda _: {name: pl.Series(v) for name, v in columns().items()},
+    "DuckDB": lambda _: duckdb.from_arrow(TABLE),
+    "path": lambda folder: folder / "part-0.parquet",
+    "text of a path": lambda folder: str(folder / "part-0.parquet"),
+    "glob": lambda folder: str(folder / "*.parquet"),
+    "paths": lambda folder: [folder / "part-0.parquet"],
+    "folder": lambda folder: folder,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("held")
+    pq.write_table(TABLE, folder / "part-0.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("held", HELD)
+def test_the_answer_is_that_of_the_log(verb, held, folder):
+    assert VERBS[verb](HELD[held](folder), **NAMES) == VERBS[verb](LOG)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_log_that_is_made_has_its_columns(verb):
+    with refuses(ParameterError, "action"):
+        VERBS[verb](LOG, action="item")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("held", ["log", "frame"])
+def test_an_argument_that_there_is_not(verb, held):
+    with pytest.raises(TypeError) as caught:
+        VERBS[verb](LOG if held == "log" else TABLE, rewrad="click")
+    said = f"{verb}() has no argument 'rewrad'. Did you mean \"reward\"?"
+    assert str(caught.value) == said
+
+
+def test_the_keywords_are_the_roles():
+    assert list(ColumnNames.__annotations__) == [item.name for item in fields(op.Columns)]
+
+
+@pytest.mark.parametrize("nothing", [5, None, object()])
+def test_what_no_log_is_read_from(nothing):
+    with refuses(LogError, "frame"):
+        op.evaluate(nothing, "new")
+
+
+def test_series_of_a_mapping_may_differ_in_index():
+    shuffled = {"action": pd.Series([0, 1], index=[7, 3]), "reward": [1, 0], "propensity": [1, 1]}
+    assert op.read_log(shuffled).reward.tolist() == [1.0, 0.0]
