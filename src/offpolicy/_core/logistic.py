@@ -2,10 +2,14 @@ r"""The logistic curve, and the one regression with it: ridge-penalised, by Fish
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from offpolicy._core.types import Floats, Ints
 
+FOLDS = 5
+"""Into so many parts rows are cut, to be judged by regressions that have not seen them."""
 _STEPS = 100
 _TOLERANCE = 1e-9
 _MANY = 10_000
@@ -74,22 +78,49 @@ def fit(
 
 
 def fit_without(
-    X: Floats, y: Floats, ridge: Floats, weight: Floats, fold: Ints, left_out: Ints
+    X: Floats,
+    y: Floats,
+    ridge: Floats,
+    fold: Ints,
+    left_out: Ints | None = None,
+    *,
+    weight: Floats | float = 1.0,
+    offset: Floats | None = None,
+    seen: Floats | float = 1.0,
 ) -> Floats:
-    """`fit` on the rows of all folds but some, once for every row of ``left_out``.
+    """`fit` on the rows of all folds but some, once for every row of ``left_out``, or else for
+    each fold.
 
-    Each starts from the mean, or from one on some of the rows; 0 where no rows are left.
+    Each starts from its offset, or else from the mean, or from one on some of the rows; 0 where no
+    rows are left.
     """
+    if left_out is None:
+        left_out = np.arange(FOLDS, dtype=np.int64)[:, None]
+    of_rows = [np.broadcast_to(0.0 if x is None else x, y.shape) for x in (weight, offset, seen)]
     found = np.zeros((len(left_out), len(X)))
     for beta, folds in zip(found, left_out, strict=True):
         rest = ~np.isin(fold, folds)
         if rest.any():
-            columns, share, count = X[:, rest], y[rest], weight[rest]
-            mean = (float((count * share).sum()) + 0.5) / (float(count.sum()) + 1.0)
-            beta[0] = np.log(mean / (1.0 - mean))
+            columns, share = X[:, rest], y[rest]
+            count, known, chance = (x[rest] for x in of_rows)
             start = beta
-            if len(share) > _MANY:
-                some = slice(None, None, len(share) // (_MANY // 2))
-                start = fit(columns[:, some], share[some], ridge, weight=count[some], start=beta)
-            beta[:] = fit(columns, share, ridge, weight=count, start=start)
+            if offset is None:
+                mean = (float((count * share).sum()) + 0.5) / (float(count.sum()) + 1.0)
+                beta[0] = np.log(mean / (1.0 - mean))
+                if len(share) > _MANY:
+                    some = slice(None, None, len(share) // (_MANY // 2))
+                    start = fit(
+                        columns[:, some], share[some], ridge, weight=count[some], start=beta
+                    )
+            beta[:] = fit(
+                columns, share, ridge, weight=count, offset=known, seen=chance, start=start
+            )
     return found
+
+
+def score_unseen(columns: Sequence[Floats], coefficients: Floats, fold: Ints) -> Floats:
+    """βᵀx of every row by the regression on the other folds: an intercept, and the columns."""
+    score = np.asarray(coefficients[fold, 0])
+    for column, slope in zip(columns, coefficients.T[1:], strict=True):
+        score += column * slope[fold]
+    return score

@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy._core.checkpoint import storable
+from offpolicy._core.logistic import FOLDS
 from offpolicy._core.moments import Moments
 from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID
 from offpolicy.evidence._blocks import Block
-from offpolicy.evidence._recalibration import FOLDS, Prediction, Recalibration
+from offpolicy.evidence._recalibration import Prediction, Recalibration
 from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._weight_bins import (
     BINS,

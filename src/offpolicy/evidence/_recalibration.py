@@ -17,13 +17,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from offpolicy._core.logistic import fit_without, sigmoid
+from offpolicy._core.logistic import FOLDS, fit_without, score_unseen, sigmoid
 from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import Block
 from offpolicy.logs import BanditLog
 
-FOLDS = 5
 _RIDGE, _INTERCEPT_RIDGE = 1.0, 1e-6
 _KEPT_PRECISION = 12.0
 """Of the share that is kept, before looking: that of a uniform distribution around one half."""
@@ -103,10 +102,8 @@ class Recalibration:
     low: float
     high: float
     features: Features
-    centre: Floats
-    spread: Floats
     coefficients: Floats
-    """(folds, 1 + columns): the intercept first."""
+    """(folds, 1 + columns): the intercept first, then of the columns as they are."""
     kept: Floats
     """Per fold, the share w of the model as it was given."""
 
@@ -120,18 +117,16 @@ class Recalibration:
     def predict(self, log: BanditLog, pi: Floats | None, delta_hat: Floats | None) -> Prediction:
         """d for the rows of a log, or of any part of the log it was fitted on."""
         fold, lengths = log.fold(FOLDS), np.diff(log.offsets)
-        beta = self.coefficients[fold]
         columns = self.features.columns(log.offsets, pi, delta_hat)
         if not columns:
-            return self._constant(log, self._reward(beta[:, 0]), pi, delta_hat)
-        score = np.repeat(beta[:, 0] - beta[:, 1:] @ (self.centre / self.spread), lengths)
-        for k, column in enumerate(columns):
-            score += column * np.repeat(beta[:, k + 1] / self.spread[k], lengths)
-        flat = self._reward(score)
+            score = self.coefficients[fold, 0]
+            return self._constant(log, self._reward(score), pi, delta_hat)
+        fold = np.repeat(fold, lengths)
+        flat = self._reward(score_unseen(columns, self.coefficients, fold))
         if self.features.has_prediction:
             assert delta_hat is not None
             given = np.clip(delta_hat, self.low, self.high)
-            kept = np.repeat(self.kept[fold], lengths)
+            kept = self.kept[fold]
             if log.logging is not None:
                 kept[log.logging == 0.0] = 1.0
             flat += kept * (given - flat)
@@ -152,14 +147,12 @@ class Recalibration:
         return Prediction(row_sums(pi * flat, log.offsets), constant, flat)
 
     def raw_coefficients(self) -> Floats:
-        """(folds, 7): intercept, then of share, bent and top of δ̂ and of π as they are; 0 for
-        what is not used."""
-        slopes = self.coefficients[:, 1:] / self.spread
-        raw = np.zeros((FOLDS, 7))
-        raw[:, 0] = self.coefficients[:, 0] - slopes @ self.centre
-        features = self.features
-        used = [features.has_prediction] * 3 + [features.has_policy] * 3
-        raw[:, 1:][:, used] = slopes
+        """(folds, 7): intercept, then of share, bent and top of δ̂ and of π; 0 for what is not
+        used."""
+        raw, features = np.zeros((FOLDS, 7)), self.features
+        raw[:, [True] + [features.has_prediction] * 3 + [features.has_policy] * 3] = (
+            self.coefficients
+        )
         return raw
 
     def _reward(self, score: Floats) -> Floats:
@@ -185,22 +178,24 @@ def regression(sample: Block, reward_range: tuple[float, float]) -> Recalibratio
     weight *= weight.sum() / (weight * weight).sum()
     ridge = np.full(len(X), _RIDGE)
     ridge[0] = _INTERCEPT_RIDGE
-    each, kept = np.arange(FOLDS, dtype=np.int64)[:, None], np.zeros(FOLDS)
-    coefficients = fit_without(X, share, ridge, weight, fold, each)
+    coefficients, kept = fit_without(X, share, ridge, fold, weight=weight), np.zeros(FOLDS)
     if features.has_prediction and high > low:
         assert sample.delta_hat is not None
         with np.errstate(over="ignore"):
             given = np.clip((sample.delta_hat[chosen] - low) / (high - low), 0.0, 1.0)
         if len(share) <= _NESTED:
             pairs = np.array(list(itertools.combinations(range(FOLDS), 2)))
-            score = _without_two(X, fold, pairs, fit_without(X, share, ridge, weight, fold, pairs))
+            beta = fit_without(X, share, ridge, fold, pairs, weight=weight)
+            score = _without_two(X, fold, pairs, beta)
         else:
             score = np.einsum("kc,cr->kr", coefficients, X, optimize=False)
         unseen = sigmoid(score)
         for k in range(FOLDS):
             rest = fold != k
             kept[k] = _kept(unseen[k, rest], given[rest], share[rest], count[rest])
-    return Recalibration(low, high, features, centre, spread, coefficients, kept)
+    coefficients[:, 1:] /= spread
+    coefficients[:, 0] -= coefficients[:, 1:] @ centre
+    return Recalibration(low, high, features, coefficients, kept)
 
 
 def constant(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
@@ -210,16 +205,8 @@ def constant(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
     count, share, fold = _counts(sample), _shares(sample, low, high), sample.log.fold(FOLDS)
     mean = np.array([_mean(share, count, fold != k) for k in range(FOLDS)])
     mean = np.clip(mean, 1e-12, 1.0 - 1e-12)
-    nothing: Floats = np.empty(0)
-    return Recalibration(
-        low,
-        high,
-        Features(has_prediction=False, has_policy=False),
-        nothing,
-        nothing,
-        np.log(mean / (1.0 - mean))[:, None],
-        np.zeros(FOLDS),
-    )
+    nothing, coefficients = Features(False, False), np.log(mean / (1.0 - mean))[:, None]
+    return Recalibration(low, high, nothing, coefficients, np.zeros(FOLDS))
 
 
 def _without_two(X: Floats, fold: Ints, pairs: Ints, coefficients: Floats) -> Floats:

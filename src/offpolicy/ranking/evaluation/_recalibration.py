@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from offpolicy._core import logistic
+from offpolicy._core.logistic import FOLDS, fit_without, score_unseen, sigmoid
 from offpolicy._core.types import Floats, Ints
 from offpolicy.ranking.data._log import RankingLog
 
-FOLDS = 5
 _PRIOR = np.array([3.0, 0.5, 0.5, 1.0])
 """How far each coefficient is thought to be from 0, in log odds."""
 _UNKNOWN, _LEAST = 0.1, 1e-4
@@ -41,19 +40,11 @@ def recalibrated(log: RankingLog, target: Ints) -> Floats:
     fold = log.fold(FOLDS)[log.impression]
     step = -(-log.documents // LARGEST)
     used = (log.propensity > 0.0) & (log.impression % step == 0)
-    score = np.empty(log.documents)
-    for k in range(FOLDS):
-        held = fold == k
-        rest = used & ~held
-        beta = logistic.fit(
-            columns[:, rest],
-            log.click[rest],
-            _PRIOR**-2.0,
-            offset=offset[rest],
-            seen=log.propensity[rest],
-        )
-        score[held] = offset[held] + (beta[:, None] * columns[:, held]).sum(axis=0)
-    return logistic.sigmoid(score)
+    beta = fit_without(
+        columns[:, used], log.click[used], _PRIOR**-2.0, fold[used],
+        offset=offset[used], seen=log.propensity[used],
+    )  # fmt: skip
+    return sigmoid(offset + score_unseen(columns[1:], beta, fold))
 
 
 def _columns(log: RankingLog, target: Ints, score: Floats) -> Floats:
