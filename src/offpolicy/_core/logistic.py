@@ -2,7 +2,7 @@ r"""The logistic curve, and the one regression with it: ridge-penalised, by Fish
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -118,7 +118,7 @@ def fit_without(
     return found
 
 
-def score_unseen(columns: Sequence[Floats], coefficients: Floats, fold: Ints) -> Floats:
+def score_unseen(columns: Iterable[Floats], coefficients: Floats, fold: Ints) -> Floats:
     """βᵀx of every row by the regression on the other folds: an intercept, and the columns."""
     score = np.asarray(coefficients[fold, 0])
     for column, slope in zip(columns, coefficients.T[1:], strict=True):
