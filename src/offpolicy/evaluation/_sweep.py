@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy import intervals
+from offpolicy._core.buckets import bucket_table
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.door import Door
 from offpolicy._core.frames import as_pandas, as_polars
@@ -357,7 +358,7 @@ def grid_moments(
 def _grid_compiled(block: Block, member: Estimator, grid: Floats) -> tuple[Moments, Floats]:
     """Moments of a block's contributions on a grid, and Σω·(imputed mass)."""
     from offpolicy._core.kernels import read_only
-    from offpolicy.evidence._candidate_kernels import bucket_table, grid_moments, grid_values
+    from offpolicy.evidence._candidate_kernels import grid_moments, grid_values
 
     log, pi, G = block.log, block.target.flat, len(grid)
     # What is left of c where it is clipped; at M = ∞ that is only where π₀ = 0.

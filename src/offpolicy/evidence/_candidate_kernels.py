@@ -9,15 +9,6 @@ from offpolicy._core.fastmath import float_bits
 from offpolicy._core.kernels import SUMS, compiled
 
 
-def bucket_table(grid: np.ndarray) -> np.ndarray:
-    """For each leading 16 bits of a weight c, how many M of a grid (or bins) lie surely below it.
-
-    A start from which few steps up lead to the bucket.
-    """
-    first = (np.arange(1 << 15, dtype=np.int64) << 48).view(np.float64)
-    return np.searchsorted(grid, first, side="left").astype(np.uint32)
-
-
 @compiled(**SUMS)
 def grid_values(
     offsets, pi, pi0, delta_hat, grid, ceiling, table, c, base, residual, row_weight, values, left
@@ -45,7 +36,7 @@ def grid_values(
             for k in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
                 p, q = pi[k], pi0[k]
                 weight = p / q
-                bucket = np.int64(table[(float_bits(weight) >> 48) & 0x7FFF])
+                bucket = table[(float_bits(weight) >> 48) & 0x7FFF]
                 while bucket < G and grid[bucket] < weight:
                     bucket += 1
                 bucket = 0 if p == 0.0 else G if q == 0.0 else bucket
@@ -106,15 +97,15 @@ def grid_moments(values, row_weight, mean, cross, second, low, high):
 @compiled(**SUMS)
 def recalibrated_sums(
     offsets, chosen, pi, pi0, delta_hat, row_weight, fold, beta, kept, limits, edges, table,
-    modelled, at_chosen, sums, unsupported,
+    modelled, at_chosen, flat, sums, unsupported,
 ):  # fmt: skip
     """The headline's model d on every candidate, and what the bins of the weight need of it.
 
     ``beta`` holds, per fold, the intercept and the coefficients of share, bent and top, of δ̂ and
     then of π; ``limits`` are the least and the highest reward and prediction, and the trace.
     ``pi0`` and ``delta_hat`` may be empty. Fills Σ πd and d of the chosen candidate of every
-    decision; adds to ``sums``, per bin of the weight, Σωπ, Σωπ₀, Σωπ²/π₀, and to
-    ``unsupported`` Σωπ and Σωπd where π₀ = 0. NumPy twin: `Recalibration.predict`,
+    decision, and d of every candidate unless ``flat`` is empty; adds to ``sums``, per bin of the
+    weight, Σωπ, Σωπ₀, Σωπ²/π₀, and to ``unsupported`` Σωπ and Σωπd where π₀ = 0. NumPy twin: `Recalibration.predict`,
     `_weight_bins.sums_of_candidates`.
 
     Logarithms and exponentials have loops of their own, without branches, so that they vectorise.
@@ -159,7 +150,7 @@ def recalibrated_sums(
             total += p * d[k - first]
             if with_logging and q > 0.0:
                 c = p / q
-                place = np.int64(table[(float_bits(c) >> 48) & 0x7FFF])
+                place = table[(float_bits(c) >> 48) & 0x7FFF]
                 while edges[place] <= c < np.inf:
                     place += 1
                 sums[place, 0] += omega * p
@@ -169,3 +160,5 @@ def recalibrated_sums(
                 unsupported[0] += omega * p
                 unsupported[1] += omega * p * d[k - first]
         modelled[i], at_chosen[i] = total, d[chosen[i]]
+        if len(flat) > 0:
+            flat[first:last] = d[: last - first]

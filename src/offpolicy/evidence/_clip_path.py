@@ -22,11 +22,11 @@ from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._recalibration import Prediction, Recalibration
 from offpolicy.evidence._stretches import Stretches
 from offpolicy.evidence._weight_bins import (
+    BIN_TABLE,
     BINS,
     EDGES,
     WeightBins,
     bin_of,
-    bin_table,
     clipped,
     sums_of_candidates,
     sums_of_rows,
@@ -83,10 +83,7 @@ def apply_model(
 
     ``centre`` is about the mean reward; ``usual`` the reward of most rows, if there is one.
     """
-    log = block.log
-    compiled = block.compiled and block.target.flat is not None
-    if model.kind == "constant" and block.delta_hat is not None:
-        compiled = False  # Where the logger never goes it is not constant.
+    log, compiled = block.log, _is_compiled(block, model)
     if compiled:
         prediction, of_candidates, unsupported = _predict_compiled(block, model)
     else:
@@ -99,6 +96,20 @@ def apply_model(
     of_rows = sums_of_rows(log, block.c, e, m, usual, stretches)
     bins = WeightBins(of_rows, of_candidates, unsupported)
     return Modelled(block, prediction, ClipPath(bins, centre, _clusters(block, m, e)))
+
+
+def predict_every(block: Block, model: Recalibration) -> Prediction:
+    """The headline's model on a block, d of every candidate kept."""
+    if _is_compiled(block, model):
+        return _predict_compiled(block, model, every=True)[0]
+    return model.predict(block.log, block.target.flat, block.delta_hat)
+
+
+def _is_compiled(block: Block, model: Recalibration) -> bool:
+    """Whether a block's rewards are predicted by the compiled loop."""
+    if model.kind == "constant" and block.delta_hat is not None:
+        return False  # Where the logger never goes it is not constant.
+    return block.compiled and block.target.flat is not None
 
 
 def _clusters(block: Block, m: Floats, e: Floats) -> Floats | None:
@@ -134,15 +145,18 @@ def kurtosis(rows: Modelled) -> Floats:
     return shares
 
 
-def _predict_compiled(block: Block, model: Recalibration) -> tuple[Prediction, Floats, Floats]:
+def _predict_compiled(
+    block: Block, model: Recalibration, *, every: bool = False
+) -> tuple[Prediction, Floats, Floats]:
     """Predictions and sums over candidates, in one compiled pass that holds no prediction but
-    those it returns."""
+    those it returns: ``every`` asks for those of all candidates."""
     from offpolicy._core.kernels import read_only
     from offpolicy.evidence._candidate_kernels import recalibrated_sums
 
     log, features = block.log, model.features
     delta_hat = block.delta_hat if features.has_prediction else None
     modelled, at_chosen = np.empty((2, len(log)))
+    flat = np.empty(int(log.offsets[-1]) if every else 0)
     sums, unsupported = np.zeros((BINS, 3)), np.zeros(2)
     recalibrated_sums(
         *read_only(log.offsets, log.chosen, block.target.flat, log.logging, delta_hat),
@@ -151,10 +165,11 @@ def _predict_compiled(block: Block, model: Recalibration) -> tuple[Prediction, F
         model.kept,
         np.array([model.low, model.high, features.low, features.high, features.trace]),
         np.append(EDGES, np.inf),
-        bin_table(),
+        BIN_TABLE,
         modelled,
         at_chosen,
+        flat,
         sums,
         unsupported,
     )
-    return Prediction(modelled, at_chosen, None), sums, unsupported
+    return Prediction(modelled, at_chosen, flat if every else None), sums, unsupported

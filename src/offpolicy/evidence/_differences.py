@@ -21,6 +21,7 @@ from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID, weights
 from offpolicy.evidence._blocks import COMPILED_FROM, Block
+from offpolicy.evidence._clip_path import predict_every
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import design_effect, satterthwaite
 from offpolicy.evidence._sources import Source
@@ -127,7 +128,7 @@ class _Side(NamedTuple):
     @classmethod
     def of(cls, block: Block, arm: Known, pi0: Floats | None) -> _Side:
         log, pi = block.log, block.target.flat
-        model = arm.e.plan.recalibration.predict(log, pi, block.delta_hat)
+        model = predict_every(block, arm.e.plan.recalibration)
         residual, chosen = log.reward - model.chosen, np.minimum(block.c, arm.M)
         with np.errstate(over="ignore", invalid="ignore"):
             x = model.modelled + chosen * residual

@@ -132,7 +132,9 @@ def _model_sums(block: Block, cuts: Floats, recalibrated: Floats) -> Floats:
         return np.zeros((0, 7))
     log, given = block.log, block.delta_hat_chosen
     omega = log.weights
-    place = np.searchsorted(cuts, given, side="right")
+    place = np.zeros(len(given), dtype=np.int64)
+    for cut in cuts:  # few: faster than a search
+        place += given >= cut
     with np.errstate(over="ignore", invalid="ignore"):
         columns = [
             omega, omega * omega, omega * given, omega * recalibrated, omega * log.reward,
@@ -175,13 +177,17 @@ def _actions(block: Block) -> Actions:
 def _candidate_sums(
     log: BanditLog, codes: Ints | None, pi: Floats, pi0: Floats, sums: Floats
 ) -> None:
-    every = log.candidate_codes() if codes is None else codes
     lost, spread = np.where(pi0 == 0.0, pi, 0.0), pi0 * (1.0 - pi0)
     if log.row_weight is not None:
         each = _each(log.row_weight, log)
         pi, pi0, lost, spread = each * pi, each * pi0, each * lost, each * each * spread
+    whole = codes is None and len(pi) == len(log) * len(sums)  # all decisions have all actions
+    every = None if whole else log.candidate_codes() if codes is None else codes
     for column, values in ((POLICY, pi), (LOGGING, pi0), (UNSUPPORTED, lost), (SPREAD, spread)):
-        sums[:, column] = np.bincount(every, values, len(sums))
+        if every is None:
+            sums[:, column] = np.einsum("nk->k", values.reshape(len(log), -1))
+        else:
+            sums[:, column] = np.bincount(every, values, len(sums))
 
 
 def _each(omega: Floats, log: BanditLog) -> Floats:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offpolicy._core.buckets import bucket_of, bucket_table
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments
 from offpolicy._core.ragged import decision_of_candidate
@@ -24,6 +25,7 @@ from offpolicy.evidence._stretches import Stretches
 from offpolicy.logs import BanditLog
 
 EDGES: Floats = GRID[1:-1]
+BIN_TABLE: Ints = bucket_table(EDGES)
 BINS = len(EDGES) + 1
 """Bin 0 holds c < 0.1, bin j those from ``EDGES[j − 1]`` on."""
 
@@ -236,15 +238,7 @@ def _beyond(free: Floats, held: Floats) -> Floats:
 
 def bin_of(c: Floats) -> Ints:
     """The bin that each weight c falls into."""
-    return np.searchsorted(EDGES, c, side="right")
-
-
-@functools.cache
-def bin_table() -> Ints:
-    """`bucket_table` of the edges of the bins of the weight."""
-    from offpolicy.evidence._candidate_kernels import bucket_table
-
-    return bucket_table(EDGES)
+    return bucket_of(c, EDGES, BIN_TABLE)
 
 
 def sums_of_rows(
