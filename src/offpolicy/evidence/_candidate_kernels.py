@@ -105,8 +105,8 @@ def recalibrated_sums(
     then of π; ``limits`` are the least and the highest reward and prediction, and the trace.
     ``pi0`` and ``delta_hat`` may be empty. Fills Σ πd and d of the chosen candidate of every
     decision, and d of every candidate unless ``flat`` is empty; adds to ``sums``, per bin of the
-    weight, Σωπ, Σωπ₀, Σωπ²/π₀, and to ``unsupported`` Σωπ and Σωπd where π₀ = 0. NumPy twin: `Recalibration.predict`,
-    `_weight_bins.sums_of_candidates`.
+    weight, Σωπ, Σωπ₀, Σωπ²/π₀, and to ``unsupported`` Σωπ and Σωπd where π₀ = 0. NumPy twin:
+    `Recalibration.predict`, `_weight_bins.sums_of_candidates`.
 
     Logarithms and exponentials have loops of their own, without branches, so that they vectorise.
     """

@@ -23,6 +23,7 @@ from offpolicy.evidence._summary_sums import UNSUPPORTED, shown
 from offpolicy.evidence._walk import Scanned
 from offpolicy.evidence.findings._chance import LARGEST, Rows
 from offpolicy.evidence.findings._drift import FEWEST_FOR_DRIFT, moved, order_in_time
+from offpolicy.logs import BLOCK
 from offpolicy.results import Finding, finding
 
 HEAVIEST, HEAVIEST_SHARE = 0.01, (0.2, 0.3, 0.7)
@@ -131,15 +132,22 @@ def _weight_mean(block: Block, rows: Rows) -> list[Finding]:
     )  # fmt: skip
     assert pi is not None
     assert pi0 is not None
-    c, total, n = weights.ratio(pi, pi0), row_sums(pi0, offsets), len(block.log)
-    off, means, variances = np.empty((len(CLIPS), n)), np.empty(len(CLIPS)), np.empty(len(CLIPS))
+    n = len(block.log)
+    mean, variance, off = np.empty((3, len(CLIPS), n))
+    for start in range(0, n, BLOCK):  # as much as stays in the cache
+        part = slice(start, min(start + BLOCK, n))
+        flat = slice(int(offsets[start]), int(offsets[part.stop]))
+        p, q, starts = pi[flat], pi0[flat], offsets[start : part.stop + 1] - offsets[start]
+        c, total = weights.ratio(p, q), row_sums(q, starts)
+        for j, M in enumerate(CLIPS):
+            mass = np.minimum(p, M * q)
+            mean[j, part] = row_sums(mass, starts) / total
+            variance[j, part] = row_sums(mass * np.minimum(c, M), starts) / total
     for j, M in enumerate(CLIPS):
-        mass = np.minimum(pi, M * pi0)
-        mean, squares = row_sums(np.array([mass, mass * np.minimum(c, M)]), offsets) / total
         # Never 0 through rounding alone: the rarest choice must count as possible.
-        variance = np.maximum(squares - mean * mean, 1e-15 * squares)
-        off[j] = np.minimum(block.c, M) - mean
-        means[j], variances[j] = (rows.omega * mean).mean(), (rows.omega**2 * variance).sum()
+        np.maximum(variance[j] - mean[j] * mean[j], 1e-15 * variance[j], out=variance[j])
+        off[j] = np.minimum(block.c, M) - mean[j]
+    means, variances = (rows.omega * mean).mean(axis=1), (rows.omega**2 * variance).sum(axis=1)
     chances = rows.chances(off, variances, np.array(CLIPS))
     failing = np.flatnonzero(chances * len(CLIPS) < FALSE_ALARM)
     if not len(failing):
