@@ -17,16 +17,7 @@ VERBS = {
     "check": ["--policy", faults.POLICY],
     "sweep": ["--policy", faults.POLICY],
     "learn": ["--context", "age", "-o", "policy.json"],
-    "rank evaluate": [
-        "--ranker",
-        "age",
-        "--query",
-        "user",
-        "--rank",
-        "action",
-        "--click",
-        "reward",
-    ],
+    "rank evaluate": ["--ranker", "age", "--query", "user", "--rank", "age", "--click", "reward"],
 }
 
 

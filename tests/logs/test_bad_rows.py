@@ -35,7 +35,7 @@ SPOILS = {
     "propensity above 1": ("propensity", 1.5, "propensity"),
     "another propensity": ("propensity", "half", "propensity"),
     "no logging": ("logging", None, "logging"),
-    "empty logging": ("logging", [], "candidates"),
+    "empty logging": ("logging", [], "logging"),
     "short logging": ("logging", "short", "action"),
     "null in logging": ("logging", "null", "logging"),
     "nan in logging": ("logging", "nan", "logging"),

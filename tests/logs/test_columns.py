@@ -368,7 +368,7 @@ def test_a_missing_reward_is_refused_in_every_dataframe(kind):
         ({"candidates": [["b"], ["a", "a", "b", "c"], ["a"]]}, "candidates", 0, ""),
         (
             {"logging": [[0.4, 0.6], [], [1.0]], "candidates": [["a", "b"], [], ["a"]]},
-            "candidates", 1, "",
+            "logging", 1, "",
         ),
         ({"candidates": [["a", "b"], ["c", "b", "c"], ["a"]]}, "candidate", 1, ""),
         ({"action": ["b", "z", "a"]}, "action", 1, ""),

@@ -67,7 +67,7 @@ def sound() -> list[Row]:
         rows.append(
             {
                 "action": action, "reward": float(rng.integers(2)), "propensity": logging[action],
-                "logging": logging, "new": [0.125, 0.625, 0.25], "age": k % 7, "user": f"u{k % 5}",
+                "logging": logging, "new": [0.125, 0.625, 0.25], "age": k % 7, "user": f"u{k // 6}",
             }
         )  # fmt: skip
     return rows
@@ -185,7 +185,7 @@ def text() -> Iterator[Fault]:
     yield Fault("name-twice.csv", csv.replace(b"user", b"reward", 1), column="reward")
     yield Fault("mixed-line-ends.csv", with_line(line[:-1] + b"\r\n"), row=at, unit="line")
     yield Fault(
-        "latin-1.csv", with_line(line.replace(b"u2", b"\xfc2")), column="user", row=at, unit="line"
+        "latin-1.csv", with_line(line.replace(b"u1", b"\xfc1")), column="user", row=at, unit="line"
     )
     yield Fault("latin-1-header.csv", csv.replace(b"user", b"m\xfcller", 1), row=1, unit="line")
     yield Fault("utf-16.csv", csv.decode().encode("utf-16"), row=1, unit="line")
@@ -213,7 +213,7 @@ def text() -> Iterator[Fault]:
         "text-among-numbers.jsonl", with_line(line.replace(b'"reward": ', b'"reward": "x", "x": ')),
         column="reward", row=at, unit="line",
     )  # fmt: skip
-    yield Fault("latin-1.jsonl", with_line(line.replace(b"u2", b"\xfc2")), row=at, unit="line")
+    yield Fault("latin-1.jsonl", with_line(line.replace(b"u1", b"\xfc1")), row=at, unit="line")
     deep = b'{"action": 0, "reward": 1, "logging": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
     yield Fault("list-100000-deep.jsonl", deep * 2, column="logging")
     event = b'{"EventId": "a", "a": [1, 2], "p": [0.5, 0.5], "_label_cost": 0, "c": {}, '
