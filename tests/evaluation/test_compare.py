@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -236,9 +237,19 @@ def test_decided_by_holm_alone_says_so(compared):
                                 "adjusted_p_value": 0.04, "rows_needed": None,
                                 "verdict": "new is better than old"})  # fmt: skip
     assert odd.sentence() == (
-        "new is better than old by 0.1 [-0.01, 0.2]: decided by the adjusted p, 0.04, though the "
-        "more cautious interval still holds 0."
+        "new is better than old by 0.1 [-0.01, 0.2]. The interval holds 0 because it is the more "
+        "cautious of two rules (Bonferroni's); the adjusted p, 0.04 (Holm's), decides."
     )
+    table, note = str(replace(compared, differences=(odd,) * 2)).split("\n\n")[1:]
+    assert [line.rstrip()[-1] for line in table.splitlines()[2:]] == ["*", "*"]
+    assert "\n* Decided by the adjusted p (Holm), though the interval" in note
+
+
+def test_the_smallest_p_is_shown_as_a_limit(compared):
+    row = replace(compared["new", "old"], p_value=2e-12, adjusted_p_value=6e-12)
+    assert " < 2e-12     < 6e-12 " in replace(compared, differences=(row,)).to_text()
+    row = replace(row, p_value=3e-12)
+    assert "<" not in replace(compared, differences=(row,)).to_text()
 
 
 # -- rows needed -----------------------------------------------------------------------------
@@ -445,8 +456,8 @@ def test_no_propensity_no_overlap_no_log(tiny):
     never = op.BanditLog.from_arrays(action=[0, 0], reward=[1, 0], logging=[[0.5, 0.5]] * 2)
     with refuses(errors.SupportError, "new"):
         compare(never, {"new": [[0.0, 1.0]] * 2})
-    with refuses(errors.ParameterError, "log"):
-        compare([], {"new": PI})
+    with refuses(errors.LogError, "frame"):
+        compare(5, {"new": PI})
 
 
 @pytest.mark.parametrize(
@@ -493,9 +504,8 @@ def test_the_sentences_are_about_the_best(compared):
     lines = compared.sentence().splitlines()
     assert len(lines) == 2
     assert all(line.startswith("new ") for line in lines)
-    assert str(compared).endswith(
-        "The 3 intervals hold together (Bonferroni); verdicts and adjusted p by Holm."
-    )
+    note = "\n\nThe 3 intervals hold together (Bonferroni); verdicts and adjusted p by Holm."
+    assert note in str(compared)
 
 
 class Texts(HTMLParser):
@@ -565,8 +575,8 @@ def test_json_without_differences(compared):
 def test_frame(compared):
     frame = pl.from_arrow(compared.to_arrow())
     assert frame.columns == [
-        "first", "second", "value", "stderr", "p_value", "adjusted_p_value", "verdict", "reason",
-        "rows_needed", "rows_needed_80", "low", "high",
+        "first", "second", "value", "low", "high", "stderr", "p_value", "adjusted_p_value",
+        "verdict", "reason", "rows_needed", "rows_needed_80",
     ]  # fmt: skip
     assert frame["value"].to_list() == [row.value for row in compared]
     assert frame["low"].to_list() == [row.interval.low for row in compared]

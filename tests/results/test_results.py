@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import stat
 import sys
 from dataclasses import fields, replace
@@ -22,6 +23,7 @@ from offpolicy import errors, ranking
 from offpolicy._core.files import write_whole
 from offpolicy.errors import MissingPackageError
 from offpolicy.intervals._closed_form import Interval
+from offpolicy.results._findings import finding
 from offpolicy.results._result import Estimate, Headline, Logged, Tuned
 from tests.support.cases import bandit_log
 from tests.support.clicks import clicked
@@ -175,23 +177,26 @@ def told(
 
 
 @pytest.mark.parametrize(
-    ("value", "gap", "paired"),
+    ("value", "how", "gap"),
     [
-        (0.95, "0.2 above", "[0.075, 0.325]: better than what ran"),
-        (0.5, "0.25 below", "[-0.375, -0.125]: worse than what ran"),
-        (0.8, "0.05 above", "[-0.075, 0.175]: not decided which is better"),
+        (0.95, "is better than", ", 0.2 [0.075, 0.325] more."),
+        (0.5, "is worse than", ", 0.25 [0.125, 0.375] less."),
+        (
+            0.8, "may be better or worse than",
+            "; the difference, +0.05 [-0.075, 0.175], is not decided.",
+        ),
     ],
-)
-def test_sentence(value, gap, paired):
+)  # fmt: skip
+def test_sentence(value, how, gap):
     """The paired difference decides, whether or not the interval holds what ran."""
     result = told(value)
     assert result.sentence() == (
-        f"new: {value} [{value - 0.25:.5g}, {value + 0.125:.5g}], {gap} what ran (0.75, 1,200 "
-        f"decisions).\n"
-        f"  Paired, the difference is {paired}.\n"
-        "  The interval covers the policy's value: sampling error.\n"
-        "  By CAB-DR at M = 3.211 around the reward model, recalibrated on the log; least "
-        "estimated error: 0.1 noise, 0.01 bias."
+        f"new {how} what ran: it would have earned {value} [{value - 0.25:.5g}, "
+        f"{value + 0.125:.5g}] per decision instead of 0.75{gap}\n"
+        "  In brackets 95% intervals, from 1,200 decisions; the first covers the policy's value: "
+        "sampling error.\n"
+        "  Method: CAB-DR, weights capped at M = 3.211 (chosen from the log), around the reward "
+        "model, recalibrated on the log; least estimated error: 0.1 noise, 0.01 bias."
     )
     assert str(result) == f"{result.sentence()}\n\n{result.to_text()}"
 
@@ -210,7 +215,9 @@ def test_sentence_of_the_policy_that_wrote_the_log():
     result = told(0.75, model="logger")
     assert result.headlines[0].verdict == "identical"
     assert result.sentence() == (
-        "new: 0.75 [0.5, 0.875]: identical to what ran (0.75, 1,200 decisions), whose mean this is."
+        "new does what ran, and would have earned as much: 0.75 [0.5, 0.875] per decision.\n"
+        "  In brackets 95% intervals, from 1,200 decisions; the first covers the policy's value: "
+        "sampling error."
     )
 
 
@@ -233,7 +240,7 @@ def test_sentence_without_propensities_is_about_the_first_estimate():
 
 def test_sentence_has_a_paragraph_for_every_policy(result):
     text = result.sentence()
-    heads = [line.split(":")[0] for line in text.splitlines() if not line.startswith(" ")]
+    heads = [re.split(r"[ :]", line)[0] for line in text.splitlines() if not line.startswith(" ")]
     assert heads == ["new", "old"]
 
 
@@ -255,6 +262,42 @@ def test_table_marks_weights_that_are_too_heavy_and_says_how_far_a_row_is_from_t
     assert told_both[3].split()[-5:] == ["+1.2", "se", "0.0%", "99.0†", "8"]
     assert told_both[4].startswith("† ")
     assert "†" not in replace(told(0.95), estimates=(light,)).to_text()
+
+
+def test_a_value_outside_of_its_interval_is_explained_and_one_interval_of_all_rows_told_once():
+    covers = "the policy's value: sampling error"
+    cut, held = (
+        Estimate("new", name, value, 0.1, Interval(0.0, 1.0), 0.95, 0.0, 200.0, 8.0, covers=covers)
+        for name, value in (("IPS", 1.2), ("DR", 0.5))
+    )
+    head, _, ips, dr, *notes = replace(told(0.95), estimates=(cut, held)).to_text().splitlines()
+    assert "low" not in head
+    assert (ips.split()[1], dr.split()[1]) == ("1.2‡", "0.5")
+    assert [note[:40] for note in notes] == [
+        "‡ The value is outside its interval, whi", "Every row has the interval [0, 1].",
+    ]  # fmt: skip
+    assert "low 0.95" in replace(told(0.95), estimates=(held,)).to_text()
+
+
+def test_warnings_stand_below_the_sentence_and_notes_do_not():
+    drift, size = (
+        finding(code, severity, "What was found.")
+        for code, severity in (("drift", "warning"), ("sample", "note"))
+    )
+    result = replace(told(0.95), findings=(*drift, *size))
+    assert str(result) == f"{result.sentence()}\n{drift[0]}\n\n{result.to_text()}"
+
+
+def test_repr_is_the_short_text(log, result):
+    assert repr(result) == str(result)
+    compared = op.compare(log, {"new": PI, "old": OTHER})
+    assert repr(compared) == str(compared)
+    assert len(repr(result.headline)) < 2000
+
+
+def test_the_ends_of_the_interval_stand_beside_the_value(result):
+    columns = list(result.to_frame().columns)
+    assert columns[columns.index("value") :][:4] == ["value", "low", "high", "stderr"]
 
 
 def test_table_names_the_policies_only_if_there_are_several(log, result):

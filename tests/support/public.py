@@ -30,7 +30,8 @@ PACKAGES = (
     "policies.learned", "ranking", "results", "testing",
 )  # fmt: skip
 ABSTRACT = {
-    "ClickModel", "Distributed", "Estimator", "LogScan", "Policy", "ResultTable", "Scores",
+    "ClickModel", "ColumnNames", "Distributed", "Estimator", "LogScan", "Policy", "ResultTable",
+    "Scores",
 }  # fmt: skip
 """What nothing is an object of by itself: protocols and bases."""
 N = 400

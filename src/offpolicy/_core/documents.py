@@ -39,6 +39,10 @@ class Document:
     derived: ClassVar[tuple[str, ...]] = ()
     """Properties that are written too, for programs that read the JSON."""
 
+    def __repr__(self) -> str:
+        """The short text, for dataclasses that have one and no ``repr`` of their own."""
+        return str(self)
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.schema:

@@ -269,12 +269,12 @@ def check_suffix(out: str, *suffixes: str) -> None:
 
 def show(result: Any, style: str) -> None:
     """Print a command's result by its --format; what was left out goes to stderr, and what makes
-    the answer doubtful, unless a terminal shows it in its place."""
+    the answer doubtful, unless the text has it."""
     tell_dropped(result)
     if hasattr(result, "headlines"):
         tell(result.findings, "contexts-unused")
-        if style != "table" or not sys.stdout.isatty():
-            tell(result.findings, "disagreement", "weight-mean")
+        if style != "table":
+            tell(result.warnings)
     if style == "json":
         say_json(result.to_json())
     elif style == "tsv":
@@ -299,9 +299,9 @@ def show_frame(frame: Any, style: str) -> None:
 
 
 def tell(findings: Iterable[Finding], *codes: str) -> None:
-    """Print a command's findings of these codes to stderr."""
+    """Print a command's findings to stderr: all, or those of these codes."""
     for finding in findings:
-        if finding.code in codes:
+        if not codes or finding.code in codes:
             say(str(finding), err=True)
 
 
@@ -311,6 +311,7 @@ def show_learned(learned: Any, out: str, how: str, style: str) -> None:
 
     say(f"Wrote {out}.", err=True)
     if style == "json":
+        tell([] if learned.result is None else learned.result.warnings)
         say_json(learned.to_json())
     else:
         say(f"{learned}\n\nTo evaluate it on other {how} {shlex.quote(out)}")

@@ -18,16 +18,16 @@ def rendered(result: Any) -> str:
     if not hasattr(result, "headlines"):
         return _checked(result) if hasattr(result, "worst") else visible(str(result))
     head, _, rest = visible(str(result)).partition("\n\n")
+    warnings = {visible(str(one)): _COLOURS[one.severity] for one in result.warnings}
     refused = tuple(f"{visible(row.policy)}: " for row in result.headlines if not row.can_tell)
     lines = []
     for line in head.splitlines():
+        if line in warnings:
+            continue
         colour = "red" if line.startswith(refused) else None
         lines.append(line if line.startswith("  ") else _styled(line, bold=True, fg=colour))
     lines += [_curve(row) for row in result.headlines if row.model != "logger"]
-    for finding in result.findings:
-        if finding.severity in _COLOURS:
-            said = textwrap.fill(visible(str(finding)), 100)
-            lines.append(_styled(said, fg=_COLOURS[finding.severity]))
+    lines += [_styled(textwrap.fill(said, 100), fg=fg) for said, fg in warnings.items()]
     top, *body = rest.splitlines()
     return "\n".join([*lines, "", _styled(top, bold=True), *body])
 

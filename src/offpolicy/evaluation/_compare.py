@@ -33,6 +33,7 @@ from offpolicy.results import (
     IDENTICAL,
     LOGGED,
     NOT_DECIDED,
+    SMALLEST_P,
     Comparison,
     Difference,
     Headline,
@@ -40,7 +41,6 @@ from offpolicy.results import (
 
 MULTIPLICITY = ("holm", "none")
 
-_SMALLEST_P = 2e-12
 _POWER_80 = NormalDist().inv_cdf(0.8)
 
 
@@ -243,13 +243,13 @@ class _Levels(NamedTuple):
 def _judged(
     contests: Sequence[_Contest], n: int, level: float, multiplicity: str
 ) -> tuple[Difference, ...]:
-    p_values = [contest.gap.p_value(_SMALLEST_P) for contest in contests]
+    p_values = [contest.gap.p_value(SMALLEST_P) for contest in contests]
     adjusted, levels = p_values, _Levels(level, level, level)
     if multiplicity == "holm":
         adjusted, alpha = holm(p_values), 1.0 - level
         undecided = sum(p >= alpha for p in adjusted)
         levels = _Levels(level, 1.0 - alpha / len(contests), 1.0 - alpha / max(undecided, 1))
-        if 1.0 - levels.interval < _SMALLEST_P:
+        if 1.0 - levels.interval < SMALLEST_P:
             raise ParameterError(
                 f"level is {level}, too near to 1 for {len(contests)} pairs. Ask for less, or for "
                 f"fewer pairs with baseline=.",

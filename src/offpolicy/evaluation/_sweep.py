@@ -198,14 +198,14 @@ class Curve:
 
     estimator: str
     parameter: str
-    breakpoints: Floats
-    values: Floats
-    variances: Floats
-    joints: Floats | None
+    breakpoints: Floats = field(repr=False)
+    values: Floats = field(repr=False)
+    variances: Floats = field(repr=False)
+    joints: Floats | None = field(repr=False)
     """Covariance of the estimates at each breakpoint and the next: with it, `stderr_at` is exact
     between them. None: constant between breakpoints (SWITCH), or known on a grid only."""
     level: float
-    imputed_mass: Floats | None = None
+    imputed_mass: Floats | None = field(default=None, repr=False)
     on_grid: bool = False
     dropped: Dropped | None = None
     """Malformed rows that were left out; None if they are errors."""

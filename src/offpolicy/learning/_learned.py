@@ -22,7 +22,7 @@ Search = tuple[tuple[int, float], ...]
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LearnedPolicy(Document):
     """How a policy was learned, and what it is worth.
 
@@ -95,7 +95,7 @@ class LearnedPolicy(Document):
         lines += [
             "",
             f"On {self.result.logged.n:,} decisions that it was not learned from:",
-            self.result.sentence(),
+            self.result.told(),
         ]
         if self.evaluated != self.decisions:
             lines.append(

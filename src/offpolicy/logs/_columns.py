@@ -434,7 +434,7 @@ def missing_column(there: Sequence[str], name: str, role: str, source: str) -> L
     """The error for a column that a log lacks; those that it has are ``there``."""
     if len(there) == 1 and ";" in there[0]:
         hint = " Are the fields separated by something other than commas?"
-    elif role == name:
+    elif role == name and role in _ALIKE:
         likely = [f'"{column}"' for column in likely_columns(role, there)]
         hint = f" Say which column it is with {Door.spelled(role).strip()}"
         hint += f"; perhaps {' or '.join(likely)}." if likely else "."

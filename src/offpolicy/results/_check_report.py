@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report(Document, Frames):
     """All findings, the worst first. ``"support" in report`` asks whether there is one;
     ``report["support"]`` and ``report["new", "support"]`` give it (the worst, if several)."""

@@ -17,6 +17,10 @@ from offpolicy.results._table import ResultTable
 LOGGED = "logged"
 """The name of the policy that wrote the log."""
 NOT_DECIDED = "not decided"
+SMALLEST_P = 2e-12
+"""No p-value is found below this."""
+HELD_BY_HOLM = "*"
+"""Marks a verdict beside an interval that holds 0."""
 CANNOT_TELL = "this log cannot tell"
 IDENTICAL = "identical"
 
@@ -39,7 +43,7 @@ class Difference:
         ``multiplicity="none"``.
     p_value
         The smallest 1 − level whose interval (of this pair alone) leaves out 0; two-sided, and
-        never below 2e-12.
+        never below 2e-12 (shown as "< 2e-12").
     adjusted_p_value
         The same, allowing for the number of pairs (Holm 1979).
     verdict
@@ -68,6 +72,11 @@ class Difference:
     def decided(self) -> bool:
         """Whether one of the two was found to be better."""
         return self.rows_needed is None
+
+    @property
+    def against_interval(self) -> bool:
+        """Whether it is decided although the interval, the more cautious, holds 0."""
+        return self.decided and 0.0 in self.interval
 
     @property
     def better(self) -> str | None:
@@ -99,16 +108,17 @@ class Difference:
         shown = -self if self.better == self.second else self
         low, high = (f"{end:.3g}" for end in shown.interval)
         span = f"{shown.value:.3g} [{low}, {high}]"
-        if shown.decided and 0.0 not in shown.interval:
-            return f"{shown.verdict} by {span}."
-        if shown.decided:
+        if shown.against_interval:
             return (
-                f"{shown.verdict} by {span}: decided by the adjusted p, "
-                f"{shown.adjusted_p_value:.2g}, though the more cautious interval still holds 0."
+                f"{shown.verdict} by {span}. The interval holds 0 because it is the more cautious "
+                f"of two rules (Bonferroni's); the adjusted p, {shown.adjusted_p_value:.2g} "
+                f"(Holm's), decides."
             )
+        if shown.decided:
+            return f"{shown.verdict} by {span}."
         if shown.verdict == IDENTICAL:
             return f"{shown.first} and {shown.second} are identical on this log."
-        text = f"{shown.first} less {shown.second} is {span}: {shown.verdict}"
+        text = f"{shown.first} minus {shown.second} is {span}: {shown.verdict}"
         if shown.reason is not None:
             return f"{text}. {shown.reason}"
         assert shown.rows_needed is not None
@@ -122,7 +132,7 @@ class Difference:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison(ResultTable[Difference]):
     """All differences. Index by two names: ``comparison["new", "old"]``, either way round.
 
@@ -226,19 +236,30 @@ class Comparison(ResultTable[Difference]):
         return [head] + [
             [row.first, row.second]
             + [f"{x:.4g}" for x in (row.value, row.stderr, *row.interval)]
-            + [f"{x:.2g}" for x in (row.p_value, row.adjusted_p_value)]
-            + ["–" if row.rows_needed is None else _count(row.rows_needed), row.verdict]
+            + [_at_most(x, row.p_value) for x in (row.p_value, row.adjusted_p_value)]
+            + ["–" if row.rows_needed is None else _count(row.rows_needed)]
+            + [f"{row.verdict}{HELD_BY_HOLM * row.against_interval}"]
             for row in self.differences
         ]
 
     def _note(self) -> str:
         pairs = len(self.differences)
         note = f"The {pairs} intervals hold together (Bonferroni); verdicts and adjusted p by Holm."
+        if any(row.against_interval for row in self.differences):
+            note += (
+                f"\n{HELD_BY_HOLM} Decided by the adjusted p (Holm), though the interval, which is "
+                f"more cautious (Bonferroni), holds 0."
+            )
         if self.multiplicity == "none" or pairs == 1:
             note = "Each interval covers the difference of two policies' values by itself."
         if self.dropped is not None and self.dropped.rows:
             note += f"\n{self.dropped}."
         return note
+
+
+def _at_most(p: float, found: float) -> str:
+    """A p-value in a comparison's table; one that was ``found`` to be the smallest is a limit."""
+    return f"< {p:.2g}" if found <= SMALLEST_P else f"{p:.2g}"
 
 
 def _count(rows: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 TOO_HEAVY = "†"
 """Marks an estimate whose weights are too heavy for its interval."""
 FEW_EFFECTIVE = "Too few effective rows for such weights: the interval may be too narrow."
+"""What the mark means."""
+OUTSIDE = "‡"
+"""Marks an estimate outside its own interval."""
+OUTSIDE_OF_INTERVAL = (
+    "The value is outside its interval, which ends where rewards do: heavy weights took it beyond "
+    "what a mean reward can be."
+)
 """What the mark means."""
 FEWEST_EFFECTIVE = 100
 """Effective rows below which the standard errors of heavy weights are not to be trusted."""
@@ -83,6 +90,11 @@ class Estimate:
     def too_heavy(self) -> bool:
         """Whether so few effective rows stand behind it that a standard error says little."""
         return self.ess is not None and self.ess < FEWEST_EFFECTIVE and self.largest_weight > 1.0
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the value is beyond what rewards can be, where its interval ends."""
+        return self.value not in self.interval and self.covers.startswith("the policy's value")
 
     @property
     def member(self) -> Estimator:
@@ -156,10 +168,10 @@ class Headline:
     versus_logged: Interval | None
     reason: str
     refusal: str | None
-    grid: tuple[float, ...]
-    values: tuple[float, ...]
-    stderrs: tuple[float, ...]
-    errors: tuple[float, ...]
+    grid: tuple[float, ...] = field(repr=False)
+    values: tuple[float, ...] = field(repr=False)
+    stderrs: tuple[float, ...] = field(repr=False)
+    errors: tuple[float, ...] = field(repr=False)
 
     @property
     def estimator(self) -> str:
@@ -197,7 +209,10 @@ class Headline:
         matters = abs(self.correction) > 0.05 * self.stderr
         added = f", corrected by {self.correction:+.2g}" if matters else ""
         name = "CAB" if self.model in ("relevance", "ranks") else "CAB-DR"
-        return f"By {name} at M = {self.M:.4g} around {self.around}{added}; {self.reason}."
+        return (
+            f"Method: {name}, weights capped at M = {self.M:.4g} (chosen from the log), around "
+            f"{self.around}{added}; {self.reason}."
+        )
 
     @property
     def can_tell(self) -> bool:
@@ -221,13 +236,13 @@ class Tuned(Frames):
     parameter: str
     chosen: float
     reason: str
-    grid: Floats
-    value: Floats
-    stderr: Floats
-    bias: Floats
-    bias_stderr: Floats
-    variance: Floats
-    imputed_mass: Floats
+    grid: Floats = field(repr=False)
+    value: Floats = field(repr=False)
+    stderr: Floats = field(repr=False)
+    bias: Floats = field(repr=False)
+    bias_stderr: Floats = field(repr=False)
+    variance: Floats = field(repr=False)
+    imputed_mass: Floats = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tuned) and json_safe(self) == json_safe(other)
@@ -260,7 +275,7 @@ class Logged:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result(ResultTable[Estimate]):
     """All estimates, in the order asked for. Index by estimator, or by (policy, estimator)."""
 
@@ -336,38 +351,46 @@ class Result(ResultTable[Estimate]):
                 f"  The estimate would be {_short(row.value)} {_span(row.interval)}.",
             ]
         unit = "decision" if self.logged.n == 1 else "decisions"
-        ran = f"{_short(self.logged.value)}, {self.logged.n:,} {unit}"
+        percent = f"{100.0 * row.level:.4g}%"
+        covers = (
+            f"  In brackets {percent} intervals, from {self.logged.n:,} {unit}; the first covers "
+            f"{row.covers}."
+        )
+        earned = f"{_short(row.value)} {_span(row.interval)} per decision"
+        ran = _short(self.logged.value)
         if row.model == "logger":
-            return [f"{row.policy}: {_short(row.value)} {_span(row.interval)}: identical to what "
-                    f"ran ({ran}), whose mean this is."]  # fmt: skip
-        gap = row.value - self.logged.value
-        side = "above" if gap >= 0 else "below"
-        decided = row.verdict != "not decided"
-        verdict = f"{row.verdict} than what ran" if decided else "not decided which is better"
-        return [
-            f"{row.policy}: {_short(row.value)} {_span(row.interval)}, {_short(abs(gap))} {side} "
-            f"what ran ({ran}).",
-            f"  Paired, the difference is {_span(row.compared)}: {verdict}.",
-            f"  The interval covers {row.covers}.",
-            f"  {row.how}",
-        ]
-
-    def to_text(self) -> str:
-        """An aligned table."""
-        heavy = any(row.too_heavy for row in self.estimates)
-        note = [f"{TOO_HEAVY} {FEW_EFFECTIVE}"] if heavy else []
-        return "\n".join([ResultTable.to_text(self), *note])
+            return [f"{row.policy} does what ran, and would have earned as much: {earned}.", covers]
+        low, high = row.compared
+        gap = min(max(row.value - self.logged.value, low), high)
+        if row.verdict == "not decided":
+            first = (
+                f"{row.policy} may be better or worse than what ran: it would have earned {earned} "
+                f"instead of {ran}; the difference, {gap:+.5g} {_span(row.compared)}, is not "
+                f"decided."
+            )
+        else:
+            side, sign = ("more", 1.0) if row.verdict == "better" else ("less", -1.0)
+            ends = sorted((sign * low, sign * high))
+            first = (
+                f"{row.policy} is {row.verdict} than what ran: it would have earned {earned} "
+                f"instead of {ran}, {_short(sign * gap)} {_span(Interval(*ends))} {side}."
+            )
+        return [first, covers, f"  {row.how}"]
 
     def _cells(self) -> list[list[str]]:
         return cells_of_estimates(self.estimates)
 
+    def _notes(self) -> list[str]:
+        return notes_of_estimates(self.estimates)
+
 
 def cells_of_estimates(estimates: Sequence[Estimate]) -> list[list[str]]:
-    """Estimates as a table of text, under its head."""
+    """Estimates as a table of text, under its head; one interval of all rows is left to a note."""
     several = len({row.policy for row in estimates}) > 1
     level = f"{estimates[0].level:.4g}"
+    ends = [] if _same_interval(estimates) else [f"low {level}", f"high {level}"]
     head = ["policy"] if several else []
-    head += ["estimator", "value", "stderr", f"low {level}", f"high {level}"]
+    head += ["estimator", "value", "stderr", *ends]
     head += ["from headline", "imputed", "ess", "max weight"]
     cells = [head]
     for row in estimates:
@@ -375,11 +398,31 @@ def cells_of_estimates(estimates: Sequence[Estimate]) -> list[list[str]]:
         far = "–" if row.from_headline is None else f"{row.from_headline:+z.1f} se"
         cells.append(
             ([row.policy] if several else [])
-            + [shown_estimator(row.estimator), _short(row.value), _short(row.stderr)]
-            + [_short(row.interval.low), _short(row.interval.high)]
+            + [
+                shown_estimator(row.estimator),
+                f"{_short(row.value)}{OUTSIDE * row.is_outside}",
+                _short(row.stderr),
+            ]
+            + [_short(end) for end in row.interval if ends]
             + [far, f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
         )
     return cells
+
+
+def notes_of_estimates(estimates: Sequence[Estimate]) -> list[str]:
+    """What stands below the table: what its marks mean, and an interval that all rows share."""
+    notes = []
+    if any(row.is_outside for row in estimates):
+        notes.append(f"{OUTSIDE} {OUTSIDE_OF_INTERVAL}")
+    if any(row.too_heavy for row in estimates):
+        notes.append(f"{TOO_HEAVY} {FEW_EFFECTIVE}")
+    if _same_interval(estimates):
+        notes.append(f"Every row has the interval {_span(estimates[0].interval)}.")
+    return notes
+
+
+def _same_interval(estimates: Sequence[Estimate]) -> bool:
+    return len(estimates) > 1 and len({row.interval for row in estimates}) == 1
 
 
 def _short(value: float) -> str:

@@ -13,6 +13,7 @@ from offpolicy._core.frames import Frames
 from offpolicy._core.tables import aligned
 from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
+from offpolicy.results._findings import Finding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +49,17 @@ class ResultTable(Document, Frames, Generic[Row]):
         return len(getattr(self, self.rows))
 
     def __str__(self) -> str:
-        return f"{self.sentence()}\n\n{self.to_text()}"
+        return f"{self.told()}\n\n{self.to_text()}"
+
+    def told(self) -> str:
+        """`sentence`, and below it what makes the answer doubtful."""
+        return "\n".join([self.sentence(), *map(str, self.warnings)])
+
+    @property
+    def warnings(self) -> list[Finding]:
+        """The findings that are more than good to know; of dropped rows the sentence speaks."""
+        findings: Sequence[Finding] = getattr(self, "findings")  # noqa: B009
+        return [one for one in findings if one.severity != "note" and one.code != "dropped"]
 
     def sentence(self) -> str:
         """The answer in words."""
@@ -58,10 +69,15 @@ class ResultTable(Document, Frames, Generic[Row]):
         """The table as text, under its head."""
         raise NotImplementedError
 
+    def _notes(self) -> list[str]:
+        """What stands below it."""
+        return []
+
     def to_text(self) -> str:
         """An aligned table."""
         cells = self._cells()
-        return aligned(cells, left=[k for k, head in enumerate(cells[0]) if head in _WORDS])
+        left = [k for k, head in enumerate(cells[0]) if head in _WORDS]
+        return "\n".join([aligned(cells, left=left), *self._notes()])
 
     def to_arrow(self) -> pa.Table:
         """One row each, as an Arrow table."""
@@ -114,16 +130,19 @@ def estimate_named(rows: Sequence[Named], wanted: str | Estimator) -> Named:
 
 def _table_of(kind: Any, records: Sequence[Any]) -> pa.Table:
     """A result's rows, dataclasses of text, flags and numbers, as an Arrow table; the ends of the
-    interval are the last columns."""
+    interval stand beside the value."""
     import pyarrow as pa
 
     kinds = {"str": pa.string(), "bool": pa.bool_()}
-    columns = [(item.name, kinds.get(item.type.split()[0], pa.float64())) for item in fields(kind)]
-    columns = [column for column in columns if column[0] != "interval"]
-    rows = [
-        {name: getattr(row, name) for name, _ in columns}
-        | {"low": row.interval.low, "high": row.interval.high}
-        for row in records
-    ]
-    ends = [("low", pa.float64()), ("high", pa.float64())]
-    return pa.Table.from_pylist(rows, schema=pa.schema(columns + ends))
+    schema: list[tuple[str, Any]] = []
+    for item in fields(kind):
+        if item.name != "interval":
+            schema.append((item.name, kinds.get(item.type.split()[0], pa.float64())))
+        if item.name == "value":
+            schema += [("low", pa.float64()), ("high", pa.float64())]
+
+    def cell(row: Any, name: str) -> Any:
+        return getattr(row.interval if name in ("low", "high") else row, name)
+
+    rows = [{name: cell(row, name) for name, _ in schema} for row in records]
+    return pa.Table.from_pylist(rows, schema=pa.schema(schema))

@@ -18,6 +18,7 @@ from offpolicy.results import (
     cells_of_estimates,
     estimate_named,
     finding,
+    notes_of_estimates,
 )
 
 FEWEST_QUERIES = 20
@@ -25,7 +26,7 @@ FEWEST_QUERIES = 20
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RankingResult(ResultTable[Estimate]):
     """All estimates, in the order asked for; index by estimator: ``result["CAB"]``.
 
@@ -74,7 +75,7 @@ class RankingResult(ResultTable[Estimate]):
         return replace(self, **{name: said(getattr(self, name)) for name in names})
 
     def sentence(self) -> str:
-        """The answer in words, what its interval covers, and what is doubtful."""
+        """The answer in words, and what its interval covers."""
         row = self.headline
         better = "higher" if self.higher_is_better else "lower"
         lines = [
@@ -85,10 +86,13 @@ class RankingResult(ResultTable[Estimate]):
         ]
         if isinstance(row, Headline):
             lines.append(f"  {row.how}")
-        return "\n".join([*lines, *(f"  {item}" for item in self.findings)])
+        return "\n".join(lines)
 
     def _cells(self) -> list[list[str]]:
         return cells_of_estimates(self.estimates)
+
+    def _notes(self) -> list[str]:
+        return notes_of_estimates(self.estimates)
 
 
 def findings_of(log: RankingLog, metric: Metric, headline: Headline | Estimate) -> list[Finding]:

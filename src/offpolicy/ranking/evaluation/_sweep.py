@@ -86,7 +86,7 @@ class RankingCurve:
     estimator: str
     metric: str
     parameter: str
-    breakpoints: Floats
+    breakpoints: Floats = field(repr=False)
     level: float
     evaluated: Callable[[float], Value] = field(repr=False)
     """The estimator at a value of the parameter."""

@@ -42,7 +42,7 @@ class Fit:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LearnedRanker(Document):
     """How a ranker was learned, and what it is worth.
 
@@ -116,7 +116,7 @@ class LearnedRanker(Document):
         lines += [
             "",
             f"On {self.result.queries:,} queries that it was not learned from:",
-            f"{self.name}: {self.result.sentence()}",
+            f"{self.name}: {self.result.told()}",
         ]
         if self.evaluated != self.impressions:
             lines.append(
