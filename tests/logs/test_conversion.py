@@ -719,10 +719,11 @@ def test_a_full_disk(tmp_path, table):
     assert not list(place.iterdir())
 
 
-def test_no_place_for_the_copy(tmp_path, table, monkeypatch):
-    path = as_csv(table, tmp_path / "log.csv")
+@pytest.mark.parametrize(("name", "way"), [("log.csv", small), ("log.csv.gz", nullcontext)])
+def test_no_place_for_the_copy(tmp_path, table, monkeypatch, name, way):
+    path = as_csv(table, tmp_path / name)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
-    with small(), pytest.raises(LogError, match=r"no place for temporary files: .* Set TMPDIR"):
+    with way(), pytest.raises(LogError, match=r"no place for temporary files: .* Set TMPDIR"):
         op.read_log(path)
 
 

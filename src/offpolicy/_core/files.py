@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from offpolicy.errors import LogError
+
 try:
     import fcntl
 except ImportError:  # Windows, where a file that is open cannot be removed in any case
@@ -151,10 +153,13 @@ def temporary_folder() -> Iterator[Path]:
 
 def make_temporary_folder() -> Path:
     """A folder of TMPDIR. What others have left that were killed is removed before."""
-    root = Path(tempfile.gettempdir())
-    with suppress(OSError):
-        _remove_stale(root.glob(f"{_PREFIX}*/{_LOCK}"))
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    try:
+        root = Path(tempfile.gettempdir())
+        with suppress(OSError):
+            _remove_stale(root.glob(f"{_PREFIX}*/{_LOCK}"))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    except OSError as problem:
+        raise LogError(f"There is no place for temporary files: {problem}. Set TMPDIR.") from None
     _held[folder] = (os.getpid(), _hold(folder / _LOCK, 0o600))
     return folder
 

@@ -165,10 +165,7 @@ def convert(
 
     ``foreign`` is the format if it is someone else's: `offpolicy.formats.dsjson` or ``obd``.
     """
-    try:
-        folder = _Folder(make_temporary_folder())
-    except OSError as problem:
-        raise LogError(f"There is no place for temporary files: {problem}. Set TMPDIR.") from None
+    folder = _Folder(make_temporary_folder())
     asked = _Asked(files, columns, where, limits, folder, on_bad_row)
     try:
         copy = _made(asked, foreign)
