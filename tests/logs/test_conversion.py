@@ -719,7 +719,9 @@ def test_a_full_disk(tmp_path, table):
     assert not list(place.iterdir())
 
 
-@pytest.mark.parametrize(("name", "way"), [("log.csv", small), ("log.csv.gz", nullcontext)])
+@pytest.mark.parametrize(
+    ("name", "way"), [("log.csv", small), ("log.csv.gz", contextlib.nullcontext)]
+)
 def test_no_place_for_the_copy(tmp_path, table, monkeypatch, name, way):
     path = as_csv(table, tmp_path / name)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
