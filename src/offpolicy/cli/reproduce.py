@@ -58,32 +58,7 @@ _SEED = _whole(0, least=0)
 _KEPT = option("tables of what is in --out already; nothing is computed", default=False)
 PAPER = "paper"
 """The folder that all of the paper's figures and tables share: what one has found serves others."""
-
-
-def _options(name: str, jobs: int = 1, **settings: dict[str, Any]) -> Options:
-    """Options of a `reproduce` command: its experiment's, --out, and --jobs."""
-    out = option(kind=opt.FOLDER, default=f"out/{name}")
-    return Options(out=out, **settings, **({"jobs": _whole(jobs)} if jobs else {}))
-
-
-def _run(module: str, out: str, jobs: int = 1, **settings: Any) -> None:
-    """What a `reproduce` command does: run its experiment from where it was, print, and write."""
-    from offpolicy.experiments.cells import Cells
-
-    experiment = import_module(f"offpolicy.experiments.{module}")
-    report = experiment.run(Cells(Path(out) / "cells", jobs, counted), **settings)
-    say(report.text)
-    written = report.save(Path(out))
-    say(f"Wrote {', '.join(map(str, written))}.", err=True)
-    if report.pictures and not any(path.suffix == ".png" for path in written):
-        say("For the pictures: pip install 'offpolicy[plot]'.", err=True)
-
-
-def _at_most(settings: dict[str, Any], quick: bool, **most: int) -> dict[str, Any]:
-    """The settings; if it is to be quick, no counts above these."""
-    if not quick:
-        return settings
-    return settings | {name: min(settings[name], count) for name, count in most.items()}
+_GOES_ON = "If it is stopped, the same command goes on where it was."
 
 
 @click.group("reproduce", cls=StrictGroup)
@@ -91,28 +66,64 @@ def command() -> None:
     """The paper's theorems and experiments."""
 
 
-@command.command("theorems")
-@_options(
-    PAPER,
+def _experiment(
+    name: str,
+    text: str,
+    module: str = "",
+    *,
+    out: str = PAPER,
+    jobs: int = 1,
+    most: dict[str, int] | None = None,
+    **settings: dict[str, Any],
+) -> None:
+    """Adds a command: options of its experiment, --out, and --jobs if it is kept in cells.
+
+    With --quick, if that is not the experiment's own, no counts are above ``most``.
+    """
+    folder = option(kind=opt.FOLDER, default=f"out/{out}")
+    kept = {"jobs": _whole(jobs)} if jobs else {}
+
+    @command.command(name, help=f"{text} {_GOES_ON}" if jobs else text)
+    @Options(out=folder, **settings, **kept)
+    def run(out: str, jobs: int = 1, **settings: Any) -> None:
+        from offpolicy.experiments.cells import Cells
+
+        if most and settings.pop("quick"):
+            settings |= {key: min(settings[key], count) for key, count in most.items()}
+        experiment = import_module(f"offpolicy.experiments.{module or name}")
+        report = experiment.run(Cells(Path(out) / "cells", jobs, counted), **settings)
+        say(report.text)
+        written = report.save(Path(out))
+        say(f"Wrote {', '.join(map(str, written))}.", err=True)
+        if report.pictures and not any(path.suffix == ".png" for path in written):
+            say("For the pictures: pip install 'offpolicy[plot]'.", err=True)
+
+
+_experiment(
+    "theorems",
+    """Theorems 1 to 6 against simulation, for every member of the family.
+
+    Takes a quarter of a minute.
+    """,
     jobs=0,
+    most={"n": 50_000},
     n=_whole(400_000, "decisions to simulate", least=100),
     quick=option("at most 50,000 decisions", default=False),
     seed=_SEED,
 )
-def theorems(quick: bool, **settings: Any) -> None:
-    """Theorems 1 to 6 against simulation, for every member of the family.
+for _figure, _title, _more in (
+    ("figure1", "Figure 1: bias, variance and error of CAB over M.", ""),
+    ("figure2", "Figure 2: the errors of all estimators over M.",
+     ", and the parameter chosen from the log"),
+):  # fmt: skip
+    _other = "figure2" if _figure == "figure1" else "figure1"
+    _experiment(
+        _figure,
+        f"""{_title}
 
-    Takes a quarter of a minute.
-    """
-    _run("theorems", **_at_most(settings, quick, n=50_000))
-
-
-def _curves(name: str, title: str, text: str) -> None:
-    """Adds the command of a figure over M."""
-
-    @command.command(name)
-    @_options(
-        PAPER,
+        On labelled sets and on rankings, with what the paper says of it{_more}. Shares its numbers
+        with {_other}: together they take about eight minutes on two cores, with --quick one.""",
+        most={"repeats": 100, "splits": 2},
         sets=_BOTH,
         sizes=_listed("200,500,2000", int, "decisions of a log of a labelled set"),
         repeats=_whole(500, "logs of each size; of rankings a fifth, on every split", least=2),
@@ -124,32 +135,13 @@ def _curves(name: str, title: str, text: str) -> None:
         quick=option("at most 100 logs and 2 splits", default=False),
         seed=_SEED,
     )
-    def figure(quick: bool, **settings: Any) -> None:
-        _run(name, **_at_most(settings, quick, repeats=100, splits=2))
+_experiment(
+    "figure3",
+    """Figure 3: Thompson samplers that lose support, and the Open Bandit logs.
 
-    figure.help = f"{title}\n\n{text}"
-    figure.short_help = title
-
-
-_curves(
-    "figure1",
-    "Figure 1: bias, variance and error of CAB over M.",
-    "On labelled sets and on rankings, with what the paper says of it. Shares its numbers with "
-    "figure2: together they take about eight minutes on two cores, with --quick one. If it is "
-    "stopped, the same command goes on where it was.",
-)
-_curves(
-    "figure2",
-    "Figure 2: the errors of all estimators over M.",
-    "On labelled sets and on rankings, with what the paper says of it, and the parameter chosen "
-    "from the log. Shares its numbers with figure1: together they take about eight minutes on two "
-    "cores, with --quick one. If it is stopped, the same command goes on where it was.",
-)
-
-
-@command.command("figure3")
-@_options(
-    PAPER,
+    "synthetic" needs no data; for the others see offpolicy datasets. Takes two
+    minutes on two cores, with --quick a quarter of one.""",
+    most={"repeats": 6, "steps": 2000},
     sets=_sets("optdigits,synthetic"),
     repeats=_whole(50, "pairs of runs on each problem", least=2),
     steps=_whole(
@@ -161,66 +153,45 @@ _curves(
         "of the full Open Bandit Dataset, instead of its small sample", "FOLDER", opt.FOLDER
     ),
 )
-def figure3(quick: bool, **settings: Any) -> None:
-    """Figure 3: Thompson samplers that lose support, and the Open Bandit logs.
+_experiment(
+    "table2",
+    """Table 2: policies and rankers learned with each estimator.
 
-    "synthetic" needs no data; for the others see offpolicy datasets. Takes two
-    minutes on two cores, with --quick a quarter of one. If it is stopped, the same command goes on
-    where it was.
-    """
-    _run("figure3", **_at_most(settings, quick, repeats=6, steps=2000))
-
-
-@command.command("table2")
-@_options(
-    PAPER,
+    Takes about ten minutes on two cores, with all --readings three quarters of an hour, with
+    --quick a minute.""",
     sets=_BOTH,
     runs=_whole(10),
     readings=option("all nine readings of the set-up, not the three closest", default=False),
     quick=option("one run of the reading that is nearest to the text", default=False),
     kept=_KEPT,
 )
-def table2(**settings: Any) -> None:
-    """Table 2: policies and rankers learned with each estimator.
+_experiment(
+    "figure4",
+    """Figure 4: what is learned over the amount of data, and the quality of model and logger.
 
-    Takes about ten minutes on two cores, with all --readings three quarters of an hour, with
-    --quick a minute. If it is stopped, the same command goes on where it was.
-    """
-    _run("table2", **settings)
-
-
-@command.command("figure4")
-@_options(
-    PAPER,
+    Takes about half an hour on two cores, with --quick three minutes.""",
     sets=_sets(f"pendigits,{_RANKINGS}"),
     runs=_whole(10),
     quick=option("one run, three values of each panel", default=False),
     kept=_KEPT,
 )
-def figure4(**settings: Any) -> None:
-    """Figure 4: what is learned over the amount of data, and the quality of model and logger.
-
-    Takes about half an hour on two cores, with --quick three minutes. If it is stopped, the same
-    command goes on where it was.
-    """
-    _run("figure4", **settings)
-
-
-@command.command("ours")
-@_options(PAPER, sets=_sets(_CLASSIC), runs=_whole(10), kept=_KEPT)
-def ours(**settings: Any) -> None:
+_experiment(
+    "ours",
     """The data of Table 2 with our own recipe instead of the paper's.
 
-    Takes five minutes on two cores. If it is stopped, the same command goes on where it was.
-    """
-    _run("learning.ours", **settings)
+    Takes five minutes on two cores.""",
+    "learning.ours",
+    sets=_sets(_CLASSIC),
+    runs=_whole(10),
+    kept=_KEPT,
+)
 
 
 @command.command("all")
-@_options(
-    PAPER,
-    jobs=2,
+@Options(
+    out=option(kind=opt.FOLDER, default=f"out/{PAPER}"),
     quick=option("each as with its own --quick", default=False),
+    jobs=_whole(2),
 )
 def everything(out: str, jobs: int, quick: bool) -> None:
     """Every figure and table, and the theorems, on one page: index.html.
@@ -236,26 +207,27 @@ def everything(out: str, jobs: int, quick: bool) -> None:
     say(f"Wrote {path}.", err=True)
 
 
-@command.command("tuning")
-@_options(
+_experiment(
     "tuning",
+    """The parameter chosen from the log against the best one in hindsight.
+
+    On labelled sets and on rankings, which are looked for in the folder named by OFFPOLICY_DATA, or
+    where "offpolicy datasets fetch" put them.""",
+    out="tuning",
     sets=_BOTH,
     repeats=_whole(100, "logs of each setting", least=2),
     splits=_whole(2, "of labelled sets; five times as many of rankings"),
 )
-def tuning(**settings: Any) -> None:
-    """The parameter chosen from the log against the best one in hindsight.
-
-    On labelled sets and on rankings, which are looked for in the folder named by OFFPOLICY_DATA, or
-    where "offpolicy datasets fetch" put them. If it is stopped, the same command goes on where it
-    was.
-    """
-    _run("tuning", **settings)
-
-
-@command.command("coverage")
-@_options(
+_experiment(
     "coverage",
+    """How often every kind of interval covers the policy's value, and how large the error is.
+
+    On labelled data sets, in worlds where the value is known, for differences, clusters, row
+    weights, policies known by draws and estimated propensities; and whether that is good enough.
+    About an hour on two cores, with --quick ten minutes.""",
+    "intervals.coverage",
+    out="coverage",
+    most={"splits": 20, "draws": 5, "repeats": 100},
     sets=_sets("optdigits,ecoli,yeast,glass,wine"),
     splits=_whole(200, "of each data set; a quarter of them with a reward model", least=2),
     draws=_whole(10, "logs of each split"),
@@ -264,23 +236,15 @@ def tuning(**settings: Any) -> None:
     contexts=option("as many logs with contexts as with a ridge regression", default=False),
     quick=option("twenty splits, five draws, a hundred repeats", default=False),
 )
-def coverage(quick: bool, **settings: Any) -> None:
-    """How often every kind of interval covers the policy's value, and how large the error is.
-
-    On labelled data sets, in worlds where the value is known, for differences, clusters, row
-    weights, policies known by draws and estimated propensities; and whether that is good enough.
-    About an hour on two cores, with --quick ten minutes. If it is stopped, the same command goes
-    on where it was.
-    """
-    if quick:
-        most = {"splits": 20, "draws": 5, "repeats": 100}
-        settings |= {name: min(settings[name], count) for name, count in most.items()}
-    _run("intervals.coverage", **settings)
-
-
-@command.command("bounds")
-@_options(
+_experiment(
     "bounds",
+    """How near to the policy's value lower limits come that hold at every n.
+
+    On the benchmark of logarithmic smoothing (NeurIPS 2024): betting against the bounds compared
+    there.""",
+    "intervals.bounds",
+    out="bounds",
+    most={"repeats": 5},
     sets=_sets(
         "ecoli,arrhythmia,balance-scale,vehicle,yeast,page-blocks,optdigits,satimage,kropt",
         "none need be at hand: their counts of labels are all that matters",
@@ -288,12 +252,3 @@ def coverage(quick: bool, **settings: Any) -> None:
     repeats=_whole(200, "logs of each of a set's 45 settings"),
     quick=option("five logs", default=False),
 )
-def bounds(quick: bool, **settings: Any) -> None:
-    """How near to the policy's value lower limits come that hold at every n.
-
-    On the benchmark of logarithmic smoothing (NeurIPS 2024): betting against the bounds compared
-    there. If it is stopped, the same command goes on where it was.
-    """
-    if quick:
-        settings["repeats"] = min(settings["repeats"], 5)
-    _run("intervals.bounds", **settings)
