@@ -100,7 +100,7 @@ def made_up(monkeypatch):
         ranked_curves(trading(0.1), trading(0.1), data="MQ2007"),
         ranked_curves(trading(0.1), trading(0.1), data="MQ2008"),
     ]
-    monkeypatch.setattr(figure1, "of_every_set", lambda *_: found)
+    monkeypatch.setattr(figure1.curves, "of_every_set", lambda *_: found)
     return found
 
 
@@ -206,7 +206,7 @@ def test_mistakes_are_told(clouds, letor, tmp_path, change, said):
 
 def test_quick_is_of_few_logs_and_splits(made_up, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(figure1, "of_every_set", lambda _, s: asked.append(s) or made_up)
+    monkeypatch.setattr(figure1.curves, "of_every_set", lambda _, s: asked.append(s) or made_up)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for change in (["--quick"], ["--quick", "--repeats", "30"], []):
         done = CliRunner().invoke(cli, ["reproduce", "figure1", "--out", str(tmp_path), *change])

@@ -102,7 +102,7 @@ def made_up(monkeypatch):
     by_rule = {f"{name} by {rule}": 2.0 for name in tuning.TUNED for rule in tuning.NAMES}
     mse, best = by_rule | dict.fromkeys(tuning.FIXED, 0.5), dict.fromkeys(tuning.TUNED, 1.0)
     chosen = [tuning.Outcome(tuning.Setting("a", PAPER, 0, 2000), best, mse)]
-    monkeypatch.setattr(figure2, "of_every_set", lambda *_: found)
+    monkeypatch.setattr(figure2.curves, "of_every_set", lambda *_: found)
     monkeypatch.setattr(figure2, "_chosen", lambda *_: chosen)
     return found, chosen
 
@@ -145,7 +145,7 @@ def test_the_best_are_in_hindsight_and_exact_where_that_is_known():
 
 def test_of_rankings_alone_nothing_is_chosen(letor, tmp_path, monkeypatch):
     found = [ranked_curves(flat(), flat(), data="MQ2008")]
-    monkeypatch.setattr(figure2, "of_every_set", lambda *_: found)
+    monkeypatch.setattr(figure2.curves, "of_every_set", lambda *_: found)
     report = figure2.run(Cells(tmp_path), sets=["MQ2008"])
     assert report.files["results.json"]["chosen"] == []
     assert "## Chosen" not in report.text

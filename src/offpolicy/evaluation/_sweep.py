@@ -20,11 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from offpolicy import intervals
 from offpolicy._core.buckets import bucket_table
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.door import Door
-from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.moments import Moments, merged
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
@@ -42,15 +40,12 @@ from offpolicy.evidence import (
     refuse_no_overlap,
     whole_block,
 )
-from offpolicy.intervals import Interval
 from offpolicy.logs import BanditLog, ColumnNames, Dropped, LogScan
 from offpolicy.logs.files import as_log
 from offpolicy.logs.labels import GROUPS
+from offpolicy.results import ParameterCurve
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    import pyarrow as pa
     from matplotlib.axes import Axes
 
 _CUT = (weights.clipped, weights.switched)
@@ -189,7 +184,7 @@ class _Found:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
+class Curve(ParameterCurve):
     """Value and standard error of an estimator for every value of its parameter.
 
     ``breakpoints`` are the values where the curve may bend (or, on a grid, the grid). Between two
@@ -219,28 +214,18 @@ class Curve:
         assert self.chosen is not None
         return self.chosen()
 
-    def at(self, parameter: ArrayLike) -> Floats:
-        """The estimate at each value of the parameter."""
+    def _each(self, parameter: ArrayLike) -> tuple[Floats, Floats]:
         j, share = self._locate(parameter)
-        low, high = self.values[j], self.values[self._next(j)]
-        return np.asarray(low + share * (high - low))
-
-    def stderr_at(self, parameter: ArrayLike) -> Floats:
-        """The standard error of the estimate at each value of the parameter."""
-        j, share = self._locate(parameter)
-        low, high = self.variances[j], self.variances[self._next(j)]
+        k = self._next(j)
+        value = np.asarray(self.values[j] + share * (self.values[k] - self.values[j]))
+        low, high = self.variances[j], self.variances[k]
         if self.joints is None:
-            return np.asarray(np.sqrt(low))
-        with np.errstate(invalid="ignore"):
+            return value, np.asarray(np.sqrt(low))
+        with np.errstate(over="ignore", invalid="ignore"):
             rest = 1.0 - share
             variance = rest * rest * low + share * (share * high + 2.0 * rest * self.joints[j])
             variance = np.where(share == 0.0, low, _finite_or_infinite(variance))
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
-
-    def interval_at(self, parameter: float) -> Interval:
-        """The normal interval at one value of the parameter."""
-        value, stderr = float(self.at(parameter)), float(self.stderr_at(parameter))
-        return intervals.normal(value, stderr, self.level)
+        return value, np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
     def _next(self, j: Any) -> Any:
         return np.minimum(j + 1, len(self.breakpoints) - 1)
@@ -266,30 +251,6 @@ class Curve:
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(stop > start, (x - start) / (stop - start), 0.0)
         return j, share
-
-    def to_frame(self, points: int = 1001) -> pd.DataFrame:
-        """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
-        return as_pandas(self.to_arrow(points))
-
-    def to_polars(self, points: int = 1001) -> pl.DataFrame:
-        """`to_arrow` as a polars DataFrame (needs polars: ``pip install offpolicy[polars]``)."""
-        return as_polars(self.to_arrow(points))
-
-    def to_arrow(self, points: int = 1001) -> pa.Table:
-        """Parameter, value, stderr, low and high as an Arrow table.
-
-        At every breakpoint, or, if there are more than ``points``, at that many of them.
-        """
-        import pyarrow as pa
-
-        if points < 2:
-            raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
-        count = min(points, len(self.breakpoints))
-        x = self.breakpoints[np.linspace(0, len(self.breakpoints) - 1, count).astype(np.int64)]
-        value, stderr = self.at(x), self.stderr_at(x)
-        half = intervals.normal_quantile(self.level) * stderr
-        columns = {"value": value, "stderr": stderr, "low": value - half, "high": value + half}
-        return pa.table({self.parameter: x} | columns)
 
     def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
         """Draw the curve and its interval (needs matplotlib: ``pip install offpolicy[plot]``)."""

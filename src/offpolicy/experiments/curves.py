@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from offpolicy.datasets import files_of, ranking_files
@@ -22,7 +23,8 @@ from offpolicy.experiments.pictures import OverM
 from offpolicy.experiments.ranking import accuracy as rankings
 from offpolicy.experiments.ranking import rank_sums
 from offpolicy.experiments.ranking.setup import is_ranking, known_as, thresholds
-from offpolicy.experiments.tables import grouped, markdown, short
+from offpolicy.experiments.saving import Report
+from offpolicy.experiments.tables import grouped, markdown, short, to_csv
 from offpolicy.experiments.worlds import PAPER
 
 STARTS = (0.0, 1.0)
@@ -198,6 +200,25 @@ def judged(found: Sequence[Curves], claims: Iterable[Claim]) -> list[Row]:
     ]  # fmt: skip
 
 
+def report(
+    folder: str, settings: Settings, found: Sequence[Curves], rows: Sequence[Row],
+    parts: Sequence[str], pictures: Mapping[str, Callable[[Path], None]], **more: Any,
+) -> Report:  # fmt: skip
+    """Of a figure over M: its claims in every reading of rankings, too, and the curves as CSV."""
+    body = {"schema": "offpolicy.figure/1", "settings": settings, "claims": rows, **more}
+    accuracy, claims = to_csv(accuracy_rows(found)), to_csv(map(_flat, rows))
+    return Report.of(parts, body, folder, pictures, accuracy=accuracy, claims=claims)
+
+
+def claims_parts(found: Sequence[Curves], rows: Sequence[Row]) -> list[str]:
+    """The claims; of rankings in every reading."""
+    ranked = [one.data for one in found if one.is_ranking]
+    parts = ["## Claims", claims_table(rows)]
+    return (
+        [*parts, "## Rankings in every reading", readings_table(rows, ranked)] if ranked else parts
+    )
+
+
 def claims_table(rows: Sequence[Row]) -> str:
     """A row for each claim, with its place and number, and start; a column for each data set."""
     sets = list(dict.fromkeys(row.data for row in rows))
@@ -227,7 +248,7 @@ def readings_table(rows: Sequence[Row], sets: Iterable[str]) -> str:
     return markdown(["claim", "M from", *map(", ".join, columns)], lines)
 
 
-def flat(row: Row) -> dict[str, Any]:
+def _flat(row: Row) -> dict[str, Any]:
     """A claim as a row of numbers and words, for CSV."""
     return {
         "claim": row.claim, "place": row.place, "number": row.number, "margin": row.margin,

@@ -10,22 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._core.types import Floats
+from offpolicy.experiments import curves
 from offpolicy.experiments.accuracy import Accuracy
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import Claim
-from offpolicy.experiments.curves import (
-    Curves,
-    Settings,
-    accuracy_rows,
-    claims_table,
-    flat,
-    judged,
-    of_every_set,
-    readings_table,
-)
+from offpolicy.experiments.curves import Curves
 from offpolicy.experiments.pictures import PARTS, curve_of, grid_of_axes
 from offpolicy.experiments.saving import Report
-from offpolicy.experiments.tables import to_csv
 from offpolicy.report.matplotlib import save_figure
 
 if TYPE_CHECKING:
@@ -91,13 +82,9 @@ CLAIMS = (
 
 def run(cells: Cells, **options: Any) -> Report:
     """Figure 1 of every data set, and what the paper says of it."""
-    settings = Settings(**options)
-    found = of_every_set(cells, settings)
-    rows = judged(found, CLAIMS)
-    ranked = [one.data for one in found if one.is_ranking]
-    parts = ["## Claims", claims_table(rows)]
-    parts += ["## Rankings in every reading", readings_table(rows, ranked)] if ranked else []
-    text = "\n\n".join(part.strip() for part in parts) + "\n"
+    settings = curves.Settings(**options)
+    found = curves.of_every_set(cells, settings)
+    rows = curves.judged(found, CLAIMS)
     paper_s = [one for one in found if one.data == SHOWN]
     paper_s += [one for one in found if one.is_ranking][:1]
     others = [one for one in found if one not in paper_s]
@@ -106,14 +93,8 @@ def run(cells: Cells, **options: Any) -> Report:
         for name, some in (("figure1.png", paper_s), ("figure1_others.png", others))
         if some
     }
-    body = {"schema": "offpolicy.figure/1", "settings": settings, "claims": rows}
-    files = {
-        "results.json": body,
-        "accuracy.csv": to_csv(accuracy_rows(found)),
-        "claims.csv": to_csv(map(flat, rows)),
-        "table.md": text,
-    }
-    return Report(text, files, pictures, "figure1")
+    parts = curves.claims_parts(found, rows)
+    return curves.report("figure1", settings, found, rows, parts, pictures)
 
 
 def draw(found: Sequence[Curves], path: Path) -> None:

@@ -11,25 +11,17 @@ import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.datasets import files_of
+from offpolicy.experiments import curves
 from offpolicy.experiments.accuracy import Accuracy
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import Claim
-from offpolicy.experiments.curves import (
-    Curves,
-    Settings,
-    accuracy_rows,
-    claims_table,
-    flat,
-    judged,
-    of_every_set,
-    readings_table,
-)
+from offpolicy.experiments.curves import Curves
 from offpolicy.experiments.evaluation import tuning
 from offpolicy.experiments.evaluation.accuracy import ESTIMATORS
 from offpolicy.experiments.figure1 import quotient, rise
 from offpolicy.experiments.pictures import DEFAULT_STYLE, STYLES, finish, panels
 from offpolicy.experiments.saving import Report
-from offpolicy.experiments.tables import markdown, paper_name, to_csv
+from offpolicy.experiments.tables import markdown, paper_name
 
 
 def _log(mse: Floats) -> Floats:
@@ -110,38 +102,28 @@ brackets."""
 def run(cells: Cells, **options: Any) -> Report:
     """Figure 2 of every data set, what the paper says of it, and the parameter chosen from the
     log: of labelled sets by every rule."""
-    settings = Settings(**options)
-    found = of_every_set(cells, settings)
-    rows = judged(found, CLAIMS)
+    settings = curves.Settings(**options)
+    found = curves.of_every_set(cells, settings)
+    rows = curves.judged(found, CLAIMS)
     chosen = _chosen(cells, settings)
     parts = [
         "## Best", "Mean squared error with the parameter that turned out best: of labelled sets "
         "× 10⁴ (in brackets: exactly), of rankings relative to the truth, × 10⁴.",
         best_table(found),
-        "## Claims", claims_table(rows),
+        *curves.claims_parts(found, rows),
     ]  # fmt: skip
-    if ranked := [one.data for one in found if one.is_ranking]:
-        parts += ["## Rankings in every reading", readings_table(rows, ranked)]
     if chosen:
         parts += [
             "## Chosen", f"MSE relative to the best value in hindsight, n = "
             f"{max(settings.sizes):,}; geometric means over {len(chosen)} sets (the worst in "
             f"brackets).", tuning.chosen_table(chosen),
         ]  # fmt: skip
-    text = "\n\n".join(part.strip() for part in parts) + "\n"
     headline = {one.setting.data: one.mse["headline"] for one in chosen}
-    body = {"schema": "offpolicy.figure/1", "settings": settings, "claims": rows, "chosen": chosen}
-    files = {
-        "results.json": body,
-        "accuracy.csv": to_csv(accuracy_rows(found)),
-        "claims.csv": to_csv(map(flat, rows)),
-        "table.md": text,
-    }
     pictures = {"figure2.png": partial(draw, found, headline=headline)}
-    return Report(text, files, pictures, "figure2")
+    return curves.report("figure2", settings, found, rows, parts, pictures, chosen=chosen)
 
 
-def _chosen(cells: Cells, settings: Settings) -> list[tuning.Outcome]:
+def _chosen(cells: Cells, settings: curves.Settings) -> list[tuning.Outcome]:
     """On logs of the size of the figure, by every rule, in the reading that is drawn."""
     n = max(settings.sizes)
     work = [
@@ -158,14 +140,14 @@ def best_table(found: Sequence[Curves]) -> str:
     """The least error of every estimator over its parameter, in hindsight."""
     rows = []
     for one in found:
-        for size, curves in sorted(one.shown.items()):
+        for size, accuracy in sorted(one.shown.items()):
             texts = []
             for name in ESTIMATORS:
-                if name not in curves.bias:
+                if name not in accuracy.bias:
                     texts.append("–")
                     continue
                 exact = "" if one.exact is None else f" ({1e4 * one.exact[size].best(name):.3g})"
-                texts.append(f"{1e4 * curves.best(name):.3g}{exact}")
+                texts.append(f"{1e4 * accuracy.best(name):.3g}{exact}")
             rows.append([f"{one.data}, {one.named(size)}", *texts])
     return markdown(["data", *map(paper_name, ESTIMATORS)], rows)
 
@@ -175,15 +157,15 @@ def draw(found: Sequence[Curves], path: Path, headline: Mapping[str, float]) -> 
     default, with M chosen from the log, by data set."""
     figure, axes = panels(len(found), 2, margin=0.5)
     for ax, one in zip(axes, found, strict=False):
-        curves = one.shown[one.size]
-        names = [name for name in STYLES if name in curves.bias]
-        one.axes.compare(ax, curves, names)
+        shown = one.shown[one.size]
+        names = [name for name in STYLES if name in shown.bias]
+        one.axes.compare(ax, shown, names)
         if one.data in headline:
             colour, style, width = DEFAULT_STYLE
             ax.axhline(headline[one.data], color=colour, linestyle=style, lw=width,
                        label="our default, M from the log")  # fmt: skip
-        low = min([*map(curves.best, names), headline.get(one.data, np.inf)])
-        high = max(curves.best(name) for name in ("CAB", "SB", "SWITCH", "DM"))
-        high = max(high, float(curves.mse("CAB").max()))
+        low = min([*map(shown.best, names), headline.get(one.data, np.inf)])
+        high = max(shown.best(name) for name in ("CAB", "SB", "SWITCH", "DM"))
+        high = max(high, float(shown.mse("CAB").max()))
         one.axes.frame(ax, f"{one.data}, {one.named(one.size)}", (low * 0.6, high * 2.0))
     finish(figure, axes[0], path, "outside lower center", ncols=5)

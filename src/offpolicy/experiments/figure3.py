@@ -290,13 +290,10 @@ class Figure3:
             "claims": self.claims,
             "open_bandit": [log | {"verdict": open_bandit.verdict(log)} for log in self.logs],
         }
-        text = f"## Claims\n\n{self.claims_markdown()}\n{self.to_markdown()}"
-        files = {
-            "results.json": body,
-            "accuracy.csv": to_csv(row for panel in self.panels for row in panel.rows()),
-            "table.md": text,
-        }
-        return Report(text, files, {"figure3.png": partial(draw, self.panels)}, "figure3")
+        parts = ["## Claims", self.claims_markdown(), self.to_markdown()]
+        accuracy = to_csv(row for panel in self.panels for row in panel.rows())
+        pictures = {"figure3.png": partial(draw, self.panels)}
+        return Report.of(parts, body, "figure3", pictures, accuracy=accuracy)
 
 
 # -- picture -----------------------------------------------------------------------------------

@@ -74,11 +74,10 @@ def run(
     parts = ["## Claims", claims_table(rows)]
     for title, some in (("Panels", nearest), ("Other readings", others)):
         parts += [f"## {title}", *(panel_table(name, *one) for name, one in some.items())]
-    text = "\n\n".join(parts) + "\n"
     body = {"schema": SCHEMA, "runs": learned, "ranked": ranked, "claims": rows}
     drawn = {"figure4.png": nearest, "figure4_others.png": others}
     pictures = {name: partial(draw, some) for name, some in drawn.items() if some}
-    return Report(text, {"results.json": body, "table.md": text}, pictures, "figure4")
+    return Report.of(parts, body, "figure4", pictures)
 
 
 def conditions(runs: int, quick: bool = False) -> list[Condition]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,17 @@ class Report:
     pictures: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
     folder: str = ""
     """Within the one that is asked for."""
+
+    @classmethod
+    def of(
+        cls, parts: Iterable[str], body: Any, folder: str = "",
+        pictures: Mapping[str, Callable[[Path], None]] | None = None, **more: str,
+    ) -> Report:  # fmt: skip
+        """Printed and in table.md: headings, sentences and tables; ``body`` is what results.json
+        holds, and ``more`` are CSV."""
+        text = "\n\n".join(part.strip() for part in parts) + "\n"
+        csv = {f"{name}.csv": content for name, content in more.items()}
+        return cls(text, {"results.json": body, **csv, "table.md": text}, pictures or {}, folder)
 
     def save(self, out: Path) -> list[Path]:
         """Write them all; pictures only if matplotlib is there."""

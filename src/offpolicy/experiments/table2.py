@@ -359,10 +359,9 @@ def report_of(found: Sequence[Searched], ranked: Sequence[Ranked] = ()) -> Repor
         parts += ["## letter", penalty_table(found, "letter")]
     if ranked:
         parts += ["## Ranks lost by choosing", lost_table(ranked)]
-    text = "\n\n".join(part.strip() for part in parts) + "\n"
     body = {"schema": SCHEMA, "runs": by_reading, "ranked": ranked, "claims": rows}
     pictures = {"table2.png": partial(draw, near, ranked)} if near or ranked else {}
-    return Report(text, {"results.json": body, "table.md": text}, pictures, "table2")
+    return Report.of(parts, body, "table2", pictures)
 
 
 # -- picture ---------------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ def run(cells: Cells, sets: Sequence[str], repeats: int, splits: int) -> Report:
         cases += curves.of_logs(cells, data, repeats, settings.seeds, chosen)
     if cases:
         parts.append(rankings.to_markdown(cases, repeats, chosen))
-    text = "\n".join(parts)
     body = {"repeats": repeats, "outcomes": outcomes, "rankings": cases,
             "claims": rankings.judged(cases)}  # fmt: skip
-    return Report(text, {"results.json": body, "table.md": text})
+    return Report.of(parts, body)

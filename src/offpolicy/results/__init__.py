@@ -18,6 +18,7 @@ from offpolicy.results._findings import (
     Severity,
     finding,
 )
+from offpolicy.results._parameter_curve import ParameterCurve
 from offpolicy.results._result import (
     FEW_EFFECTIVE,
     TOO_HEAVY,
@@ -42,35 +43,9 @@ from offpolicy.results._summary import (
 from offpolicy.results._table import ResultTable, estimate_named
 
 __all__ = [
-    "CANNOT_TELL",
-    "FEW_EFFECTIVE",
-    "IDENTICAL",
-    "LOGGED",
-    "LONGEST_NAME",
-    "NOT_DECIDED",
-    "ORDER",
-    "SMALLEST_P",
-    "TOO_HEAVY",
-    "Action",
-    "Calibration",
-    "Comparison",
-    "Difference",
-    "Estimate",
-    "Finding",
-    "Headline",
-    "Logged",
-    "OverLog",
-    "Report",
-    "Result",
-    "ResultTable",
-    "Severity",
-    "Summary",
-    "Support",
-    "Tuned",
-    "Weights",
-    "cells_of_estimates",
-    "estimate_named",
-    "finding",
-    "notes_of_estimates",
-    "shown_estimator",
+    "CANNOT_TELL", "FEW_EFFECTIVE", "IDENTICAL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER",
+    "SMALLEST_P", "TOO_HEAVY", "Action", "Calibration", "Comparison", "Difference", "Estimate",
+    "Finding", "Headline", "Logged", "OverLog", "ParameterCurve", "Report", "Result",
+    "ResultTable", "Severity", "Summary", "Support", "Tuned", "Weights", "cells_of_estimates",
+    "estimate_named", "finding", "notes_of_estimates", "shown_estimator",
 ]  # fmt: skip

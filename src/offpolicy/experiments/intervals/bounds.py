@@ -195,9 +195,8 @@ def run(cells: Cells, sets: Sequence[str], repeats: int) -> Report:
             raise ParameterError(words, column="sets")
     work = list(itertools.product(sets, NOISES, [repeats]))
     rows = [row for part in cells.all("sets and noises", run_one, work) for row in part]
-    text = to_markdown(rows)
-    files = {"results.json": {"delta": DELTA, "rows": rows}, "table.md": text}
-    return Report(text, files, {"bounds.png": partial(picture, rows)})
+    pictures = {"bounds.png": partial(picture, rows)}
+    return Report.of([to_markdown(rows)], {"delta": DELTA, "rows": rows}, "", pictures)
 
 
 def run_one(data: str, noise: float, repeats: int) -> list[Tightness]:

@@ -30,9 +30,8 @@ def run(cells: Cells, sets: Sequence[str], runs: int, kept: bool = False) -> Rep
         [name, *(mean_text(errors[name], 4) for errors in by_set.values())]
         for name in learned[0].errors
     ]
-    text = f"## Our own recipe\n\n{markdown(['learner', *by_set], rows)}\n"
-    body = {"schema": SCHEMA, "runs": learned}
-    return Report(text, {"results.json": body, "table.md": text}, folder="ours")
+    parts = ["## Our own recipe", markdown(["learner", *by_set], rows)]
+    return Report.of(parts, {"schema": SCHEMA, "runs": learned}, "ours")
 
 
 def run_one(condition: Condition) -> Learned:

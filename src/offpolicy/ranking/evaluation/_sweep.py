@@ -5,28 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy import intervals
-from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, ParameterError
 from offpolicy.estimators import NAMED, Estimator
-from offpolicy.intervals import Interval
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
 from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._sums import Value, lam_of, value_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    import pyarrow as pa
+from offpolicy.results import ParameterCurve
 
 
 def sweep(
@@ -80,8 +74,10 @@ class _Evaluated:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class RankingCurve:
+class RankingCurve(ParameterCurve):
     """An estimator's value and standard error at every value of its parameter."""
+
+    points: ClassVar[int] = 101
 
     estimator: str
     metric: str
@@ -91,46 +87,13 @@ class RankingCurve:
     evaluated: Callable[[float], Value] = field(repr=False)
     """The estimator at a value of the parameter."""
 
-    def at(self, parameter: ArrayLike) -> Floats:
-        """The estimate at each value of the parameter."""
-        return self._each(parameter)[0]
-
-    def stderr_at(self, parameter: ArrayLike) -> Floats:
-        """Its standard error over queries."""
-        return self._each(parameter)[1]
-
-    def interval_at(self, parameter: float) -> Interval:
-        """The normal interval of the estimator's own mean."""
-        value, stderr = self._each(parameter)
-        return intervals.normal(float(value), float(stderr), self.level)
-
-    def to_frame(self, points: int = 101) -> pd.DataFrame:
-        """`to_arrow` as a pandas DataFrame (needs pandas: ``pip install offpolicy[pandas]``)."""
-        return as_pandas(self.to_arrow(points))
-
-    def to_polars(self, points: int = 101) -> pl.DataFrame:
-        """`to_arrow` as a polars DataFrame (needs polars: ``pip install offpolicy[polars]``)."""
-        return as_polars(self.to_arrow(points))
-
-    def to_arrow(self, points: int = 101) -> pa.Table:
-        """Parameter, value, stderr, low and high as an Arrow table, at the breakpoints, or at that
-        many of them; for SB at equal steps of τ."""
-        import pyarrow as pa
-
-        if points < 2:
-            raise ParameterError(f"points is {points}; there must be at least 2.", column="points")
-        x = self.breakpoints
-        if math.isinf(x[-1]):
-            x = x[np.linspace(0, len(x) - 1, min(points, len(x))).astype(np.int64)]
-        else:
-            x = np.linspace(x[0], x[-1], points)
-        value, stderr = self._each(x)
-        half = intervals.normal_quantile(self.level) * stderr
-        columns = {"value": value, "stderr": stderr, "low": value - half, "high": value + half}
-        return pa.table({self.parameter: x} | columns)
+    def _shown(self, points: int) -> Floats:
+        """For SB equal steps of τ."""
+        if math.isinf(self.breakpoints[-1]):
+            return ParameterCurve._shown(self, points)
+        return np.linspace(self.breakpoints[0], self.breakpoints[-1], points)
 
     def _each(self, parameter: ArrayLike) -> tuple[Floats, Floats]:
-        """Values and standard errors."""
         x = as_floats(parameter, self.parameter, ParameterError)
         pairs = [self.evaluated(point)[:2] for point in x.ravel().tolist()]
         value, stderr = np.array(pairs).T.reshape(2, *np.shape(parameter))
