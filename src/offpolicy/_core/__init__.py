@@ -2,6 +2,6 @@
 
 __all__ = [
     "buckets", "checkpoint", "documents", "door", "double_double_kernels", "fastmath", "files",
-    "frames", "kernels", "lbfgs", "logistic", "moments", "parallel", "parameters", "pickling", "ragged",
-    "saved", "tables", "types", "validation",
+    "frames", "kernels", "lbfgs", "logistic", "moments", "parallel", "parameters", "pickling",
+    "ragged", "saved", "tables", "types", "validation",
 ]  # fmt: skip
