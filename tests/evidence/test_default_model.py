@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import offpolicy as op
+from offpolicy._core.contexts import ContextEncoder
 from offpolicy.cli import cli
 from offpolicy.errors import LogError
-from offpolicy.evidence._default_model import FEWEST_ROWS, _regression, train_model
+from offpolicy.evidence._default_model import FEWEST_ROWS, _ridge, train_model
 from offpolicy.evidence._sources import source_of
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import Shape, make_case
@@ -57,14 +58,19 @@ def test_no_decision_is_predicted_from_its_own_fold():
     assert not np.array_equal(source.delta_hat[~mine], other.delta_hat[~mine])
 
 
-def test_words_are_coded_and_give_the_model_of_the_words():
+def test_words_are_coded_column_by_column():
     table, _ = world(1_000, cities=True)
     log = op.BanditLog.from_frame(table, op.Columns(context=["x0", "city"]))
     source = source_of(log, {"new": "new"}, None)
     train_model(source)
-    plain = op.RewardModel(_regression(log.context))
-    named = replace(log, actions=tuple(range(K)), candidate=np.tile(np.arange(K), 1_000))
-    np.testing.assert_array_equal(source.delta_hat, plain.fit(named).predict(named))
+    codes = ContextEncoder.fit(log.context)(log.context)
+    assert codes.shape == (1_000, 3)
+    named = replace(
+        log, actions=tuple(range(K)), candidate=np.tile(np.arange(K), 1_000), context=codes
+    )
+    np.testing.assert_array_equal(
+        source.delta_hat, op.RewardModel(_ridge()).fit(named).predict(named)
+    )
 
 
 @pytest.mark.parametrize("cities", [False, True])

@@ -52,8 +52,6 @@ SPOILS = {
     "no weight": ("row_weight", None, "row_weight"),
     "weight 0": ("row_weight", 0.0, "row_weight"),
     "weight beyond": ("row_weight", 1e120, "row_weight"),
-    "no context": ("age", None, "age"),
-    "nan context": ("age", np.nan, "context"),
     "no time": ("time", None, "time"),
 }
 

@@ -334,7 +334,7 @@ def test_two_columns_of_one_name_are_refused():
         BanditLog.from_frame(table)
 
 
-@pytest.mark.parametrize("column", ["action", "reward", "propensity", "cluster", "time", "age"])
+@pytest.mark.parametrize("column", ["action", "reward", "propensity", "cluster", "time"])
 def test_a_null_is_refused(column):
     values = {"age": [20, 30, 40], "cluster": [1, 2, 3], "time": [1, 2, 3]}
     rows = {**CHOSEN_ONLY, **values}

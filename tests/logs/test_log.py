@@ -538,8 +538,6 @@ MALFORMED = [
     *((chosen_only, "propensity", [0.8, bad, 0.7]) for bad in (-0.1, 0.0, 1e-301, 1.25, NAN, INF)),
     *((from_arrays, "reward", [1.0, bad, 0.0]) for bad in (NAN, None, -INF, 1.1e150, -1.1e150)),
     *((from_arrays, "row_weight", [1, bad, 1]) for bad in (NAN, INF, 0, -2, 1e-101, 1e101)),
-    *((from_arrays, "context", bad) for bad in ([[1.0], [NAN], [2.0]], [[1], [None], [2]])),
-    (from_arrays, "context", [[1.0, 2.0], [3.0, -INF], [2.0, 2.0]]),
     *((from_arrays, "time", bad) for bad in ([1.0, NAN, 2.0], [1.0, INF, 2.0], [1, None, 2], NAT)),
     *((from_arrays, "cluster", bad) for bad in ([1.0, NAN, 2.0], ["u", None, "v"], NAT)),
     *((chosen_only, "action", bad) for bad in (["a", None, "b"], [1.0, NAN, 2.0], NAT)),

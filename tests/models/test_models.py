@@ -456,7 +456,7 @@ def test_many_actions_are_sparse_where_the_model_allows(kind, monkeypatch):
     }[kind]
     found = RewardModel(model).fit(log)
     assert found.mode_ == "shared"
-    assert [one.sparse for one in found.models_] == [kind not in ("refuses", "text")] * 5
+    assert [one.sparse for one in found.models_] == [kind != "refuses"] * 5
     limit(monkeypatch, "offpolicy.models._fits.MANY_ACTIONS", 1000)
     dense = RewardModel(model).fit(log)
     assert not any(one.sparse for one in dense.models_)
@@ -567,12 +567,15 @@ def test_contexts_need_not_be_numbers():
     for mode in MODES:
         predicted = RewardModel(make_pipeline(encode, Ridge(1e-6)), mode=mode).fit(log).predict(log)
         np.testing.assert_allclose(predicted[log.chosen_index], log.reward, atol=1e-3)
-        text = refused(LogError, lambda mode=mode: RewardModel(Ridge(), mode=mode).fit(log))
-        assert re.fullmatch(
-            r"The context is of dtype object, and Ridge could not be fitted to it: could not "
-            r"convert string to float: '\w+'. Make it numbers, or give a pipeline that does.",
-            text,
-        )
+        plain = RewardModel(Ridge(1e-6), mode=mode).fit(log)
+        np.testing.assert_allclose(plain.predict(log)[log.chosen_index], log.reward, atol=1e-3)
+    only_age = make_column_transformer(("passthrough", [0, 1]))
+    text = refused(LogError, lambda: RewardModel(make_pipeline(only_age, Ridge())).fit(log))
+    assert re.fullmatch(
+        r"The context is of dtype object, and Pipeline could not be fitted to it: could not "
+        r"convert string to float: '\w+'. Make it numbers, or give a pipeline that does.",
+        text,
+    )
     chooser = PropensityModel(make_pipeline(encode, GaussianNB()), calibration=None)
     np.testing.assert_allclose(chooser.fit(log).predict(log), 0.5, atol=0.2)
 

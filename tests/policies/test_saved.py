@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import offpolicy as op
 from offpolicy._core import saved as written
+from offpolicy._core.contexts import ContextEncoder
 from offpolicy._core.files import write_whole
 from offpolicy.errors import PolicyError
 from offpolicy.learning._softmax_learner import SoftmaxLearner
@@ -29,12 +30,14 @@ from tests.support.refusals import refuses
 def policy_of(actions, *, seed=0, columns=None) -> LinearSoftmax:
     rng = np.random.default_rng(seed)
     seen = FeatureMap.fit(rng.normal(size=(9, 2)), rng=rng)
-    return LinearSoftmax(tuple(actions), seen, rng.normal(size=(len(actions), 3)), columns=columns)
+    weights = rng.normal(size=(len(actions), 3))
+    encoder = ContextEncoder.fit(np.zeros((1, 2)), columns)
+    return LinearSoftmax(tuple(actions), seen, weights, encoder=encoder)
 
 
 def same(a: LinearSoftmax, b: LinearSoftmax) -> None:
     assert [(type(x), x) for x in a.actions or ()] == [(type(x), x) for x in b.actions or ()]
-    assert a.columns == b.columns
+    assert a.encoder == b.encoder
     ours, theirs = storage._arrays(a), storage._arrays(b)
     assert list(ours) == list(theirs)
     for name in ours:
@@ -90,7 +93,8 @@ def test_names_keep_their_types(tmp_path, names, seed):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6))
 def test_numbers_keep_every_bit(tmp_path, numbers):
     seen = FeatureMap(np.array([5e-324, -0.0]), np.array([1e-300, 1e300]))
-    policy = LinearSoftmax(("a", "b"), seen, np.array(numbers).reshape(2, 3))
+    encoder = ContextEncoder.fit(np.zeros((1, 2)))
+    policy = LinearSoftmax(("a", "b"), seen, np.array(numbers).reshape(2, 3), encoder=encoder)
     save_policy(policy, tmp_path / "bits.json")
     same(policy, load_policy(tmp_path / "bits.json"))
 
@@ -201,8 +205,16 @@ def change(saved, how) -> None:
         lambda b: b.update(actions="ab"),
         lambda b: b.update(actions=[["a"], "b"]),
         lambda b: b.update(actions=[{}, "b"]),
-        lambda b: b.update(context_columns=["x"]),
-        lambda b: b.update(context_columns=7),
+        lambda b: b.update(context=None),
+        lambda b: b.update(context=7),
+        lambda b: b["context"].update(names=["x"]),
+        lambda b: b["context"].update(inputs=3),
+        lambda b: b["context"].update(columns=[]),
+        lambda b: b["context"]["columns"][0].update(scale=0.0),
+        lambda b: b["context"]["columns"][0].update(kind="text"),
+        lambda b: b["context"]["columns"][0].update(kind="category"),
+        lambda b: b["context"]["columns"][0].update(position=1),
+        lambda b: b["context"]["columns"][0].update(levels=["x", "y"]),
         lambda b: b.update(numbers=[]),
         lambda b: b.update(gamma=None, numbers=None),
         lambda b: b["numbers"].pop("sha256"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from offpolicy._core.types import Floats
 from offpolicy.evidence._plan import sample_size
@@ -21,7 +21,8 @@ from offpolicy.results import Finding, finding
 
 FEWEST_ROWS = 100
 """A log with fewer decisions is not learned from."""
-_MOST_CATEGORIES = 64
+_AT_ONCE = 200_000
+"""Decisions that are predicted together."""
 _RIDGE = 1.0
 
 
@@ -44,7 +45,7 @@ def train_model(source: Source) -> list[Finding]:
         if not log.has_equal_lengths:
             return _unused("candidates have no names, and decisions differ in how many they have")
         width = int(log.offsets[1])
-    model = _Trained(RewardModel(_regression(log.context)), width, _encoder(log.context))
+    model = _Trained(RewardModel(_ridge()), width)
     model.model.fit(model.seen(log))
     source.adopt(model, len(log))
     return []
@@ -61,45 +62,23 @@ class _Trained:
 
     model: RewardModel
     width: int
-    encoder: Any
-    """Turns words into numbers once a decision, not once a candidate; None if all are numbers."""
 
     def seen(self, log: BanditLog) -> BanditLog:
-        """The log as the model sees it: with names, and with numbers for words."""
-        changes: dict[str, Any] = {}
-        if self.encoder is not None:
-            changes["context"] = self.encoder.transform(log.context)
-        if self.width:
-            changes["candidate"] = log.candidate_codes()
-            changes["actions"] = tuple(range(max(self.width, log.number_of_actions)))
-        return log.replace(**changes, trusted=True)
+        """The log as the model sees it: with names."""
+        if not self.width:
+            return log
+        actions = tuple(range(max(self.width, log.number_of_actions)))
+        return log.replace(candidate=log.candidate_codes(), actions=actions, trusted=True)
 
     def predict(self, log: BanditLog) -> Floats:
-        return self.model.predict(self.seen(log))
+        parts = (log.rows(a, min(a + _AT_ONCE, len(log))) for a in range(0, len(log), _AT_ONCE))
+        return np.concatenate([self.model.predict(self.seen(part)) for part in parts])
 
 
-def _regression(context: NDArray[Any]) -> Any:
-    """The default model of a source: on numbers, scaled, or else on categories."""
+def _ridge() -> Any:
+    """The default model of a source: a ridge regression on scaled numbers."""
     from sklearn.linear_model import Ridge
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.preprocessing import StandardScaler
 
-    if context.dtype.kind in "biuf":
-        return make_pipeline(StandardScaler(), Ridge(alpha=_RIDGE))
-    encoder = OneHotEncoder(handle_unknown="ignore", max_categories=_MOST_CATEGORIES)
-    return make_pipeline(encoder, Ridge(alpha=_RIDGE))
-
-
-def _encoder(context: NDArray[Any]) -> Any:
-    """Turns a source's words into codes for its default model; None if that is not needed.
-
-    Neither where a column mixes words and numbers: the regression refuses those.
-    """
-    from sklearn.preprocessing import OrdinalEncoder
-
-    if context.dtype.kind in "biuf":
-        return None
-    try:
-        return OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1).fit(context)
-    except TypeError:
-        return None
+    return make_pipeline(StandardScaler(), Ridge(alpha=_RIDGE))

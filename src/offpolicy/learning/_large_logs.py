@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._core.contexts import cell_bits
 from offpolicy._core.lbfgs import Minimum
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
@@ -34,7 +35,6 @@ from offpolicy.logs import (
     with_names_of,
 )
 from offpolicy.models import resolve_prediction
-from offpolicy.policies.learned import numeric
 
 if TYPE_CHECKING:
     from offpolicy.learning._softmax_learner import Progress, SoftmaxLearner
@@ -207,10 +207,9 @@ def fold_of(log: BanditLog, folds: int) -> Ints:
         return log.group % folds
     if log.context is None:
         return log.bucket % folds
-    rows = np.ascontiguousarray(numeric(log.context, "context") + 0.0).view(np.uint64)
-    hashed = np.zeros(len(rows), dtype=np.uint64)
-    for column in rows.T:
-        hashed ^= column
+    hashed = np.zeros(len(log), dtype=np.uint64)
+    for column in log.context.T:
+        hashed ^= cell_bits(column)
         for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
             hashed ^= hashed >> np.uint64(33)
             hashed *= np.uint64(factor)

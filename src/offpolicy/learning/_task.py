@@ -16,7 +16,7 @@ from offpolicy.estimators import Estimator, choose_estimators
 from offpolicy.learning import _task_data as preparing
 from offpolicy.learning._risk import DenseRisk, Observed, RaggedRisk, Risk
 from offpolicy.learning._task_data import Scale, Views
-from offpolicy.logs import BanditLog, context_columns
+from offpolicy.logs import BanditLog
 from offpolicy.models import resolve_prediction
 from offpolicy.policies.learned import Dense, LinearSoftmax, Ragged, Scores
 
@@ -231,7 +231,7 @@ class Task:
             self.log.actions, views.map,
             w[:size].reshape(views.actions, -1) if has_context else None,
             views.candidate_map, None if views.candidate_map is None else w[size:].copy(),
-            context_columns(self.log) if has_context else None,
+            views.encoder if has_context else None,
         )  # fmt: skip
 
     @staticmethod

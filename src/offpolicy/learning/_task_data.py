@@ -9,9 +9,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
+from offpolicy._core.contexts import (
+    ContextEncoder,
+    all_finite_numbers,
+    as_context,
+    cell_bits,
+)
 from offpolicy._core.parallel import each_block
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints, Singles
@@ -64,19 +70,21 @@ class Views:
     map: FeatureMap | None
     candidate_map: FeatureMap | None
     actions: int
+    encoder: ContextEncoder | None = None
+    """Makes contexts numbers."""
     phi: Singles | None = None
     features: Singles | None = None
     known: Singles | None = None
     """As ``phi``, of contexts with known rewards."""
 
     @classmethod
-    def of(cls, log: BanditLog, known: Floats | None, **kind: Any) -> Views:
+    def of(cls, log: BanditLog, known: NDArray[Any] | None, **kind: Any) -> Views:
         """Standardised over the log, and over the contexts with known rewards."""
-        context_map = candidate_map = None
+        context_map = candidate_map = encoder = None
         if log.actions is not None and log.context is not None:
-            context = numeric(log.context, "context")
-            context = context if known is None else np.vstack([context, known])
-            context_map = FeatureMap.fit(context, **kind)
+            encoder = ContextEncoder.fit(log.context, log.context_names)
+            seen = [encoder(part) for part in (log.context, known) if part is not None]
+            context_map = FeatureMap.fit(np.vstack(seen, dtype=np.float64), **kind)
         if log.candidate_features is not None:
             candidate_map = FeatureMap.fit(flat_features(log), **kind)
         if context_map is None and candidate_map is None:
@@ -85,10 +93,10 @@ class Views:
                 "--context) and the names of its actions, or candidate_features=.",
                 column="context",
             )
-        views = cls(context_map, candidate_map, len(log.actions or ())).on(log)
-        if known is None or context_map is None:
+        views = cls(context_map, candidate_map, len(log.actions or ()), encoder).on(log)
+        if known is None or context_map is None or encoder is None:
             return views
-        return replace(views, known=context_map(known))
+        return replace(views, known=context_map(encoder(known)))
 
     @property
     def is_even(self) -> bool:
@@ -114,7 +122,9 @@ class Views:
         """The same maps of another log, or of another part of it."""
         phi = features = None
         if self.map is not None:
-            phi = self.map(numeric(log.context, "context"))
+            assert self.encoder is not None
+            assert log.context is not None
+            phi = self.map(self.encoder(log.context))
         if self.candidate_map is not None:
             # A feature that is 1 for every candidate changes no choice.
             features = self.candidate_map(flat_features(log))[:, :-1]
@@ -135,7 +145,7 @@ def flat_features(log: BanditLog) -> Floats:
 
 def known_rewards(
     log: BanditLog, known: tuple[ArrayLike, ArrayLike] | None
-) -> tuple[Floats, Floats] | tuple[None, None]:
+) -> tuple[NDArray[Any], Floats] | tuple[None, None]:
     """Contexts and the rewards of all actions that a learner knows, checked: (m, d) and (m, K)."""
     if known is None:
         return None, None
@@ -143,13 +153,13 @@ def known_rewards(
         raise ParameterError(
             "known rewards need a log with context and names of its actions.", column="known"
         )
-    X, R = numeric(known[0], "known contexts"), check.as_floats(known[1], "known rewards")
+    X, R = as_context(known[0]), check.as_floats(known[1], "known rewards")
     shape = (len(X), len(log.actions))
     rule = f"{shape}: one reward for each action of each context"
     check.need_shape(R.shape == shape and len(X) > 0, "known", R, rule, ParameterError)
     check.check_finite(R.reshape(-1), "known rewards", "", ParameterError)
     width = log.context.reshape(len(log), -1).shape[1]
-    rule = f"contexts of {width} numbers, as the log's are"
+    rule = f"contexts of {width} columns, as the log's are"
     check.need_shape(X.shape[1] == width, "known", X, rule, ParameterError)
     return X, R
 
@@ -165,10 +175,17 @@ def groups_of(log: BanditLog) -> Ints:
     if log.cluster is not None:
         _, group = np.unique(log.cluster, return_inverse=True)
     elif log.context is not None:
-        _, group = np.unique(numeric(log.context, "context"), axis=0, return_inverse=True)
+        _, group = np.unique(_rows(log.context), axis=0, return_inverse=True)
     else:
         group = np.arange(len(log))
     return group.reshape(-1)
+
+
+def _rows(context: NDArray[Any]) -> NDArray[Any]:
+    """Contexts that can be compared: as numbers, or as hashes of what they are."""
+    if all_finite_numbers(context):
+        return context.astype(np.float64)
+    return np.stack([cell_bits(column) for column in context.T], axis=1)
 
 
 # -- the reward model ------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from offpolicy.logs._columns import (
     missing_column,
     read_plain,
 )
-from offpolicy.logs._naming import all_action_names, context_columns, with_names, with_names_of
+from offpolicy.logs._naming import all_action_names, with_names, with_names_of
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import (
     BLOCK,
@@ -39,7 +39,7 @@ from offpolicy.logs._validation import (
 __all__ = [
     "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "ColumnNames", "Columns", "Distributed",
     "Dropped", "LogScan", "RewardSummary", "Sums", "all_action_names", "as_table",
-    "check_chosen_probabilities", "check_probabilities", "column_of", "context_columns", "files",
+    "check_chosen_probabilities", "check_probabilities", "column_of", "files",
     "formats", "keep_well_formed", "labels", "listed_reasons", "matching_columns", "missing_column",
     "need_log", "read_plain", "refuse_many", "sample_ranges", "source_of_kept", "tolerance_of",
     "with_names", "with_names_of", "without_rounding",

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import ragged
 from offpolicy._core import validation as check
+from offpolicy._core.contexts import as_context, names_in
 from offpolicy._core.pickling import Portable
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
@@ -75,7 +76,10 @@ class BanditLog(Portable):
         Names of the actions; ``candidate`` (int64[N]) says which one each candidate is.
         If ``candidate`` is None every decision has all actions, in order.
     cluster, time, row_weight, context, candidate_features
-        Optional companions: per decision, except the last (per candidate).
+        Optional companions: per decision, except the last (per candidate). The context, (n, d),
+        is of numbers, or of objects of any kind; what is missing in it is NaN or None.
+    context_names : tuple or None
+        What the columns of ``context`` are called, if that is known.
     candidates_known : bool
         False if the log lists only what was chosen, not what else could have been.
     first_row : int
@@ -102,6 +106,7 @@ class BanditLog(Portable):
     time: NDArray[Any] | None = None
     row_weight: Floats | None = None
     context: NDArray[Any] | None = None
+    context_names: tuple[str, ...] | None = None
     candidate_features: Floats | None = None
     candidates_known: bool = True
     source: str = ""
@@ -116,6 +121,9 @@ class BanditLog(Portable):
     tolerance: InitVar[float] = 1e-6
 
     def __post_init__(self, trusted: bool, tolerance: float) -> None:
+        width = 0 if self.context is None else self.context.shape[1]
+        if self.context_names is not None and len(self.context_names) != width:
+            object.__setattr__(self, "context_names", None)  # those of another context
         if not trusted:
             logging, propensity = _checked(self, tolerance)
             object.__setattr__(self, "logging", logging)
@@ -133,6 +141,7 @@ class BanditLog(Portable):
         propensity: ArrayLike | None = None,
         actions: Sequence[Hashable] | int | None = None,
         context: ArrayLike | None = None,
+        context_names: Sequence[str] | None = None,
         candidate_features: ArrayLike | None = None,
         cluster: ArrayLike | None = None,
         time: ArrayLike | None = None,
@@ -154,6 +163,10 @@ class BanditLog(Portable):
             With ``propensity`` only, and without this, the log does not know its candidates:
             estimators that need the policy on all of them are then out of reach.
         context : (n, d), candidate_features : (n, K, d'), optional
+            The context may be a frame, too: its columns keep their names. Columns may hold
+            numbers, text or times; values may be missing.
+        context_names : optional
+            What the columns of the context are called.
         cluster, time, row_weight : (n,), optional
             Rows of one cluster (user, session) may be dependent; a row weight says how many
             decisions the row stands for.
@@ -216,6 +229,7 @@ class BanditLog(Portable):
             time=time,
             row_weight=row_weight,
             context=context,
+            context_names=context_names,
             candidate_features=features,
             candidates_known=known,
             source=source,
@@ -234,6 +248,7 @@ class BanditLog(Portable):
         logging: ArrayLike | None = None,
         propensity: ArrayLike | None = None,
         context: ArrayLike | None = None,
+        context_names: Sequence[str] | None = None,
         candidate_features: ArrayLike | None = None,
         cluster: ArrayLike | None = None,
         time: ArrayLike | None = None,
@@ -281,6 +296,7 @@ class BanditLog(Portable):
             time=time,
             row_weight=row_weight,
             context=context,
+            context_names=context_names,
             candidate_features=candidate_features,
             source=source,
             tolerance=tolerance_of(logging),
@@ -327,6 +343,7 @@ class BanditLog(Portable):
     @classmethod
     def _of(cls, **values: Any) -> BanditLog:
         """Of fields that need not be arrays yet."""
+        values["context_names"] = _column_names(values["context"], values["context_names"])
         for name, make in _MAKERS.items():
             if values[name] is not None:
                 values[name] = make(values[name], name)
@@ -343,6 +360,8 @@ class BanditLog(Portable):
         kept = {item.name: getattr(self, item.name) for item in fields(self)}
         if "cluster" in changes:
             kept["whole_group"] = None
+        if "context" in changes:
+            kept["context_names"] = names_in(changes["context"])
         if trusted:
             return BanditLog(**(kept | changes), trusted=True)
         # What has passed before may have been float32.
@@ -649,10 +668,10 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
         check.check_finite(
             log.candidate_features, "candidate_features", source, offsets=log.offsets
         )
-    for name in ("context", "time", "cluster"):
+    for name in ("time", "cluster"):
         values = getattr(log, name)
         if values is not None:
-            if name != "cluster" and np.issubdtype(values.dtype, np.floating):
+            if name == "time" and np.issubdtype(values.dtype, np.floating):
                 check.check_finite(values, name, source)
             labels.refuse_missing(values, name, source)
     return logging, propensity
@@ -679,23 +698,27 @@ def _check_propensity(values: Floats, source: str, tolerance: float) -> None:
     )
 
 
+def _column_names(context: Any, names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """What the columns of a log's context are called: as given, or as the frame calls them."""
+    if names is None:
+        return names_in(context)
+    width = np.shape(context)[1] if np.ndim(context) == 2 else 1
+    fine = not isinstance(names, str) and len(names) == width and len(set(names)) == width
+    if not fine or not all(isinstance(name, str) for name in names):
+        raise LogError(
+            f"context_names is {check.glimpse(names)}; it must be {width} different names, one for "
+            f"each column of the context.",
+            column="context_names",
+        )
+    return tuple(names)
+
+
 def _probabilities(values: Any, column: str) -> Floats:
     return check.as_vector(values, column, PropensityError)
 
 
 def _names(values: Any, column: str) -> NDArray[Any]:
     return np.asarray(labels.as_names(values, column))
-
-
-def _context(values: Any, column: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise LogError(
-            "context must have as many numbers in every row.", column="context"
-        ) from None
-    check.need_shape(array.ndim in (1, 2), "context", array, "(n, d)")
-    return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
 _MAKERS: dict[str, Callable[[Any, str], NDArray[Any]]] = {
@@ -705,7 +728,7 @@ _MAKERS: dict[str, Callable[[Any, str], NDArray[Any]]] = {
     "cluster": _names,
     "time": _names,
     "row_weight": check.as_vector,
-    "context": _context,
+    "context": lambda values, _: as_context(values),
     "candidate_features": check.as_floats,
 }
 

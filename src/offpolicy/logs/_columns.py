@@ -28,6 +28,8 @@ from offpolicy.errors import (
 )
 from offpolicy.logs._arrow_types import (
     holds_lists,
+    holds_numbers,
+    plain_type,
     refuse_no_number,
     refuse_unreadable,
     settled,
@@ -216,10 +218,9 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
         else:
             roles[role] = read_plain(table, name, role, source, _NUMBERS.get(role))
     if columns.context:
-        context = columns.context_in(table.column_names, source)
-        roles["context"] = np.stack(
-            [read_plain(table, name, "context", source) for name in context], axis=1
-        )
+        names = columns.context_in(table.column_names, source)
+        roles["context"] = _read_context(table, names, source)
+        roles["context_names"] = tuple(names)
     if isinstance(roles.get("candidate"), Encoded) and _is_whole(roles["action"]):
         roles["action"] = roles["action"].astype(str)
     elif isinstance(roles["action"], Encoded) and _is_whole(roles.get("candidate")):
@@ -381,9 +382,11 @@ def read_plain(
     role: str,
     source: str,
     numbers: type[OffpolicyError] | None = None,
+    *,
+    missing: bool = False,
 ) -> NDArray[Any] | Encoded:
     """A column of a log with one plain value in every row; ``numbers`` is the error if that must be
-    a number."""
+    a number; ``missing`` says that some may be missing."""
     import pyarrow as pa
 
     kind = table.schema.field(name).type
@@ -394,13 +397,36 @@ def read_plain(
         )
     refuse_unreadable(kind, name, source)
     column = table.column(name)
-    if column.null_count:
+    if column.null_count and not missing:
         refuse(column.is_null().to_numpy(), MISSING, name, source)
     if numbers is not None:
         refuse_no_number(column, name, source, numbers)
         return numbers_of(_as_numpy(column, name, source), name, source, numbers)
     coded = Encoded.of(column) if role == "action" else None
     return _as_numpy(column, name, source) if coded is None else coded
+
+
+def _read_context(table: pa.Table, names: Sequence[str], source: str) -> NDArray[Any]:
+    """The context of each row of a log, (n, d): numbers, or else objects; missing values stay."""
+    columns = [_context_cells(table, name, source) for name in names]
+    if all(cells.dtype.kind in "biuf" for cells in columns):
+        return np.stack(columns, axis=1)
+    context = np.empty((len(table), len(names)), dtype=object)
+    for j, cells in enumerate(columns):
+        context[:, j] = cells.astype("M8[s]").astype(object) if cells.dtype.kind == "M" else cells
+    return context
+
+
+def _context_cells(table: pa.Table, name: str, source: str) -> NDArray[Any]:
+    import pyarrow as pa
+
+    column = table.column(name)
+    kind = plain_type(column.type)
+    if pa.types.is_null(kind):
+        return np.full(len(table), np.nan)
+    if not (holds_numbers(kind) and (column.null_count or pa.types.is_decimal(kind))):
+        return np.asarray(read_plain(table, name, "context", source, missing=True))
+    return np.asarray(column.cast(kind).cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy())
 
 
 def _as_numpy(

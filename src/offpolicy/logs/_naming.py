@@ -32,10 +32,3 @@ def all_action_names(parts: Iterable[tuple[Hashable, ...]]) -> tuple[Hashable, .
         return tuple(sorted(names))  # type: ignore[type-var]
     except TypeError:
         return tuple(names)
-
-
-def context_columns(log: BanditLog) -> tuple[str, ...] | None:
-    """The columns that a log's context is made of, in order, if the log knows."""
-    if log.context is None or log.columns is None or log.table is None:
-        return None
-    return tuple(log.columns.context_in(log.table.column_names))

@@ -27,6 +27,7 @@ from offpolicy.errors import (
 )
 from offpolicy.logs import SMALLEST_PROPENSITY, BanditLog, need_log
 from offpolicy.logs.labels import GROUPS
+from offpolicy.models._contexts import Given
 from offpolicy.models._fits import (
     LEAST_ROWS,
     Chooser,
@@ -71,6 +72,7 @@ class _CrossFitted(Parameters, ABC):
     seed: int = 0
     models_: Sequence[Any] = field(init=False, repr=False)
     maps_: Sequence[Any] = field(init=False, repr=False)
+    given_: Given | None = field(init=False, repr=False)
 
     @abstractmethod
     def predict(self, log: BanditLog) -> Floats:
@@ -185,14 +187,15 @@ class RewardModel(_CrossFitted):
         training = Training(log, fold, self.folds, weight)
         chosen = log.chosen_index
         models: list[PerAction | OneForAll | None] = [None] * self.folds
-        remembered = scores = None
+        remembered = scores = given = None
         if mode == "recalibrate":
             remembered = remember_prediction(log, prediction)
             score = _predictions(log, remembered)[chosen]
             scores = np.broadcast_to(score, (self.folds, len(log)))
         else:
-            inputs = Inputs.of(log, self._name, mode, log.actions)
-            learn = self._learner(log, training, inputs, mode)
+            given = Given.to(self.model, log)
+            inputs = Inputs.of(log, self._name, mode, log.actions, given)
+            learn = self._learner(log, training, inputs, mode, given)
             models = [learn((f,)) for f in range(self.folds)]
             if self.recalibrate:
                 scores = training.out_of_fold(
@@ -203,7 +206,7 @@ class RewardModel(_CrossFitted):
             for f in range(self.folds):
                 rows = training.rows(f)
                 maps[f] = monotone(scores[f][rows], log.reward[rows], training.weight(rows))
-        self.mode_, self.models_, self.maps_ = mode, models, maps
+        self.mode_, self.models_, self.maps_, self.given_ = mode, models, maps, given
         self.actions_, self.prediction_ = log.actions, remembered
         self.context_width_ = None if log.context is None else log.context.shape[1]
         self.feature_width_ = feature_width(log)
@@ -260,7 +263,12 @@ class RewardModel(_CrossFitted):
         return "per-action" if counts.min() >= ENOUGH_ROWS else "shared"
 
     def _learner(
-        self, log: BanditLog, training: Training, inputs: Inputs, mode: Mode
+        self,
+        log: BanditLog,
+        training: Training,
+        inputs: Inputs,
+        mode: Mode,
+        given: Given | None,
     ) -> Callable[[tuple[int, ...]], PerAction | OneForAll]:
         """A function that fits the model on everything outside the given folds."""
         values = y = None
@@ -274,7 +282,7 @@ class RewardModel(_CrossFitted):
                     f"Use a regressor."
                 )
         kind = PerAction if mode == "per-action" else OneForAll
-        recipe = Recipe(self.model, int(self.seed), values)
+        recipe = Recipe(self.model, int(self.seed), values, given)
         labels = log.reward if y is None else y.reshape(-1)
 
         def learn(without: tuple[int, ...]) -> PerAction | OneForAll:
@@ -287,8 +295,8 @@ class RewardModel(_CrossFitted):
         return learn
 
     def _inputs(self, log: BanditLog) -> Inputs:
-        inputs = Inputs.of(log, self._name, self.mode_, self.actions_)
         width = None if log.context is None else log.context.shape[1]
+        inputs = Inputs.of(log, self._name, self.mode_, self.actions_, self.given_)
         need_width(width, self.context_width_, "context")
         if self.mode_ == "shared":
             need_width(feature_width(log), self.feature_width_, "candidate_features")
@@ -342,8 +350,10 @@ class PropensityModel(_CrossFitted):
         """Fit one classifier per fold, each without that fold's decisions; returns itself."""
         need_log(log)
         self._check_parameters()
-        inputs = self._checked_inputs(log, log.actions)
+        given = Given.to(self.model, log)
+        inputs = self._checked_inputs(log, log.actions, given)
         assert inputs.context is not None
+        assert log.context is not None
         training = Training(log, log.fold(self.folds), self.folds, log.row_weight)
         y = inputs.code[log.chosen_index]
         was_chosen = np.bincount(y, minlength=inputs.actions) > 0
@@ -351,7 +361,7 @@ class PropensityModel(_CrossFitted):
 
         def learn(without: tuple[int, ...]) -> Chooser:
             rows = training.rows(*without)
-            recipe = Recipe(self.model, int(self.seed), None)
+            recipe = Recipe(self.model, int(self.seed), None, given)
             key = (without[0], without[-1], 0)
             return Chooser.learned(recipe, context[rows], y[rows], training.weight(rows), key)
 
@@ -365,16 +375,17 @@ class PropensityModel(_CrossFitted):
             for f in range(self.folds):
                 maps[f] = self._calibration(training, f, inputs, log.chosen_index, scores[f])
         self.models_, self.maps_, self.was_chosen_ = models, maps, was_chosen
-        self.actions_, self.context_width_ = log.actions or (), context.shape[1]
+        self.actions_, self.context_width_ = log.actions or (), log.context.shape[1]
+        self.given_ = given
         return self
 
     def predict(self, log: BanditLog) -> Floats:
         """π̂₀ of every candidate of ``log``, flat; each decision sums to 1."""
         self._need_fitted()
         need_log(log)
-        inputs = self._checked_inputs(log, self.actions_)
-        assert inputs.context is not None
-        need_width(inputs.context.shape[1], self.context_width_, "context")
+        inputs = self._checked_inputs(log, self.actions_, self.given_)
+        assert log.context is not None
+        need_width(log.context.shape[1], self.context_width_, "context")
         open_ = known_of(inputs.code, self.was_chosen_)
         check.refuse(
             ~np.logical_or.reduceat(open_, log.offsets[:-1]),
@@ -413,9 +424,11 @@ class PropensityModel(_CrossFitted):
         need_estimator(self.model)
         need_probabilities(self.model)
 
-    def _checked_inputs(self, log: BanditLog, actions: tuple[Hashable, ...] | None) -> Inputs:
+    def _checked_inputs(
+        self, log: BanditLog, actions: tuple[Hashable, ...] | None, given: Given | None
+    ) -> Inputs:
         log.need_candidates(self._name)
-        return Inputs.of(log, self._name, "per-action", actions)
+        return Inputs.of(log, self._name, "per-action", actions, given)
 
     def _calibration(
         self, training: Training, f: int, inputs: Inputs, chosen_index: Ints, score: Floats

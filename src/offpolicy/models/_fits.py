@@ -15,6 +15,7 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, MissingColumnError, ParameterError, PredictionError
 from offpolicy.estimators import weights
 from offpolicy.logs import BanditLog
+from offpolicy.models._contexts import ByName, Given
 from offpolicy.models._inputs import Inputs, by_action, known_of, parts
 from offpolicy.models._probabilities import normalised
 from offpolicy.policies import resolve
@@ -142,11 +143,13 @@ class Examples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
-    """How to make a fitted model: the user's, its seed, and for a classifier what classes mean."""
+    """How to make a fitted model: the user's, its seed, for a classifier what classes mean, and
+    the form of contexts."""
 
     model: Any
     seed: int
     values: Floats | None
+    given: Given | None = None
 
     def reward_model(
         self, X: NDArray[Any], y: NDArray[Any], weight: Floats | None, key: tuple[int, ...]
@@ -169,7 +172,11 @@ class Recipe:
         states = np.random.SeedSequence([self.seed, *key]).generate_state(len(unset) + 1)
         model.set_params(**dict(zip(unset, map(int, states), strict=False)))
         extra = {} if weight is None else {_weight_argument(model): weight / weight.mean()}
+        named = self.given is not None and self.given.form == "named"
         try:
+            if named:
+                assert self.given is not None
+                return ByName(model.fit(self.given.frame(X), y, **extra), self.given)
             return model.fit(X, y, **extra)
         except (TypeError, ValueError) as problem:
             if X.dtype.kind in "biuf":

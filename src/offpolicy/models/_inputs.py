@@ -13,6 +13,7 @@ from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError
 from offpolicy.logs import BanditLog
+from offpolicy.models._contexts import Given
 
 MOST_ROWS = 200_000
 MOST_CELLS = 20_000_000
@@ -35,9 +36,15 @@ class Inputs:
 
     @classmethod
     def of(
-        cls, log: BanditLog, who: str, mode: Mode, actions: tuple[Hashable, ...] | None
+        cls,
+        log: BanditLog,
+        who: str,
+        mode: Mode,
+        actions: tuple[Hashable, ...] | None,
+        given: Given | None,
     ) -> Inputs:
-        """Check that the log has what the mode needs, and name its actions as ``actions`` does."""
+        """Check that the log has what the mode needs, and name its actions as ``actions`` does;
+        ``given`` is the form of contexts."""
         features = None
         if mode == "shared" and log.candidate_features is not None:
             features = log.candidate_features.reshape(int(log.offsets[-1]), -1)
@@ -53,7 +60,8 @@ class Inputs:
         else:
             code = np.empty(0, dtype=np.int64)
         decision = decision_of_candidate(log.offsets)
-        return cls(log.offsets, decision, code, len(actions or ()), log.context, features)
+        context = log.context if log.context is None or given is None else given.of(log, who)
+        return cls(log.offsets, decision, code, len(actions or ()), context, features)
 
     @property
     def width(self) -> int:

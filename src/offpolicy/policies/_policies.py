@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
+from offpolicy._core.contexts import named_frame
 from offpolicy._core.ragged import argmax, decision_of_candidate, row_sums, softmax
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, PolicyError
@@ -241,7 +242,8 @@ class Classifier:
     """A fitted model with ``predict_proba``, asked about ``log.context``.
 
     Its ``classes_``, if it has them, are matched to the log's action names; actions it does not
-    know get probability 0.
+    know get probability 0. If it was fitted on a frame, and the log knows what the columns of its
+    context are called, it is given a pandas frame.
     """
 
     model: Any
@@ -251,7 +253,7 @@ class Classifier:
         if log.context is None:
             raise PolicyError("A classifier as policy needs a log with context.", column="context")
         actions = log.need_names("A classifier as policy", PolicyError)
-        raw = self.model.predict_proba(log.context)
+        raw = self.model.predict_proba(_as_fitted(self.model, log))
         predicted = check.as_floats(raw, "predict_proba", PolicyError)
         classes = getattr(self.model, "classes_", None)
         width = len(actions) if classes is None else len(classes)
@@ -417,6 +419,15 @@ def _checked_positions(values: Any, log: BanditLog, what: str) -> Ints:
         f"{what}, for every decision, a position from 0 to its number of candidates less one.",
         column=what.partition(":")[0],
     )
+
+
+def _as_fitted(model: Any, log: BanditLog) -> Any:
+    """The context in the form that a policy's classifier was fitted on: with names, or without."""
+    asked, names = getattr(model, "feature_names_in_", None), log.context_names
+    assert log.context is not None
+    if asked is None or names is None or not set(asked) <= set(names):
+        return log.context
+    return named_frame(log.context, names)[list(asked)]
 
 
 def _of_candidates(table: Floats, log: BanditLog) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from offpolicy._core.contexts import all_finite_numbers
 from offpolicy._core.ragged import decision_of_candidate, softmax
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import need, refuse
@@ -92,6 +93,12 @@ class TorchPolicy:
             ) from None
         whole = self.features is not None and not values.is_floating_point()
         values = values.to(device=like.device, dtype=None if whole else like.dtype)
+        if features is log.context and not all_finite_numbers(log.context):
+            raise PolicyError(
+                "TorchPolicy: values of the context are missing or infinite. Give features=, a "
+                "function of the log that fills them in.",
+                column="context",
+            )
         if len(values) not in (len(log), int(log.offsets[-1])):
             raise PolicyError(
                 f"TorchPolicy: there are {len(values):,} rows of features, and the log has "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.contexts import cell_bits
 from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Floats
 from offpolicy.evidence._limits import (
@@ -21,7 +22,7 @@ from offpolicy.evidence._plan import usual_reward
 from offpolicy.evidence._sources import Source
 from offpolicy.evidence.findings._chance import Rows, kish
 from offpolicy.logs import BanditLog, Dropped, listed_reasons, sample_ranges
-from offpolicy.logs.labels import encode, hash_rows
+from offpolicy.logs.labels import hash_rows
 from offpolicy.results import Finding, Severity, finding
 
 FEW_CLUSTERS = 30
@@ -234,7 +235,7 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
         return (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
     if values.dtype.kind in "biumM":
         return np.ascontiguousarray(values).astype(np.int64).view(np.uint64)
-    return encode(values, "column", "")[1].view(np.uint64)
+    return cell_bits(values)
 
 
 def _mixed(state: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

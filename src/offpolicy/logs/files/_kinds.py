@@ -8,6 +8,7 @@ as an integer is printed, so that nothing is lost.
 
 from __future__ import annotations
 
+from offpolicy._core.contexts import NO_VALUE
 from offpolicy.logs.files._sql import literal
 
 BIT, WHOLE, PADDED, LONG, FLOAT = (2**k for k in range(5))
@@ -24,10 +25,7 @@ FAMILIES = (
     (NUMBERS, TEXTS, NO_LIST),
 )
 """The values of a column must be of one of these, each time."""
-MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null",
-)  # fmt: skip
+MISSING = NO_VALUE
 """What is no value in CSV, unless its column is one of text."""
 _HOLDS = {
     "BIGINT": BIT | WHOLE | PADDED,

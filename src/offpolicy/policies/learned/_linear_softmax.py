@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from offpolicy._core.contexts import ContextEncoder, as_context
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import PolicyError
-from offpolicy.logs import BanditLog, context_columns, with_names
+from offpolicy.logs import BanditLog, with_names
 from offpolicy.policies.learned._features import FeatureMap, numeric
 from offpolicy.policies.learned._scores import Dense, Ragged
 
@@ -26,8 +27,13 @@ class LinearSoftmax:
     """(K, d)."""
     candidate_map: FeatureMap | None = None
     candidate_weights: Floats | None = None
-    columns: tuple[str, ...] | None = None
-    """What the context was made of, if that is known: in another order it would be another."""
+    encoder: ContextEncoder | None = None
+    """Makes contexts numbers; it knows what their columns are called, if that is known."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """What the context was made of, if that is known: in another order it would be another."""
+        return None if self.encoder is None else self.encoder.names
 
     def of_contexts(self, X: ArrayLike) -> Floats:
         """Where every action is a candidate: (n, K)."""
@@ -74,7 +80,7 @@ class LinearSoftmax:
                 f"Columns(context=…), or on the command line with --context.",
                 column="context",
             )
-        columns = context_columns(log)
+        columns = log.context_names
         if self.columns is not None and columns is not None and columns != self.columns:
             raise PolicyError(
                 f"The context is {_listed(columns)}, but the policy was learned with "
@@ -83,11 +89,18 @@ class LinearSoftmax:
             )
         return log.context
 
+    def unknown(self, log: BanditLog) -> dict[str, int]:
+        """By column of the context, in how many decisions its category has no weights of its own:
+        it was rare, or never seen, in the log that the policy was learned from."""
+        if self.encoder is None or log.context is None:
+            return {}
+        return self.encoder.unknown(log.context)
+
     def _contexts(self, X: ArrayLike) -> Floats:
-        assert self.map is not None
-        context = numeric(X, "context")
-        _need_width(context.shape[1], self.map.inputs, "context")
-        return context
+        assert self.encoder is not None
+        context = as_context(X)
+        _need_width(context.shape[1], self.encoder.inputs, "context")
+        return np.asarray(self.encoder(context), dtype=np.float64)
 
     def _codes(self, log: BanditLog) -> Ints:
         """For each candidate, the row of the weights."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy._core.documents import built, damage_named
+from offpolicy._core.contexts import ContextEncoder
+from offpolicy._core.documents import built, damage_named, json_safe
 from offpolicy._core.saved import read_body, read_both, write_both
 from offpolicy._core.types import Floats
 from offpolicy.errors import PolicyError
@@ -31,7 +32,7 @@ def save_policy(
     """
     body = {
         "actions": None if policy.actions is None else [_plain(name) for name in policy.actions],
-        "context_columns": policy.columns,
+        "context": None if policy.encoder is None else json_safe(policy.encoder),
         "gamma": {part: map_.gamma for part, map_, _ in _parts(policy) if map_.root is not None},
         "learned": dict(learned or {}),
     }
@@ -91,7 +92,7 @@ def _built(body: dict[str, Any], arrays: dict[str, Floats]) -> LinearSoftmax:
     actions = built(tuple[Any, ...] | None, body["actions"])
     if actions is not None:
         actions = as_action_names(map(_plain, actions))
-    columns = built(tuple[str, ...] | None, body["context_columns"])
+    encoder = built(ContextEncoder | None, body["context"])
     maps = {part: _map(part, arrays, body["gamma"]) for part in ("context", "candidate")}
     weights = {part: arrays.pop(f"{part} weights", None) for part in maps}
     if arrays:
@@ -105,11 +106,12 @@ def _built(body: dict[str, Any], arrays: dict[str, Floats]) -> LinearSoftmax:
     for part, shape in expected.items():
         if getattr(weights[part], "shape", None) != shape:
             raise ValueError(f"{part} weights do not have the shape {shape}")
-    if columns is not None and (maps["context"] is None or len(columns) != maps["context"].inputs):
-        raise ValueError("context_columns are not as many as the context has")
+    seen = None if maps["context"] is None else maps["context"].inputs
+    if (encoder and encoder.width) != seen:
+        raise ValueError("context is not what the policy's weights are for")
     return LinearSoftmax(
         actions, maps["context"], weights["context"],
-        maps["candidate"], weights["candidate"], columns,
+        maps["candidate"], weights["candidate"], encoder,
     )  # fmt: skip
 
 
