@@ -66,7 +66,7 @@ def test_a_policy_is_learned_and_evaluated_on_what_it_was_not_learned_from(folde
     assert (load_policy("policy.json").weights == expected.policy_.weights).all()
     lines = outcome.stdout.splitlines()
     assert lines[0] == (
-        f"A policy over 3 actions, learned from {len(rest):,} decisions, 4 numbers of context each."
+        f"A policy over 3 actions, learned from {len(rest):,} decisions, 4 columns of context each."
     )
     assert f"it says {expected.report_.value:.5g} there" in lines[1]
     assert "That flatters" in outcome.stdout
@@ -173,7 +173,6 @@ def test_names_of_files(folder):
     ("words", "message"),
     [
         (["log.parquet", "-o", "p.json"], "nothing to learn from: give the log context="),
-        (["log.parquet", *QUICK[2:], "--context", "city"], "context holds text ('Ulm')"),
         (["constant.parquet", *QUICK], "Every reward is 1: all policies are as good"),
         (["narrow.parquet", *QUICK], "lists only what was chosen. Give actions="),
         (["log.parquet", *QUICK[:-1], "p.txt"], "must end in .json"),

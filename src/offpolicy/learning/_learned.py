@@ -81,7 +81,7 @@ class LearnedPolicy(Document):
         actions = "features of the candidates"
         if self.actions is not None:
             actions = f"{self.actions:,} actions"
-        numbers = "" if self.context is None else f", {self.context:,} numbers of context each"
+        numbers = "" if self.context is None else f", {self.context:,} columns of context each"
         lines = [
             f"A policy over {actions}, learned from {self.decisions:,} decisions{numbers}.",
             f"  {self.parameters['estimator']} was maximised; it says {self.report.value:.5g} "
