@@ -293,8 +293,9 @@ def test_every_verb_has_help(verb, flag):
         (["ten.csv", "--policy", "new", "--format", "xml"], "'xml' is not one of"),
         (["ten.csv", "--policy", "new", "--polcy", "x"], "Did you mean '--policy'?"),
         (
-            ["ten.csv", "--policy", "action"],
-            "PolicyError: ten.csv, action, row 0: 'a' is not a number (10 of 10 rows)",
+            ["ten.csv", "--action", "reward", "--reward", "new", "--policy", "x=action"],
+            "PolicyError: ten.csv, action, row 0: the policy chooses 'a', which is not among the "
+            "arms (10 of 10 rows are like this). The arms were found in the log (0, 1)",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

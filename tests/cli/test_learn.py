@@ -156,6 +156,15 @@ def test_malformed_rows_are_left_out_of_both_parts(folder, monkeypatch, large):
     assert "2 of 1,600" in outcome.stderr.splitlines()[0]
 
 
+def test_arms_that_nobody_named_are_found_in_the_log(folder):
+    run("learn", "narrow.parquet", "--context", "x0", "-o", "narrow.json")
+    named = run("learn", "narrow.parquet", "--context", "x0", "-o", "named.json",
+                "--actions", "0,1,2")  # fmt: skip
+    assert "3 actions" in named.stdout
+    policies = [op.policies.learned.load_policy(f"{name}.json") for name in ("narrow", "named")]
+    np.testing.assert_array_equal(*(policy.weights for policy in policies))
+
+
 def test_names_of_files(folder):
     run("learn", "log.parquet", *QUICK)
     Path("a").mkdir()
@@ -174,7 +183,6 @@ def test_names_of_files(folder):
     [
         (["log.parquet", "-o", "p.json"], "nothing to learn from: give the log context="),
         (["constant.parquet", *QUICK], "Every reward is 1: all policies are as good"),
-        (["narrow.parquet", *QUICK], "lists only what was chosen. Give actions="),
         (["log.parquet", *QUICK[:-1], "p.txt"], "must end in .json"),
         (["log.parquet", *QUICK[:-1], "-"], "must end in .json"),
         (["log.parquet", *QUICK[:-1], ""], "it is empty"),

@@ -1592,4 +1592,4 @@ def test_command_takes_roles_and_a_range(folder):
 def test_command_refuses_one_policy_twice(folder):
     outcome = CliRunner().invoke(command, ["ten.csv", "--policy", "new", "--policy", "new"])
     assert outcome.exit_code == 2
-    assert "One --policy is given twice." in outcome.stderr
+    assert "Two policies are named" in outcome.stderr

@@ -628,4 +628,4 @@ def test_command_exit_codes(parquet):
     assert CANNOT_TELL in run.stdout
     run = CliRunner().invoke(command, [short, "--policy", "new", "--policy", "new"])
     assert run.exit_code == 2
-    assert "One --policy is given twice." in run.stderr
+    assert "Two policies are named" in run.stderr

@@ -174,4 +174,4 @@ def test_the_uniform_policy_needs_no_column(tmp_path: Path, verb):
         assert "uniform" in outcome.stdout
     unknown = CliRunner().invoke(cli, [verb, path, "--policy", ":best"])
     assert unknown.exit_code == 2
-    assert "there is :uniform" in unknown.stderr
+    assert "there is no policy :best" in unknown.stderr

@@ -562,7 +562,7 @@ def test_reading_a_file_does_not_load_pandas(tmp_path):
 
 
 def test_a_number_is_no_name_of_a_column():
-    for role in ("propensity", "reward", "decision", "chosen"):
+    for role in ("action", "reward", "decision", "chosen"):
         with refuses(ParameterError, role):
             Columns(**{role: 1 / 3})
     with refuses(ParameterError, "context"):

@@ -20,6 +20,7 @@ from offpolicy.evidence._plan import sample_of
 from offpolicy.evidence._sources import InMemory, Streamed
 from offpolicy.logs._scan import sample_ranges
 from offpolicy.logs.files._parquet import ParquetScan
+from offpolicy.policies import settle
 from tests.support.cases import make_case
 from tests.support.files import as_csv, lists, same, table_of, write
 from tests.support.limits import limit, small_blocks
@@ -61,7 +62,7 @@ def test_a_sample_of_a_large_log_is_the_same_everywhere(tmp_path, monkeypatch):
     scan = ParquetScan(write(tmp_path, table, 3))
     log = op.BanditLog.from_frame(table)
     (a,) = sample_of(InMemory(log, [op.policies.resolve(log, "new", "new")], None))
-    (b,) = sample_of(Streamed(scan, {"new": "new"}, None))
+    (b,) = sample_of(Streamed(scan, {"new": settle(scan, "new")}, None))
     assert len(a.log) == len(b.log) == 800
     np.testing.assert_array_equal(a.log.reward, b.log.reward)
     np.testing.assert_array_equal(a.target.flat, b.target.flat)
@@ -192,7 +193,7 @@ def test_any_stretches_are_read_as_they_are(stretched, monkeypatch, ends, where,
     limit(monkeypatch, "offpolicy.logs.files._parquet.CHUNK", 64)
     table, files = stretched[bad]
     scan = ParquetScan(files, where=where, on_bad_row="drop" if bad else "error", max_dropped=1.0)
-    left = scan.without_bad_rows({}, None, lambda *_: None)
+    left = scan.without_bad_rows("", (), lambda _: None)
     with duckdb.connect() as connection:
         rows = connection.register("log", table).sql(f"FROM log WHERE {where or 'true'} ORDER BY n")
         kept = rows.to_arrow_table()

@@ -27,6 +27,13 @@ _OWN = re.compile(r"[0-9a-f]{16}\.npy")
 Made = TypeVar("Made")
 
 
+def saved_file(name: str) -> Path | None:
+    """The file of something learned, if that is what a text names."""
+    file = Path(name.removeprefix("file:"))
+    saved = name.startswith("file:") or (file.suffix.lower() == ".json" and file.is_file())
+    return file if saved else None
+
+
 def _checked_name(path: str | Path, what: str) -> Path:
     """The path, if its name is that of a JSON file."""
     path = Path(path)

@@ -17,7 +17,7 @@ _SETTINGS = Options(
 
 @click.command("check", cls=Strict)
 @opt.log_options
-@Options(policies=opt.POLICIES)
+@Options(policies=opt.POLICIES, allow_code=opt.ALLOW_CODE)
 @_SETTINGS
 @opt.format_option("table", "json", "tsv")
 def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> None:
@@ -28,7 +28,8 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     """
     from offpolicy.evaluation import check
 
-    source, named = opt.read(log, options), opt.policies_of(policies)
+    named = opt.policies_of(policies, options["allow_code"])
+    source = opt.read(log, options)
     report = check(source, named or None, **_SETTINGS.said(options))
     opt.tell(report, "dropped")
     opt.show(report, options["style"])

@@ -25,7 +25,7 @@ _SETTINGS = Options(
 
 @click.command("compare", cls=Strict)
 @opt.log_options
-@Options(policies=opt.POLICIES | {"required": True})
+@Options(policies=opt.POLICIES | {"required": True}, allow_code=opt.ALLOW_CODE)
 @_SETTINGS
 @opt.report_option("; looks at the log as check does")
 @opt.format_option("table", "json", "tsv")
@@ -41,7 +41,8 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
 
     run = Run.begun(options["report"])
     opt.warn_of_contexts(options)
-    source, named = opt.read(log, options), opt.policies_of(policies)
+    named = opt.policies_of(policies, options["allow_code"])
+    source = opt.read(log, options)
     settings = _SETTINGS.said(options)
     together = None if run.page is None else compare_and_check(source, named, **settings)
     answer = compare(source, named, **settings) if together is None else together.answers[0]

@@ -32,7 +32,7 @@ _SETTINGS = Options(
 
 @click.command("evaluate", cls=Strict)
 @opt.log_options
-@Options(policies=opt.POLICIES | {"required": True})
+@Options(policies=opt.POLICIES | {"required": True}, allow_code=opt.ALLOW_CODE)
 @_ESTIMATION
 @_SETTINGS
 @opt.report_option("; looks at the log as check does")
@@ -48,7 +48,8 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
 
     run = Run.begun(options["report"])
     opt.warn_of_contexts(options)
-    source, named = opt.read(log, options), opt.policies_of(policies)
+    named = opt.policies_of(policies, options["allow_code"])
+    source = opt.read(log, options)
     settings = _SETTINGS.said(options) | _ESTIMATION.said(options)
     together = None if run.page is None else evaluate_and_check(source, named, **settings)
     answer = evaluate(source, named, **settings) if together is None else together.answers[0]

@@ -105,7 +105,8 @@ _COLUMNS = Options(
         {
             "action": "what was chosen [action]",
             "reward": "what came of it [reward]",
-            "propensity": "probability with which it was chosen [propensity]",
+            "propensity": "probability with which it was chosen [propensity], or a number if that "
+            "is the same in all rows: 1/3",
             "logging": "list: the logger's probability of every candidate [logging]",
             "candidates": "list: names of the candidates [candidates]",
             "cluster": "user or session: rows of one may be dependent [cluster]",
@@ -115,16 +116,23 @@ _COLUMNS = Options(
             "chosen": "long format: 1 where the candidate was chosen, else 0",
         }
     ),
+    actions=option(
+        "all arms, if every decision could choose among the same: a,b,c; in the order of lists, if "
+        "there are any",
+        "NAMES",
+    ),
+    fill_reward=option("what a missing reward counts as, such as 0", "X", float),
 )
 
 PREDICTION = option("list: the reward model's estimates", "COLUMN")
-POLICIES = option(
-    "column: probability of the chosen action, or list: of every candidate; :uniform; or the file "
-    "of a learned policy, policy.json; repeat for several",
-    "COLUMN",
-    default=(),
-    flags="--policy",
+_POLICY = (
+    "SPEC or NAME=SPEC: a column (probability of the chosen action, list by candidate, or the "
+    "action it would choose); :always(arm), :uniform, :logged; :softmax(scores), :greedy(scores), "
+    ":rule(case when … end); a learned policy.json; python:module:function"
 )
+POLICIES = option(f"{_POLICY}; repeat for several", "SPEC", default=(), flags="--policy")
+POLICY = option(_POLICY, "SPEC", required=True)
+ALLOW_CODE = option("let --policy python:module:function run that code", default=False)
 ESTIMATORS = option(
     'such as IPS or "CAB(M=10)"; repeat for several', "NAME", default=(), flags="-e --estimator"
 )
@@ -181,12 +189,26 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
     columns = Columns() if file is None else Columns.from_toml(file)
     if "where" in settings:
         settings["where"] = Expression(settings["where"], "--where")
-    source = read_log(list(log), replace(columns, **_COLUMNS.said(options)), **settings)
+    source = read_log(list(log), replace(columns, **_roles_of(options)), **settings)
     if not isinstance(source, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress
 
         source.progress = Progress()
     return source
+
+
+def _roles_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command says of columns, and of what no column holds."""
+    from offpolicy._core.quoting import parts_of, unquoted
+    from offpolicy.logs import as_ratio
+
+    roles = _COLUMNS.said(options)
+    if "actions" in roles:
+        roles["actions"] = list(map(unquoted, parts_of(roles["actions"])))
+    if "propensity" in roles:
+        number = as_ratio(roles["propensity"])
+        roles["propensity"] = roles["propensity"] if number is None else number
+    return roles
 
 
 def given(name: str) -> bool:
@@ -209,44 +231,31 @@ def warn_of_contexts(options: Mapping[str, Any]) -> None:
         say("No reward model is trained on --context: --prediction is the one.", err=True)
 
 
-def policies_of(names: Sequence[str]) -> dict[str, Any]:
-    """Policies as --policy names them: columns, files of learned ones, or one built in."""
-    from offpolicy.policies import Uniform
+def policies_of(specs: Sequence[str], allow_code: bool) -> dict[str, Any]:
+    """Policies as --policy says them, by name."""
+    from offpolicy import policies
+    from offpolicy.errors import ParameterError
 
-    def load(file: Path) -> Any:
-        from offpolicy.policies.learned import load_policy
-
-        return load_policy(file)
-
-    built_in = {":uniform": Uniform()}
-    for name in names:
-        if name.startswith(":") and name not in built_in:
-            raise click.UsageError(f"There is no policy {name}; there is {', '.join(built_in)}.")
-    return by_name("policy", names, built_in, load)
+    try:
+        return policies.policies_of(specs, allow_code=allow_code)
+    except ParameterError as problem:
+        raise click.UsageError(str(problem)) from None
 
 
-def saved_file(name: str) -> Path | None:
-    """The file of something learned, if that is what an option of the command names."""
-    from pathlib import Path
-
-    file = Path(name.removeprefix("file:"))
-    saved = name.startswith("file:") or (file.suffix.lower() == ".json" and file.is_file())
-    return file if saved else None
-
-
-def by_name(
-    what: str, names: Sequence[str], known: Mapping[str, Any], load: Callable[[Path], Any]
+def rankers_of(
+    names: Sequence[str], known: Mapping[str, Any], load: Callable[[Path], Any]
 ) -> dict[str, Any]:
-    """What --policy or --ranker names, by the names to be shown: loaded, known, or as named."""
+    """What --ranker names, by the names to be shown: loaded, known, or as named."""
+    from offpolicy._core.saved import saved_file
+
     if len(set(names)) < len(names):
-        raise click.UsageError(f"One --{what} is given twice.")
+        raise click.UsageError("One --ranker is given twice.")
     shown: dict[str, Any] = {}
     for name in names:
         file = saved_file(name)
         label = name.removeprefix(":") if file is None else file.stem
         if label in shown:
-            several = {"policy": "policies", "ranker": "rankers"}[what]
-            raise click.UsageError(f'Two {several} are named "{label}"; rename one of the files.')
+            raise click.UsageError(f'Two rankers are named "{label}"; rename one of the files.')
         shown[label] = known.get(name, name) if file is None else load(file)
     return shown
 
@@ -272,7 +281,7 @@ def show(result: Any, style: str) -> None:
     the answer doubtful, unless the text has it."""
     tell_dropped(result)
     if hasattr(result, "headlines"):
-        tell(result.findings, "contexts-unused")
+        tell(result.findings, "arms-found", "contexts-unused")
         if style != "table":
             tell(result.warnings)
     if style == "json":

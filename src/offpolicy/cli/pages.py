@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from offpolicy.cli.options import saved_file
 from offpolicy.cli.printing import say
 
 if TYPE_CHECKING:
@@ -46,8 +45,10 @@ class Run(NamedTuple):
         seed: int | None = None,
     ) -> None:
         """The page of a verb with `log_options`: the log's files, and those of learned policies."""
+        from offpolicy._core.saved import saved_file
         from offpolicy.logs import LogScan
         from offpolicy.logs.files import files_of
+        from offpolicy.policies import named
 
         options = click.get_current_context().params
         if options.get("engine") == "spark":
@@ -57,7 +58,7 @@ class Run(NamedTuple):
         rows = log.rows_by_file() if isinstance(log, LogScan) else {}
         if len(files) == 1:
             rows = {str(files[0]): n}
-        learned = map(saved_file, options.get("policies", ()))
+        learned = [saved_file(named(text).spec) for text in options.get("policies", ())]
         files += [file for file in learned if file is not None]
         self._write(results, checked, _files(files, rows), seed)
 

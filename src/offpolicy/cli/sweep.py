@@ -23,10 +23,8 @@ _SETTINGS = Options(
 @click.command("sweep", cls=Strict)
 @opt.log_options
 @Options(
-    policy=option(
-        "column: the policy's probabilities; :uniform; or a learned policy.json", "COLUMN",
-        required=True,
-    ),
+    policy=opt.POLICY,
+    allow_code=opt.ALLOW_CODE,
     plot=option("also write a picture (PNG, SVG)", kind=opt.OUTPUT),
     grid=option("64 fixed values of the parameter; needed for clustered errors", default=False),
 )  # fmt: skip
@@ -46,7 +44,7 @@ def command(
     from offpolicy.evaluation import sweep
 
     opt.warn_of_contexts(options)
-    (named,) = opt.policies_of((policy,)).values()
+    named = opt.policies_of((policy,), options["allow_code"])
     settings = _SETTINGS.said(options)
     if grid:
         settings["grid"] = np.sort(getattr(as_estimator(options["estimator"]), "grid", []))

@@ -24,6 +24,7 @@ from offpolicy.evidence import (
 )
 from offpolicy.evidence.findings import (
     Rows,
+    about_arms,
     about_calibration,
     about_clusters,
     about_drift,
@@ -112,6 +113,7 @@ def _report(
     log, rows = sample.log, Rows.of(sample.log)
     of_log = [
         *about_dropped(source.dropped),
+        *about_arms(source.log),
         *about_sample(source.n, len(log)),
         *about_clusters(rows),
         *about_rewards(source, log.reward, limits),

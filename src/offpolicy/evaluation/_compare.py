@@ -14,7 +14,13 @@ from statistics import NormalDist
 from typing import Any, NamedTuple, Unpack, cast
 
 from offpolicy.errors import ParameterError, did_you_mean
-from offpolicy.evaluation._evaluate import Answer, answer, findings_of, named_policies
+from offpolicy.evaluation._evaluate import (
+    Answer,
+    answer,
+    are_texts,
+    findings_of,
+    named_policies,
+)
 from offpolicy.evidence import (
     TOO_FEW_EFFECTIVE,
     Evidence,
@@ -46,7 +52,7 @@ _POWER_80 = NormalDist().inv_cdf(0.8)
 
 def compare(
     log: Any,
-    policies: Mapping[str, Any],
+    policies: Mapping[str, Any] | Sequence[str],
     *,
     prediction: Any = None,
     level: float = 0.95,
@@ -64,8 +70,8 @@ def compare(
     log : anything that `evaluate` takes
         With propensities.
     policies : mapping of names to policies
-        Each anything that `evaluate` takes. The name "logged" is taken: it is the policy that
-        wrote the log.
+        Each anything that `evaluate` takes; or a list of texts, ``"NAME=SPEC"``. The
+        name "logged" is taken: it is the policy that wrote the log.
     prediction : optional
         The reward model δ̂, as for `evaluate`; it serves all policies.
     level : float
@@ -115,7 +121,7 @@ def compare(
 
 def question_of_pairs(
     log: BanditLog | LogScan,
-    policies: Mapping[str, Any],
+    policies: Mapping[str, Any] | Sequence[str],
     multiplicity: str,
     baseline: str | None,
     **asked: Any,
@@ -151,8 +157,8 @@ def compared(
     )
 
 
-def _named(policies: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(policies, Mapping):
+def _named(policies: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+    if not isinstance(policies, Mapping) and not are_texts(policies):
         raise ParameterError(
             f'policies must be a mapping of names to policies, {{"new": …, "old": …}}; found a '
             f"{type(policies).__name__}.",

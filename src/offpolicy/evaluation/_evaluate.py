@@ -26,9 +26,10 @@ from offpolicy.evidence import (
     what_is_known,
     without_repeats,
 )
-from offpolicy.evidence.findings import about_dropped
+from offpolicy.evidence.findings import about_arms, about_dropped
 from offpolicy.logs import ColumnNames
 from offpolicy.logs.files import as_log
+from offpolicy.policies import policies_of
 from offpolicy.results import Estimate, Finding, Headline, Result, Summary
 
 
@@ -55,7 +56,9 @@ def evaluate(
         it returned.
     policy
         A policy (`offpolicy.policies`), an array of probabilities ((n, K), flat, or (n,) for the
-        chosen action only), a column name, a fitted classifier, or a mapping of names to these.
+        chosen action only) or of the (n,) actions that it would choose, text as on the command
+        line (a column, ``":always(a)"``, ``"new=:rule(case when … end)"``), a fitted classifier, a
+        function of the log that returns an array, or a mapping of names to these.
     prediction : optional
         The reward model δ̂: an array of predictions for every candidate ((n, K) or flat), a
         column name, or an object with ``predict(log)``. Left out, and if the log has contexts, a
@@ -138,14 +141,17 @@ def evaluated(evidence: Sequence[Evidence], interval: str = "default") -> Result
 
 def findings_of(evidence: Sequence[Evidence], known: Sequence[Answer]) -> tuple[Finding, ...]:
     """What `evaluate` and `compare` came across."""
-    dropped = about_dropped(evidence[0].source.dropped)
-    return without_repeats(dropped, *(each.findings for each in known))
+    source = evidence[0].source
+    of_log = about_dropped(source.dropped) + about_arms(source.log)
+    return without_repeats(of_log, *(each.findings for each in known))
 
 
 def named_policies(policy: Any, verb: str) -> dict[str, Any]:
     """The policies that a verb (evaluate, compare, check) is asked about, by name."""
+    if are_texts(policy):
+        policy = policies_of(policy)
     if not isinstance(policy, Mapping):
-        return {policy if isinstance(policy, str) else "policy": policy}
+        return {"policy": policy}
     if not policy:
         raise ParameterError(f"There is no policy to {verb}.", column="policy")
     policies = {str(name): each for name, each in policy.items()}
@@ -154,6 +160,14 @@ def named_policies(policy: Any, verb: str) -> dict[str, Any]:
             "Two policies have the same name; every name must be different.", column="policy"
         )
     return policies
+
+
+def are_texts(policy: Any) -> bool:
+    """Whether these are policies said by text, and not the items of one."""
+    return isinstance(policy, str) or (
+        isinstance(policy, (list, tuple))
+        and all(isinstance(each, str) and (each[:1] == ":" or "=" in each) for each in policy)
+    )
 
 
 class Answer(NamedTuple):

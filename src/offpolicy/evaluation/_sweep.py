@@ -28,6 +28,7 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import as_floats
 from offpolicy.errors import EstimatorError, LogError, OffpolicyError, ParameterError
 from offpolicy.estimators import NAMED, Estimator, as_estimator, choose_estimators, weights
+from offpolicy.evaluation._evaluate import named_policies
 from offpolicy.evidence import (
     Block,
     InMemory,
@@ -108,7 +109,9 @@ def sweep(
             f"The exact curve of {name} cannot be resumed; one with {Door.named('grid')} can.",
             column="resume",
         )
-    named = {policy if isinstance(policy, str) else "policy": policy}
+    named = named_policies(policy, "sweep")
+    if len(named) > 1:
+        raise ParameterError("sweep takes one policy.", column="policy")
     question = Question(
         log, named, prediction, level=level, estimators=[as_estimator(name)], resume=resume
     )

@@ -153,7 +153,7 @@ from offpolicy.evidence._plan import (
     sample_size,
 )
 from offpolicy.evidence._risk_curve import RiskCurve
-from offpolicy.evidence._sources import InMemory, Source, without_bad_rows
+from offpolicy.evidence._sources import InMemory, Source, with_arms, without_bad_rows
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
 from offpolicy.evidence._tuning import RULES, Table, choice, chosen_by
 from offpolicy.evidence._walk import by_clusters
@@ -167,5 +167,5 @@ __all__ = [
     "gap_to_logged", "gather", "guarded", "make_headline", "make_plans", "make_summary", "notice",
     "of_curve", "pair", "prepare", "refuse_no_overlap", "sample_size", "satterthwaite",
     "table_of_rows", "what_is_known", "whole_block",
-    "without_bad_rows", "without_repeats",
+    "with_arms", "without_bad_rows", "without_repeats",
 ]  # fmt: skip

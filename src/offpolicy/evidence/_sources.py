@@ -36,7 +36,7 @@ from offpolicy.logs import (
     source_of_kept,
 )
 from offpolicy.models import resolve_prediction
-from offpolicy.policies import Target, resolve
+from offpolicy.policies import Target, asks_for_arms, columns_of, resolve, settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,8 +164,7 @@ class Streamed(Source):
     def __init__(self, log: LogScan, policies: Mapping[str, Any], prediction: Any) -> None:
         super().__init__(log, policies, [dict(policies), prediction])
         self.policies, self.prediction = dict(policies), prediction
-        named = [*policies.values(), prediction]
-        self.extra = list(dict.fromkeys(item for item in named if isinstance(item, str)))
+        self.extra = _columns_of(policies, prediction)
 
     def adopt(self, model: Any, trained: int) -> None:
         self.prediction, self.trained = model, trained
@@ -214,6 +213,7 @@ def source_of(
     resume: str | Path | None = None,
 ) -> Source:
     """A log with policies and a model, to be walked; ``resume`` is a folder to keep walks in."""
+    log, policies = asked_about(log, policies)
     log = without_bad_rows(log, policies, prediction)
     source: Source
     wants_model = prediction is None
@@ -247,17 +247,19 @@ def without_bad_rows(
 ) -> BanditLog | LogScan:
     """A source's log without the rows that its policies and predictions make malformed, as far as
     they are columns of it, and if such rows are to be dropped."""
-    columns = {name: policy for name, policy in policies.items() if isinstance(policy, str)}
+    columns = {name: policy for name, policy in policies.items() if columns_of(policy)}
     predicted = prediction if isinstance(prediction, str) else None
+    check = functools.partial(check_columns, policies=columns, prediction=predicted)
     if isinstance(log, LogScan):
-        return log.without_bad_rows(columns, predicted, check_columns)
+        key = repr((sorted(map(repr, columns.values())), predicted))
+        return log.without_bad_rows(key, _columns_of(columns, predicted), check)
     need_log(log)
     if log.dropped is None or log.table is None or log.columns is None:
         return log
 
     def make(table: pa.Table) -> BanditLog:
         part = log if table is log.table else BanditLog.from_frame(table, log.columns, log.source)
-        check_columns(part, columns, predicted)
+        check(part)
         return part
 
     found = keep_well_formed(log.table, make)
@@ -268,7 +270,7 @@ def without_bad_rows(
         dropped = Dropped(len(log), found.reasons)
     refuse_many(dropped, log.source, log.max_dropped)
     for given in (*policies.values(), prediction):
-        if given is not None and not isinstance(given, str) and not _answers(given):
+        if not (given is None or isinstance(given, str) or callable(given) or _answers(given)):
             raise ParameterError(
                 f"Rows are dropped because of other columns ({listed_reasons(found.reasons)}), and "
                 f"what is given as an array does not know which. Make it a column of the log too."
@@ -284,10 +286,39 @@ def without_bad_rows(
     )
 
 
-def check_columns(log: BanditLog, policies: Mapping[str, str], prediction: str | None) -> None:
+def _columns_of(policies: Mapping[str, Any], prediction: Any) -> list[str]:
+    """The columns that a source's policies and model are made of, besides the log's own."""
+    predicted = [prediction] if isinstance(prediction, str) else []
+    named = [name for policy in policies.values() for name in columns_of(policy)]
+    return list(dict.fromkeys(named + predicted))
+
+
+def asked_about(
+    log: BanditLog | LogScan, policies: Mapping[str, Any]
+) -> tuple[BanditLog | LogScan, dict[str, Any]]:
+    """A log and policies: text is now what it stands for, and where decisions do not list their
+    candidates and a policy asks for them, these are the arms found in the log."""
+    if not isinstance(log, LogScan):
+        need_log(log)
+    settled = {name: settle(log, policy, name) for name, policy in policies.items()}
+    return with_arms(log) if any(map(asks_for_arms, settled.values())) else log, settled
+
+
+def with_arms(log: BanditLog | LogScan) -> BanditLog | LogScan:
+    """A log whose decisions do not list their candidates with those arms that were found in it,
+    if these are few."""
+    if not isinstance(log, LogScan):
+        need_log(log)
+    if log.candidates_known or getattr(log, "candidate_features", None) is not None:
+        return log
+    arms = log.find_arms()
+    return log if arms is None else log.with_found_arms(arms)
+
+
+def check_columns(log: BanditLog, policies: Mapping[str, Any], prediction: str | None) -> None:
     """Raise, naming the rows, unless these columns hold a source's policies and predictions."""
-    for name, column in policies.items():
-        resolve(log, column, name).check(log)
+    for name, policy in policies.items():
+        resolve(log, policy, name).check(log)
     delta_hat = resolve_prediction(log, prediction)
     if delta_hat is not None:
         check_finite(delta_hat, "prediction", log.source, PredictionError, log.offsets)

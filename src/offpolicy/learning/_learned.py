@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Unpack, final
 
 from offpolicy._core.documents import Document
 from offpolicy.evaluation import evaluate
+from offpolicy.evidence import with_arms
 from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, SoftmaxLearner
 from offpolicy.learning._split import split
 from offpolicy.logs import BanditLog, ColumnNames, LogScan
@@ -132,7 +133,7 @@ def learn(
     prediction, level, columns
         As in `evaluate`.
     """
-    log = as_log(log, columns, learn)
+    log = with_arms(as_log(log, columns, learn))
     rest: BanditLog | LogScan = log
     held: BanditLog | LogScan | None = None
     if holdout:

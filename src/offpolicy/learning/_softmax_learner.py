@@ -18,6 +18,7 @@ from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
 from offpolicy.estimators import Estimator
 from offpolicy.evaluation import evaluate
+from offpolicy.evidence import with_arms
 from offpolicy.learning._objective import need_differentiable
 from offpolicy.learning._task import Task
 from offpolicy.logs import BanditLog, LogScan, need_log, with_names
@@ -159,6 +160,7 @@ class SoftmaxLearner(Learned, Parameters):
             Told each step and the value reached.
         """
         member = self.check()
+        log = with_arms(log)
         if isinstance(log, LogScan):
             if known is not None:
                 raise ParameterError(
@@ -166,7 +168,6 @@ class SoftmaxLearner(Learned, Parameters):
                 )
             with one_thread_each():
                 return self._fit_scan(member, log, prediction, progress)
-        need_log(log)
         if log.candidate_features is None:
             log = with_names(log)
         log.need_candidates("A learner")

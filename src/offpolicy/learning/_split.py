@@ -6,11 +6,13 @@ user is on both.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpolicy._core.checkpoint import digest
 from offpolicy._core.parallel import each_block
@@ -18,8 +20,11 @@ from offpolicy._core.types import Ints
 from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError, Place
 from offpolicy.evidence import without_bad_rows
-from offpolicy.logs import BLOCK, BanditLog, Distributed, LogScan, RewardSummary
+from offpolicy.logs import BLOCK, BanditLog, Distributed, FoundArms, LogScan, RewardSummary
 from offpolicy.logs.labels import GROUPS, hash_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @overload
@@ -105,6 +110,22 @@ class Part(LogScan):
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         return self.base.find_reward_outside(low, high)
+
+    def column_of(self, role: str) -> str | None:
+        return self.base.column_of(role)
+
+    def type_of(self, column: str) -> pa.DataType:
+        return self.base.type_of(column)
+
+    def distinct(self, column: str, most: int) -> NDArray[Any]:
+        return self.base.distinct(column, most)
+
+    def with_found_arms(self, arms: FoundArms) -> LogScan:
+        part = copy.copy(self)
+        part.base = self.base.with_found_arms(arms)
+        part.columns = part.base.columns
+        part.__dict__.pop("width", None)
+        return part
 
     def fingerprint(self) -> str:
         return digest(self.base.fingerprint(), np.sort(self.buckets))

@@ -7,6 +7,7 @@ case of equal lengths. All validation happens when a log is made, once.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -20,10 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core import ragged
 from offpolicy._core import validation as check
 from offpolicy._core.contexts import as_context, names_in
+from offpolicy._core.door import Door
 from offpolicy._core.pickling import Portable
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
 from offpolicy.logs import labels
+from offpolicy.logs._arms import FoundArms, as_found, as_held, two_lists
 from offpolicy.logs._bad_rows import (
     MAX_DROPPED,
     Dropped,
@@ -32,7 +35,14 @@ from offpolicy.logs._bad_rows import (
     refuse_many,
     source_of_kept,
 )
-from offpolicy.logs._columns import Columns, as_table, numbers_of, read_columns, read_named
+from offpolicy.logs._columns import (
+    Columns,
+    as_table,
+    missing_column,
+    numbers_of,
+    read_columns,
+    read_named,
+)
 from offpolicy.logs._encoded import Encoded
 from offpolicy.logs._long_format import one_row_per_decision
 from offpolicy.logs._rewards import RewardSummary
@@ -331,7 +341,11 @@ class BanditLog(Portable):
             raise LogError(check.EMPTY, source)
         table, roles = read_columns(table, columns, source)
         offsets = roles.pop("offsets", None)
-        if offsets is None:
+        if columns.constant_propensity is not None:
+            roles["propensity"] = np.full(len(table), columns.constant_propensity)
+        if columns.actions is not None:
+            log = cls._of_arms(columns, offsets, roles, source)
+        elif offsets is None:
             roles.pop("candidate", None)
             log = cls.from_arrays(**roles, source=source)
         else:
@@ -339,6 +353,47 @@ class BanditLog(Portable):
                 roles["chosen"] = _positions_in_lists(roles.pop("action"), source)
             log = cls.from_ragged(offsets=offsets, **roles, source=source)
         return log.replace(table=table, columns=columns, trusted=True)
+
+    @classmethod
+    def _of_arms(
+        cls, columns: Columns, offsets: Ints | None, roles: dict[str, Any], source: str
+    ) -> BanditLog:
+        """Of decisions that could all choose among the same arms; ``logging`` is in their order."""
+        assert columns.actions is not None
+        if roles.pop("candidate", None) is not None:
+            raise two_lists(source)
+        arms, n = as_held(columns.actions, roles["action"]), len(roles["reward"])
+        if offsets is not None:
+            lengths = np.diff(offsets)
+            check.refuse(
+                lengths != len(arms),
+                f"the list has {{length}} entries, but there are {len(arms)} actions ({{count}} "
+                f"are like this). Every list must have one entry for each, in their order.",
+                columns.logging or "logging", source, PropensityError, length=lengths,
+            )  # fmt: skip
+            roles["logging"] = roles["logging"].reshape(n, len(arms))
+        elif columns.constant_propensity is not None:
+            roles["logging"] = np.full((n, len(arms)), columns.constant_propensity)
+        return cls.from_arrays(**roles, actions=arms, source=source)
+
+    def find_arms(self) -> FoundArms | None:
+        """All actions that were ever chosen; None if they are too many to be arms."""
+        return as_found(self.actions or ())
+
+    def with_found_arms(self, arms: FoundArms) -> BanditLog:
+        """A log that knows only what was chosen, with these as the candidates of every decision."""
+        columns = dataclasses.replace(self.columns or Columns(), actions=arms)
+        constant, n, K = columns.constant_propensity, len(self), len(arms)
+        return self.replace(
+            offsets=np.arange(n + 1, dtype=np.int64) * K,
+            chosen=labels.places_among(self.actions or (), arms)[self.chosen_codes()],
+            actions=tuple(arms),
+            candidate=None,
+            candidates_known=True,
+            logging=None if constant is None else np.full(n * K, constant),
+            columns=columns,
+            trusted=True,
+        )
 
     @classmethod
     def _of(cls, **values: Any) -> BanditLog:
@@ -487,8 +542,9 @@ class BanditLog(Portable):
         if not self.candidates_known:
             raise error(
                 f"{who} needs to know the candidates of every decision, and this log lists only "
-                f"what was chosen. Give actions= (names or number) when making the log; in a file, "
-                f"a column of lists (logging or candidates).",
+                f"what was chosen. Name all arms, if they are always the same "
+                f"({Door.spelled('actions')}…), or a column of lists "
+                f"({Door.spelled('candidates')}…).",
                 column="actions",
             )
 
@@ -550,13 +606,21 @@ class BanditLog(Portable):
     ) -> NDArray[Any]:
         """A column of the frame the log was made from: flat if it holds lists; ``numbers`` is the
         error for a value that is none, where all must be."""
+        self.column_in_table(name)
+        assert self.table is not None
+        return read_named(self.table, name, self.offsets, self.source, numbers=numbers)
+
+    def column_in_table(self, name: str) -> pa.ChunkedArray:
+        """A column of the frame the log was made from, as it is there."""
         if self.table is None:
             raise LogError(
                 f'"{name}" is a column name, but this log was not made from a frame or a file. '
                 f"Pass the values themselves.",
                 column=name,
             )
-        return read_named(self.table, name, self.offsets, self.source, numbers=numbers)
+        if name not in self.table.column_names:
+            raise missing_column(self.table.column_names, name, "", self.source)
+        return self.table.column(name)
 
     def candidates_of(self, rows: Ints) -> Ints:
         """Indices, in the flat arrays, of all candidates of these decisions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,6 +26,7 @@ from offpolicy.errors import (
     PropensityError,
     did_you_mean,
 )
+from offpolicy.logs._arms import FoundArms, check_arms, check_constant_propensity, is_number
 from offpolicy.logs._arrow_types import (
     holds_lists,
     holds_numbers,
@@ -35,6 +36,7 @@ from offpolicy.logs._arrow_types import (
     settled,
 )
 from offpolicy.logs._encoded import Encoded
+from offpolicy.logs.labels import as_action_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +47,10 @@ class Columns:
     """Names of the columns. One left out is looked for under the name of its role; one that is
     "" is not used even if it is there.
 
+    What no column holds is said here too: ``actions``, the arms, if every decision could choose
+    among the same; a number as ``propensity``, if it is the same for all of them (together they
+    are the logger's probabilities of every arm); ``fill_reward``, what a missing reward counts as.
+
     ``logging`` and ``candidates`` hold lists (one entry per candidate); ``context`` names any
     number of columns, ``user_*`` all that begin so and play no other role. Without
     ``candidates``, ``action`` is a position in ``logging``; without both, it is a name and the log
@@ -53,7 +59,7 @@ class Columns:
 
     action: str | None = None
     reward: str | None = None
-    propensity: str | None = None
+    propensity: str | float | None = None
     logging: str | None = None
     candidates: str | None = None
     cluster: str | None = None
@@ -65,20 +71,44 @@ class Columns:
     chosen: str | None = None
     """There: 1 in the row of the chosen candidate, else 0; without it, ``action`` names the
     chosen candidate and ``candidates`` the one of every row."""
+    actions: Sequence[Hashable] | None = None
+    fill_reward: float | None = None
 
     def __post_init__(self) -> None:
         for role in (*ROLES, "decision", "chosen"):
             name = getattr(self, role)
-            if not (name is None or isinstance(name, str)):
+            if not (name is None or isinstance(name, str) or role in self.constants):
                 raise ParameterError(
                     f"{role} is {glimpse(name)}; it must be the name of a column. Values of their "
                     f"own go to BanditLog.from_arrays.",
                     column=role,
                 )
+        if self.actions is not None:
+            check_arms(self.actions)
+            if not isinstance(self.actions, FoundArms):
+                object.__setattr__(self, "actions", as_action_names(self.actions))
+        if self.constant_propensity is not None:
+            check_constant_propensity(self.constant_propensity, self.actions)
+        fill = self.fill_reward
+        if fill is not None and not (is_number(fill) and np.isfinite(fill)):
+            raise ParameterError(
+                f"{Door.named('fill_reward')} is {glimpse(fill)}; it must be a number.",
+                column="fill_reward",
+            )
         for name in self.context:
             if not isinstance(name, str):
                 sentence = f"context holds {glimpse(name)}; it must hold names of columns."
                 raise ParameterError(sentence, column="context")
+
+    @property
+    def constants(self) -> frozenset[str]:
+        """The roles that a number plays."""
+        return frozenset({"propensity"} if is_number(self.propensity) else ())
+
+    @property
+    def constant_propensity(self) -> float | None:
+        """The probability with which every action was chosen, if that is said by a number."""
+        return float(self.propensity) if is_number(self.propensity) else None  # type: ignore[arg-type]
 
     @property
     def names(self) -> frozenset[str]:
@@ -114,6 +144,8 @@ class Columns:
                     f"{', '.join(roles)}.",
                     path,
                 )
+            if role in ("actions", "fill_reward") or (role == "propensity" and is_number(name)):
+                continue
             names = name if role == "context" else [name]
             if not (isinstance(names, list) and all(isinstance(item, str) for item in names)):
                 kind = "a list of names" if role == "context" else "the name of a column"
@@ -122,11 +154,13 @@ class Columns:
 
     def context_in(self, names: Sequence[str], source: str = "") -> list[str]:
         """The columns of the context among these; a pattern stands for those it matches."""
-        taken = {getattr(self, role) or role for role in ROLES}
+        taken = {getattr(self, role) or role for role in ROLES if role not in self.constants}
         return matching_columns(self.context, "context", names, taken, source)
 
     def of(self, role: str, names: Sequence[str], source: str) -> str | None:
         """Which of these columns plays a role, if there is one."""
+        if role in self.constants:
+            return None
         needed = role in ("action", "reward")
         return column_of(role, getattr(self, role), names, source, needed=needed)
 
@@ -136,7 +170,7 @@ class ColumnNames(TypedDict, total=False):
 
     action: str | None
     reward: str | None
-    propensity: str | None
+    propensity: str | float | None
     logging: str | None
     candidates: str | None
     cluster: str | None
@@ -145,6 +179,8 @@ class ColumnNames(TypedDict, total=False):
     context: Sequence[str]
     decision: str | None
     chosen: str | None
+    actions: Sequence[Hashable] | None
+    fill_reward: float | None
 
 
 ROLES = (
@@ -200,7 +236,7 @@ def matching_columns(
 
 def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, dict[str, Any]]:
     """A log's frame as an Arrow table, and the arrays by role (``offsets`` if it has lists)."""
-    table = as_table(frame)
+    table = with_rewards_filled(as_table(frame), columns, source)
     roles: dict[str, Any] = {}
     for role in ROLES:
         name = columns.of(role, table.column_names, source)
@@ -226,6 +262,28 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
     elif isinstance(roles["action"], Encoded) and _is_whole(roles.get("candidate")):
         roles["candidate"] = roles["candidate"].astype(str)
     return table, roles
+
+
+def with_rewards_filled(table: pa.Table, columns: Columns, source: str) -> pa.Table:
+    """A log's table with a number for the rewards that are missing, if one was said."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if columns.fill_reward is None:
+        return table
+    name = columns.of("reward", table.column_names, source)
+    assert name is not None
+    column = table.column(name)
+    if not column.null_count and not pa.types.is_floating(column.type):
+        return table
+    if pa.types.is_null(column.type):
+        filled = pa.array(np.full(len(table), float(columns.fill_reward)))
+    elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        missing = pc.is_null(column, nan_is_null=True)
+        filled = pc.if_else(missing, float(columns.fill_reward), column.cast(pa.float64()))
+    else:
+        filled = pc.fill_null(column, pa.scalar(columns.fill_reward).cast(column.type))
+    return table.set_column(table.column_names.index(name), name, filled)
 
 
 def _is_whole(values: Any) -> bool:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpolicy._core.pickling import Portable
 from offpolicy.errors import ParameterError, Place
+from offpolicy.logs import labels
+from offpolicy.logs._arms import MOST_ARMS, FoundArms, as_found
 from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped
 from offpolicy.logs._bandit_log import FIRST, BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs.labels import hash_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BLOCK = 16_384
 """Decisions a block."""
@@ -26,7 +34,7 @@ ROWS_PER_PLACE = 3_000_000
 
 
 Sums = TypeVar("Sums")
-ColumnCheck = Callable[[BanditLog, Mapping[str, str], str | None], None]
+ColumnCheck = Callable[[BanditLog], None]
 """Raises, naming the rows, unless columns hold probabilities and predictions."""
 
 
@@ -63,6 +71,37 @@ class LogScan(Portable, ABC):
         return self.read([(0, min(len(self), FIRST))], ()).width
 
     @property
+    def candidates_known(self) -> bool:
+        """Whether decisions say what else could have been chosen."""
+        return self.columns.actions is not None or bool(
+            self.column_of("logging") or self.column_of("candidates")
+        )
+
+    @abstractmethod
+    def column_of(self, role: str) -> str | None:
+        """The column that plays a role, if there is one."""
+
+    @abstractmethod
+    def type_of(self, column: str) -> pa.DataType:
+        """What a column holds."""
+
+    @abstractmethod
+    def distinct(self, column: str, most: int) -> NDArray[Any]:
+        """The different values of a column that are not missing: all of them, or ``most``."""
+
+    def find_arms(self) -> FoundArms | None:
+        """All actions that were ever chosen; None if they are too many to be arms."""
+        values = self.distinct(str(self.column_of("action")), MOST_ARMS + 1)
+        return as_found(labels.encode(values, "action", self.source)[0])
+
+    def with_found_arms(self, arms: FoundArms) -> LogScan:
+        """The log with these as the candidates of every decision."""
+        log = copy.copy(self)
+        log.__dict__.pop("width", None)
+        log.columns = dataclasses.replace(self.columns, actions=arms)
+        return log
+
+    @property
     @abstractmethod
     def rewards(self) -> RewardSummary: ...
 
@@ -87,11 +126,9 @@ class LogScan(Portable, ABC):
         """How many rows are from which file; none where that is not known."""
         return {}
 
-    def without_bad_rows(
-        self, policies: Mapping[str, str], prediction: str | None, check: ColumnCheck
-    ) -> LogScan:
+    def without_bad_rows(self, key: str, extra: Sequence[str], check: ColumnCheck) -> LogScan:
         """The log without its malformed rows, if they are to be dropped; ``check`` raises for rows
-        that are malformed in these columns."""
+        that are malformed in these columns, and ``key`` says what it looks for."""
         return self
 
 

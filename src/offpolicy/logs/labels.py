@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.door import Door
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import (
@@ -141,8 +142,8 @@ def positions(
     if bad.any():
         name = unique[codes[np.argmax(bad)]]
         sentence = (
-            f"{name!r} is not among the {len(names)} actions.{_suggestion(name, names)} Every "
-            f"chosen action must be listed in actions=."
+            f"{name!r} is not among the {len(names)} actions.{suggestion(name, names)} Every "
+            f"chosen action must be listed in {Door.spelled('actions').strip()}."
         )
         raise malformed(bad, "action", source, sentence, error)
     return places
@@ -171,7 +172,7 @@ def find_among(
         listed = [names[code] for code in codes[offsets[row] : offsets[row + 1]]]
         sentence = (
             f"{name!r} is not among the decision's candidates ({count_of(absent)} are like this)."
-            f"{_suggestion(name, listed)} The chosen action must be one of them."
+            f"{suggestion(name, listed)} The chosen action must be one of them."
         )
         raise malformed(absent, "action", source, sentence, error)
     return hits - offsets[:-1]
@@ -261,7 +262,7 @@ def _is_missing(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
-def _suggestion(name: Hashable, names: Iterable[Hashable]) -> str:
+def suggestion(name: Hashable, names: Iterable[Hashable]) -> str:
     """The action of a log that was meant. Only text has near misses: 1 and "1" are no slip."""
     texts = [other for other in names if isinstance(other, str)]
     return did_you_mean(name, texts) if isinstance(name, str) else ""

@@ -13,10 +13,16 @@ from offpolicy.policies._policies import (
     Tabular,
     Target,
     Uniform,
+    asks_for_arms,
+    columns_of,
     resolve,
+    settle,
 )
+from offpolicy.policies._spec import named, policies_of
 
 __all__ = [
     "Classifier", "Deterministic", "EpsilonGreedy", "Mixture", "MonteCarlo", "Policy", "Softmax",
-    "Tabular", "Target", "Uniform", "learned", "resolve",
+    "Tabular", "Target", "Uniform", "asks_for_arms", "columns_of", "learned", "named",
+    "policies_of",
+    "resolve", "settle",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ Wherever a policy is asked for, plain arrays, column names and fitted classifier
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
@@ -22,12 +22,20 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, PolicyError
 from offpolicy.logs import (
     BanditLog,
+    LogScan,
     check_chosen_probabilities,
     check_probabilities,
     tolerance_of,
     without_rounding,
 )
 from offpolicy.logs.labels import find_among, places_among, positions
+from offpolicy.policies._from_columns import (
+    Column,
+    Logged,
+    Probability,
+    of_items,
+    refuse_unordered,
+)
 
 
 @runtime_checkable
@@ -97,12 +105,7 @@ class Tabular:
                 column="state",
             )
         mass = table[np.repeat(rows, lengths), codes]
-        if self.renormalise:
-            total = np.add.reduceat(mass, log.offsets[:-1])
-            sentence = "no candidate has any probability ({count} are like this)."
-            check.refuse(total <= 0.0, sentence, "Tabular", "", PolicyError)
-            mass = mass / np.repeat(total, lengths)
-        return np.asarray(mass)
+        return _renormalised(mass, log, "Tabular") if self.renormalise else np.asarray(mass)
 
     def _rows(self, actions: tuple[Hashable, ...]) -> Floats:
         if isinstance(self.table, Mapping):
@@ -242,11 +245,13 @@ class Classifier:
     """A fitted model with ``predict_proba``, asked about ``log.context``.
 
     Its ``classes_``, if it has them, are matched to the log's action names; actions it does not
-    know get probability 0. If it was fitted on a frame, and the log knows what the columns of its
+    know get probability 0. Where a decision lacks some actions, ``renormalise=True`` scales the
+    others up to sum to 1. If it was fitted on a frame, and the log knows what the columns of its
     context are called, it is given a pandas frame.
     """
 
     model: Any
+    renormalise: bool = False
 
     def probabilities(self, log: BanditLog) -> Floats:
         log.need_candidates("Classifier", PolicyError)
@@ -262,7 +267,7 @@ class Classifier:
         check.need_shape(fine, "predict_proba", predicted, rule, PolicyError)
         predicted = without_rounding(predicted, tolerance_of(raw))
         if classes is None:
-            return _of_candidates(predicted, log)
+            return self._scaled(_of_candidates(predicted, log), log)
         names = np.asarray(classes).tolist()
         places = places_among(names, actions)
         if (places < 0).any():
@@ -273,7 +278,10 @@ class Classifier:
             )
         full = np.zeros((len(log), len(actions)))
         full[:, places] = predicted
-        return _of_candidates(full, log)
+        return self._scaled(_of_candidates(full, log), log)
+
+    def _scaled(self, mass: Floats, log: BanditLog) -> Floats:
+        return _renormalised(mass, log, "Classifier") if self.renormalise else mass
 
 
 Draw = Callable[[BanditLog, np.random.Generator], ArrayLike]
@@ -355,9 +363,10 @@ class Target(NamedTuple):
 def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
     """The probabilities of anything that can stand for a policy.
 
-    A policy object, an array ((n, K), flat, or (n,) for the chosen candidates only), the name
-    of a column, or a fitted classifier. Those of all candidates are yet to be checked
-    (`Target.check`): a scan can do that on the way.
+    A policy object, an array ((n, K), flat, (n,) for the chosen candidates only, or the (n,)
+    actions it would choose), text as on the command line (the name of a column, ``:uniform``, …),
+    a fitted classifier, or a function of the log that returns an array. Those of all candidates
+    are yet to be checked (`Target.check`): a scan can do that on the way.
     """
     if isinstance(policy, type):
         raise PolicyError(
@@ -367,20 +376,15 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
         return _by_draws(log, policy, name)
     if isinstance(policy, Mixture):
         return _mixed(log, policy, name)
-    if isinstance(policy, str):
-        policy = log.named_column(policy, numbers=PolicyError)
+    policy = settle(log, policy, name)
     if hasattr(policy, "probabilities"):
         values: Any = policy.probabilities(log)
     elif hasattr(policy, "predict_proba"):
         values = Classifier(policy).probabilities(log)
-    elif callable(policy):
-        raise PolicyError(
-            f"{name} is a function. Give what it returns for this log, an array with one "
-            f"probability for every candidate; or, if it draws actions, MonteCarlo(function).",
-            column=name,
-        )
     else:
-        values = policy
+        values = _called(log, policy, name) if callable(policy) else policy
+        if _are_items(log, values, name):
+            values = of_items(log, values, name)
     tolerance = tolerance_of(values)
     array = check.as_floats(values, name, PolicyError)
     chosen_only = array.shape == (len(log),) and (
@@ -389,6 +393,8 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
     if chosen_only:
         check_chosen_probabilities(array, name, log.source, PolicyError, positive=False)
         return Target(name, None, array)
+    if values is policy:
+        refuse_unordered(log, f"the values of {name}")
     flat = log.per_candidate(array, name, PolicyError)
     if not log.candidates_known:
         raise PolicyError(
@@ -397,6 +403,87 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
             column=name,
         )
     return Target(name, flat, tolerance=tolerance)
+
+
+def settle(log: BanditLog | LogScan, policy: Any, name: str = "policy") -> Any:
+    """A policy as it is asked on a log or any part of it: what text stands for, a column of
+    probabilities or of items."""
+    from offpolicy.policies._spec import parse
+
+    policy = parse(policy) if isinstance(policy, str) else policy
+    return policy.reading(log, name) if isinstance(policy, Column) else policy
+
+
+def _parts(policy: Any) -> Iterator[Any]:
+    """A policy and all that it is made of."""
+    yield policy
+    if isinstance(policy, Mixture):
+        for part in policy.policies:
+            yield from _parts(part)
+    yield from filter(None, (getattr(policy, name, None) for name in ("scores", "action")))
+
+
+def columns_of(policy: Any) -> tuple[str, ...]:
+    """The columns of a log that a settled policy reads, besides the log's own."""
+    names = (name for part in _parts(policy) for name in getattr(part, "reads", ()))
+    return tuple(dict.fromkeys(names))
+
+
+def asks_for_arms(policy: Any) -> bool:
+    """Whether a settled policy is about every candidate, and not the chosen ones alone."""
+    if isinstance(policy, (Probability, Logged)):
+        return False
+    if isinstance(policy, Mixture):
+        return any(map(asks_for_arms, policy.policies))
+    if callable(policy) or hasattr(policy, "probabilities") or hasattr(policy, "predict_proba"):
+        return True
+    return np.asarray(policy).dtype.kind not in "f" if np.ndim(policy) == 1 else False
+
+
+def _called(log: BanditLog, function: Callable[[BanditLog], Any], name: str) -> Any:
+    """What a function of the log says of it."""
+    values = function(log)
+    if values is None or callable(values) or isinstance(values, str):
+        raise PolicyError(
+            f"{name} is a function, and for a log it returned a {type(values).__name__}: it must "
+            f"return an array, of one probability for every candidate or of one action for every "
+            f"decision. If it draws actions, give MonteCarlo(function).",
+            column=name,
+        )
+    return values
+
+
+def _are_items(log: BanditLog, values: Any, name: str) -> bool:
+    """Whether plain values are the actions that a policy would choose, not probabilities."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError):
+        return False  # which is told when they are read as numbers
+    if array.ndim != 1 or len(array) != len(log) or array.dtype.kind in "fbcmM":
+        return False
+    if array.dtype.kind not in "iu":
+        return any(isinstance(value, str) for value in array[:1])
+    if int(log.offsets[-1]) == len(log) and log.candidates_known:
+        return False
+    known = range(log.number_of_actions) if log.actions is None else log.actions
+    unique = set(np.unique(array).tolist())
+    if unique <= {0, 1} and unique <= set(known):
+        shown = " and ".join(map(str, sorted(unique)))
+        raise PolicyError(
+            f"{name} holds {shown}, which can be read as probabilities and as actions of the log. "
+            f"Give floats if they are probabilities of the chosen action, and "
+            f"Deterministic(action=…) if they are the actions that the policy would choose.",
+            column=name,
+        )
+    return not unique <= {0, 1}
+
+
+def _renormalised(mass: Floats, log: BanditLog, name: str) -> Floats:
+    """What a policy gives every candidate, scaled to sum to 1 in every decision."""
+    total = np.add.reduceat(mass, log.offsets[:-1])
+    sentence = "no candidate has any probability ({count} are like this)."
+    check.refuse(total <= 0.0, sentence, name, log.source, PolicyError)
+    return np.asarray(mass / np.repeat(total, np.diff(log.offsets)))
 
 
 def _number(value: Any, name: Hashable) -> float:

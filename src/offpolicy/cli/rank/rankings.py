@@ -177,9 +177,11 @@ def rankers_of(names: Sequence[str], file: LogFile) -> dict[str, Any]:
     """Rankers as --ranker names them: columns of scores, or files of learned ones."""
     from offpolicy.ranking.learning import PropensitySVMRank
 
-    return opt.by_name("ranker", names, file.columns, PropensitySVMRank.load)
+    return opt.rankers_of(names, file.columns, PropensitySVMRank.load)
 
 
 def columns_among(names: Sequence[str]) -> list[str]:
     """Of the names given to --ranker, those that are no files."""
-    return [name for name in names if opt.saved_file(name) is None]
+    from offpolicy._core.saved import saved_file
+
+    return [name for name in names if saved_file(name) is None]

@@ -21,7 +21,15 @@ from offpolicy.evidence._limits import (
 from offpolicy.evidence._plan import usual_reward
 from offpolicy.evidence._sources import Source
 from offpolicy.evidence.findings._chance import Rows, kish
-from offpolicy.logs import BanditLog, Dropped, listed_reasons, sample_ranges
+from offpolicy.logs import (
+    BanditLog,
+    Dropped,
+    FoundArms,
+    LogScan,
+    listed,
+    listed_reasons,
+    sample_ranges,
+)
 from offpolicy.logs.labels import hash_rows
 from offpolicy.results import Finding, Severity, finding
 
@@ -53,6 +61,15 @@ def about_clusters(rows: Rows) -> list[Finding]:
         )
     severity: Severity = "problem" if count == 1 else "warning"
     return finding("clusters", severity, sentence, clusters=count, effective=effective)
+
+
+def about_arms(log: BanditLog | LogScan) -> list[Finding]:
+    """The finding of arms that nobody named."""
+    arms = None if log.columns is None else log.columns.actions
+    if not isinstance(arms, FoundArms):
+        return []
+    sentence = f"The arms were found in the log: {listed(arms)}."
+    return finding("arms-found", "note", sentence, arms=len(arms))
 
 
 def about_dropped(dropped: Dropped | None) -> list[Finding]:

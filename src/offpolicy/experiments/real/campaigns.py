@@ -10,14 +10,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy._core.validation import where
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import BanditLog, LogScan, RewardSummary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ITEMS = {"all": 80, "men": 34, "women": 46}
 """Campaigns, and how many items could be shown in each."""
@@ -104,12 +108,25 @@ class CompletedScan(LogScan):
         self.log, self.complete = log, complete
         self.source, self.columns = log.source, log.columns
 
+    @property
+    def candidates_known(self) -> bool:
+        return True
+
     def __len__(self) -> int:
         return len(self.log)
 
     @property
     def rewards(self) -> RewardSummary:
         return self.log.rewards
+
+    def column_of(self, role: str) -> str | None:
+        return self.log.column_of(role)
+
+    def type_of(self, column: str) -> pa.DataType:
+        return self.log.type_of(column)
+
+    def distinct(self, column: str, most: int) -> NDArray[Any]:
+        return self.log.distinct(column, most)
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         return self.log.find_reward_outside(low, high)

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,23 +54,19 @@ class WellFormed(ParquetScan):
     """The rows of a scan that are not malformed, as if there were no others."""
 
     def __init__(
-        self,
-        scan: ParquetScan,
-        policies: Mapping[str, str],
-        prediction: str | None,
-        check: ColumnCheck,
+        self, scan: ParquetScan, key: str, extra: Sequence[str], check: ColumnCheck
     ) -> None:
         self.__dict__.update(scan.__dict__)
         self._scan = scan
         for name in ("_counts", "_clusters", "rewards", "width"):
             self.__dict__.pop(name, None)
         self._drops = False
-        self._fingerprint = repr((scan.fingerprint(), sorted(policies.values()), prediction))
+        self._fingerprint = repr((scan.fingerprint(), key))
         self._all = scan._counts
         bad: list[list[Ints]] = [[] for _ in self.files]
         reasons = Counter(scan.lost)
         summaries, clusters = [], set[Hashable]()
-        for k, sifted in _sifted(scan, policies, prediction, check):
+        for k, sifted in _sifted(scan, extra, check):
             bad[k].append(sifted.bad)
             reasons += self.columns.by_role(sifted.reasons)
             if sifted.rewards is not None:
@@ -153,16 +149,15 @@ class WellFormed(ParquetScan):
 
 
 def _sifted(
-    scan: ParquetScan, policies: Mapping[str, str], prediction: str | None, check: ColumnCheck
+    scan: ParquetScan, extra: Sequence[str], check: ColumnCheck
 ) -> Iterator[tuple[int, _Sifted]]:
     """What is malformed in every block of a log that is scanned, and the file it is of."""
-    extra = [*policies.values(), *([] if prediction is None else [prediction])]
     selected = scan._selected(extra)
 
     def sift(k: int, table: pa.Table, row: int) -> tuple[int, _Sifted]:
         def make(part: pa.Table) -> BanditLog:
             log = BanditLog.from_frame(part, scan.columns, scan._label(k))
-            check(log, policies, prediction)
+            check(log)
             return log
 
         return k, _Sifted.of(keep_well_formed(table, make), row, len(table))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, Place
@@ -248,7 +249,14 @@ class ParquetScan(LogScan):
     @property
     def _reward(self) -> str:
         """The reward as a number, in SQL."""
-        return f"CAST({self._column(self._roles.reward)} AS DOUBLE)"
+        reward, fill = (
+            f"CAST({self._column(self._roles.reward)} AS DOUBLE)",
+            self.columns.fill_reward,
+        )
+        if fill is None:
+            return reward
+        missing = f"{reward} IS NULL OR isnan({reward})"
+        return f"(CASE WHEN {missing} THEN {float(fill)!r} ELSE {reward} END)"
 
     @functools.cached_property
     def rewards(self) -> RewardSummary:
@@ -286,14 +294,32 @@ class ParquetScan(LogScan):
         name = self._roles.of("cluster")
         if name is None:
             return None
+        return few_clusters(self.distinct(name, labels.GROUPS + 1), self.source)
+
+    def column_of(self, role: str) -> str | None:
+        return self._roles.of(role)
+
+    def type_of(self, column: str) -> pa.DataType:
+        (name,) = self._roles.known([column])
+        return (
+            self._types[name]
+            if name in self._types
+            else self._sql(f"SELECT {quoted(name)} FROM {self._relation()} LIMIT 0")
+            .to_arrow_table()
+            .schema.field(0)
+            .type
+        )
+
+    def distinct(self, column: str, most: int) -> NDArray[Any]:
+        name = self._column(column)
         some = self._of_all(
             lambda scan: (
-                f"SELECT DISTINCT {self._column(name)} FROM {scan}{self._condition} "
-                f"LIMIT {labels.GROUPS + 1}"
+                f"SELECT DISTINCT {name} FROM {scan} "
+                f"WHERE {self._predicate} AND {name} IS NOT NULL LIMIT {most}"
             )
         )
         with errors_as_ours(self.source):
-            return few_clusters(self._as_declared(some), self.source)
+            return np.asarray(self._as_declared(some).column(0).to_numpy())
 
     @functools.cached_property
     def _predicate(self) -> str:
@@ -474,16 +500,14 @@ class ParquetScan(LogScan):
 
     # -- without malformed rows ------------------------------------------------------------
 
-    def without_bad_rows(
-        self, policies: Mapping[str, str], prediction: str | None, check: ColumnCheck
-    ) -> LogScan:
+    def without_bad_rows(self, key: str, extra: Sequence[str], check: ColumnCheck) -> LogScan:
         if not self._drops:
             return self
-        wanted = (tuple(policies.items()), prediction)
+        wanted = f"{self.columns} {key}"
         if wanted not in self._without:
             from offpolicy.logs.files._bad_rows import WellFormed
 
-            self._without[wanted] = WellFormed(self, policies, prediction, check)
+            self._without[wanted] = WellFormed(self, key, extra, check)
         scan = self._without[wanted]
         scan.progress = self.progress
         return scan

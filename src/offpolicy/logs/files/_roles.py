@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from numpy.typing import NDArray
+
 from offpolicy.errors import ParameterError
 from offpolicy.logs import labels
 from offpolicy.logs._bandit_log import BanditLog
@@ -45,18 +47,22 @@ class Roles:
 
     def with_extra(self, extra: Sequence[str]) -> list[str]:
         """The log's own columns and these."""
-        for name in extra:
+        return list(dict.fromkeys([*self.log_columns, *self.known(extra)]))
+
+    def known(self, columns: Sequence[str]) -> Sequence[str]:
+        """These columns; raise if one is not there."""
+        for name in columns:
             if name not in self.names:
                 raise missing_column(self.names, name, "", self.source)
-        return list(dict.fromkeys([*self.log_columns, *extra]))
+        return columns
 
 
-def few_clusters(distinct: Any, source: str) -> tuple[Hashable, ...]:
-    """All clusters of a log if they are few, none of them if many; ``distinct`` is an Arrow table
-    of all, or of `labels.GROUPS` and one more."""
-    if len(distinct) > labels.GROUPS:
+def few_clusters(distinct: NDArray[Any], source: str) -> tuple[Hashable, ...]:
+    """All clusters of a log if they are few, none of them if many; ``distinct`` are all, or
+    `labels.GROUPS` and one more."""
+    if not len(distinct) or len(distinct) > labels.GROUPS:
         return ()
-    return labels.encode(distinct.column(0).to_numpy(), "cluster", source)[0]
+    return labels.encode(distinct, "cluster", source)[0]
 
 
 def log_of(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpolicy import errors
 from offpolicy._core.checkpoint import decode, encode
@@ -183,11 +184,24 @@ class SparkScan(Distributed):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
+    @property
+    def _reward(self) -> Any:
+        """The reward as a number."""
+        from pyspark.sql import functions as f
+
+        reward, fill = (
+            f.col(self._column(self._roles.reward)).cast("double"),
+            self.columns.fill_reward,
+        )
+        if fill is None:
+            return reward
+        return f.when(reward.isNull() | f.isnan(reward), float(fill)).otherwise(reward)
+
     @functools.cached_property
     def rewards(self) -> RewardSummary:
         from pyspark.sql import functions as f
 
-        reward = f.col(self._column(self._roles.reward)).cast("double")
+        reward = self._reward
         low, high, binary = self._rows(
             self._frame.agg(f.min(reward), f.max(reward), f.bool_and(reward.isin(0.0, 1.0)))
         )[0]
@@ -196,9 +210,8 @@ class SparkScan(Distributed):
         return RewardSummary(float(low), float(high), bool(binary))
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        from pyspark.sql import functions as f
 
-        reward = f.col(self._column(self._roles.reward))
+        reward = self._reward
         outside = self._frame.where(~reward.between(low, high)).select(_FILE, _ROW, reward).limit(1)
         for file, row, value in self._rows(outside):
             return Place(_path(file) or self.source, "reward", row), float(value)
@@ -209,8 +222,23 @@ class SparkScan(Distributed):
         name = self._roles.of("cluster")
         if name is None:
             return None
-        some = self._frame.select(self._column(name)).distinct().limit(labels.GROUPS + 1)
-        return few_clusters(self._run(some), self.source)
+        return few_clusters(self.distinct(name, labels.GROUPS + 1), self.source)
+
+    def column_of(self, role: str) -> str | None:
+        return self._roles.of(role)
+
+    def type_of(self, column: str) -> pa.DataType:
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        (name,) = self._roles.known([column])
+        if name in self._declared:
+            return self._declared[name]
+        return to_arrow_type(self._frame.schema[name].dataType)
+
+    def distinct(self, column: str, most: int) -> NDArray[Any]:
+        named = self._frame.select(self._column(column))
+        some = self._run(named.dropna().distinct().limit(most))
+        return np.asarray(some.column(0).to_numpy())
 
     def fingerprint(self) -> str:
         """Of the pieces and the plan by which they are made."""
