@@ -451,7 +451,7 @@ class BanditLog(Portable):
         # Groups are a matter of the whole log: found anew, a part's would not match the rest.
         parts["whole_group"] = self.group, rows
         cut = {name: None if all_ is None else all_[part] for name, (all_, part) in parts.items()}
-        return self.replace(**(cut | changes), trusted=True)
+        return self.replace(**(cut | changes), context_names=self.context_names, trusted=True)
 
     # -- looking at it ---------------------------------------------------------------------
 
