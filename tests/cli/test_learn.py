@@ -181,7 +181,7 @@ def test_names_of_files(folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["log.parquet", "-o", "p.json"], "nothing to learn from: give the log context="),
+        (["log.parquet", "-o", "p.json"], "name the columns of the context with --context"),
         (["constant.parquet", *QUICK], "Every reward is 1: all policies are as good"),
         (["log.parquet", *QUICK[:-1], "p.txt"], "must end in .json"),
         (["log.parquet", *QUICK[:-1], "-"], "must end in .json"),

@@ -149,7 +149,7 @@ def test_a_log_without_propensities_says_how_to_get_them(folder, capsys):
     told(capsys, "sweep", "bare.parquet", "--ranker", "new")
     told(capsys, "learn", "bare.parquet", "-o", "r.json")
     alone = run("evaluate", "bare.parquet", "--ranker", "new")
-    assert "--propensities" in alone.stderr
+    assert "(propensities or eta)" in alone.stderr
     assert [line.split()[0] for line in alone.stdout.splitlines()[-1:]] == ["DM"]
 
 
@@ -283,7 +283,7 @@ def test_mistakes_with_propensities_are_told(two, capsys):
     assert "must end in .json or .csv" in told(capsys, *words, "-o", "p.txt")
     contextual = ["--method", "contextual", "-o", "p.csv"]
     assert "write .json" in told(capsys, *words, *contextual)
-    assert "needs context=" in told(capsys, *words, "--method", "contextual")
+    assert "needs --context," in told(capsys, *words, "--method", "contextual")
     assert "ridge is for" in told(capsys, *words, "--ridge", "1")
     swaps = [*words, "--method", "swaps", "--swapped"]
     assert "rank, row 1, impression 0, document 1: it must" in told(capsys, *swaps, "rank")

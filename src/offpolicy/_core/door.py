@@ -28,5 +28,16 @@ class Door:
 
     @classmethod
     def spelled(cls, name: str) -> str:
-        """A parameter as it is given there: ``max_dropped=``, or ``--max-dropped``."""
-        return cls.named(name) + (" " if cls.options else "=")
+        """A parameter as it is asked for there: ``grid=``, or ``--grid``."""
+        return cls.named(name) if cls.options else f"{name}="
+
+    @classmethod
+    def given(cls, name: str, value: str | float) -> str:
+        """A parameter as it is given there: ``engine="spark"``, or ``--engine spark``."""
+        text = f'"{value}"' if isinstance(value, str) else f"{value:g}"
+        return f"{cls.named(name)} {value}" if cls.options else f"{name}={text}"
+
+    @classmethod
+    def in_python(cls, text: str) -> str:
+        """What is said of what commands do not have; nothing to their users."""
+        return "" if cls.options else text

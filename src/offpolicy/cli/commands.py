@@ -9,9 +9,43 @@ from typing import Any
 
 import click
 
+_GROUPS = {
+    "Options": (
+        "out", "policies", "policy", "rankers", "clicks", "action", "reward", "propensity",
+        "actions", "rank", "click", "query", "impression", "document", "prediction", "context",
+        "features", "metric", "metrics",
+    ),
+    "The answer": (),
+    "More about the log": (
+        "logging", "candidates", "cluster", "time", "row_weight", "fill_reward", "relevance",
+        "relevant", "propensities", "eta", "decision", "chosen", "columns",
+    ),
+    "Reading it": (
+        "where", "limit", "sample", "on_bad_row", "max_dropped", "verify", "allow_code", "engine",
+        "master", "memory", "threads",
+    ),
+}  # fmt: skip
+"""Headings of --help with their options in order, the same for all verbs; the group without any
+has what is left."""
+
 
 class Strict(click.Command):
-    """A command that refuses an option given twice, of which click would take the last."""
+    """A command that refuses an option given twice, of which click would take the last, and whose
+    --help has what everybody needs first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        shown = {str(option.name): option.get_help_record(ctx) for option in options}
+        left = [name for name in shown if not any(name in group for group in _GROUPS.values())]
+        left.sort(key=lambda name: "help" in name)
+        if not set(shown) & {"action", "click"}:
+            super().format_options(ctx, formatter)
+            return
+        for head, names in _GROUPS.items():
+            lines = [line for name in names or left if (line := shown.get(name)) is not None]
+            if lines:
+                with formatter.section(head):
+                    formatter.write_dl(lines)
 
     def make_parser(self, ctx: click.Context) -> Any:
         parser = super().make_parser(ctx)

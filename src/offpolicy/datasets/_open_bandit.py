@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from offpolicy._core.door import Door
 from offpolicy.datasets import _fetching as fetching
 from offpolicy.datasets import catalogue
 from offpolicy.datasets._folders import cache_folder, first_whole, keep_fetched, roots
@@ -63,7 +64,7 @@ def open_bandit_file(
         looked = " or ".join(str(root) for root in roots())
         raise DatasetError(
             f'{known.name} is not in {looked}. Run "offpolicy datasets fetch {known.name}", or '
-            f"give the folder of the full release (folder=, or OFFPOLICY_OBD).",
+            f"give the folder of the full release ({Door.spelled('folder')}, or OFFPOLICY_OBD).",
             column="download",
         )
     return path

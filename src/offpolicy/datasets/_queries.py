@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from offpolicy._core.door import Door
 from offpolicy.datasets import catalogue
 from offpolicy.datasets._folders import first_whole, roots
 from offpolicy.datasets.catalogue import Ranking
@@ -80,7 +81,8 @@ def ranking_files(
     looked = " or ".join(str(place) for place in places)
     raise DatasetError(
         f"{known.name}: there is no {expected} (or .gz) in {looked}. It is not fetched, because of "
-        f"its terms: get it from {known.page} and give its folder (folder=), or put it there."
+        f"its terms: get it from {known.page} and give its folder ({Door.spelled('folder')}), or "
+        "put it there."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offpolicy._core.door import Door
 from offpolicy.errors import EstimatorError, MissingColumnError
 from offpolicy.estimators._named import NAMED, Estimator, as_estimator
 
@@ -32,7 +33,8 @@ def choose_estimators(
             _refuse_missing_columns(member, have)
         if names.count(name) > 1:
             raise EstimatorError(
-                f'"{name}" is asked for twice. (An ICE takes a label= of its own.)',
+                f'"{name}" is asked for twice.'
+                f"{Door.in_python(' (An ICE takes a label= of its own.)')}",
                 column=name,
             )
     return tuple(members)

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple, Unpack, cast
 
+from offpolicy._core.door import Door
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.evaluation._evaluate import (
     Answer,
@@ -188,7 +189,7 @@ def _pairs(names: Sequence[str], baseline: str | None) -> list[tuple[int, int]]:
     if len(names) == 1 and baseline != LOGGED:
         raise ParameterError(
             f'"{baseline}" is the only policy, and the baseline: there is nothing to compare it '
-            f'with. Give another policy, or baseline="{LOGGED}".',
+            f"with. Give another policy, or {Door.given('baseline', LOGGED)}.",
             column="baseline",
         )
     against = everyone.index(baseline)
@@ -258,7 +259,7 @@ def _judged(
         if 1.0 - levels.interval < SMALLEST_P:
             raise ParameterError(
                 f"level is {level}, too near to 1 for {len(contests)} pairs. Ask for less, or for "
-                f"fewer pairs with baseline=.",
+                f"fewer pairs with {Door.spelled('baseline')}.",
                 column="level",
             )
     return tuple(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offpolicy import intervals
+from offpolicy._core.door import Door
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats
 from offpolicy.errors import ParameterError, did_you_mean
@@ -53,8 +54,9 @@ def check_kind(kind: str, log: BanditLog | LogScan) -> None:
         problem = f'interval is "{kind}".{did_you_mean(kind, KINDS)} It can be {", ".join(KINDS)}.'
     elif kind in _ROW_BY_ROW and isinstance(log, LogScan):
         problem = (
-            f'interval="{kind}" needs all rows at once, and this log is read piece by piece. Use '
-            f'"default", "normal" or "t", or a log in memory (BanditLog.from_frame).'
+            f"{Door.given('interval', kind)} needs all rows at once, and this log is read piece by "
+            "piece. Use default, normal or "
+            f"t{Door.in_python(', or a dataframe, which is in memory')}."
         )
     elif kind in _ROW_BY_ROW and kind not in _BOOTSTRAPS and isinstance(log, BanditLog):
         given = {"clusters": log.cluster, "row weights": log.row_weight}

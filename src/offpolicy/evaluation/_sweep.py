@@ -416,8 +416,8 @@ def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
     log = source.log
     if log.cluster is not None:
         raise LogError(
-            "The curve over every M at once has no clustered standard errors. Give grid= (on the "
-            "command line --grid; the default grid is offpolicy.estimators.GRID) to get them.",
+            f"The curve over every M at once has no clustered standard errors. To get them, give "
+            f"{Door.spelled('grid')}{Door.in_python('offpolicy.estimators.GRID')}.",
             column="cluster",
         )
     whole = whole_block(log, source.targets[0], source.delta_hat)

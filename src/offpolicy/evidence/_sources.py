@@ -176,8 +176,9 @@ class Streamed(Source):
         for block in made:
             if block.target.leave_one_out is not None:
                 raise ParameterError(
-                    f"{block.target.name} is known by draws only, which takes a log in memory: "
-                    f"BanditLog.from_frame. Or give its probabilities."
+                    f"{block.target.name} is known by draws only, which takes a log in memory, "
+                    "such "
+                    f"as a dataframe. Or give its probabilities."
                 )
         return made
 

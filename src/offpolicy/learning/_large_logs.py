@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._core.contexts import cell_bits
+from offpolicy._core.door import Door
 from offpolicy._core.lbfgs import Minimum
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
@@ -72,7 +73,7 @@ class Stream:
         if isinstance(scan, Distributed):
             raise ParameterError(
                 f"{scan.source} is on many machines, and learning is done on one: read Parquet "
-                f'files with engine="embedded", or learn from a part of them.'
+                f"files with {Door.given('engine', 'embedded')}, or learn from a part of them."
             )
         if not (
             prediction is None or isinstance(prediction, str) or hasattr(prediction, "predict")

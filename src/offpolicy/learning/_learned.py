@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any, ClassVar, Unpack, final
 
 from offpolicy._core.documents import Document
+from offpolicy._core.door import Door
 from offpolicy.evaluation import evaluate
 from offpolicy.evidence import with_arms
 from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, SoftmaxLearner
@@ -69,7 +70,7 @@ class LearnedPolicy(Document):
         """How the search ended, in words."""
         message = self.report.message
         if not self.report.converged:
-            return f"not converged ({message}): more steps may help, --max-iter"
+            return f"not converged ({message}): more steps may help, {Door.named('max_iter')}"
         return f"converged; {message}" if message else "converged"
 
     @property

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.checkpoint import digest
+from offpolicy._core.door import Door
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import need
@@ -73,7 +74,7 @@ def _split_scan(scan: LogScan, share: float, seed: int) -> tuple[LogScan, LogSca
     if isinstance(scan, Distributed):
         raise ParameterError(
             f"{scan.source} is on many machines, where decisions cannot be held out: read Parquet "
-            f'files with engine="embedded".'
+            f"files with {Door.given('engine', 'embedded')}."
         )
     starts = range(0, len(scan), BLOCK)
     if scan.read([(0, 1)], ()).cluster is None:

@@ -18,6 +18,7 @@ from offpolicy._core.contexts import (
     as_context,
     cell_bits,
 )
+from offpolicy._core.door import Door
 from offpolicy._core.parallel import each_block
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints, Singles
@@ -89,8 +90,9 @@ class Views:
             candidate_map = FeatureMap.fit(flat_features(log), **kind)
         if context_map is None and candidate_map is None:
             raise LogError(
-                "There is nothing to learn from: give the log context= (on the command line, "
-                "--context) and the names of its actions, or candidate_features=.",
+                f"There is nothing to learn from: name the columns of the context with "
+                f"{Door.spelled('context')}, and the candidates of every decision"
+                f"{Door.in_python(', or give the log candidate_features')}.",
                 column="context",
             )
         views = cls(context_map, candidate_map, len(log.actions or ()), encoder).on(log)

@@ -114,7 +114,7 @@ def refuse_many(dropped: Dropped, source: str, most: float) -> None:
         f"{rows:,} of {of:,} rows ({rows / of:.1%}) are malformed ({listed}), more than the "
         f"{100.0 * most:.4g}% that may be dropped: an answer would be about the others.{fill} To "
         f"see what is wrong, do not drop: the first row is then named. To answer all the same, "
-        f"{Door.spelled('max_dropped')}{enough:g}.",
+        f"{Door.given('max_dropped', enough)}.",
         source,
         column=column,
     )

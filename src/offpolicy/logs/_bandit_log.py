@@ -552,8 +552,9 @@ class BanditLog(Portable):
         """The names of the actions; raise unless the log says which one each candidate is."""
         if self.actions is None:
             raise error(
-                f"{who} needs to know which action each candidate is: give candidate= (names) when "
-                f"making the log.",
+                f"{who} needs to know which action each candidate is: give their names, a column "
+                f"of lists ({Door.named('candidates')})"
+                f"{Door.in_python('; when making a log of arrays, candidate=')}.",
                 column="candidate",
             )
         return self.actions
@@ -594,8 +595,8 @@ class BanditLog(Portable):
         hint = (
             ""
             if self.candidates_known
-            else " This log does not say what else could have been chosen: give actions= (names "
-            "or number) when making it."
+            else f" This log does not say what else could have been chosen"
+            f"{Door.in_python(': give actions= (names or number) when making it')}."
         )
         raise error(
             f"{column} has shape {array.shape}, but must have {expected}.{hint}", column=column

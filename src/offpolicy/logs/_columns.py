@@ -520,7 +520,7 @@ def missing_column(there: Sequence[str], name: str, role: str, source: str) -> L
         hint = " Are the fields separated by something other than commas?"
     elif role == name and role in _ALIKE:
         likely = [f'"{column}"' for column in likely_columns(role, there)]
-        hint = f" Say which column it is with {Door.spelled(role).strip()}"
+        hint = f" Say which column it is with {Door.spelled(role)}"
         hint += f"; perhaps {' or '.join(likely)}." if likely else "."
     else:
         hint = did_you_mean(name, there)

@@ -132,7 +132,8 @@ def positions(
         refuse(
             (chosen < 0) | (chosen >= len(names)),
             f"{{value}}, but there are {len(names)} actions, 0 to {len(names) - 1} ({{count}} are "
-            f"outside). If these are names rather than positions, list them in actions=.",
+            f"outside). If these are names rather than positions, list them in "
+            f"{Door.spelled('actions')}.",
             "action", source, error, value=chosen,
         )  # fmt: skip
         return np.ascontiguousarray(chosen, dtype=np.int64)

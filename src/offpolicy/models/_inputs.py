@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.door import Door
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError
@@ -49,10 +50,10 @@ class Inputs:
         if mode == "shared" and log.candidate_features is not None:
             features = log.candidate_features.reshape(int(log.offsets[-1]), -1)
         if log.context is None and features is None:
-            option = ", or candidate_features=," if mode == "shared" else ""
+            option = ", or give the log candidate_features" if mode == "shared" else ""
             raise LogError(
                 f"{who} needs a log with context, which is what was known before each decision. "
-                f"Give context={option} when making the log."
+                f"Name its columns with {Door.spelled('context')}{Door.in_python(option)}."
             )
         if features is None:
             log.need_names(who)

@@ -399,7 +399,7 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
     if not log.candidates_known:
         raise PolicyError(
             f"{name} must hold one probability per decision, of the chosen action: this log does "
-            f"not say what else could have been chosen. Or give actions= when making the log.",
+            f"not say what else could have been chosen. Or give the log its candidates.",
             column=name,
         )
     return Target(name, flat, tolerance=tolerance)

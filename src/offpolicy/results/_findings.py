@@ -82,8 +82,8 @@ CODES = {
         "word."),
     "no-examination": Kind("warning",
         "Nothing says how likely each document was examined, so clicks cannot be weighted.",
-        "Estimate the propensities (offpolicy rank propensities), or give a curve that is known "
-        "(--propensities, --eta)."),
+        "Estimate the propensities (rank propensities), or give a curve that is known (propensities "
+        "or eta)."),
     "no-propensity": Kind("problem", "Nothing says how likely each choice was.",
         "Log the probability with which each action was drawn. Without it, only DM works."),
     "not-converged": Kind("warning", "A fit ended before it was done.",
@@ -118,7 +118,7 @@ CODES = {
     "rounded-propensities": Kind("warning", "Small propensities are off.",
         "Log propensities with all their digits."),
     "same-features": Kind("warning", "No feature tells documents apart.",
-        'Give features, or use method="pairs".'),
+        "Give features, or use the method pairs."),
     "sample": Kind("note", "The log is large, and only a part of it was looked at.",
         "What is rare in the log may be missing here. To look at every row, check the log in "
         "parts."),

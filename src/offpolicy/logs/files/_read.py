@@ -91,7 +91,7 @@ def read_log(
             f'engine is "{engine}"; it must be {" or ".join(ENGINES)}.', column="engine"
         )
     if on_bad_row == "error" and max_dropped != MAX_DROPPED:
-        raise _idle("max_dropped", f'rows that are dropped, {Door.spelled("on_bad_row")}"drop"')
+        raise _idle("max_dropped", f"rows that are dropped, {Door.given('on_bad_row', 'drop')}")
     of_files = {"memory": memory, "threads": threads, "verify": verify or None}
     of_spark = type(source).__module__.startswith("pyspark.")
     if of_spark or engine == "spark":
@@ -100,7 +100,7 @@ def read_log(
         if of_spark:
             _refuse_idle({"master": master}, "a Spark session that is begun here")
         return _on_spark(source, columns, condition, master)
-    _refuse_idle({"master": master}, f'{Door.spelled("engine")}"spark"')
+    _refuse_idle({"master": master}, Door.given("engine", "spark"))
     if is_frame(source) or not isinstance(source, (str, Path, Iterable)):
         _refuse_idle(of_files, "files")
         table, name = filtered(as_table(source), condition, "")

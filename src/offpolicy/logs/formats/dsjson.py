@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._core.door import Door
 from offpolicy._core.validation import glimpse, need
 from offpolicy.errors import LogError, PropensityError
 from offpolicy.logs._bad_rows import check_on_bad_row
@@ -176,7 +177,8 @@ def _batches(
         except LogError as problem:
             if not drop:
                 raise type(problem)(
-                    f'{problem} Correct it, or leave such lines out with on_bad_row="drop".',
+                    f"{problem} Correct it, or leave such lines out with "
+                    f"{Door.given('on_bad_row', 'drop')}.",
                     problem.place._replace(file=str(path), row=number, unit="line"),
                 ) from None
             decisions = BAD

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._core.door import Door
 from offpolicy._core.validation import need, refuse
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._bandit_log import BanditLog
@@ -65,8 +66,8 @@ def read(path: str | Path, *, items: int | None = None) -> BanditLog:
     action = table.column("action").to_numpy()
     refuse(
         (action < 0) | (action >= K),
-        f"{{value}}, but with items={K} they are 0 to {K - 1}. Give the number of all items of the "
-        f"campaign.",
+        f"{{value}}, but with {Door.given('items', K)} they are 0 to {K - 1}. Give the number of "
+        f"all items of the campaign.",
         "item_id", str(path), value=action,
     )  # fmt: skip
     return log.replace(

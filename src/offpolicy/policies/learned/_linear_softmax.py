@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.contexts import ContextEncoder, as_context
+from offpolicy._core.door import Door
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import PolicyError
 from offpolicy.logs import BanditLog, with_names
@@ -76,8 +77,8 @@ class LinearSoftmax:
         wanted = f" ({_listed(self.columns)})" if self.columns else ""
         if log.context is None:
             raise PolicyError(
-                f"The learned policy needs a log with context{wanted}: name its columns in "
-                f"Columns(context=…), or on the command line with --context.",
+                f"The learned policy needs a log with context{wanted}: name its columns "
+                f"with {Door.spelled('context')}.",
                 column="context",
             )
         columns = log.context_names

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from offpolicy._core.documents import Document
+from offpolicy._core.door import Door
 from offpolicy.errors import ParameterError, SupportError
 from offpolicy.learning import Trial
 from offpolicy.ranking.data._log import RankingLog
@@ -98,7 +99,7 @@ class LearnedRanker(Document):
         if self.modelled:
             lines.append("  The model of relevance was learned from the same clicks, cross-fitted.")
         gap = f"the objective is at most {report.gap:.2g} of itself above its least value"
-        ended = f"not converged ({gap}): more steps may help, --max-iter."
+        ended = f"not converged ({gap}): more steps may help, {Door.named('max_iter')}."
         if report.converged:
             ended = f"converged; {gap}."
         lines.append(

@@ -10,6 +10,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from offpolicy._core.door import Door
 from offpolicy._core.parameters import Parameters
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import MissingColumnError, ParameterError, SupportError
@@ -165,7 +166,7 @@ class RankerCV(Parameters):
         if (fold == fold[0]).all():
             raise ParameterError(
                 f"The log cannot be split into folds: its {len(log):,} impressions are of too few "
-                f"queries. Give validation=.",
+                f"queries.{Door.in_python(' Give validation=.')}",
                 column="validation",
             )
         scores = [np.empty(log.documents) for _ in learners]

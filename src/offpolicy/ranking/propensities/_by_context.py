@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.door import Door
 from offpolicy._core.logistic import sigmoid
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, Place
@@ -64,7 +65,7 @@ def context_pairs(log: RankingLog, context: Floats, top: int, overlap: bool) -> 
         column = int(np.argmin(spread))
         raise LogError(
             f"every impression has the same value in column {column}, so nothing can depend on it. "
-            f'Leave it out, or use method="pairs".',
+            f"Leave it out, or use {Door.given('method', 'pairs')}.",
             Place(column="context"),
         )
     code = log.cluster

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
 from offpolicy._core.documents import Document, read
+from offpolicy._core.door import Door
 from offpolicy._core.frames import as_pandas, as_polars
 from offpolicy._core.tables import aligned
 from offpolicy._core.types import Floats, Ints
@@ -165,7 +166,8 @@ class Propensities(Document):
             row = int(np.argmax(log.rank > top))
             raise ParameterError(
                 f"rank {log.rank[row]}, but propensities are known for the first {top} ranks only. "
-                f"Estimate with top={lowest}, or leave out documents below rank {top}.",
+                f"Estimate with {Door.given('top', lowest)}, or leave out documents below rank "
+                f"{top}.",
                 log.place(row, "rank"),
             )
         place = np.maximum(log.rank - 1, 0)
@@ -176,7 +178,8 @@ class Propensities(Document):
             curve = self.propensity[place]
         else:
             raise ParameterError(
-                f"These propensities depend on the context: give context=, a row of "
+                f"These propensities depend on the context: give {Door.spelled('context')}, a row "
+                "of "
                 f"{len(self.context.centre)} numbers for each impression.",
                 column="context",
             )
@@ -197,8 +200,8 @@ class Propensities(Document):
     def _model(self) -> ContextModel:
         if self.context is None:
             raise ParameterError(
-                f'These propensities are by method="{self.method}", the same in every context; '
-                f'a context is for method="contextual".',
+                f"These propensities are by the method {self.method}, the same in every context; "
+                f"a context is for the method contextual.",
                 column="context",
             )
         return self.context

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core import logistic
+from offpolicy._core.door import Door
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import MissingColumnError
 from offpolicy.ranking.data._log import RankingLog
@@ -88,8 +89,8 @@ def rows_of(log: RankingLog, top: int) -> Rows:
     """The shown documents from which regression-EM learns how ranks are examined."""
     if log.X is None:
         raise MissingColumnError(
-            'The log has no features, and method="em" needs them to tell relevance from '
-            "examination. Name them (X=), or use another method.",
+            "The log has no features, and the method em needs them to tell relevance from "
+            f"examination. Name them with {Door.spelled('features')}, or use another method.",
             column="X",
         )
     inside = strata.within_top(log, top)

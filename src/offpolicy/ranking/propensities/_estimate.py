@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from offpolicy._core.door import Door
 from offpolicy._core.types import Floats
 from offpolicy.errors import MissingColumnError, ParameterError, SupportError, did_you_mean
 from offpolicy.ranking.data._log import RankingLog
@@ -160,8 +161,8 @@ def _by_context(
 ) -> Propensities:
     if context is None:
         raise MissingColumnError(
-            'method="contextual" needs context=, a row of numbers for each impression. Without '
-            'one use method="pairs".',
+            f"The method contextual needs {Door.spelled('context')}, a row of numbers for each "
+            f"impression. Without one use {Door.given('method', 'pairs')}.",
             column="context",
         )
     features = as_context(context, len(log))
@@ -255,8 +256,8 @@ def _checked_top(log: RankingLog, top: Any) -> int:
 def _refuse_foreign(method: str, **arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None and name not in _OWN[method]:
-            owners = [f'"{owner}"' for owner, names in _OWN.items() if name in names]
-            sentence = f'{name} is for method={" and ".join(owners)}, not for "{method}".'
+            owners = " and ".join(owner for owner, names in _OWN.items() if name in names)
+            sentence = f"{Door.named(name)} is for the method {owners}, not for {method}."
             raise ParameterError(sentence, column=name)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core import validation as check
+from offpolicy._core.door import Door
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, ParameterError, Place, SupportError
 from offpolicy.ranking.data._log import RankingLog
@@ -147,7 +148,8 @@ def swaps(log: RankingLog, which: Any, top: int) -> Strata:
         if not kept.any():
             raise SupportError(
                 f"No impression shows both of its swapped ranks within the first {top}: there is "
-                f"nothing to compare. Check swapped=, which names ranks from 1, or raise top.",
+                f"nothing to compare. Check {Door.spelled('swapped')}, which names ranks from 1, "
+                "or raise top.",
                 column="swapped",
             )
     return Strata.of(strata.packed(log, log.cluster, log.impression, kept, top), True)
@@ -189,8 +191,8 @@ def refuse_no_variation(counts: PairCounts, *, within_context: bool = False) -> 
         f"No document was shown at two different ranks{where}, so there is nothing to compare: "
         f"whether the top is clicked because it is looked at or because it is good cannot be told. "
         f"{hint}Log impressions of a second ranker, or with some ranks swapped at random; give "
-        f"ranks= if other rankers could have been drawn; or, with features and the assumptions "
-        f'that come with it, use method="em".',
+        f"{Door.spelled('ranks')} if other rankers could have been drawn; or, with features and "
+        f"the assumptions that come with it, use {Door.given('method', 'em')}.",
         column="context" if within_context else "rank",
     )
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.door import Door
 from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Ints
 from offpolicy.errors import LogError, MissingColumnError, Place
@@ -58,7 +59,7 @@ def document_codes(log: RankingLog) -> Ints:
     if log.query is None:
         raise MissingColumnError(
             "The log has no query labels, so it is not known which impressions are of the same "
-            "query. Name the column that holds them (query=).",
+            f"query. Name the column that holds them ({Door.spelled('query')}).",
             column="query",
         )
     if log.document is not None:
@@ -66,7 +67,8 @@ def document_codes(log: RankingLog) -> Ints:
     if log.X is None:
         raise MissingColumnError(
             "The log has neither document labels nor features, so the same document cannot be "
-            "found again at another rank. Name the column that holds the labels (document=).",
+            f"found again at another rank. Name the column that holds the labels "
+            f"({Door.spelled('document')}).",
             column="document",
         )
     return _places(log)
@@ -98,7 +100,7 @@ def _places(log: RankingLog) -> Ints:
         raise LogError(
             f"impression {int(model[bad])} is of the same query but lists other documents, or in "
             f"another order, and there are no document labels to tell which is which. Name the "
-            f"column that holds them (document=).",
+            f"column that holds them ({Door.spelled('document')}).",
             Place(log.source, "document", part=f"impression {bad}"),
         )
     return places
