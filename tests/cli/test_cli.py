@@ -240,10 +240,12 @@ def test_demo_writes_its_result_and_picture(tmp_path):
     out = tmp_path / "deep" / "demo"
     outcome = CliRunner().invoke(cli, ["demo", "--out", str(out)], catch_exceptions=False)
     assert outcome.exit_code == 0
-    assert {"large", "small"} <= set(outcome.stdout.split())
-    assert {item.name for item in out.iterdir()} == {"report.html", "result.json", "curve.png"}
+    assert {"targeted", "mens_to_all"} <= set(outcome.stdout.split())
+    assert {item.name for item in out.iterdir()} == {
+        "emails.csv", "report.html", "result.json", "curve.png",
+    }  # fmt: skip
     result = op.Result.from_json((out / "result.json").read_text(encoding="utf-8"))
-    assert result.policies == ("large", "small")
+    assert result.policies == ("targeted", "mens_to_all")
 
 
 @pytest.mark.parametrize("verb", [[], ["evaluate"], ["sweep"], ["demo"], ["reproduce", "theorems"]])

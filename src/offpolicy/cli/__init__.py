@@ -30,7 +30,7 @@ _VERBS = {
     "report": "A result as a page to look at.",
     "simulate": "Write a log whose truth is known.",
     "datasets": "Public data sets: list them, look them up, fetch them.",
-    "demo": "Simulate a log and evaluate two policies against their known truth.",
+    "demo": "Simulate an e-mail test and evaluate two policies against their known truth.",
     "reproduce": "The paper's theorems and experiments.",
 }
 

@@ -15,7 +15,7 @@ from offpolicy.cli.printing import say
 @click.option("--out", type=opt.FOLDER, default="out/demo", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 def command(out: str, seed: int) -> None:
-    """Simulate a log and evaluate two policies against their known truth."""
+    """Simulate an e-mail test and evaluate two policies against their known truth."""
     from offpolicy.experiments.demo import run_demo
 
     report = run_demo(seed=seed).report()

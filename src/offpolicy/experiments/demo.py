@@ -1,7 +1,8 @@
-"""The main job on data that ships with scikit-learn: two policies against their known truth."""
+"""The main job on an e-mail test: two policies that never ran, against their known truth."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from offpolicy._core.tables import aligned
 from offpolicy._core.types import Floats, Ints
-from offpolicy.datasets import simulate_bandit
 from offpolicy.evaluation import Curve, compare, evaluate, sweep
 from offpolicy.experiments.pictures import grid_of_axes
 from offpolicy.experiments.saving import Report
@@ -18,7 +18,9 @@ from offpolicy.report.document import Results
 from offpolicy.report.matplotlib import save_figure
 from offpolicy.results import Comparison, Estimate, Headline, Result
 
-ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "SWITCH(M=10)", "CAB(M=10)", "CAB-DR(M=10)")
+EMAILS = ("mens", "womens", "none")
+CUSTOMER = ("months", "spent", "bought_mens", "bought_womens")
+ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB(M=2)", "CAB-DR(M=2)")
 
 
 @dataclass(frozen=True)
@@ -26,26 +28,32 @@ class Demo:
     """A simulated log, what the estimators say of two policies on it, and the truth."""
 
     log: BanditLog
+    chosen: Mapping[str, Ints]
+    """The e-mail that each policy would send to each customer."""
     result: Result
     comparison: Comparison
     truth: dict[str, float]
     curves: dict[str, Curve]
 
     def to_text(self) -> str:
-        """The table: estimate, interval, truth; the answer first, and then what is compared."""
-        logged, several = self.result.logged, [["policy", "estimator", "estimate",
-            "95% interval", "truth", "covered"]]  # fmt: skip
+        """The answer in words beside the truth; the log, and what the estimators say."""
+        several = [["policy", "estimator", "estimate", "95% interval", "truth", "covered"]]
         for answer in self.result.headlines:
             several.append(self._line(answer, "the answer"))
             rows = (row for row in self.result if row.policy == answer.policy)
             several += [self._line(row, row.estimator) for row in rows]
+        first, logged = self.result.headline, self.result.logged.value
+        low, high = first.interval
         return (
-            f"A logger ran on handwritten digits and was right {logged.value:.1%} of the time "
-            f"({logged.n:,} decisions, 10 actions).\n"
-            "How often would two other policies have been right? Neither ever ran; this is what "
-            "the log says,\nand, as the digits are labelled, the truth.\n\n"
+            f"A shop sent {len(self.log):,} customers one of two e-mails, or none, at random; "
+            f"{logged:.1%} then visited it.\nHad all got the e-mail for what they last bought, "
+            f"{first.value:.1%} would have, says the log\n(95% interval {low:.1%} to {high:.1%}). "
+            f"The truth, known because the log is simulated, is {self.truth[first.policy]:.1%}.\n\n"
+            f"The log, and what two policies that never ran would have sent:\n"
+            f"{aligned([line.split(',') for line in self._lines()[:4]], ruled=False)}\n\n"
+            f"{self.result.sentence()}\n\n"
             f"{aligned(several, left=(0, 1, 3, 5), ruled=False)}\n\n"
-            "Compared on the same decisions (logged is what ran):\n"
+            f"Compared on the same decisions (logged is what ran):\n"
             f"{self.comparison.sentence()}"
         )
 
@@ -55,10 +63,26 @@ class Demo:
         interval = f"[{low:>7.4f}, {high:>7.4f}]"
         return [row.policy, estimator, f"{row.value:.4f}", interval, f"{truth:.4f}", covered]
 
+    def _lines(self) -> list[str]:
+        """The log as CSV, with the e-mail that each policy would send."""
+        log, names = self.log, np.array(EMAILS)
+        assert log.context is not None
+        columns = [
+            *(column.astype(int).astype(str) for column in log.context.T),
+            names[log.chosen], log.reward.astype(int).astype(str),
+            *(names[chosen] for chosen in self.chosen.values()),
+        ]  # fmt: skip
+        head = [*CUSTOMER, "email", "visit", *self.chosen]
+        return [",".join(row) for row in (head, *zip(*columns, strict=True))]
+
     def report(self) -> Report:
-        """The table; the page, the result and the picture of the curves."""
+        """The text; the log, the page, the result and the picture of the curves."""
         page = Results((self.result, self.comparison))
-        files = {"report.html": page.to_html(), "result.json": self.result.to_json()}
+        files = {
+            "emails.csv": "\n".join(self._lines()) + "\n",
+            "report.html": page.to_html(),
+            "result.json": self.result.to_json(),
+        }
         return Report(self.to_text(), files, {"curve.png": self.picture})
 
     def picture(self, path: Path) -> None:
@@ -76,32 +100,46 @@ class Demo:
         save_figure(figure, path)
 
 
-def run_demo(*, n: int = 5000, seed: int = 0) -> Demo:
-    """The demonstration: simulate a log from the digits and evaluate two policies on it."""
-    from sklearn.datasets import load_digits
-    from sklearn.linear_model import LogisticRegression
-
-    X, y = load_digits(return_X_y=True)
-    X = X / 16.0
+def run_demo(*, n: int = 20_000, seed: int = 0) -> Demo:
+    """The demonstration: simulate an e-mail test and evaluate two policies on it."""
     rng = np.random.default_rng(seed)
-    order = rng.permutation(len(y))
-    train, test = order[: len(y) // 2], order[len(y) // 2 :]
-
-    def learned_from(rows: Ints) -> Floats:
-        model = LogisticRegression(C=1.0, max_iter=1000).fit(X[rows], y[rows])
-        return np.asarray(model.predict_proba(X[test]))
-
-    explored = 0.15
-    logger = (1.0 - explored) * learned_from(train[:60]) + explored / 10
-    model = learned_from(train[60:180])
-    policies = {"large": learned_from(train), "small": learned_from(train[180:260])}
-    truth = {name: float(pi[np.arange(len(test)), y[test]].mean()) for name, pi in policies.items()}
-    log, rows = simulate_bandit(X[test], y[test], logger, n=n, rng=rng)
-    asked = {name: pi[rows] for name, pi in policies.items()}
-    result = evaluate(log, asked, prediction=model[rows], estimators=ESTIMATORS)
-    comparison = compare(log, asked, prediction=model[rows])
-    curves = {
-        name: sweep(log, pi[rows], prediction=model[rows], estimator="CAB")
-        for name, pi in policies.items()
+    customers, visits = _customers(n, rng)
+    email = rng.integers(0, len(EMAILS), n)
+    visit = rng.random(n) < visits[np.arange(n), email]
+    chosen = {"targeted": _targeted(customers), "mens_to_all": np.zeros(n, dtype=np.int64)}
+    log = BanditLog.from_arrays(
+        action=email, reward=visit, logging=np.full((n, 3), 1.0 / 3.0), context=customers,
+        source="emails",
+    )  # fmt: skip
+    asked = {name: np.eye(len(EMAILS))[emails] for name, emails in chosen.items()}
+    everyone, rates = _customers(1_000_000, np.random.default_rng([seed, 1]))
+    truth = {
+        "targeted": float(rates[np.arange(len(rates)), _targeted(everyone)].mean()),
+        "mens_to_all": float(rates[:, 0].mean()),
     }
-    return Demo(log, result, comparison, truth, curves)
+    return Demo(
+        log,
+        chosen,
+        evaluate(log, asked, estimators=ESTIMATORS),
+        compare(log, asked),
+        truth,
+        {name: sweep(log, pi, estimator="CAB") for name, pi in asked.items()},
+    )
+
+
+def _customers(n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Customers, as `CUSTOMER` names their numbers, and how likely each of `EMAILS` makes them
+    visit."""
+    months = rng.integers(1, 13, n)
+    spent = np.round(rng.gamma(1.5, 150.0, n))
+    mens = rng.random(n) < 0.55
+    womens = ~mens | (rng.random(n) < 0.1)
+    keen = 0.10 + 0.10 * (months < 5) + 0.05 * (spent > 300.0)
+    lift = np.stack([0.03 + 0.07 * mens, 0.01 + 0.09 * womens, np.zeros(n)], axis=1)
+    customers = np.stack([months, spent, mens, womens], axis=1).astype(float)
+    return customers, keen[:, None] + lift
+
+
+def _targeted(customers: Floats) -> Ints:
+    """The e-mail for what each customer last bought, as the position among `EMAILS`."""
+    return np.asarray(np.where(customers[:, 3] > 0.0, 1, 0))

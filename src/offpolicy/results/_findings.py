@@ -82,8 +82,8 @@ CODES = {
         "word."),
     "no-examination": Kind("warning",
         "Nothing says how likely each document was examined, so clicks cannot be weighted.",
-        "Estimate the propensities (rank propensities), or give a curve that is known (propensities "
-        "or eta)."),
+        "Estimate the propensities (rank propensities), or give a curve that is known "
+        "(propensities or eta)."),
     "no-propensity": Kind("problem", "Nothing says how likely each choice was.",
         "Log the probability with which each action was drawn. Without it, only DM works."),
     "not-converged": Kind("warning", "A fit ended before it was done.",
