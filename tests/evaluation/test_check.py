@@ -1487,7 +1487,7 @@ def test_reward_range_must_be_two_numbers(limits):
 
 def test_malformed_input_is_refused_as_everywhere():
     log = op.BanditLog.from_arrays(action=[0, 1], reward=[1, 0], logging=[[0.5, 0.5]] * 2)
-    with refuses(errors.ParameterError, "log"):
+    with refuses(errors.ParameterError, "source"):
         check([1, 2])
     with refuses(errors.PolicyError, "policy", 1):
         check(log, [[0.5, 0.5], [0.5, 1.0]])

@@ -1241,14 +1241,14 @@ REFUSED: list[tuple[Any, BanditLog, type[Exception], str]] = [
     (RewardModel(Ridge(), weighting="ips"), LOG, ParameterError,
      'weighting="ips" needs the policy: fit(log, policy).'),
     (RewardModel(Ridge()), dataclasses.replace(LOG, context=None), LogError,
-     "RewardModel needs a log with context, which is what was known before each decision. Give "
-     "context=, or candidate_features=, when making the log."),
+     "RewardModel needs a log with context, which is what was known before each decision. Name "
+     "its columns with context=, or give the log candidate_features."),
     (RewardModel(Ridge(), mode="per-action"), dataclasses.replace(LOG, context=None), LogError,
-     "RewardModel needs a log with context, which is what was known before each decision. Give "
-     "context= when making the log."),
+     "RewardModel needs a log with context, which is what was known before each decision. Name "
+     "its columns with context=."),
     (RewardModel(Ridge()), NAMELESS, LogError,
-     "RewardModel needs to know which action each candidate is: give candidate= (names) when "
-     "making the log."),
+     "RewardModel needs to know which action each candidate is: give their names, a "
+     "column of lists (candidates); when making a log of arrays, candidate=."),
     (RewardModel(Ridge()), LOG.rows(0, 9), LogError,
      f"There are {(LOG.rows(0, 9).fold(5) != 0).sum()} decisions to learn from outside fold 0 of "
      "5; at least 10 are needed. Use fewer folds, or a longer log."),
@@ -1272,14 +1272,14 @@ REFUSED: list[tuple[Any, BanditLog, type[Exception], str]] = [
      "floor is 1.0; it must be from 0 to below 1."),
     (PropensityModel(GaussianNB()), dataclasses.replace(LOG, context=None), LogError,
      "PropensityModel needs a log with context, which is what was known before each decision. "
-     "Give context= when making the log."),
+     "Name its columns with context=."),
     (PropensityModel(GaussianNB()), NAMELESS, LogError,
-     "PropensityModel needs to know which action each candidate is: give candidate= (names) when "
-     "making the log."),
+     "PropensityModel needs to know which action each candidate is: give their names, a "
+     "column of lists (candidates); when making a log of arrays, candidate=."),
     (PropensityModel(GaussianNB()), NARROW, LogError,
      "PropensityModel needs to know the candidates of every decision, and this log lists only "
-     "what was chosen. Give actions= (names or number) when making the log; in a file, "
-     "a column of lists (logging or candidates)."),
+     "what was chosen. Name all arms, if they are always the same (actions=), or a column of "
+     "lists (candidates=)."),
 ]  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def check_constant_propensity(propensity: Any, arms: Sequence[Hashable] | None) 
         found = f" The arms were found in the log: {listed(arms)}."
     raise PropensityError(
         f"{Door.named('propensity')} is {propensity:.6g} for each of {len(arms)} arms: that sums "
-        f"to {total:.6g}, and must sum to 1.{found} Name all arms ({Door.spelled('actions')}…); "
+        f"to {total:.6g}, and must sum to 1.{found} Name all arms ({Door.spelled('actions')}); "
         f"write 1/{len(arms)} if all were equally likely; where arms differ, give a column.",
         column="propensity",
     )

@@ -543,8 +543,8 @@ class BanditLog(Portable):
             raise error(
                 f"{who} needs to know the candidates of every decision, and this log lists only "
                 f"what was chosen. Name all arms, if they are always the same "
-                f"({Door.spelled('actions')}…), or a column of lists "
-                f"({Door.spelled('candidates')}…).",
+                f"({Door.spelled('actions')}), or a column of lists "
+                f"({Door.spelled('candidates')}).",
                 column="actions",
             )
 

@@ -144,7 +144,7 @@ def positions(
         name = unique[codes[np.argmax(bad)]]
         sentence = (
             f"{name!r} is not among the {len(names)} actions.{suggestion(name, names)} Every "
-            f"chosen action must be listed in {Door.spelled('actions').strip()}."
+            f"chosen action must be listed in {Door.spelled('actions')}."
         )
         raise malformed(bad, "action", source, sentence, error)
     return places

@@ -184,7 +184,7 @@ def refuse_unordered(log: BanditLog, what: str) -> None:
     if log.columns is not None and isinstance(log.columns.actions, FoundArms):
         raise PolicyError(
             f"Nothing says in which order {what} have the arms, which were found in the log. Name "
-            f"them in that order: {Door.spelled('actions')}…",
+            f"them in that order: {Door.spelled('actions')}",
             column="actions",
         )
 
@@ -242,7 +242,7 @@ def _all_arms(log: BanditLog) -> str:
         return ""
     return (
         f" The arms were found in the log ({listed(log.actions)}); if there are more, name all: "
-        f"{Door.spelled('actions')}…"
+        f"{Door.spelled('actions')}"
     )
 
 

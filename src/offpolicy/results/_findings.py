@@ -25,7 +25,7 @@ class Kind(NamedTuple):
 # fmt: off
 CODES = {
     "arms-found": Kind("note", "Nobody named the arms: they are what was ever chosen in the log.",
-        "If there are other arms, name all of them (--actions, or Columns(actions=[…]))."),
+        "If there are other arms, name all of them (actions)."),
     "clusters": Kind("warning, problem", "There are too few clusters for normal intervals.",
         "Log for longer, or name finer clusters (users rather than days) if these are independent "
         "of each other."),
