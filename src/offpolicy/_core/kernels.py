@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -64,6 +65,40 @@ class _Cache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
             super().save_overload(sig, data)
+
+
+def is_kept(loop: Any) -> bool:
+    """Whether a loop has been compiled: in this process, or on disk for this kind of processor."""
+    if loop.signatures:
+        return True
+    with contextlib.suppress(AttributeError, OSError, EOFError, pickle.UnpicklingError):
+        processor = loop.targetctx.codegen().magic_tuple()
+        index = loop._cache._cache_file._load_index()  # empty if the code has changed since
+        return any(key[1] == processor for key in index)
+    return False
+
+
+def folder_of(loop: Any) -> Path | None:
+    """Where a loop is kept on disk; None if there is no place for it."""
+    return Path(loop._cache.cache_path) if isinstance(loop._cache, _Cache) else None
+
+
+@contextlib.contextmanager
+def compiled_within() -> Iterator[list[str]]:
+    """The names of the loops that are compiled within, as they come."""
+    names: list[str] = []
+
+    class Heard(event.Listener):
+        def on_start(self, event: Any) -> None:
+            loop = event.data["dispatcher"]
+            if isinstance(getattr(loop, "_cache", None), _Cache):
+                names.append(loop.py_func.__name__)
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Heard()):
+        yield names
 
 
 def read_only(*arrays: np.ndarray | None) -> list[np.ndarray]:

@@ -32,6 +32,7 @@ _VERBS = {
     "datasets": "Public data sets: list them, look them up, fetch them.",
     "demo": "Simulate an e-mail test and evaluate two policies against their known truth.",
     "reproduce": "The paper's theorems and experiments.",
+    "warm-up": "Compile all loops and keep them on disk, while an image is built.",
 }
 
 
@@ -48,7 +49,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.verbs:
             return None
-        command = import_module(f"{self.package}.{cmd_name}").command
+        command = import_module(f"{self.package}.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from offpolicy._core.buckets import bucket_table
 from offpolicy._core.checkpoint import storable
+from offpolicy._core.compiling import Worth
 from offpolicy._core.door import Door
 from offpolicy._core.moments import Moments, merged
 from offpolicy._core.types import Floats, Ints
@@ -53,8 +54,16 @@ _CUT = (weights.clipped, weights.switched)
 """Weights that are piecewise linear in M, between the values of c."""
 _ROWS_AT_ONCE = 1024
 """Decisions whose contributions on a grid are held at once: they should fit in the cache."""
-GRID_COMPILED_FROM = 200_000
-"""From so many candidates in a log on, its contributions on a grid are worth compiling for."""
+
+
+def _longest_to_compile() -> Any:
+    from offpolicy.evidence._candidate_kernels import grid_values
+
+    return grid_values
+
+
+GRID_WALK = Worth(_longest_to_compile, kept=200_000, fresh=2_000_000)
+"""From so many candidates in a log on, its contributions on a grid are worth a compiled loop."""
 
 
 def sweep(
@@ -310,7 +319,7 @@ def grid_moments(
 
     def of_block(made: list[Block]) -> GridMoments:
         (block,) = made
-        large = block.size >= GRID_COMPILED_FROM and member.weight in _CUT and not joint
+        large = member.weight in _CUT and not joint and GRID_WALK.compiling(block.size)
         moments, left = (
             _grid_compiled(block, member, grid) if large else _grid_each(block, member, grid, joint)
         )
@@ -381,22 +390,23 @@ def _events(block: Block, member: Estimator, base: Floats) -> tuple[Ints, Floats
 
 def _events_of_candidates(block: Block, base: Floats) -> tuple[Ints, Floats]:
     """Events of the exact path of `sweep`, sorted by c: into buckets, then within them."""
+    from offpolicy._core.kernels import read_only
     from offpolicy.evaluation import _path_kernels as kernels
 
     log, pi, delta_hat = block.log, block.target.flat, block.delta_hat
     assert pi is not None
     assert delta_hat is not None
     counts = np.zeros(kernels.EVENT_KEYS, dtype=np.int64)
-    kernels.count_events(pi, log.logging, counts)
+    given = read_only(pi, log.logging)
+    kernels.count_events(*given, counts)
     stop = np.cumsum(counts)
     start = stop - counts
     filled = np.flatnonzero(counts)
     bounds = np.append(start[filled], stop[-1])
     total = int(stop[-1])
     c, records = np.empty(total), np.empty((total, 4))
-    kernels.place_events(
-        log.offsets, log.chosen_index, pi, log.logging, delta_hat, start, c, records, base
-    )
+    places, model = read_only(log.offsets, log.chosen_index), read_only(delta_hat)
+    kernels.place_events(*places, *given, *model, start, c, records, base)
     order = np.empty(total, dtype=np.int64)
 
     def sort(buckets: Any) -> None:
@@ -411,6 +421,7 @@ def _events_of_candidates(block: Block, base: Floats) -> tuple[Ints, Floats]:
 
 
 def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
+    from offpolicy._core.kernels import read_only
     from offpolicy.evaluation import _path_kernels as kernels
 
     log = source.log
@@ -432,10 +443,7 @@ def _sweep_path(source: InMemory, member: Estimator, level: float) -> Curve:
         order,
         records,
         member.weight is weights.switched,
-        whole.c,
-        base,
-        residual,
-        np.empty(0) if log.row_weight is None else log.row_weight,
+        *read_only(whole.c, base, residual, log.row_weight),
         n / (n - 1) / weight / weight if n > 1 else math.inf,
         *path,
     )

@@ -10,10 +10,11 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.compiling import Worth
 from offpolicy._core.ragged import row_sums
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import check_finite
@@ -22,8 +23,15 @@ from offpolicy.estimators import NAMED, Estimator, weights
 from offpolicy.logs import BLOCK, BanditLog
 from offpolicy.policies import Target
 
-COMPILED_FROM = 1_000_000
-"""A log with fewer candidates goes through NumPy: compiling would take longer."""
+
+def _longest_to_compile() -> Any:
+    from offpolicy.evidence._candidate_kernels import recalibrated_sums
+
+    return recalibrated_sums
+
+
+WALK = Worth(_longest_to_compile, kept=1_000_000, fresh=20_000_000)
+"""A log with fewer candidates goes through NumPy: loading or compiling loops would take longer."""
 
 
 @dataclass(eq=False)
@@ -40,8 +48,8 @@ class Block:
 
     @property
     def compiled(self) -> bool:
-        """Whether the walk is worth the compilation of its loops."""
-        return self.size >= COMPILED_FROM
+        """Whether the walk is worth its compiled loops."""
+        return WALK.compiling(self.size)
 
     @cached_property
     def columns(self) -> frozenset[str]:

@@ -20,7 +20,7 @@ from offpolicy._core.moments import Moments
 from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID, weights
-from offpolicy.evidence._blocks import COMPILED_FROM, Block
+from offpolicy.evidence._blocks import WALK, Block
 from offpolicy.evidence._clip_path import predict_every
 from offpolicy.evidence._headline import Known
 from offpolicy.evidence._noise import design_effect, satterthwaite
@@ -89,7 +89,7 @@ def pair(source: Source, arms: Sequence[Known], pairs: Sequence[tuple[int, int]]
         log = blocks[0].log
         pi0 = log.logging if exact else None
         sides = [_Side.of(part, arm, pi0) for part, arm in zip(blocks, arms, strict=True)]
-        if pi0 is not None and blocks[0].size * len(pairs) >= COMPILED_FROM:
+        if pi0 is not None and WALK.compiling(blocks[0].size * len(pairs)):
             take = _in_one_walk(log, sides, pi0)
         else:
             take = _by_pair(log, sides, pi0)
