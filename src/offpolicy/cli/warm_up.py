@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_NOWHERE = (
+    "Compiled loops cannot be kept: neither the library's own folder nor the user's cache can be "
+    "written to. Name a folder that can be in the environment variable NUMBA_CACHE_DIR, here and "
+    "where offpolicy runs later."
+)
+
+
 @click.command("warm-up", cls=Strict)
 def command() -> None:
     """Compile all loops and keep them on disk, while an image is built.
@@ -32,16 +39,14 @@ def command() -> None:
     from offpolicy.evidence._candidate_kernels import recalibrated_sums
 
     folder, begun = folder_of(recalibrated_sums), time.perf_counter()
+    if folder is None:
+        raise OffpolicyError(_NOWHERE)
     with compiled_within() as loops, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with tempfile.TemporaryDirectory() as place, everything_compiled():
             _everything(Path(place))
-    if folder is None or (loops and not os.access(folder, os.W_OK)):
-        raise OffpolicyError(
-            "Compiled loops cannot be kept: neither the library's own folder nor the user's cache "
-            "can be written to. Name a folder that can be in the environment variable "
-            "NUMBA_CACHE_DIR, here and where offpolicy runs later."
-        )
+    if loops and not os.access(folder, os.W_OK):
+        raise OffpolicyError(_NOWHERE)
     if loops:
         say(f"Compiled {len(loops)} loops in {time.perf_counter() - begun:.0f} s.")
     else:
