@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import offpolicy
+from offpolicy._core.compiling import Worth
 
 SOURCE = Path(offpolicy.__file__).parent
 
@@ -70,8 +71,9 @@ def limit(patch: pytest.MonkeyPatch, where: str, value: object) -> None:
 def small_blocks(patch: pytest.MonkeyPatch, rows: int, sample: int | None = None) -> None:
     """Logs of a few blocks of so many rows are walked, sampled and compiled like large ones."""
     limit(patch, "offpolicy.logs._scan.BLOCK", rows)
-    limit(patch, "offpolicy.evidence._blocks.COMPILED_FROM", 0)
-    limit(patch, "offpolicy.evaluation._sweep.GRID_COMPILED_FROM", 0)
+    always = Worth(list, kept=0.0, fresh=0.0)
+    limit(patch, "offpolicy.evidence._blocks.WALK", always)
+    limit(patch, "offpolicy.evaluation._sweep.GRID_WALK", always)
     limit(patch, "offpolicy.evidence._plan.LARGE_SAMPLE", 0)
     if sample is not None:
         limit(patch, "offpolicy.evidence._plan.SAMPLE", sample)

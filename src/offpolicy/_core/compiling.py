@@ -23,8 +23,11 @@ class Worth:
     """and if it would have to be compiled now."""
 
     def compiling(self, size: float) -> bool:
-        """Whether work of this size is for the compiled loop; the same all through a process."""
-        if _asked_for or size >= self.fresh:
+        """Whether work of this size is for the compiled loop; the same all through a process.
+
+        A sample, whose size counts as 0, never is.
+        """
+        if size >= self.fresh or (_asked_for and size > 0.0):
             return True
         return size >= self.kept and _is_kept(self.loop)
 
