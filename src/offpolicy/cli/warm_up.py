@@ -77,8 +77,9 @@ def _everything(place: Path) -> None:
     op.learning.fit_together(
         [op.learning.SoftmaxLearner(estimator=f"CAB(M={M})") for M in (2, 5)], log
     )
-    few = {"estimators": ["IPS"], "interval": "bootstrap"}
-    op.evaluate(log.take(np.arange(30_000) % n), np.tile(pi, (12, 1)), **few)
+    many = log.take(np.arange(30_000) % n)
+    policy = np.tile(pi, (12, 1))
+    op.evaluate(many, policy, estimators=["IPS"], interval="bootstrap")
     _rankings(place / "letor.txt", X)
 
 
@@ -98,7 +99,7 @@ def _rankings(file: Path, X: NDArray[np.float64]) -> None:
         queries, queries.X[:, 0], ranking.PositionBased(1.0), sweeps=4.0, rng=0
     )
     ranking.PropensitySVMRank(C=0.1).fit(clicked)
-    ranking.pairwise_loss(clicked.X[:, 1], clicked.offsets, clicked.click)
+    ranking.pairwise_loss(queries.X[:, 1], queries.offsets, queries.relevance)
     rng, n, K = np.random.default_rng(0), 200, 4
     for d in (5, 3_100):  # few features, and many
         wide, weights = rng.normal(size=(80, d)), rng.random(80)
