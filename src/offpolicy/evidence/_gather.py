@@ -29,7 +29,11 @@ from offpolicy.evidence._sources import InMemory, Source, source_of, thinned
 from offpolicy.evidence._tuning import check_rule
 from offpolicy.evidence._walk import RowValues, Scanned, scan
 from offpolicy.evidence.findings import Rows, about_calibration, about_drift
-from offpolicy.evidence.findings._policy import about_heavy_weights, about_weight_mean
+from offpolicy.evidence.findings._policy import (
+    about_heavy_weights,
+    about_training,
+    about_weight_mean,
+)
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.policies import Target
 from offpolicy.results import Finding, Logged
@@ -153,8 +157,14 @@ def _noticed(prepared: Prepared) -> list[list[Finding]]:
     first = prepared.sample[0]
     rows = Rows.of(first.log)
     of_log = prepared.untrained + about_drift(first.log, rows) + about_calibration(first, rows)
+    trained_here = prepared.source.trained_here
     return [
-        [*of_log, *about_heavy_weights(block, rows), *about_weight_mean(block, rows)]
+        [
+            *of_log,
+            *about_training(block.target.name, trained_here),
+            *about_heavy_weights(block, rows),
+            *about_weight_mean(block, rows),
+        ]
         for block in prepared.sample
     ]
 

@@ -28,6 +28,7 @@ from offpolicy.logs import (
     Dropped,
     LogScan,
     Sums,
+    identity,
     keep_well_formed,
     listed_reasons,
     need_log,
@@ -66,6 +67,8 @@ class Source(ABC):
     """Whether there are contexts, but no reward model was given."""
     trained: int | None = None
     """Decisions on which a reward model was trained, if it was."""
+    trained_here: frozenset[str] = frozenset()
+    """The policies that were learned from this log, or a part of it."""
     sampled: BanditLog | None = None
     """The rows of the sample, if they had to be read."""
 
@@ -227,6 +230,7 @@ def source_of(
         targets = [resolve(log, policy, name) for name, policy in policies.items()]
         source = InMemory(log, targets, resolve_prediction(log, prediction))
         source.wants_model = wants_model and log.context is not None
+    source.trained_here = _trained_on(log, policies)
     if resume is not None:
         if isinstance(log, Distributed):
             raise ParameterError(
@@ -241,6 +245,18 @@ def source_of(
             version=__version__,
         )
     return source
+
+
+def _trained_on(log: BanditLog | LogScan, policies: Mapping[str, Any]) -> frozenset[str]:
+    """The names of the policies that know this log as what they were learned from."""
+    known = {
+        name: getattr(getattr(policy, "policy_", policy), "learned_from", ())
+        for name, policy in policies.items()
+    }
+    if not any(known.values()):
+        return frozenset()
+    this = identity(log)
+    return frozenset(name for name, logs in known.items() if this in logs)
 
 
 def without_bad_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, ClassVar, Unpack, final
 
@@ -12,7 +12,7 @@ from offpolicy.evaluation import evaluate
 from offpolicy.evidence import with_arms
 from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, SoftmaxLearner
 from offpolicy.learning._split import split
-from offpolicy.logs import BanditLog, ColumnNames, LogScan
+from offpolicy.logs import BanditLog, ColumnNames, LogScan, identity
 from offpolicy.logs.files import as_log
 from offpolicy.results import Result
 
@@ -145,7 +145,8 @@ def learn(
         result = evaluate(held, {name: learner.policy_}, prediction=prediction, level=level)
     if refit:
         course = _fit(learner, log, prediction, progress)
-    learned = learner.policy_
+    whole = (*learner.policy_.learned_from, identity(log))
+    learned = learner.policy_ = replace(learner.policy_, learned_from=tuple(dict.fromkeys(whole)))
     return LearnedPolicy(
         policy,
         None if learned.actions is None else len(learned.actions),

@@ -21,7 +21,7 @@ from offpolicy.evaluation import evaluate
 from offpolicy.evidence import with_arms
 from offpolicy.learning._objective import need_differentiable
 from offpolicy.learning._task import Task
-from offpolicy.logs import BanditLog, LogScan, need_log, with_names
+from offpolicy.logs import BanditLog, LogScan, identity, need_log, with_names
 from offpolicy.policies.learned import LinearSoftmax, save_policy
 
 STARTS = {
@@ -161,6 +161,18 @@ class SoftmaxLearner(Learned, Parameters):
         """
         member = self.check()
         log = with_arms(log)
+        self._fit_log(member, log, prediction, known, progress)
+        self.policy_ = replace(self.policy_, learned_from=(identity(log),))
+        return self
+
+    def _fit_log(
+        self,
+        member: Estimator,
+        log: BanditLog | LogScan,
+        prediction: Any,
+        known: tuple[ArrayLike, ArrayLike] | None,
+        progress: Progress | None,
+    ) -> Self:
         if isinstance(log, LogScan):
             if known is not None:
                 raise ParameterError(

@@ -27,6 +27,7 @@ from offpolicy.logs._scan import (
     Distributed,
     LogScan,
     Sums,
+    identity,
     sample_ranges,
 )
 from offpolicy.logs._validation import (
@@ -41,7 +42,7 @@ __all__ = [
     "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "ColumnNames", "Columns", "Distributed", "Dropped",
     "FoundArms", "LogScan", "RewardSummary", "Sums", "all_action_names", "as_number", "as_ratio",
     "as_table", "check_chosen_probabilities", "check_probabilities", "column_of", "files",
-    "formats", "keep_well_formed", "labels", "listed", "listed_reasons", "matching_columns",
-    "missing_column", "need_log", "read_plain", "refuse_many", "sample_ranges", "source_of_kept",
-    "tolerance_of", "with_names", "with_names_of", "without_rounding",
+    "formats", "identity", "keep_well_formed", "labels", "listed", "listed_reasons",
+    "matching_columns", "missing_column", "need_log", "read_plain", "refuse_many", "sample_ranges",
+    "source_of_kept", "tolerance_of", "with_names", "with_names_of", "without_rounding",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -146,6 +147,21 @@ class Distributed(LogScan):
 
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
         raise ParameterError(f"{self.source} is not in one place: its rows cannot be walked over.")
+
+
+def identity(log: BanditLog | LogScan) -> str:
+    """By which the same decisions are known again, whatever they are stored in: a hash of how many
+    they are, and of actions and rewards in some places."""
+    n = len(log)
+    places = sample_ranges(n, FIRST)
+    if isinstance(log, LogScan):
+        log, rows = log.read(places, ()), np.arange(min(n, FIRST))
+    else:
+        rows = np.concatenate([np.arange(start, stop) for start, stop in places])
+    codes = log.chosen_codes()[rows].tolist()
+    actions = [str(code if log.actions is None else log.actions[code]) for code in codes]
+    told = repr((n, actions, log.reward[rows].tolist()))
+    return hashlib.sha256(told.encode()).hexdigest()[:24]
 
 
 def sample_ranges(n: int, size: int) -> list[tuple[int, int]]:

@@ -130,6 +130,9 @@ CODES = {
         "The policy does what the logger does too rarely.",
         "Use an estimator that clips, with a reward model (CAB-DR), or let the logger try these "
         "actions more often."),
+    "training-rows": Kind("warning", "The policy was learned from the rows that are asked about.",
+        "This is optimistic: it was measured on the training data. Ask about decisions that the "
+        "policy was not learned from; learn holds some out, and says what it is worth there."),
     "weight-drift": Kind("note", "Weights average more at one time than at another.",
         "With true propensities weights average 1 at all times, but for what is clipped or has no "
         "support. Look at what changed: the logger, the candidates, or the policy."),

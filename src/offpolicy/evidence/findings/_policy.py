@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 
 import numpy as np
 
@@ -75,6 +76,14 @@ def about_thin_support(name: str, scanned: Scanned, *, exact: bool) -> list[Find
 
 
 # -- from the sample's rows ------------------------------------------------------------------
+
+
+def about_training(policy: str, trained_here: Container[str]) -> list[Finding]:
+    """The finding of a policy that is asked about on what it was learned from."""
+    if policy not in trained_here:
+        return []
+    sentence = f"{policy} was learned from these decisions, or some of them."
+    return finding("training-rows", "warning", sentence, policy)
 
 
 def about_heavy_weights(block: Block, rows: Rows) -> list[Finding]:

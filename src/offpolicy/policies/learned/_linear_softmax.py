@@ -30,6 +30,8 @@ class LinearSoftmax:
     candidate_weights: Floats | None = None
     encoder: ContextEncoder | None = None
     """Makes contexts numbers; it knows what their columns are called, if that is known."""
+    learned_from: tuple[str, ...] = ()
+    """What the log, or a log that it is a part of, is known by: `offpolicy.logs.identity`."""
 
     @property
     def columns(self) -> tuple[str, ...] | None:

@@ -35,6 +35,7 @@ def save_policy(
         "context": None if policy.encoder is None else json_safe(policy.encoder),
         "gamma": {part: map_.gamma for part, map_, _ in _parts(policy) if map_.root is not None},
         "learned": dict(learned or {}),
+        "learned_from": policy.learned_from,
     }
     write_both(path, body, _arrays(policy), SCHEMA, WHAT)
 
@@ -112,6 +113,7 @@ def _built(body: dict[str, Any], arrays: dict[str, Floats]) -> LinearSoftmax:
     return LinearSoftmax(
         actions, maps["context"], weights["context"],
         maps["candidate"], weights["candidate"], encoder,
+        built(tuple[str, ...], body["learned_from"]),
     )  # fmt: skip
 
 
