@@ -22,9 +22,11 @@ import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.logs.files._parquet import ParquetScan
+from tests.support import faults
 from tests.support.arrow_types import KINDS, LISTS, column, outcome
 from tests.support.arrow_types import table as log_table
 from tests.support.cases import make_case
+from tests.support.commands import fails
 from tests.support.contexts import world
 from tests.support.files import same, table_of, write
 from tests.support.limits import limit
@@ -241,10 +243,58 @@ def test_a_name_that_exists_is_that_file(spark, tmp_path):
         table = pa.table({"action": [0] * 9, "reward": [reward] * 9, "logging": [[1.0]] * 9})
         pq.write_table(table, tmp_path / name)
     pq.write_table(table, tmp_path / "ab.parquet")
-    for name in ("log[1].parquet", "a*.parquet"):
-        scan = op.read_log(tmp_path / name, engine="spark")
-        assert len(scan) == 9
-        assert scan.rewards.low == 1.0
+    for names, rewards in {
+        ("log[1].parquet",): [1.0], ("a*.parquet",): [1.0],
+        ("log[1].parquet", "a*.parquet", "log1.parquet"): [1.0, 1.0, 0.0],
+        ("log[1].parquet", "l*1.parquet"): [1.0, 0.0],
+    }.items():  # fmt: skip
+        scan = op.read_log([tmp_path / name for name in names], engine="spark")
+        assert scan.read([(0, len(scan))], ()).reward.tolist()[::9] == rewards
+    with refuses(LogError, file="ab.parquet"):
+        op.read_log([tmp_path / "ab.parquet"] * 2, engine="spark")
+
+
+def test_folders_above_a_path_are_as_in_files(spark, tmp_path):
+    for day, user in ((1, "01"), (2, "1")):
+        folder = tmp_path / f"log/day={day}/user={user}"
+        folder.mkdir(parents=True)
+        write(folder, table_of(make_case(np.random.default_rng(day), 50, drawn=True)))
+    one, all_ = tmp_path / "log/day=2", tmp_path / "log"
+    columns = op.Columns(cluster="user", time="day")
+    for source in (all_, one, [all_ / "day=1", one], str(all_ / "*" / "*" / "*.parquet")):
+        embedded, scan = (op.read_log(source, columns, engine=e) for e in ("embedded", "spark"))
+        held = embedded if isinstance(embedded, op.BanditLog) else _whole(embedded)
+        for role in ("cluster", "time", "reward"):
+            assert getattr(_whole(scan), role).tolist() == getattr(held, role).tolist()
+        assert len(op.read_log(source, where="day = 2", engine="spark")) == 50
+    other = tmp_path / "other/day=3/user=2"
+    other.mkdir(parents=True)
+    write(other, table_of(make_case(np.random.default_rng(0), 50, drawn=True)))
+    with refuses(LogError):
+        op.read_log([all_, tmp_path / "other"], engine="spark")
+
+
+@pytest.mark.parametrize("kind", ["halffloat", "time64[us]", "timestamp[ns]"])
+def test_a_column_that_spark_cannot_read_is_named(spark, tmp_path, kind):
+    made = pa.array(np.ones(9, np.float16 if kind == "halffloat" else np.int64))
+    made = made if kind == "halffloat" else made.cast(kind)
+    table = pa.table({"action": [0] * 9, "reward": [1.0] * 9, "logging": [[1.0]] * 9, "odd": made})
+    pq.write_table(table, tmp_path / "log.parquet")
+    with refuses(LogError, "odd", file="log.parquet"):
+        op.read_log(tmp_path / "log.parquet", engine="spark")
+
+
+def test_failing_files(spark, tmp_path, monkeypatch, capsys):
+    """The Parquet of the corpus; what is said is what the other engines say, but for the reading of
+    what is not compared with its checksums."""
+    monkeypatch.chdir(tmp_path)
+    for fault in faults.write(tmp_path):
+        if fault.name.endswith(".parquet") and not fault.options:
+            words = ["evaluate", fault.name, "--policy", faults.POLICY, "--engine", "spark"]
+            code, said = fails(words, capsys)
+            assert (code, said.count("\n")) == (fault.code, 1), said
+            assert said.startswith(f"{fault.error.__name__}: "), said
+            assert fault.name in said
 
 
 def test_folders_and_damage_are_as_in_files(spark, tmp_path):
@@ -290,5 +340,8 @@ def _held(path: Path) -> op.BanditLog:
 
 
 def _spark(path: Path) -> op.BanditLog:
-    scan = op.read_log(path, engine="spark")
+    return _whole(op.read_log(path, engine="spark"))
+
+
+def _whole(scan: op.LogScan) -> op.BanditLog:
     return scan.read([(0, len(scan))], ())

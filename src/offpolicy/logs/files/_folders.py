@@ -70,13 +70,15 @@ class Folders(dict[str, list[str | None]]):
         )
 
 
-def roles_asked_for(columns: Columns, files: Sequence[str]) -> Columns:
+def roles_asked_for(
+    columns: Columns, files: Sequence[str], own: Sequence[str] | None = None
+) -> Columns:
     """Roles of a log in Parquet files whose folders play only those that they were given by name:
-    a folder may be called "time" for other reasons."""
+    a folder may be called "time" for other reasons. The files have ``own`` columns."""
     folders = Folders.of(files)
     if not folders:
         return columns
-    own = read_footer(files[0]).schema.names
+    own = own or read_footer(files[0]).schema.names
     changes: dict[str, Any] = {}
     for role in ROLES:
         if getattr(columns, role) is None and role in folders and role not in own:

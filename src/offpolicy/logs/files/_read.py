@@ -182,10 +182,12 @@ def _idle(name: str, what: str) -> ParameterError:
 def _on_spark(
     source: Any, columns: Columns | None, where: Expression | None, master: str | None
 ) -> LogScan:
-    from offpolicy.logs.files._spark import SparkScan, read_parquet
-
     if type(source).__module__.startswith("pyspark."):
+        from offpolicy.logs.files._spark import SparkScan
+
         return SparkScan(source, columns, where=where)
+    from offpolicy.logs.files._spark_files import read_parquet
+
     paths = list(map(str, _paths_in(source)))
     return read_parquet(paths, columns, where=where, master=master)
 

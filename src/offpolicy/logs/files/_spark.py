@@ -39,8 +39,6 @@ from offpolicy.logs._scan import BLOCK, Distributed, Sums
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.expressions._kinds import SPARK
 from offpolicy.logs.files._filter import as_expression, none_meets
-from offpolicy.logs.files._folders import Folders, roles_asked_for
-from offpolicy.logs.files._footer import read_footer
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import first_line
 
@@ -83,36 +81,6 @@ def spark_session(master: str | None = None) -> SparkSession:
     return spark
 
 
-def read_parquet(
-    sources: Sequence[str],
-    columns: Columns | None = None,
-    *,
-    where: str | Expression | None = None,
-    master: str | None = None,
-) -> SparkScan:
-    """A log in Parquet files, globs or folders, wherever Spark finds them."""
-    spark = spark_session(master)
-    from pyspark.errors import PySparkException
-
-    # Names that exist here are no patterns: Spark's own way to say so.
-    literal = all(os.path.exists(source) for source in sources)
-    reader = spark.read.option("__globPaths__", str(not literal).lower())
-    try:
-        frames = [reader.parquet(source) for source in sources]
-        order = [file for frame in frames for file in _paths(frame)]
-        frame = frames[0] if len(frames) == 1 else reader.parquet(*sources)
-    except PySparkException as problem:
-        raise LogError(first_line(problem), ", ".join(sources)) from None
-    name = order[0] if len(order) == 1 else f"{len(order)} files"
-    scan: Callable[..., SparkScan] = SparkScan
-    if all(map(os.path.isfile, order)):
-        footers = [read_footer(file) for file in order]
-        Folders.of(order).without_own(order, footers)
-        columns = roles_asked_for(columns or Columns(), order)
-        scan = functools.partial(SparkScan, schema=footers[0].schema)
-    return scan(frame, columns, where=where, order=order, source=name)
-
-
 class SparkScan(Distributed):
     """A Spark DataFrame, one row per decision. See `offpolicy.read_log`."""
 
@@ -140,7 +108,7 @@ class SparkScan(Distributed):
             self._frame = _numbered(frame)
         except PySparkException as problem:
             raise LogError(first_line(problem), Place(self.source, "where")) from None
-        self._order = list(order) if order is not None else _paths(frame)
+        self._order = list(order) if order is not None else file_paths(frame)
         if not len(self):
             empty = LogError(EMPTY, self.source)
             raise empty if self.where is None else none_meets(self.where, self.source)
@@ -189,10 +157,12 @@ class SparkScan(Distributed):
         """The reward as a number."""
         from pyspark.sql import functions as f
 
-        reward, fill = (
-            f.col(self._column(self._roles.reward)).cast("double"),
-            self.columns.fill_reward,
-        )
+        name, fill = self._roles.reward, self.columns.fill_reward
+        kind = dict(self._frame.dtypes)[name]
+        if kind.startswith(("array", "map", "struct")):
+            sentence = f"it holds {kind}, but reward must be a single value in every row."
+            raise LogError(sentence, Place(self.source, name))
+        reward = f.col(self._column(name)).cast("double")
         if fill is None:
             return reward
         return f.when(reward.isNull() | f.isnan(reward), float(fill)).otherwise(reward)
@@ -493,7 +463,7 @@ def _raised(name: str, told: list[Any]) -> OffpolicyError:
     return error
 
 
-def _paths(frame: DataFrame) -> list[str]:
+def file_paths(frame: DataFrame) -> list[str]:
     """The files of a log's Spark frame, folder by folder."""
     return sorted(map(_path, frame.inputFiles()), key=lambda path: path.split("/"))
 
