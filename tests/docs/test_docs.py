@@ -2,8 +2,8 @@
 
 A page's blocks run in order, in an empty folder. A ``text`` block holds what the ``python`` block
 before it printed. In a ``console`` block, ``$ cat FILE`` shows a file, which is thereby made, and
-``$ offpolicy …`` a command with its output; other commands are left alone. A line "…" stands for
-lines left out.
+``$ head`` its beginning, ``$ offpolicy …`` a command with its output; other commands are left
+alone. A line "…" stands for lines left out.
 """
 
 from __future__ import annotations
@@ -86,6 +86,10 @@ def test_everything_shown_runs_and_prints_what_is_shown(page, tmp_path, monkeypa
             for command, shown in commands(text):
                 if command.startswith("cat "):
                     Path(command[4:]).write_text(shown, encoding="utf-8")
+                elif command.startswith("head -"):
+                    lines, file = command.removeprefix("head -").split()
+                    first = Path(file).read_text(encoding="utf-8").splitlines()[: int(lines)]
+                    assert shown.splitlines() == first
                 elif command.startswith("offpolicy "):
                     printed = run(command)
                     if shown.strip():

@@ -20,4 +20,8 @@ def command(out: str, seed: int) -> None:
 
     report = run_demo(seed=seed).report()
     say(report.text)
+    say(
+        f"\nTry it on the log: offpolicy evaluate {Path(out) / 'emails.csv'} --action email "
+        f"--reward visit --propensity 1/3 --policy targeted"
+    )
     say(f"Wrote {', '.join(map(str, report.save(Path(out))))}.", err=True)
