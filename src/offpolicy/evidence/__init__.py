@@ -133,25 +133,21 @@ and what follows from them keeps it (`WeightBins.each`).
 from __future__ import annotations
 
 from offpolicy.evidence._agreement import Apart, disagreement, guarded
-from offpolicy.evidence._blocks import (
-    Block,
-    blocks,
-    contributions,
-    refuse_no_overlap,
-    whole_block,
-)
+from offpolicy.evidence._blocks import Block, blocks, contributions, refuse_no_overlap, whole_block
 from offpolicy.evidence._differences import Gap, gap_of, gap_to_logged, pair
 from offpolicy.evidence._estimates import estimates
 from offpolicy.evidence._gather import Evidence, Prepared, Question, gather, make_plans, prepare
-from offpolicy.evidence._headline import Known, make_headline, of_curve, what_is_known
+from offpolicy.evidence._headline import (
+    Known,
+    around,
+    error_covered,
+    make_headline,
+    of_curve,
+    what_is_known,
+)
 from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import degrees_of, satterthwaite
-from offpolicy.evidence._plan import (
-    Plan,
-    RewardRange,
-    declared_range,
-    sample_size,
-)
+from offpolicy.evidence._plan import Plan, RewardRange, declared_range, sample_size
 from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, with_arms, without_bad_rows
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
@@ -162,10 +158,10 @@ from offpolicy.evidence._weight_bins import BINS, EDGES, WeightBins, bin_of, cli
 __all__ = [
     "BINS", "EDGES", "RULES", "TOO_FEW_EFFECTIVE", "Apart", "Block", "Evidence", "Gap", "InMemory",
     "Known", "Plan", "Prepared", "Question", "RewardRange", "RiskCurve", "Source", "Table",
-    "WeightBins", "bin_of", "blocks", "by_clusters", "choice", "chosen_by", "clipped",
-    "contributions", "declared_range", "degrees_of", "disagreement", "estimates", "gap_of",
-    "gap_to_logged", "gather", "guarded", "make_headline", "make_plans", "make_summary", "notice",
-    "of_curve", "pair", "prepare", "refuse_no_overlap", "sample_size", "satterthwaite",
-    "table_of_rows", "what_is_known", "whole_block",
-    "with_arms", "without_bad_rows", "without_repeats",
+    "WeightBins", "around", "bin_of", "blocks", "by_clusters", "choice", "chosen_by", "clipped",
+    "contributions", "declared_range", "degrees_of", "disagreement", "error_covered", "estimates",
+    "gap_of", "gap_to_logged", "gather", "guarded", "make_headline", "make_plans", "make_summary",
+    "notice", "of_curve", "pair", "prepare", "refuse_no_overlap", "sample_size", "satterthwaite",
+    "table_of_rows", "what_is_known", "whole_block", "with_arms", "without_bad_rows",
+    "without_repeats",
 ]  # fmt: skip

@@ -68,20 +68,29 @@ def what_is_known(e: Evidence) -> Known:
 def _interval(e: Evidence, curve: RiskCurve) -> Interval:
     """The headline's interval, around CAB-DR at the M of least cautious error."""
     k, path, rewards = curve.at_interval, e.scanned.path, e.plan.reward_range
-    centre, bias = float(curve.value[k]), float(curve.plausible_bias[k])
-    stderr = math.hypot(math.sqrt(float(curve.variance[k])), e.by_draws[-1])
+    centre = float(curve.value[k])
     degrees = satterthwaite(path.moments, e.plan.kurtosis[k] / path.moments.count, k)
     row = _typical_weight(path, k) * path.moments.weight2 / path.moments.weight**2
-
-    def reach(worst: float) -> float:
-        """How far an end is from the centre, if one more row had the worst reward."""
-        return intervals.bias_aware(math.hypot(stderr, row * worst), bias, e.level, degrees)
-
+    worst = row * (centre - rewards.low), row * (rewards.high - centre)
+    low, high = around(curve, worst, e.level, degrees, e.by_draws[-1])
     lost, guess = map(float, path.bins.unsupported / path.bins.weight)
-    low, high = centre - reach(centre - rewards.low), centre + reach(rewards.high - centre)
     if lost > 0.0:
         low, high = low - guess + lost * rewards.low, high - guess + lost * rewards.high
     return Interval(low, high)
+
+
+def around(
+    curve: RiskCurve, worst: tuple[float, float], level: float, degrees: float, draws: float = 0.0
+) -> Interval:
+    """The interval at the M of least cautious error. Each end allows for one more row, which could
+    move the value so far there; ``draws`` is what a policy known by draws adds to the noise."""
+    k = curve.at_interval
+    centre, bias = float(curve.value[k]), float(curve.plausible_bias[k])
+    stderr = math.hypot(math.sqrt(float(curve.variance[k])), draws)
+    down, up = (
+        intervals.bias_aware(math.hypot(stderr, far), bias, level, degrees) for far in worst
+    )
+    return Interval(centre - down, centre + up)
 
 
 def _typical_weight(path: ClipPath, k: int) -> float:
@@ -182,17 +191,21 @@ def _refusal(known: Known, rewarded: float) -> str | None:
     return None
 
 
+def error_covered(curve: RiskCurve) -> str:
+    """Of what the model's error adds to an interval, in words; nothing if hardly any is left to
+    the model."""
+    j = curve.at_interval
+    left = float(curve.cautious_mass[j])
+    said = f", the model's plausible error on the {left:.1%} left to it at M = {GRID[j]:.4g}"
+    return said if left > 5e-4 else ""
+
+
 def _covers(known: Known) -> str:
     """What the headline's interval covers, in words."""
-    text, j = "the policy's value: sampling error", known.curve.at_interval
+    text = "the policy's value: sampling error"
     if known.identical:
         return text
-    text += ", a row not yet seen"
-    imputed = float(known.curve.cautious_mass[j])
-    if imputed > 5e-4:
-        text += (
-            f", the model's plausible error on the {imputed:.1%} left to it at M = {GRID[j]:.4g}"
-        )
+    text += f", a row not yet seen{error_covered(known.curve)}"
     if known.unsupported > 0.0:
         within = {
             "declared": "within the declared range of rewards",

@@ -30,15 +30,7 @@ from offpolicy.evidence._weight_bins import EDGES
 from offpolicy.evidence.findings import about_size
 from offpolicy.evidence.findings._policy import about_support
 from offpolicy.evidence.findings._propensities import about_actions
-from offpolicy.results import (
-    Action,
-    Calibration,
-    Finding,
-    OverLog,
-    Summary,
-    Support,
-    Weights,
-)
+from offpolicy.results import Action, Calibration, Finding, OverLog, Summary, Support, Weights
 
 TOP_ACTIONS = 20
 """Actions that are shown by themselves."""

@@ -168,4 +168,4 @@ def draw(found: Sequence[Curves], path: Path, headline: Mapping[str, float]) -> 
         high = max(shown.best(name) for name in ("CAB", "SB", "SWITCH", "DM"))
         high = max(high, float(shown.mse("CAB").max()))
         one.axes.frame(ax, f"{one.data}, {one.named(one.size)}", (low * 0.6, high * 2.0))
-    finish(figure, axes[0], path, "outside lower center", ncols=5)
+    finish(figure, axes[:1], path, "outside lower center", ncols=5)

@@ -312,7 +312,7 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
         ax.set_xlabel("M   (SB: τ from 0 to 1)")
     for (first, *_), reading in zip(axes, READINGS[:2], strict=True):
         first.set_ylabel(f"RMSE of the estimate\n({reading})")
-    finish(figure, axes[0][0], path, "outside right center")
+    finish(figure, axes[0][:1], path, "outside right center")
 
 
 def _draw(ax: Axes, panel: Panel) -> None:

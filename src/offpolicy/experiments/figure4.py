@@ -19,19 +19,13 @@ from offpolicy.experiments.claims import TENTH, Judged, counted, judge, log_rati
 from offpolicy.experiments.learning.readings import CLOSEST
 from offpolicy.experiments.learning.search import Learned, Searched, read_as, search
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition
-from offpolicy.experiments.pictures import line, over_amounts, plain
+from offpolicy.experiments.pictures import finish, line, over_amounts, plain
 from offpolicy.experiments.pictures import panels as empty_panels
 from offpolicy.experiments.ranking import learning as rankers
 from offpolicy.experiments.ranking.learning import Ranked
 from offpolicy.experiments.saving import Report
-from offpolicy.experiments.table2 import (
-    SCHEMA,
-    errors_of,
-    ranks_behind,
-    ranks_of,
-)
+from offpolicy.experiments.table2 import SCHEMA, errors_of, ranks_behind, ranks_of
 from offpolicy.experiments.tables import grouped, markdown, mean_text, paper_name
-from offpolicy.report.matplotlib import save_figure
 
 DATA = "pendigits"
 PANELS: dict[str, tuple[str, Sequence[float]]] = {
@@ -165,9 +159,9 @@ def _trend(panel: Panel, name: str, scale: Callable[[Floats], Floats] = np.log) 
     return np.asarray((x[-1] - x[0]) * (slope @ values))
 
 
-def _trends(panel: Panel, names: Iterable[str], sign: float = 1.0) -> dict[str, Floats]:
+def _trends(panel: Panel, names: Iterable[str]) -> dict[str, Floats]:
     first, *_, last = panel
-    return {f"{paper_name(name)} {last:g}/{first:g}": sign * _trend(panel, name) for name in names}
+    return {f"{paper_name(name)} {last:g}/{first:g}": _trend(panel, name) for name in names}
 
 
 def _rise(panel: Panel, name: str) -> Floats:
@@ -182,60 +176,54 @@ def _flat(panel: Panel, names: Sequence[str]) -> dict[str, Floats]:
     return _trends(panel, names) | inverse
 
 
+def _at_each(
+    panel: Panel, parts: Callable[[Mapping[str, Floats]], Mapping[str, Floats]]
+) -> dict[str, Floats]:
+    """Parts of a claim at every value."""
+    return {
+        f"{part} at {value:g}": found
+        for value, errors in panel.items()
+        for part, found in parts(errors).items()
+    }
+
+
 def _ahead(panel: Panel, name: str, others: Iterable[str]) -> dict[str, Floats]:
     """Of the others, at every value."""
-    return {
-        f"{part} at {value:g}": ratios
-        for value, errors in panel.items()
-        for part, ratios in log_ratios(errors, name, others).items()
-    }
+    return _at_each(panel, lambda errors: log_ratios(errors, name, others))
 
 
 _Claims = Iterator[tuple[str, Mapping[str, Floats], float]]
 """Each claim on a panel, its parts, and its margin."""
 
 
+def _near_the_best(panel: Panel, words: str) -> _Claims:
+    for name in ("CAB", "CAB-DR"):
+        claim = f"{name} {words} (at most a tenth behind any other)"
+        yield claim, _ahead(panel, name, ESTIMATORS), TENTH
+
+
 def _on_sizes(panel: Panel) -> _Claims:
     first, *_, last = panel
-    yield (
-        "performance improves for all estimators as n grows (trend)",
-        _trends(panel, ESTIMATORS),
-        0.0,
-    )
-    for name in ("CAB", "CAB-DR"):
-        small = log_ratios(panel[first], name, ("IPS", "CIPS", "DR"))
-        large = log_ratios(panel[last], name, ("IPS", "CIPS", "DR"))
+    claim = "performance improves for all estimators as n grows (trend)"
+    yield claim, _trends(panel, ESTIMATORS), 0.0
+    for name, near in zip(("CAB", "CAB-DR"), _near_the_best(panel, "performs very well for all n"),
+                          strict=True):  # fmt: skip
+        small, large = (log_ratios(panel[n], name, ("IPS", "CIPS", "DR")) for n in (first, last))
+        yield near
+        claim = (
+            f"{name} improves substantially over IPS, cIPS and DR at the smallest n (by a tenth)"
+        )
+        yield claim, small, -TENTH
         lead = {part: small[part] - large[part] for part in small}
-        yield (
-            f"{name} performs very well for all n (at most a tenth behind any other)",
-            _ahead(panel, name, ESTIMATORS),
-            TENTH,
-        )
-        yield (
-            f"{name} improves substantially over IPS, cIPS and DR at the smallest n (by a tenth)",
-            small,
-            -TENTH,
-        )
         yield f"{name} leads IPS, cIPS and DR by more at the smallest n than at the last", lead, 0.0
 
 
 def _on_models(panel: Panel) -> _Claims:
-    yield (
-        "IPS and cIPS are flat, up to variance (trend within a tenth)",
-        _flat(panel, ("IPS", "CIPS")),
-        TENTH,
-    )
-    yield (
-        "the others improve with the quality of the model (trend)",
-        _trends(panel, ("DM", "DR", "SB", "CAB", "CAB-DR")),
-        0.0,
-    )
-    for name in ("CAB", "CAB-DR"):
-        yield (
-            f"{name} does well over the whole range (at most a tenth behind any other)",
-            _ahead(panel, name, ESTIMATORS),
-            TENTH,
-        )
+    claim = "IPS and cIPS are flat, up to variance (trend within a tenth)"
+    yield claim, _flat(panel, ("IPS", "CIPS")), TENTH
+    claim = "the others improve with the quality of the model (trend)"
+    yield claim, _trends(panel, ("DM", "DR", "SB", "CAB", "CAB-DR")), 0.0
+    yield from _near_the_best(panel, "does well over the whole range")
 
 
 def _on_loggers(panel: Panel) -> _Claims:
@@ -243,12 +231,7 @@ def _on_loggers(panel: Panel) -> _Claims:
     yield ("IPS and cIPS are hurt by the worst logger more than CAB, CAB-DR and SB are",
            {f"{name}/{paper_name(other)}": _rise(panel, name) - _rise(panel, other)
             for name in ("CAB", "CAB-DR", "SB") for other in ("IPS", "CIPS")}, 0.0)  # fmt: skip
-    for name in ("CAB", "CAB-DR"):
-        yield (
-            f"{name} performs well across the whole range (at most a tenth behind any other)",
-            _ahead(panel, name, ESTIMATORS),
-            TENTH,
-        )
+    yield from _near_the_best(panel, "performs well across the whole range")
 
 
 def _on_sweeps(panel: Panel) -> _Claims:
@@ -285,11 +268,7 @@ def _on_sweeps(panel: Panel) -> _Claims:
 
 def _behind(panel: Panel, others: Sequence[str]) -> dict[str, Floats]:
     """CAB the others, at every amount."""
-    return {
-        f"{part} at {value:g}": shares
-        for value, ranks in panel.items()
-        for part, shares in ranks_behind(ranks, "CAB", others).items()
-    }
+    return _at_each(panel, lambda ranks: ranks_behind(ranks, "CAB", others))
 
 
 _CLAIMS = {
@@ -362,10 +341,4 @@ def draw(panels: Mapping[str, tuple[str, Panel]], path: Path) -> None:
         )
         ax.set_ylabel("average rank" if of_ranks else "expected test error")
         plain(ax, f"{data}: {reading}", lines="both")
-    handles = {
-        label: handle
-        for ax in axes
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(handles.values(), handles, loc="outside lower center", frameon=False, ncols=5)
-    save_figure(figure, path)
+    finish(figure, axes, path, "outside lower center", ncols=5)

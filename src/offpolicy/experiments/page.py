@@ -155,14 +155,10 @@ def html_of(text: str) -> Iterator[Child]:
             if lines[0].startswith("#"):
                 yield element("h3", lines.pop(0).lstrip("# "))
                 continue
-            of_table, same = next(itertools.groupby(lines, _is_row))
+            of_table, same = next(itertools.groupby(lines, lambda line: line.startswith("|")))
             some = list(same)
             lines = lines[len(some) :]
             yield _table(some) if of_table else element("p", _inline(" ".join(some)))
-
-
-def _is_row(line: str) -> bool:
-    return line.startswith("|")
 
 
 def _table(lines: list[str]) -> Markup:

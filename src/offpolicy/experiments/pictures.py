@@ -56,10 +56,11 @@ def panels(
     return figure, flat
 
 
-def finish(figure: Figure, legend_of: Axes, path: Path, where: Any, **kwargs: Any) -> None:
+def finish(figure: Figure, axes: Sequence[Axes], path: Path, where: Any, **kwargs: Any) -> None:
     """One legend for all axes of an experiment's figure, and its file."""
-    handles, labels = legend_of.get_legend_handles_labels()
-    figure.legend(handles, labels, loc=where, frameon=False, **kwargs)
+    pairs = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in axes]
+    handles = {label: handle for some in pairs for handle, label in some}
+    figure.legend(handles.values(), handles, loc=where, frameon=False, **kwargs)
     save_figure(figure, path)
 
 

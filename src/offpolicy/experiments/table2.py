@@ -17,14 +17,7 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.datasets import files_of
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.claims import (
-    TENTH,
-    Judged,
-    counted,
-    half_width,
-    judge,
-    log_ratios,
-)
+from offpolicy.experiments.claims import TENTH, Judged, counted, half_width, judge, log_ratios
 from offpolicy.experiments.learning.readings import CLOSEST, READINGS, Reading, Way
 from offpolicy.experiments.learning.search import (
     PENALTIES,
@@ -279,9 +272,7 @@ def orders_table(by_reading: Mapping[str, Sequence[Learned]]) -> str:
                 told = sum(one.verdict == "holds" for one in found)
                 lines.append(f"{paper_name(first)} < {paper_name(second)} ({told})")
     table = [[data, ", ".join(some) or "none"] for data, some in rows.items()]
-    return (
-        markdown(["data", "lower error in every reading (told by the interval in)"], table) + "\n"
-    )
+    return markdown(["data", "lower error in every reading (told by the interval in)"], table)
 
 
 def penalty_table(found: Sequence[Searched], data: str) -> str:
@@ -395,7 +386,7 @@ def draw(by_reading: Mapping[str, Sequence[Learned]], ranked: Sequence[Ranked], 
         of_ranks = data in rankers.by_set(ranked)
         ax.set_xlabel("average rank" if of_ranks else "expected test error")
         plain(ax, data, lines="x")
-    finish(figure, axes[0], path, "outside lower center", ncols=4)
+    finish(figure, axes[:1], path, "outside lower center", ncols=4)
 
 
 def lost_table(ranked: Sequence[Ranked]) -> str:

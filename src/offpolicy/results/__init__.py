@@ -12,12 +12,7 @@ from offpolicy.results._comparison import (
     Comparison,
     Difference,
 )
-from offpolicy.results._findings import (
-    ORDER,
-    Finding,
-    Severity,
-    finding,
-)
+from offpolicy.results._findings import ORDER, Finding, Severity, finding
 from offpolicy.results._parameter_curve import ParameterCurve
 from offpolicy.results._result import (
     FEW_EFFECTIVE,

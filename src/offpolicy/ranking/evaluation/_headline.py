@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy import intervals
 from offpolicy.estimators import GRID
-from offpolicy.evidence import of_curve, satterthwaite
+from offpolicy.evidence import around, error_covered, of_curve, satterthwaite
 from offpolicy.intervals import Interval
 from offpolicy.ranking.evaluation._click_path import ClickPath, Question, path_of
 from offpolicy.ranking.evaluation._recalibration import recalibrated
@@ -58,14 +57,8 @@ def _interval(path: ClickPath) -> Interval:
     relevant = float(path.d.mean())
     # A ratio goes either way by a document that is relevant.
     worst = (1.0, 1.0) if asked.metric.is_ratio else (relevant, 1.0 - relevant)
-    degrees = satterthwaite(path.moments, 1.0, k)
-
-    def reach(far: float) -> float:
-        stderr = math.hypot(math.sqrt(float(curve.variance[k])), document * far)
-        return intervals.bias_aware(stderr, float(curve.plausible_bias[k]), asked.level, degrees)
-
-    centre = float(curve.value[k])
-    return asked.cut(centre - reach(worst[0]), centre + reach(worst[1]))
+    far = document * worst[0], document * worst[1]
+    return asked.cut(*around(curve, far, asked.level, satterthwaite(path.moments, 1.0, k)))
 
 
 def make_headline(known: Known) -> Headline:
@@ -79,19 +72,10 @@ def make_headline(known: Known) -> Headline:
         value=known.value,
         interval=known.interval,
         level=asked.level,
-        covers=_covers(path),
+        covers=f"{NOISE}, a document not yet seen{error_covered(path.curve)}",
         rewarded=effective_clicks(counted),
         policy_stderr=0.0,
         versus_logged=None,
         refusal="there is only one query, and nothing says how others differ" if only else None,
         **of_curve(path.curve, path.worth),
     )
-
-
-def _covers(path: ClickPath) -> str:
-    """What the headline's interval covers, in words."""
-    j = path.curve.at_interval
-    text, left = f"{NOISE}, a document not yet seen", float(path.curve.mass[j])
-    if left > 5e-4:
-        text += f", the model's plausible error on the {left:.1%} left to it at M = {GRID[j]:.4g}"
-    return text

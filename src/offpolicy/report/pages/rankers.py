@@ -12,12 +12,7 @@ from offpolicy.report.html.numbers import counted, percent
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.sections.answer import answers, kicker, large_number, warnings_section
 from offpolicy.report.sections.curve import Swept, curve_over_M, curves_section, from_curve
-from offpolicy.report.sections.estimates import (
-    described,
-    forest_chart,
-    forest_of,
-    left_out,
-)
+from offpolicy.report.sections.estimates import described, forest_chart, forest_of, left_out
 from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.charts import Row
 from offpolicy.report.svg.drawing import Draw
