@@ -549,7 +549,7 @@ def test_a_sequence_is_not_much_wider_than_the_normal_interval(compiled):
         ),
         (
             lambda: betting([1.0], [0.0], 0.95, largest_weight=1.0, unanswered=1.5),
-            "unanswered is 1.5; it is a share, from 0 to 1.",
+            "unanswered is 1.5; it must be a share, from 0 to 1.",
         ),
         (
             lambda: weighted_sequence([1.0], [0.0], 0.95, times=[2]),

@@ -14,11 +14,3 @@ def bucket_table(edges: Floats) -> Ints:
     """
     first = (np.arange(1 << 15, dtype=np.int64) << 48).view(np.float64)
     return np.searchsorted(edges, first, side="left")
-
-
-def bucket_of(values: Floats, edges: Floats, table: Ints) -> Ints:
-    """How many edges are at most each of the values from 0 on, by the `bucket_table` of edges that
-    are at least a sixteenth apart, so that one step up is enough."""
-    place = table.take((values.view(np.int64) >> 48) & 0x7FFF)
-    place += np.append(edges, np.nan).take(place) <= values
-    return place

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from offpolicy._core.door import Door
+from offpolicy._core.validation import need
 from offpolicy.datasets import catalogue
 from offpolicy.datasets._folders import first_whole, roots
 from offpolicy.datasets.catalogue import Ranking
@@ -120,12 +121,10 @@ def _ways(known: Ranking, asked: Asked) -> list[list[str]]:
     split, fold, part = asked
     if split == "valid":
         asked = asked._replace(split="vali")
-    elif split is not None and split not in SPLITS:
-        raise ParameterError(f'split is "{split}"; it must be train, vali or test.', column="split")
-    if fold is not None and fold not in range(1, 6):
-        raise ParameterError(f"fold is {fold}; it must be 1 to 5.", column="fold")
-    if part is not None and part not in ("S1", "S2", "S3", "S4", "S5"):
-        raise ParameterError(f'part is "{part}"; it must be S1 to S5.', column="part")
+    else:
+        need(split in (None, *SPLITS), "split", f'"{split}"', "train, vali or test")
+    need(fold in (None, *range(1, 6)), "fold", fold, "1 to 5")
+    need(part in (None, "S1", "S2", "S3", "S4", "S5"), "part", f'"{part}"', "S1 to S5")
     if part is not None and (split is not None or fold is not None):
         raise ParameterError("Give a part, or a fold and a split, not both.")
     make, has = _LAYOUTS[known.layouts[0]]

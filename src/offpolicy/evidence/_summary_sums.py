@@ -185,7 +185,7 @@ def _candidate_sums(
     every = None if whole else log.candidate_codes() if codes is None else codes
     for column, values in ((POLICY, pi), (LOGGING, pi0), (UNSUPPORTED, lost), (SPREAD, spread)):
         if every is None:
-            sums[:, column] = np.einsum("nk->k", values.reshape(len(log), -1))
+            sums[:, column] = np.einsum("nk->k", values.reshape(-1, len(sums)))
         else:
             sums[:, column] = np.bincount(every, values, len(sums))
 

@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from statistics import NormalDist
 from typing import NamedTuple
 
+from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
 
 
@@ -114,7 +115,7 @@ def bernstein(
     """
     check_level(level)
     reach = _check_bounded(mean, n, low, high)
-    _check_variance(variance, "variance")
+    need(variance >= 0.0, "variance", variance, "0 or more")
     log_term = -math.log((1.0 - level) / 2.0)
     return _around(mean, math.sqrt(2.0 * variance * log_term / n) + reach * log_term / (3.0 * n))
 
@@ -133,7 +134,7 @@ def empirical_bernstein(
     """
     check_level(level)
     reach = _check_bounded(mean, n, low, high)
-    _check_variance(sample_variance, "sample_variance")
+    need(sample_variance >= 0.0, "sample_variance", sample_variance, "0 or more")
     if n == 1:
         return EVERYTHING
     log_term = -math.log((1.0 - level) / 4.0)
@@ -195,21 +196,12 @@ def _around(value: float, half: float) -> Interval:
     return Interval(value - half, value + half)
 
 
-def _check_count(n: int) -> None:
+def _check_bounded(mean: float, n: int, low: float, high: float) -> float:
+    """high − low, if all is well for an interval of bounded contributions."""
     if not isinstance(n, Integral) or n < 1:
         raise ParameterError(
             f"n is {n}; it is the number of rows, 1 or more: without any there is no interval."
         )
-
-
-def _check_variance(variance: float, name: str) -> None:
-    if not variance >= 0.0:
-        raise ParameterError(f"{name} is {variance}; it must be 0 or more.")
-
-
-def _check_bounded(mean: float, n: int, low: float, high: float) -> float:
-    """high − low, if all is well for an interval of bounded contributions."""
-    _check_count(n)
     check_range(low, high)
     reach = high - low
     if not low - 1e-9 * reach <= mean <= high + 1e-9 * reach:

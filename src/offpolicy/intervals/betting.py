@@ -153,7 +153,7 @@ def confidence_sequence(
     after = _check_times(times, len(above))
     tail = (1.0 - level) / 2.0
     ends = lower_limits(above, tail, after), lower_limits(below, tail, after)
-    return _limits(after, *ends, (low, high))
+    return Limits(after, *_ends(*ends, (low, high)))
 
 
 def weighted_sequence(
@@ -178,7 +178,7 @@ def weighted_sequence(
     def limits(x: Floats, alpha: float, weight: Floats | None = None) -> Floats:
         return lower_limits(x, alpha, after)  # n is not known: there are no early rows
 
-    return _limits(after, *game.limits(limits, (1.0 - level) / 2.0), reward_range)
+    return Limits(after, *_ends(*game.limits(limits, (1.0 - level) / 2.0), reward_range))
 
 
 # -- at the door --------------------------------------------------------------------------------
@@ -232,8 +232,7 @@ class _Game(NamedTuple):
                 )
             above = weight > largest_weight * (1.0 + 1e-9)
             _refuse_outside(weight, "c", above, f"above largest_weight = {largest_weight}")
-        if not 0.0 <= unanswered <= 1.0:
-            raise ParameterError(f"unanswered is {unanswered}; it is a share, from 0 to 1.")
+        check.need(0.0 <= unanswered <= 1.0, "unanswered", unanswered, "a share, from 0 to 1")
         share = np.clip((values - a) / (b - a), 0.0, 1.0)
         scale = float(weight.max()) or 1.0
         part = weight / scale
@@ -276,13 +275,11 @@ def _check_times(times: ArrayLike | None, n: int) -> Ints:
 
 
 def _interval(gain: float, loss: float, bounds: tuple[float, float]) -> Interval:
+    return Interval(*map(float, _ends(gain, loss, bounds)))
+
+
+def _ends(gain: Any, loss: Any, bounds: tuple[float, float]) -> tuple[Any, Any]:
     """A betting interval from the lower limits of both sides, in units of the range."""
     a, b = bounds
-    low, high = a + (b - a) * min(gain, 1.0), b - (b - a) * min(loss, 1.0)
-    return Interval(min(low, high), max(low, high))
-
-
-def _limits(after: Ints, gain: Floats, loss: Floats, bounds: tuple[float, float]) -> Limits:
-    a, b = bounds
     low, high = a + (b - a) * np.minimum(gain, 1.0), b - (b - a) * np.minimum(loss, 1.0)
-    return Limits(after, np.minimum(low, high), np.maximum(low, high))
+    return np.minimum(low, high), np.maximum(low, high)

@@ -80,7 +80,9 @@ def bootstrap_together(
 ) -> list[Interval]:
     """The bootstrap intervals of several columns over the same rows, from one set of draws."""
     check_level(level)
-    _check_draws(resamples, seed)
+    for name, number, least in (("resamples", resamples, 2), ("seed", seed, 0)):
+        fine = isinstance(number, Integral) and number >= least
+        check.need(fine, name, number, f"a whole number, {least} or more")
     if kind not in ("percentile", "bca"):
         raise ParameterError(
             f'kind is {kind!r}; it must be "percentile" or "bca".'
@@ -172,13 +174,6 @@ def _rows(x: ArrayLike, row_weight: ArrayLike | None) -> tuple[Floats, Floats | 
             Place(column="row_weight", row=row),
         )
     return values, omega
-
-
-def _check_draws(resamples: int, seed: int) -> None:
-    if not isinstance(resamples, Integral) or resamples < 2:
-        raise ParameterError(f"resamples is {resamples}; it must be a whole number, 2 or more.")
-    if not isinstance(seed, Integral) or seed < 0:
-        raise ParameterError(f"seed is {seed}; it must be a whole number, 0 or more.")
 
 
 # -- pieces -------------------------------------------------------------------------------------

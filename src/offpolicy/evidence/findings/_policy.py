@@ -147,11 +147,10 @@ def _weight_mean(block: Block, rows: Rows) -> list[Finding]:
         part = slice(start, min(start + BLOCK, n))
         flat = slice(int(offsets[start]), int(offsets[part.stop]))
         p, q, starts = pi[flat], pi0[flat], offsets[start : part.stop + 1] - offsets[start]
-        c, total = weights.ratio(p, q), row_sums(q, starts)
+        c, total, mass = weights.ratio(p, q), row_sums(q, starts), np.empty((2, len(p)))
         for j, M in enumerate(CLIPS):
-            mass = np.minimum(p, M * q)
-            mean[j, part] = row_sums(mass, starts) / total
-            variance[j, part] = row_sums(mass * np.minimum(c, M), starts) / total
+            np.multiply(np.minimum(p, M * q, out=mass[0]), np.minimum(c, M), out=mass[1])
+            mean[j, part], variance[j, part] = row_sums(mass, starts) / total
     for j, M in enumerate(CLIPS):
         # Never 0 through rounding alone: the rarest choice must count as possible.
         np.maximum(variance[j] - mean[j] * mean[j], 1e-15 * variance[j], out=variance[j])

@@ -22,6 +22,7 @@ import numpy as np
 
 from offpolicy._core.ragged import candidates_of, offsets_of, position_in_decision
 from offpolicy._core.types import Floats, Ints
+from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data._log import SMALLEST_EXAMINATION, RankingLog
@@ -68,10 +69,7 @@ class PositionBased(ClickModel):
     irrelevant: PerRank = 0.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.eta) and self.eta >= 0.0):
-            raise ParameterError(
-                f"eta is {self.eta}; it must be a number, 0 or more.", column="eta"
-            )
+        need(0.0 <= self.eta < math.inf, "eta", self.eta, "a number, 0 or more")
         _check_shares(relevant=self.relevant, irrelevant=self.irrelevant)
 
     def examined(self, rank: Ints, attraction: Floats, offsets: Ints) -> Floats:
@@ -172,8 +170,7 @@ def simulate_clicks(
     ([3, 1, 2, 3, 1, 2], [0.33, 1.0, 0.5])
     """
     generator = np.random.default_rng(rng)
-    if not (math.isfinite(sweeps) and sweeps > 0.0):
-        raise ParameterError(f"sweeps is {sweeps}; it must be a number above 0.", column="sweeps")
+    need(0.0 < sweeps < math.inf, "sweeps", sweeps, "a number above 0")
     if top is not None and top < 1:
         raise ParameterError(f"top is {top}; at least one document must be shown.", column="top")
     shown = ranks_of(ranker, queries)
@@ -243,6 +240,5 @@ def _product_before(factors: Floats, first: Ints) -> Floats:
 def _check_shares(**shares: PerRank) -> None:
     for name, values in shares.items():
         listed = np.atleast_1d(np.asarray(values, dtype=np.float64))
-        if listed.ndim != 1 or not len(listed) or not ((listed >= 0.0) & (listed <= 1.0)).all():
-            sentence = f"{name} is {values}; it must hold probabilities, from 0 to 1."
-            raise ParameterError(sentence, column=name)
+        fine = listed.ndim == 1 and len(listed) and ((listed >= 0.0) & (listed <= 1.0)).all()
+        need(bool(fine), name, values, "of probabilities, from 0 to 1")

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from offpolicy._core.parameters import Parameters
 from offpolicy._core.saved import read_both, write_both
 from offpolicy._core.types import Floats, Ints
+from offpolicy._core.validation import need
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator
 from offpolicy.ranking.data._log import RankingLog, need_rankings
@@ -214,9 +215,7 @@ class PropensitySVMRank(Parameters):
             ("tol", 1e-9 <= self.tol < 1.0, "from 1e-9 to below 1"),
             ("max_iter", self.max_iter >= 1, "1 or more"),
         ):
-            if not fine:
-                sentence = f"{name} is {getattr(self, name)}; it must be {wanted}."
-                raise ParameterError(sentence, column=name)
+            need(fine, name, getattr(self, name), wanted)
 
     def _need_fitted(self) -> None:
         if not hasattr(self, "coef_"):

@@ -126,8 +126,7 @@ class Propensities(Document):
     @classmethod
     def power(cls, eta: float, top: int) -> Propensities:
         """(1/rank)^η for the first ``top`` ranks: the curve that most simulations assume."""
-        if not 0.0 <= eta < math.inf:
-            raise ParameterError(f"eta is {eta}; it must be 0 or more.", column="eta")
+        check.need(0.0 <= eta < math.inf, "eta", eta, "0 or more")
         return cls.known(np.arange(1.0, top + 1.0) ** -eta)
 
     def __len__(self) -> int:

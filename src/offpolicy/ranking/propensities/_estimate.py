@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.door import Door
 from offpolicy._core.types import Floats
+from offpolicy._core.validation import need
 from offpolicy.errors import MissingColumnError, ParameterError, SupportError, did_you_mean
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.propensities import _by_context as contextual
@@ -240,8 +241,8 @@ def _checked_top(log: RankingLog, top: Any) -> int:
         raise SupportError(sentence, column="rank")
     if top is None:
         return min(_TOP, lowest)
-    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 2:
-        raise ParameterError(f"top is {top!r}; it must be a whole number, 2 or more.", column="top")
+    whole = isinstance(top, (int, np.integer)) and not isinstance(top, bool)
+    need(whole and top >= 2, "top", repr(top), "a whole number, 2 or more")
     if top > lowest:
         raise ParameterError(
             f"top is {top}, but no document was shown below rank {lowest}. Give {lowest} or less.",
@@ -275,8 +276,7 @@ def _one_of(value: str | None, name: str, options: tuple[str, ...]) -> str:
 
 def _checked_ridge(ridge: float | None) -> float:
     value = 1.0 if ridge is None else float(ridge)
-    if not 0.0 <= value < math.inf:
-        raise ParameterError(f"ridge is {ridge}; it must be 0 or more.", column="ridge")
+    need(0.0 <= value < math.inf, "ridge", ridge, "0 or more")
     return value
 
 
