@@ -71,7 +71,8 @@ def counted(function: Any) -> tuple[Counter[tuple[str, str]], Counter[tuple[str,
     return found, upward
 
 
-def main() -> None:
+def of_one_evaluate() -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
+    """The switches of one evaluate of 400 decisions with a model, warmed up."""
     rng = np.random.default_rng(0)
     n, K = 400, 5
     pi0, pi = rng.dirichlet(np.ones(K), n), rng.dirichlet(np.ones(K), n)
@@ -79,7 +80,11 @@ def main() -> None:
     log = op.BanditLog.from_arrays(action=action, reward=rng.random(n) < 0.3, logging=pi0)
     model = rng.random((n, K))
     op.evaluate(log, pi, prediction=model)
-    found, upward = counted(lambda: op.evaluate(log, pi, prediction=model))
+    return counted(lambda: op.evaluate(log, pi, prediction=model))
+
+
+def main() -> None:
+    found, upward = of_one_evaluate()
     print(f"{sum(found.values()):,} switches between modules, {sum(upward.values()):,} upward")
     for title, counts in (("most", found), ("upward", upward)):
         print(f"\n{title}:")

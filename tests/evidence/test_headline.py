@@ -175,7 +175,7 @@ def test_the_logger_s_own_value_is_the_logged_mean_exactly(known, extra):
     assert row.interval == result.logged.interval == normal(mean, row.stderr, 0.95)
     assert row.versus_logged == (0.0, 0.0)
     assert row.verdict == "identical"
-    assert "identical to what ran" in result.sentence()
+    assert "does what ran" in result.sentence()
     found = op.compare(log, {"a": pi}, prediction=model)["a", "logged"]
     assert (found.verdict, found.value, found.interval) == ("identical", 0.0, (0.0, 0.0))
     assert not [one for one in result.findings if one.code == "disagreement"]

@@ -46,7 +46,7 @@ class Block:
     size: float = 0.0
     """Candidates in all of the log, about, if this is part of the walk over it."""
 
-    @property
+    @cached_property
     def compiled(self) -> bool:
         """Whether the walk is worth its compiled loops."""
         return WALK.compiling(self.size)

@@ -322,7 +322,7 @@ def gap_to_logged(arm: Known) -> Gap:
     policy, logging, _ = bins.of_candidates.T
     M = GRID[k] if np.isfinite(GRID[k]) else 0.0
     with np.errstate(all="ignore"):
-        drawn = bins.clipped_rows("cc", "1", 2)[k] - 2.0 * bins.clipped_rows("c", "1", 1)[k]
+        drawn = bins.clipped_rows("cc", "1", 2)[k] - 2.0 * bins.residuals.kept[k]
         noise = bins.clipped_rows("ωccee", "ωee", 2) - 2.0 * bins.clipped_rows("ωcee", "ωee", 1)
         drawable = bins.weight * (bins.second[k] - 2.0 * bins.kept[k]) + logging.sum()
     seen = _Seen(

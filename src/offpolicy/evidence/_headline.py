@@ -26,6 +26,7 @@ class Known(NamedTuple):
     """What the log says about a policy's value, whichever estimator is asked."""
 
     e: Evidence
+    path: ClipPath
     curve: RiskCurve
     value: float
     interval: Interval
@@ -38,10 +39,6 @@ class Known(NamedTuple):
     """How far down and up from the value estimates lie that disagree with it (`guarded`)."""
 
     @property
-    def path(self) -> ClipPath:
-        return self.e.scanned.path
-
-    @property
     def M(self) -> float:
         """Around which its interval stands."""
         return float(GRID[self.curve.at_interval])
@@ -49,11 +46,11 @@ class Known(NamedTuple):
 
 def what_is_known(e: Evidence) -> Known:
     """The headline's value and interval, from the sums of CAB-DR around its model."""
-    bins, rewards, logged = e.scanned.path.bins, e.plan.reward_range, e.logged
-    curve = RiskCurve.of(e.scanned.path, exact=e.plan.exact)
+    path, rewards, logged = e.scanned.path, e.plan.reward_range, e.logged
+    bins, curve = path.bins, RiskCurve.of(path, exact=e.plan.exact)
     unsupported = float(bins.unsupported[0]) / bins.weight
     if abs(bins.distance) <= _SAME:
-        return Known(e, curve, logged.value, logged.interval, unsupported, identical=True)
+        return Known(e, path, curve, logged.value, logged.interval, unsupported, identical=True)
     made = _interval(e, curve)
     interval = rewards.cut(made)
     impossible, interval = interval is None, interval or rewards.interval
@@ -62,7 +59,7 @@ def what_is_known(e: Evidence) -> Known:
         # All rewards are equal; what the models add is rounding.
         value = logged.value
     value = min(max(value, interval.low), interval.high)
-    return Known(e, curve, value, interval, unsupported, False, impossible)
+    return Known(e, path, curve, value, interval, unsupported, False, impossible)
 
 
 def _interval(e: Evidence, curve: RiskCurve) -> Interval:
@@ -96,8 +93,7 @@ def around(
 def _typical_weight(path: ClipPath, k: int) -> float:
     """The mean weight of the decisions that the policy would take, clipped at the k-th M."""
     bins = path.bins
-    kept = float(bins.kept[k])
-    seen = float(bins.clipped_rows("cc", "1", 2)[k]) / bins.weight
+    kept, seen = float(bins.kept[k]), float(bins.drawn.second[k])
     return max(float(bins.second[k]), seen) / kept if kept > 0.0 else 0.0
 
 

@@ -26,11 +26,7 @@ def variance(path: ClipPath) -> Floats:
             # Rows of a cluster are alike: what was not drawn would be, too.
             alone = moments.covariance(grouped=False)
             design = np.where(alone > 0.0, np.maximum(observed / alone, 1.0), 1.0)
-        squares = bins.clipped_rows("cc", "1", 2) / bins.weight
-        # If the policy takes none of the decisions seen, all residuals are as near to its own.
-        size = np.full(len(squares), bins.total("ωee"))
-        if squares.any():
-            size = bins.clipped_rows("ωccee", "ωee", 2) / squares
+        squares, size = bins.drawn
         undrawn = (bins.second - squares) * size / bins.weight**2 * design
         total = observed + np.where(undrawn > 0.0, undrawn, 0.0)
     return np.where(np.isnan(total), np.inf, total)

@@ -54,6 +54,16 @@ class Residuals(NamedTuple):
     """and Σte²."""
 
 
+class Drawn(NamedTuple):
+    """At every M, of the rows seen, with w = min(c, M)."""
+
+    second: Floats
+    """The mean of w², and"""
+    size: Floats
+    """Σω²w²e² over it; Σω²e² if the policy takes none of the decisions seen, as all residuals are
+    as near to its own then."""
+
+
 @storable
 @dataclass(frozen=True, eq=False)
 class WeightBins:
@@ -131,6 +141,15 @@ class WeightBins:
         kept, kept_square = self.clipped_rows("c", "1", 1), self.clipped_rows("cee", "ee", 1)
         left = (_beyond(self.rows(f"c{f}"), self.rows(f or "1")) for f in ("", "e", "ee"))
         return Residuals(kept, kept_square, *left)
+
+    @cached_property
+    def drawn(self) -> Drawn:
+        """What the rows show of the noise."""
+        second = self.clipped_rows("cc", "1", 2) / self.weight
+        if not second.any():
+            return Drawn(second, np.full(len(second), self.total("ωee")))
+        with np.errstate(all="ignore"):
+            return Drawn(second, self.clipped_rows("ωccee", "ωee", 2) / second)
 
     @cached_property
     def kept(self) -> Floats:

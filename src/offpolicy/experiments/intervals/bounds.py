@@ -218,7 +218,9 @@ def to_markdown(rows: Sequence[Tightness]) -> str:
     near, missed = [], []
     for data, part in by_set.items():
         by_bound = grouped(part, lambda row: row.bound)
-        means = {name: np.mean([row.distance for row in own]) for name, own in by_bound.items()}
+        means = {
+            name: float(np.mean([row.distance for row in own])) for name, own in by_bound.items()
+        }
         valid = best_marked([means[name] for name in BOUNDS], ".3f")
         others = [f"{means[name]:.3f}" for name in YARDSTICKS]
         near.append([data, *valid, f"{means[BETTING] / means[SMOOTHED] - 1.0:+.0%}", *others])
