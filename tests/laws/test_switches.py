@@ -1,4 +1,4 @@
-"""The way from a log to an answer stays nearly straight; scripts/switches.py says where it turns."""
+"""The way from a log to an answer stays nearly straight: `scripts/switches.py` counts its turns."""
 
 from __future__ import annotations
 
