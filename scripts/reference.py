@@ -82,7 +82,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
     "evaluation": (
         "Evaluation",
         (
-            Part("", ("evaluate", "Result", "Estimate", "Headline", "Tuned")),
+            Part("", ("evaluate", "Result", "Estimate", "Headline", "Tuned", "TrainedModel")),
             Part("", ("compare", "Comparison", "Difference")),
             Part("", ("sweep", "Curve")),
             Part("", ("check", "Report", "Finding")),

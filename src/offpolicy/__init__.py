@@ -47,6 +47,7 @@ _HOME = {
     "Estimate": "results",
     "Result": "results",
     "Headline": "results",
+    "TrainedModel": "results",
     "Tuned": "results",
     "RewardModel": "models",
     "PropensityModel": "models",
@@ -86,11 +87,11 @@ __all__ = [
     "SNIPS", "SWITCH", "SWITCHDR", "BanditLog", "Classifier", "Columns", "Comparison", "Curve",
     "DRos", "Deterministic", "Difference", "EpsilonGreedy", "Estimate", "Estimator", "Finding",
     "Headline", "Interval", "LogScan", "Mixture", "MonteCarlo", "OffpolicyError", "Policy",
-    "PropensityModel", "Report", "Result", "RewardModel", "Softmax", "Tabular", "Tuned",
-    "Uniform", "__version__", "betting", "bootstrap", "check", "compare", "datasets", "errors",
-    "estimators", "evaluate", "formats", "intervals", "learning", "logs", "parse", "policies",
-    "ranking", "read_log", "read_truth", "simulate_bandit", "simulate_synthetic", "sweep",
-    "testing", "theory",
+    "PropensityModel", "Report", "Result", "RewardModel", "Softmax", "Tabular", "TrainedModel",
+    "Tuned", "Uniform", "__version__", "betting", "bootstrap", "check", "compare", "datasets",
+    "errors", "estimators", "evaluate", "formats", "intervals", "learning", "logs", "parse",
+    "policies", "ranking", "read_log", "read_truth", "simulate_bandit", "simulate_synthetic",
+    "sweep", "testing", "theory",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ if TYPE_CHECKING:
         Headline,
         Report,
         Result,
+        TrainedModel,
         Tuned,
     )
 

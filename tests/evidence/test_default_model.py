@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow.csv import write_csv
 
 import offpolicy as op
 from offpolicy._core.contexts import ContextEncoder
 from offpolicy.cli import cli
 from offpolicy.errors import LogError
-from offpolicy.evidence._default_model import FEWEST_ROWS, _ridge, train_model
+from offpolicy.evidence._default_model import BOOSTED_ROWS, FEWEST_ROWS, _ridge, train_model
 from offpolicy.evidence._sources import source_of
 from offpolicy.logs.files._parquet import ParquetScan
 from tests.support.cases import Shape, make_case
@@ -37,7 +41,7 @@ def test_a_model_is_trained_where_there_are_contexts():
     assert with_model["DR"].stderr < 0.9 * with_model["IPS"].stderr
     assert value in with_model.headline.interval
     assert "a reward model was trained on the contexts of 4,000 decisions" in str(with_model)
-    assert op.Result.from_json(with_model.to_json()).trained == 4_000
+    assert op.Result.from_json(with_model.to_json()).trained == with_model.trained
     assert without.trained is None
     assert with_model.headline.interval.width < without.headline.interval.width
 
@@ -132,6 +136,108 @@ def test_a_model_that_is_given_is_used():
     log = op.BanditLog.from_frame(table, COLUMNS)
     flat = np.full(K * 1_000, 0.25)
     assert op.evaluate(log, "new", prediction=flat)["DM"].value == pytest.approx(0.25)
+
+
+def curved(n: int, K: int = 2, *, curve: float = 1.0) -> op.BanditLog:
+    """A log whose rewards no line can follow, if there is a curve."""
+    rng = np.random.default_rng(3)
+    x, action = rng.uniform(-1, 1, (n, 2)), rng.integers(0, K, n)
+    mean = curve * np.abs(x[:, 0]) * (1 + action) + x[:, 1]
+    reward = mean + 0.3 * rng.standard_normal(n)
+    logging = np.full((n, K), 1 / K)
+    return op.BanditLog.from_arrays(action=action, reward=reward, logging=logging, context=x)
+
+
+def test_boosting_is_taken_where_it_is_clearly_better():
+    log = curved(BOOSTED_ROWS)
+    trained = op.evaluate(log, op.Uniform()).trained
+    assert trained.kind == "boosting per action"
+    assert list(trained.tried) == ["ridge per action", "boosting per action"]
+    assert trained.fit == trained.tried[trained.kind] > trained.tried["ridge per action"] + 0.1
+    assert "boosting per action, R² 0." in str(trained)
+    straight = op.evaluate(curved(BOOSTED_ROWS, curve=0.0), op.Uniform()).trained
+    assert straight.kind == "ridge per action"
+    assert len(straight.tried) == 2
+    few = op.evaluate(curved(BOOSTED_ROWS - 1), op.Uniform()).trained
+    assert list(few.tried) == ["ridge per action"]
+
+
+def test_what_is_held_out_is_what_a_model_without_the_fold_says():
+    log = curved(2_000)
+    trained = op.evaluate(log, op.Uniform()).trained
+    fold = log.fold(5)
+    largest = np.argmax(np.bincount(fold))
+    left = 0.0
+    for action in (0, 1):
+        seen, rows = (np.flatnonzero((log.chosen == action) & one) for one in
+                      (fold != largest, fold == largest))  # fmt: skip
+        model = _ridge().fit(log.context[seen], log.reward[seen])
+        left += ((log.reward[rows] - model.predict(log.context[rows])) ** 2).sum()
+    spread = ((log.reward - log.reward[fold == largest].mean()) ** 2)[fold == largest].sum()
+    assert trained.fit == pytest.approx(1.0 - left / spread, rel=1e-9)
+
+
+def test_threads_change_no_byte():
+    from threadpoolctl import threadpool_limits
+
+    log, texts = curved(BOOSTED_ROWS), []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            texts.append(op.evaluate(log, op.Uniform()).to_json())
+    assert texts[0] == texts[1]
+
+
+def test_features_of_candidates_are_tried_beside_the_context():
+    rng = np.random.default_rng(0)
+    n, K = 3_000, 3
+    x, features = rng.standard_normal((n, 2)), rng.standard_normal((n, K, 2))
+    action, rows = rng.integers(0, K, n), np.arange(n)
+    noise = 0.1 * rng.standard_normal(n)
+    for kind, reward in {
+        "ridge on features of the candidates": features[rows, action, 0] + noise,
+        "ridge per action": x[rows, action % 2] * (action - 1.0) + noise,
+    }.items():
+        log = op.BanditLog.from_arrays(
+            action=action, reward=reward, logging=np.full((n, K), 1 / K), context=x,
+            candidate_features=features,
+        )  # fmt: skip
+        assert op.evaluate(log, op.Uniform()).trained.kind == kind
+
+
+MIXED = {
+    "age": [None if k % 7 == 0 else 20.0 + k % 40 for k in range(3_000)],
+    "town": [None if k % 11 == 0 else ("Oslo", "Rome", "Lima")[k % 3] for k in range(3_000)],
+    "member": [k % 2 == 0 for k in range(3_000)],
+    "seen": [datetime.datetime(2024, 1, 1) + datetime.timedelta(hours=k) for k in range(3_000)],
+    "empty": pa.array([None] * 3_000, pa.float64()),
+}
+
+
+def test_any_column_in_frames_and_files_gives_the_same_numbers(tmp_path: Path):
+    """Missing values, text, truth values and times; as a frame of three kinds, and as files."""
+    rng = np.random.default_rng(1)
+    action = rng.integers(0, 2, 3_000)
+    table = pa.table({
+        "action": action, "reward": (rng.random(3_000) < 0.2 + 0.3 * action).astype(float),
+        "logging": [[0.5, 0.5]] * 3_000, "new": [[0.2, 0.8]] * 3_000, **MIXED,
+    })  # fmt: skip
+    columns = op.Columns(context=list(MIXED))
+    texts = table.set_column(2, "logging", pa.array(["[0.5, 0.5]"] * 3_000))
+    texts = texts.set_column(3, "new", pa.array(["[0.2, 0.8]"] * 3_000))
+    write_csv(texts, tmp_path / "log.csv")
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=700)
+    with (tmp_path / "log.jsonl").open("w") as stream:
+        for row in table.to_pylist():
+            stream.write(json.dumps(row | {"seen": str(row["seen"])}) + "\n")
+    frames = [table, table.to_pandas(), pl.from_arrow(table)]
+    expected = op.evaluate(op.BanditLog.from_frame(table, columns), {"new": "new"})
+    assert expected.trained.decisions == 3_000
+    for frame in frames[1:]:
+        found = op.evaluate(op.BanditLog.from_frame(frame, columns), {"new": "new"})
+        assert found.to_json() == expected.to_json()
+    for name in ("log.csv", "log.parquet", "log.jsonl"):
+        same(expected, op.evaluate(op.read_log(tmp_path / name, columns), {"new": "new"}))
+    assert op.read_log(table, columns, on_bad_row="drop").dropped.rows == 0
 
 
 # -- from the command line ---------------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_a_model_is_trained_on_contexts(spark, tmp_path):
     columns = op.Columns(context=["x*"])
     embedded = op.evaluate(ParquetScan(files, columns), "new")
     result = op.evaluate(op.read_log(tmp_path, columns, engine="spark"), "new")
-    assert result.trained == embedded.trained == 30_000
+    assert result.trained.decisions == embedded.trained.decisions == 30_000
     same(embedded, result)
 
 

@@ -9,12 +9,14 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
-from sklearn.compose import make_column_transformer
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
@@ -37,7 +39,7 @@ from offpolicy.models._cross_fitted import PropensityModel, RewardModel
 from tests.support.cases import Shape, bandit_log
 from tests.support.limits import limit
 
-BanditLog = op.BanditLog
+BanditLog, Columns = op.BanditLog, op.Columns
 
 
 def dense_log(
@@ -578,6 +580,53 @@ def test_contexts_need_not_be_numbers():
     )
     chooser = PropensityModel(make_pipeline(encode, GaussianNB()), calibration=None)
     np.testing.assert_allclose(chooser.fit(log).predict(log), 0.5, atol=0.2)
+
+
+def test_a_pipeline_by_names_is_given_a_frame():
+    """Whether the log is of a frame or of arrays with names, for both models and in every mode."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "town": rng.choice(["Rome", "Oslo", None], 600), "age": rng.integers(20, 60, 600) * 1.0,
+    })  # fmt: skip
+    frame.loc[::9, "age"] = np.nan
+    action = rng.integers(0, 2, 600)
+    reward = (frame["town"] == "Oslo") * 1.0 + action
+    columns = frame.assign(action=action, reward=reward, logging=[[0.5, 0.5]] * 600)
+    columns["candidates"] = [[0, 1]] * 600
+    logs = [
+        BanditLog.from_frame(columns, Columns(context=["town", "age"])),
+        bandit_log(action, reward, actions=2, context=frame),
+        bandit_log(action, reward, actions=2, context=frame.to_numpy(),
+                   context_names=["town", "age"]),
+    ]  # fmt: skip
+    by_name = make_column_transformer(
+        (OneHotEncoder(), ["town"]), (SimpleImputer(), make_column_selector(dtype_include=float)),
+    )  # fmt: skip
+    for log in logs:
+        assert log.context_names == ("town", "age")
+        for mode in MODES:
+            model = RewardModel(make_pipeline(by_name, Ridge(1e-6)), mode=mode).fit(log)
+            model = pickle.loads(pickle.dumps(model))
+            np.testing.assert_allclose(model.predict(log)[log.chosen_index], reward, atol=1e-2)
+        chooser = PropensityModel(make_pipeline(by_name, GaussianNB()), calibration=None)
+        np.testing.assert_allclose(chooser.fit(log).predict(log), 0.5, atol=0.3)
+    bare = bandit_log(action, reward, actions=2, context=frame.to_numpy())
+    text = refused(LogError, lambda: RewardModel(make_pipeline(by_name, Ridge())).fit(bare))
+    assert "asks for columns of the context by name" in text
+    turned = bandit_log(action, reward, actions=2, context=frame[["age", "town"]])
+    text = refused(LogError, lambda: model.predict(turned))
+    assert "The context is age, town, but the RewardModel was fitted with town, age." in text
+
+
+def test_a_classifier_fitted_on_a_frame_is_given_one():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(20, 60, 90), "town": rng.choice(["a", "b"], 90)})
+    action = rng.integers(0, 2, 90)
+    by_name = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+    model = make_pipeline(by_name, LogisticRegression()).fit(frame, action)
+    log = bandit_log(action, rng.random(90), actions=2, context=frame)
+    found = op.Classifier(model).probabilities(log).reshape(90, 2)
+    np.testing.assert_allclose(found, model.predict_proba(frame), rtol=1e-12)
 
 
 # -- weighting -------------------------------------------------------------------------------------

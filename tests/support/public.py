@@ -225,6 +225,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "Estimate": lambda: result().estimates[0],
     "Headline": lambda: result().headline,
     "Tuned": lambda: result().tuned[0],
+    "TrainedModel": lambda: op.TrainedModel(9, "ridge per action", 0.5, {"ridge per action": 0.5}),
     "Logged": lambda: result().logged,
     "Interval": lambda: intervals.Interval(0.1, 0.2),
     "Limits": lambda: intervals.betting.confidence_sequence(np.full(50, 0.5), 0.0, 1.0, 0.95),

@@ -32,6 +32,7 @@ from offpolicy.evidence.findings import Rows, about_calibration, about_drift
 from offpolicy.evidence.findings._policy import (
     about_heavy_weights,
     about_training,
+    about_unknown_categories,
     about_weight_mean,
 )
 from offpolicy.logs import BanditLog, LogScan
@@ -137,7 +138,7 @@ def make_plans(question: Question, prepared: Prepared) -> list[Plan]:
 def gather(question: Question) -> list[Evidence]:
     """The evidence about every policy: one sample, one fit, one walk."""
     prepared = prepare(question)
-    plans, noticed = make_plans(question, prepared), _noticed(prepared)
+    plans, noticed = make_plans(question, prepared), _noticed(question, prepared)
     source, sample = prepared.source, prepared.sample if question.keep_sample else None
     del prepared
     source.sampled = None
@@ -152,13 +153,13 @@ def gather(question: Question) -> list[Evidence]:
     ]  # fmt: skip
 
 
-def _noticed(prepared: Prepared) -> list[list[Finding]]:
+def _noticed(question: Question, prepared: Prepared) -> list[list[Finding]]:
     """For every policy, the findings for which the sample's rows are looked at in any case."""
     first = prepared.sample[0]
     rows = Rows.of(first.log)
     of_log = prepared.untrained + about_drift(first.log, rows) + about_calibration(first, rows)
     trained_here = prepared.source.trained_here
-    return [
+    told = [
         [
             *of_log,
             *about_training(block.target.name, trained_here),
@@ -167,6 +168,9 @@ def _noticed(prepared: Prepared) -> list[list[Finding]]:
         ]
         for block in prepared.sample
     ]
+    for found, (name, policy) in zip(told, question.policies.items(), strict=False):
+        found += about_unknown_categories(first.log, name, policy)
+    return told
 
 
 def _members(question: Question, columns: frozenset[str]) -> Sequence[Estimator]:

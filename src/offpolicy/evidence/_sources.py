@@ -38,6 +38,7 @@ from offpolicy.logs import (
 )
 from offpolicy.models import resolve_prediction
 from offpolicy.policies import Target, asks_for_arms, columns_of, resolve, settle
+from offpolicy.results import TrainedModel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,16 +66,16 @@ class Source(ABC):
     """Where walks over the log are kept."""
     wants_model: bool = False
     """Whether there are contexts, but no reward model was given."""
-    trained: int | None = None
-    """Decisions on which a reward model was trained, if it was."""
     trained_here: frozenset[str] = frozenset()
     """The policies that were learned from this log, or a part of it."""
+    trained: TrainedModel | None = None
+    """What was trained for a reward model, if it was."""
     sampled: BanditLog | None = None
     """The rows of the sample, if they had to be read."""
 
     @abstractmethod
-    def adopt(self, model: Any, trained: int) -> None:
-        """Take this for the reward model; it was trained on so many decisions."""
+    def adopt(self, model: Any, trained: TrainedModel) -> None:
+        """Take this for the reward model, which was trained."""
 
     @abstractmethod
     def sample(self, size: int) -> list[Block]:
@@ -118,7 +119,7 @@ class InMemory(Source):
         super().__init__(log, (target.name for target in targets), asked)
         self.targets, self.delta_hat = tuple(targets), delta_hat
 
-    def adopt(self, model: Any, trained: int) -> None:
+    def adopt(self, model: Any, trained: TrainedModel) -> None:
         self.delta_hat, self.trained = resolve_prediction(self.log, model), trained
 
     def sample(self, size: int) -> list[Block]:
@@ -169,7 +170,7 @@ class Streamed(Source):
         self.policies, self.prediction = dict(policies), prediction
         self.extra = _columns_of(policies, prediction)
 
-    def adopt(self, model: Any, trained: int) -> None:
+    def adopt(self, model: Any, trained: TrainedModel) -> None:
         self.prediction, self.trained = model, trained
 
     def sample(self, size: int) -> list[Block]:

@@ -45,7 +45,7 @@ def make_summary(e: Evidence, known: Known | None) -> Summary:
             None if known is None else _numbers(known.curve.mass + known.unsupported),
             None if known is None else _weights(scanned),
             _support(scanned, e.plan),
-            _calibration(scanned, e.source.trained is not None),
+            _calibration(scanned, e.source.trained.kind if e.source.trained else ""),
             None if known is None else _over_log(scanned, known, e.level),
         )
 
@@ -94,7 +94,7 @@ def _action(name: str, sums: Floats, total: float) -> Action:
     )
 
 
-def _calibration(scanned: Scanned, trained: bool) -> Calibration | None:
+def _calibration(scanned: Scanned, trained: str) -> Calibration | None:
     sums = scanned.tally.by_class
     sums = sums[sums[:, 0] > 0.0]
     total = float(sums[:, 0].sum())

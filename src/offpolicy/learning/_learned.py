@@ -33,7 +33,7 @@ class LearnedPolicy(Document):
     policy
         The file that it is written to.
     actions, context
-        How many actions it knows, and numbers of context; None if it looks at features of the
+        How many actions it knows, and columns of context; None if it looks at features of the
         candidates instead.
     decisions
         That it was learned from.
@@ -150,7 +150,7 @@ def learn(
     return LearnedPolicy(
         policy,
         None if learned.actions is None else len(learned.actions),
-        None if learned.map is None else learned.map.inputs,
+        None if learned.encoder is None else learned.encoder.inputs,
         len(log if refit else rest),
         None if result is None else len(rest),
         learner.get_params() | {"estimator": str(learner.estimator)},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offpolicy.models._cross_fitted import PropensityModel, RewardModel
+from offpolicy.models._cross_fitted import ENOUGH_ROWS, PropensityModel, RewardModel
 from offpolicy.models._predictions import resolve_prediction
 
-__all__ = ["PropensityModel", "RewardModel", "resolve_prediction"]
+__all__ = ["ENOUGH_ROWS", "PropensityModel", "RewardModel", "resolve_prediction"]

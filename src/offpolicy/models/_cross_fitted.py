@@ -234,6 +234,19 @@ class RewardModel(_CrossFitted):
                 flat[candidates] = map_.predict(flat[candidates])
         return flat
 
+    def held_out(self, log: BanditLog) -> tuple[Floats, Ints]:
+        """What a model fitted without one fold, the largest, predicts of what was chosen in it, and
+        which decisions these are: a first look, at the price of one fit."""
+        mode = self._checked_mode(log, None)
+        fold = log.fold(self.folds)
+        largest = int(np.argmax(np.bincount(fold, minlength=self.folds)))
+        given = Given.to(self.model, log)
+        inputs = Inputs.of(log, self._name, mode, log.actions, given)
+        training = Training(log, fold, self.folds, fit_weights(log, self.weighting, None))
+        model = self._learner(log, training, inputs, mode, given)((largest,))
+        rows = np.flatnonzero(fold == largest)
+        return model.predict(inputs, log.chosen_index[rows]), rows
+
     def score(self, log: BanditLog) -> float:
         """R² of the predicted rewards of what was chosen: 1 is exact, 0 no better than the mean."""
         from sklearn.metrics import r2_score

@@ -21,6 +21,7 @@ from offpolicy.results._result import (
     Headline,
     Logged,
     Result,
+    TrainedModel,
     Tuned,
     cells_of_estimates,
     notes_of_estimates,
@@ -41,6 +42,6 @@ __all__ = [
     "CANNOT_TELL", "FEW_EFFECTIVE", "IDENTICAL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER",
     "SMALLEST_P", "TOO_HEAVY", "Action", "Calibration", "Comparison", "Difference", "Estimate",
     "Finding", "Headline", "Logged", "OverLog", "ParameterCurve", "Report", "Result",
-    "ResultTable", "Severity", "Summary", "Support", "Tuned", "Weights", "cells_of_estimates",
-    "estimate_named", "finding", "notes_of_estimates", "shown_estimator",
+    "ResultTable", "Severity", "Summary", "Support", "TrainedModel", "Tuned", "Weights",
+    "cells_of_estimates", "estimate_named", "finding", "notes_of_estimates", "shown_estimator",
 ]  # fmt: skip

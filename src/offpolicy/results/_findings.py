@@ -133,6 +133,8 @@ CODES = {
     "training-rows": Kind("warning", "The policy was learned from the rows that are asked about.",
         "This is optimistic: it was measured on the training data. Ask about decisions that the "
         "policy was not learned from; learn holds some out, and says what it is worth there."),
+    "unknown-categories": Kind("note", "A learned policy meets categories that it does not know.",
+        "If they are many, learn the policy again, from a log that has them."),
     "weight-drift": Kind("note", "Weights average more at one time than at another.",
         "With true propensities weights average 1 at all times, but for what is clipped or has no "
         "support. Look at what changed: the logger, the candidates, or the policy."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -275,6 +275,34 @@ class Logged:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """The reward model that the library trained itself: the best of a few, by what they say of
+    decisions held out.
+
+    Attributes
+    ----------
+    decisions : how many it was trained on
+    kind : "ridge per action", …
+    fit : R² on the decisions held out: the share of the rewards' variance that it explains
+    tried : R² of every kind that was tried
+    """
+
+    decisions: int
+    kind: str
+    fit: float
+    tried: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        others = [f"{kind} {fit:.3f}" for kind, fit in self.tried.items() if kind != self.kind]
+        beside = f"; {', '.join(others)}" if others else ""
+        return (
+            f"a reward model was trained on the contexts of {self.decisions:,} decisions: "
+            f"{self.kind}, R² {self.fit:.3f} where held out{beside}"
+        )
+
+
+@final
 @dataclass(frozen=True, slots=True, repr=False)
 class Result(ResultTable[Estimate]):
     """All estimates, in the order asked for. Index by estimator, or by (policy, estimator)."""
@@ -290,8 +318,8 @@ class Result(ResultTable[Estimate]):
     """One for each parameter that was left out, and each policy."""
     dropped: Dropped | None = None
     """Malformed rows that were left out; None if they are errors."""
-    trained: int | None = None
-    """On how many decisions a reward model was trained, if none was given and it could be."""
+    trained: TrainedModel | None = None
+    """The reward model that was trained on the contexts, if none was given and it could be."""
     findings: tuple[Finding, ...] = ()
     """What the scan came across that is worth knowing; `check` looks further."""
     summaries: tuple[Summary, ...] = ()
@@ -338,10 +366,7 @@ class Result(ResultTable[Estimate]):
         if self.dropped is not None and self.dropped.rows:
             lines.append(f"{self.dropped}.")
         if self.trained is not None:
-            lines.append(
-                f"No prediction was given: a reward model was trained on the contexts of "
-                f"{self.trained:,} decisions."
-            )
+            lines.append(f"No prediction was given: {self.trained}.")
         return "\n".join(lines)
 
     def _answer(self, row: Headline) -> list[str]:

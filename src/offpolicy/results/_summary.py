@@ -78,7 +78,8 @@ class Calibration:
 
     Of every class the share of the ``rows``, the means of what was ``predicted`` and ``observed``,
     the standard error of the latter, and the mean after recalibration. ``fit`` is R², the share of
-    the rewards' variance that the model explains, before and after recalibration.
+    the rewards' variance that the model explains, before and after recalibration. ``trained`` is
+    the kind of model that was trained on the log itself, if none was given, else "".
     """
 
     rows: Numbers
@@ -88,7 +89,7 @@ class Calibration:
     recalibrated: Numbers
     fit: float
     fit_recalibrated: float
-    trained: bool
+    trained: str
 
 
 @final

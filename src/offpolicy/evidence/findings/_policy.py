@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from offpolicy.evidence._summary_sums import UNSUPPORTED, shown
 from offpolicy.evidence._walk import Scanned
 from offpolicy.evidence.findings._chance import LARGEST, Rows
 from offpolicy.evidence.findings._drift import FEWEST_FOR_DRIFT, moved, order_in_time
-from offpolicy.logs import BLOCK
+from offpolicy.logs import BLOCK, BanditLog
 from offpolicy.results import Finding, finding
 
 HEAVIEST, HEAVIEST_SHARE = 0.01, (0.2, 0.3, 0.7)
@@ -201,3 +202,19 @@ def about_weight_drift(block: Block, rows: Rows) -> list[Finding]:
     sentence = f"The mean weight of {name} (clipped at {DRIFT_CLIP:g}) {move.text}."
     numbers = {"there": move.there, "elsewhere": move.elsewhere}
     return finding("weight-drift", "note", sentence, name, **numbers)
+
+
+def about_unknown_categories(log: BanditLog, name: str, policy: Any) -> list[Finding]:
+    """Categories that a learned policy does not know by name."""
+    learned = getattr(policy, "policy_", policy)
+    counts = learned.unknown(log) if hasattr(learned, "unknown") else {}
+    if not counts:
+        return []
+    n = len(log)
+    listed = ", ".join(f"{column} in {count:,}" for column, count in counts.items())
+    return finding(
+        "unknown-categories", "note",
+        f"Of {n:,} decisions, {name} does not know the category of {listed}: it was rare, or not "
+        f"there, where the policy was learned. All such categories are one to it.",
+        name, of=n, unknown=max(counts.values()),
+    )  # fmt: skip

@@ -158,7 +158,9 @@ def _calibration(summary: Summary, data: PageData) -> Markup:
     ends = [*calibration.predicted, *calibration.observed, *calibration.recalibrated]
     low, high = around([*ends, *(o + e for o, e in zip(calibration.observed, reach, strict=True))])
 
-    who = "The model was trained on the log itself, cross-fitted. " if calibration.trained else ""
+    who = ""
+    if calibration.trained:
+        who = f"The model, {calibration.trained}, was trained on the log itself, cross-fitted. "
     fit = f"{who}It explains {percent(calibration.fit)} of the variance of the rewards."
     if calibration.fit < 0.0:
         fit = (
