@@ -179,22 +179,22 @@ def told(
 @pytest.mark.parametrize(
     ("value", "how", "gap"),
     [
-        (0.95, "is better than", ", 0.2 [0.075, 0.325] more."),
-        (0.5, "is worse than", ", 0.25 [0.125, 0.375] less."),
-        (
-            0.8, "may be better or worse than",
-            "; the difference, +0.05 [-0.075, 0.175], is not decided.",
-        ),
+        (0.95, "is better than", "+0.2 [0.075, 0.325]"),
+        (0.5, "is worse than", "-0.25 [-0.375, -0.125]"),
+        (0.8, "may be better or worse than", "+0.05 [-0.075, 0.175]"),
     ],
-)  # fmt: skip
+)
 def test_sentence(value, how, gap):
     """The paired difference decides, whether or not the interval holds what ran."""
     result = told(value)
+    earned = f"{value} per decision, not 0.75"
+    if "may be" in how:
+        earned = f"about {value} per decision, what ran earned 0.75"
     assert result.sentence() == (
-        f"new {how} what ran: it would have earned {value} [{value - 0.25:.5g}, "
-        f"{value + 0.125:.5g}] per decision instead of 0.75{gap}\n"
-        "  In brackets 95% intervals, from 1,200 decisions; the first covers the policy's value: "
-        "sampling error.\n"
+        f"new {how} what ran: it would have earned {earned}.\n"
+        f"  95% intervals from 1,200 decisions: {value} [{value - 0.25:.5g}, {value + 0.125:.5g}]; "
+        f"difference {gap}.\n"
+        "  The first covers the policy's value: sampling error.\n"
         "  Method: CAB-DR, weights capped at M = 3.211 (chosen from the log), around the reward "
         "model, recalibrated on the log; least estimated error: 0.1 noise, 0.01 bias."
     )
@@ -215,9 +215,9 @@ def test_sentence_of_the_policy_that_wrote_the_log():
     result = told(0.75, model="logger")
     assert result.headlines[0].verdict == "identical"
     assert result.sentence() == (
-        "new does what ran, and would have earned as much: 0.75 [0.5, 0.875] per decision.\n"
-        "  In brackets 95% intervals, from 1,200 decisions; the first covers the policy's value: "
-        "sampling error."
+        "new does what ran, and earns the same: 0.75 per decision.\n"
+        "  95% intervals from 1,200 decisions: 0.75 [0.5, 0.875].\n"
+        "  The first covers the policy's value: sampling error."
     )
 
 

@@ -376,31 +376,32 @@ class Result(ResultTable[Estimate]):
                 f"  The estimate would be {_short(row.value)} {_span(row.interval)}.",
             ]
         unit = "decision" if self.logged.n == 1 else "decisions"
-        percent = f"{100.0 * row.level:.4g}%"
-        covers = (
-            f"  In brackets {percent} intervals, from {self.logged.n:,} {unit}; the first covers "
-            f"{row.covers}."
-        )
-        earned = f"{_short(row.value)} {_span(row.interval)} per decision"
-        ran = _short(self.logged.value)
+        earned, ran = _short(row.value), _short(self.logged.value)
+        seen = f"{earned} {_span(row.interval)}"
+        how = [] if row.model == "logger" else [f"  {row.how}"]
         if row.model == "logger":
-            return [f"{row.policy} does what ran, and would have earned as much: {earned}.", covers]
-        low, high = row.compared
-        gap = min(max(row.value - self.logged.value, low), high)
-        if row.verdict == "not decided":
+            first = f"{row.policy} does what ran, and earns the same: {ran} per decision."
+        elif row.verdict == "not decided":
             first = (
-                f"{row.policy} may be better or worse than what ran: it would have earned {earned} "
-                f"instead of {ran}; the difference, {gap:+.5g} {_span(row.compared)}, is not "
-                f"decided."
+                f"{row.policy} may be better or worse than what ran: it would have earned about "
+                f"{earned} per decision, what ran earned {ran}."
             )
         else:
-            side, sign = ("more", 1.0) if row.verdict == "better" else ("less", -1.0)
-            ends = sorted((sign * low, sign * high))
             first = (
-                f"{row.policy} is {row.verdict} than what ran: it would have earned {earned} "
-                f"instead of {ran}, {_short(sign * gap)} {_span(Interval(*ends))} {side}."
+                f"{row.policy} is {row.verdict} than what ran: it would have earned {earned} per "
+                f"decision, not {ran}."
             )
-        return [first, covers, f"  {row.how}"]
+        if row.model != "logger":
+            low, high = row.compared
+            gap = min(max(row.value - self.logged.value, low), high)
+            seen += f"; difference {gap:+.5g} {_span(row.compared)}"
+        level = f"{100.0 * row.level:.4g}%"
+        return [
+            first,
+            f"  {level} intervals from {self.logged.n:,} {unit}: {seen}.",
+            f"  The first covers {row.covers}.",
+            *how,
+        ]
 
     def _cells(self) -> list[list[str]]:
         return cells_of_estimates(self.estimates)
