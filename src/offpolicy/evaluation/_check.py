@@ -35,6 +35,7 @@ from offpolicy.evidence.findings import (
     about_propensities,
     about_rare_rewards,
     about_rewards,
+    about_rounding,
     about_sample,
     about_size,
     about_thin_support,
@@ -124,7 +125,9 @@ def _report(
     if sample.delta_hat is not None and source.trained is None:  # what was trained was not given
         of_log += about_prediction(log, sample.delta_hat, limits)
     if not evidence:
-        of_log += [*about_drift(log, rows), *about_calibration(sample, rows)]
+        of_log += [
+            *about_rounding(log), *about_drift(log, rows), *about_calibration(sample, rows)
+        ]  # fmt: skip
     if not any(each.weighed for each in evidence):
         of_log += about_size(None, kish(rows.omega) * source.n / len(log), source.n)
         of_log += about_rare_rewards(None, log.reward, rows.omega, source.n)

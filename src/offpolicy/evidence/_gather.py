@@ -28,7 +28,7 @@ from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of, thinned
 from offpolicy.evidence._tuning import check_rule
 from offpolicy.evidence._walk import RowValues, Scanned, scan
-from offpolicy.evidence.findings import Rows, about_calibration, about_drift
+from offpolicy.evidence.findings import Rows, about_calibration, about_drift, about_rounding
 from offpolicy.evidence.findings._policy import (
     about_heavy_weights,
     about_training,
@@ -157,7 +157,8 @@ def _noticed(question: Question, prepared: Prepared) -> list[list[Finding]]:
     """For every policy, the findings for which the sample's rows are looked at in any case."""
     first = prepared.sample[0]
     rows = Rows.of(first.log)
-    of_log = prepared.untrained + about_drift(first.log, rows) + about_calibration(first, rows)
+    of_log = prepared.untrained + about_rounding(first.log)
+    of_log += about_drift(first.log, rows) + about_calibration(first, rows)
     trained_here = prepared.source.trained_here
     told = [
         [

@@ -23,7 +23,7 @@ from offpolicy._core import validation as check
 from offpolicy._core.contexts import as_context, names_in
 from offpolicy._core.door import Door
 from offpolicy._core.pickling import Portable
-from offpolicy._core.types import Floats, Ints
+from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
 from offpolicy.logs import labels
 from offpolicy.logs._arms import FoundArms, as_found, as_held, two_lists
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_DIGITS, _NEARLY_ALL = range(2, 9), 0.9
+"""Digits to which propensities may have been rounded; and the share of rows that must fit."""
 FIRST = 1024
 """Decisions from which the number of candidates is judged."""
 
@@ -103,6 +105,8 @@ class BanditLog(Portable):
         Malformed rows that were left out; None if they are errors.
     max_dropped : float
         The share of all rows that may be.
+    rounded_propensities : int
+        How many propensities were given rounded beside exact ``logging``, which counts.
     """
 
     offsets: Ints
@@ -127,6 +131,7 @@ class BanditLog(Portable):
     columns: Columns | None = None
     dropped: Dropped | None = None
     max_dropped: float = MAX_DROPPED
+    rounded_propensities: int = 0
     trusted: InitVar[bool] = False
     tolerance: InitVar[float] = 1e-6
 
@@ -723,10 +728,10 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
         check_probabilities(logging, log.offsets, "logging", source, PropensityError, tolerance)
         if logging[log.chosen_index].min() >= SMALLEST_PROPENSITY:
             logging = without_traces(logging)
-    if propensity is not None:
-        _check_propensity(propensity, source, tolerance)
     if logging is not None:
         propensity = _implied_propensity(log, logging, tolerance)
+    elif propensity is not None:
+        _check_propensity(propensity, source, tolerance)
     if log.row_weight is not None:
         check_positive(log.row_weight, "row_weight", source)
     if log.candidate_features is not None:
@@ -747,14 +752,34 @@ def _implied_propensity(log: BanditLog, logging: Floats, tolerance: float) -> Fl
     implied = logging[log.chosen_index]
     if log.propensity is not None:
         larger = np.maximum(implied, log.propensity)
+        disagree = ~(np.abs(implied - log.propensity) <= tolerance * larger)
+        if disagree.any():
+            rounded = _is_rounding(log.propensity, implied)
+            _check_propensity(np.where(rounded, implied, log.propensity), log.source, tolerance)
+            object.__setattr__(log, "rounded_propensities", int((disagree & rounded).sum()))
+            disagree &= ~rounded
         check.refuse(
-            np.abs(implied - log.propensity) > tolerance * larger,
+            disagree,
             "{value}, but logging gives the chosen candidate {implied} ({count} disagree). Check "
             "that the chosen action and the order of the candidates match.",
             "propensity", log.source, PropensityError, value=log.propensity, implied=implied,
         )  # fmt: skip
     _check_propensity(implied, log.source, tolerance)
     return implied
+
+
+def _is_rounding(propensity: Floats, exact: Floats) -> Bools:
+    """Which of a log's propensities are the exact ones rounded, to as many digits in nearly all."""
+    best = np.zeros(len(exact), dtype=bool)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.floor(np.log10(exact))
+        for digits in _DIGITS:
+            for unit in (10.0**-digits, 10.0 ** (size - digits + 1)):
+                fits = np.abs(propensity - exact) <= (0.5 + 1e-6) * unit
+                fits &= np.abs(propensity / unit - np.round(propensity / unit)) < 1e-6
+                if fits.sum() > best.sum():
+                    best = fits
+    return best if best.mean() >= _NEARLY_ALL else np.zeros_like(best)
 
 
 def _check_propensity(values: Floats, source: str, tolerance: float) -> None:

@@ -420,7 +420,7 @@ def _parts(policy: Any) -> Iterator[Any]:
     if isinstance(policy, Mixture):
         for part in policy.policies:
             yield from _parts(part)
-    yield from filter(None, (getattr(policy, name, None) for name in ("scores", "action")))
+    yield from (getattr(policy, name) for name in ("scores", "action") if hasattr(policy, name))
 
 
 def columns_of(policy: Any) -> tuple[str, ...]:

@@ -43,6 +43,13 @@ def about_propensities(log: BanditLog) -> list[Finding]:
     return found + _constant(log, log.propensity) + _rounded(log.propensity)
 
 
+def about_rounding(log: BanditLog) -> list[Finding]:
+    """The finding of propensities that were given rounded beside exact ones."""
+    count = log.rounded_propensities
+    sentence = f"{count:,} propensities are what logging says of the chosen candidate, but rounded."
+    return finding("propensity-rounded", "warning" if count else None, sentence, rows=count)
+
+
 def _constant(log: BanditLog, propensity: Floats) -> list[Finding]:
     """The finding of one propensity for all rows that is not one over the number of candidates."""
     p = float(propensity[0])
