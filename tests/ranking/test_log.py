@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from offpolicy._core.ragged import candidates_of
-from offpolicy.errors import LogError, PolicyError, PredictionError, PropensityError
+from offpolicy.errors import LogError, ParameterError, PolicyError, PredictionError, PropensityError
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._ranks import ranks, ranks_of
 from offpolicy.ranking.data._read import RankingColumns
@@ -173,6 +176,33 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path, old, new, colu
     error = PropensityError if column == "propensity" else LogError
     with refuses(error, column, line, file="clicks.csv"):
         RankingLog.read(path, RankingColumns(impression="session"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_condition_leaves_out_impressions_and_never_a_part_of_one(tmp_path, suffix):
+    """What is read is what the rows that meet it alone would be; messages count as in the file."""
+    table = made().to_arrow().append_column("day", pa.array([1, 1, 1, 2, 3, 3]))
+    path = tmp_path / f"log.{suffix}"
+
+    def written(table: pa.Table) -> None:
+        made_by = pacsv.write_csv if suffix == "csv" else pq.write_table
+        made_by(table, path)
+
+    written(table.filter(pc.field("day") != 2))
+    alone = RankingLog.read(path)
+    written(table)
+    assert_same(RankingLog.read(path, where="day in (1, 3)"), alone)
+    assert len(RankingLog.read(path, where="query = 'b'")) == 1
+    with refuses(LogError, "", file=path.name):
+        RankingLog.read(path, where="rank > 0")
+    with refuses(LogError, file=path.name):
+        RankingLog.read(path, where="day = 4")
+    with refuses(ParameterError, "where"):
+        RankingLog.read(path, where="dya = 4")
+    place = table.column_names.index("propensity")
+    written(table.set_column(place, "propensity", pa.array([0.5, 1.0, 0.0, 1.0, 7.0, 0.5])))
+    with refuses(PropensityError, "propensity", 6 if suffix == "csv" else 4, file=path.name):
+        RankingLog.read(path, where="day > 1")
 
 
 def test_impressions_that_come_back_are_refused(tmp_path):

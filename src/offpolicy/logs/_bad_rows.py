@@ -122,11 +122,13 @@ def refuse_many(dropped: Dropped, source: str, most: float) -> None:
 
 def source_of_kept(rows: Ints, source: str) -> str:
     """The source of a log of which only these rows were kept: messages name them as they were."""
+    file = source
     if isinstance(source, RowsOfFiles):
+        file = source.parts[0][2]
         begun, first = np.array([part[:2] for part in source.parts]).T
         part = np.searchsorted(begun, rows, side="right") - 1
         rows = rows - begun[part] + first[part]
-    return RowsOfFiles.of([(start, row, str(source)) for start, row in runs_of_rows(rows)])
+    return RowsOfFiles.of([(start, row, file) for start, row in runs_of_rows(rows)])
 
 
 def runs_of_rows(rows: Ints) -> list[tuple[int, int]]:

@@ -37,8 +37,12 @@ _COLUMNS = Options(
         default=(),
     ),
 )  # fmt: skip
-_TEXT = Options(
+_FILES = Options(
     "offpolicy.ranking.data.read_with",
+    where=option(
+        "a condition on impressions, such as \"country = 'de'\"; others are left out",
+        "CONDITION",
+    ),
     clicks=option(
         "LOG is LETOR text, and this the table of what was shown and clicked", "FILE", opt.FILE
     ),
@@ -63,7 +67,7 @@ METRIC = option('such as "dcg@10", "recall@5", "sum of ranks"', "NAME", default=
 
 def log_options(command: opt.Command) -> opt.Command:
     """Gives a command of `rank` its LOG, and options for the columns and their roles."""
-    return click.argument("log", type=click.Path())(_TEXT(_COLUMNS(command)))
+    return click.argument("log", type=click.Path())(_FILES(_COLUMNS(command)))
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ def read(log: str, options: dict[str, Any], names: Sequence[str] = ()) -> LogFil
     """A command's log, by its `log_options` and, if it has them, `propensity_options`."""
     from dataclasses import replace
 
+    from offpolicy.logs.expressions import Expression
     from offpolicy.ranking.data import RankingColumns, read_with
 
     opt.refuse_idle(["relevant"], options["clicks"] is None, "LETOR text, with --clicks")
@@ -112,9 +117,10 @@ def read(log: str, options: dict[str, Any], names: Sequence[str] = ()) -> LogFil
     if replaced:
         columns = replace(columns, propensity="")
     context = tuple(options.get("context") or ())
-    ranking_log, numbers = read_with(
-        log, list(dict.fromkeys([*names, *context])), columns, **_TEXT.said(options)
-    )
+    how = _FILES.said(options)
+    if "where" in how:
+        how["where"] = Expression(how["where"], "--where")
+    ranking_log, numbers = read_with(log, list(dict.fromkeys([*names, *context])), columns, **how)
     file = LogFile(ranking_log, numbers)
     if not replaced:
         return file

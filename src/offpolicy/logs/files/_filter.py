@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._core.types import Ints
 from offpolicy.errors import LogError
 from offpolicy.logs._bad_rows import source_of_kept
 from offpolicy.logs.expressions import Expression
@@ -29,15 +30,22 @@ def filtered(table: pa.Table, where: Expression | None, source: str) -> tuple[pa
     """The rows of a log's table that meet a condition, in order; their source, in which they are
     counted as in the table."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if where is None:
         return table, source
+    rows = kept_rows(table, where, source)
+    return table.take(pa.array(rows)), source_of_kept(rows, source)
+
+
+def kept_rows(table: pa.Table, where: Expression, source: str) -> Ints:
+    """The rows of a log's table that meet a condition; none is an error."""
+    import pyarrow.compute as pc
+
     meets = pc.fill_null(values(table, where, source, condition=True), False)
     rows = np.flatnonzero(meets.to_numpy())
     if not len(rows):
         raise none_meets(where, source)
-    return table.take(pa.array(rows)), source_of_kept(rows, source)
+    return rows
 
 
 def values(

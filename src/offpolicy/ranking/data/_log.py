@@ -149,12 +149,15 @@ class RankingLog(Portable, Frames):
         *,
         clicks: str | Path | None = None,
         relevant: float = 1.0,
+        where: str | None = None,
     ) -> RankingLog:
         """A log from a file: Parquet, CSV or JSON lines in the long format; or LETOR text, with
-        ``clicks``, a table of what was shown and clicked."""
+        ``clicks``, a table of what was shown and clicked. Impressions that do not meet a condition,
+        ``where``, are left out; it must be on what is the same for all of their documents."""
         from offpolicy.ranking.data import _read as reading
 
-        return reading.read_with(path, (), columns, clicks=clicks, relevant=relevant)[0]
+        how: dict[str, Any] = {"clicks": clicks, "relevant": relevant, "where": where}
+        return reading.read_with(path, (), columns, **how)[0]
 
     # -- looking at it ---------------------------------------------------------------------
 

@@ -30,12 +30,21 @@ from offpolicy._core.ragged import (
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import Copy, RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, Place
-from offpolicy.logs import as_table, column_of, labels, matching_columns, missing_column, read_plain
+from offpolicy.logs import (
+    as_table,
+    column_of,
+    labels,
+    matching_columns,
+    missing_column,
+    read_plain,
+    source_of_kept,
+)
 from offpolicy.ranking.data._log import RankingLog
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from offpolicy.logs.expressions import Expression
     from offpolicy.logs.formats.letor import Queries
 
 _NUMBERS = ("click", "propensity", "prediction", "relevance")
@@ -115,10 +124,12 @@ def read_with(
     *,
     clicks: str | Path | None = None,
     relevant: float = 1.0,
+    where: str | Expression | None = None,
 ) -> tuple[RankingLog, dict[str, Floats]]:
     """The log of a file with clicks, and other columns of numbers, one for every document.
 
     With LETOR text, f7 is its feature 7, unless the table of clicks has a column of this name.
+    Impressions that do not meet a condition on the table, ``where``, are left out.
     """
     from offpolicy.logs.files import read_table
 
@@ -126,6 +137,8 @@ def read_with(
     columns = columns or RankingColumns()
     table = read_table(file, columns.names)
     source = source_of(file, len(table))
+    if where is not None:
+        table, source = _meeting(where, table, columns, source)
     if clicks is None:
         log = from_frame(table, columns, source)
         rows = _Rows(table, {}, source)
@@ -142,6 +155,31 @@ def read_with(
         else _scattered(rows, name, documents, log.documents)
         for name in names
     }
+
+
+def _meeting(
+    where: str | Expression, table: pa.Table, columns: RankingColumns, source: str
+) -> tuple[pa.Table, str]:
+    """The impressions of which every row meets a condition; some rows of one are no ranking."""
+    from offpolicy.logs.files import as_expression, kept_rows
+
+    condition = as_expression(where)
+    assert condition is not None
+    rows = kept_rows(table, condition, source)
+    bounds, _ = _Rows.of(table, columns, source).impressions()
+    meets = np.zeros(len(table), dtype=bool)
+    meets[rows] = True
+    share = np.add.reduceat(meets, bounds[:-1], dtype=np.int64) / np.diff(bounds)
+    torn = (share > 0.0) & (share < 1.0)
+    if torn.any():
+        row = int(bounds[np.argmax(torn)])
+        raise LogError(
+            f"{condition.name} keeps some documents of this impression and not the others "
+            f"({check.count_of(torn).replace('rows', 'impressions')} are like this). A condition "
+            f"must be on what is the same for all documents of an impression.",
+            check.where(source, "", row),
+        )
+    return table.take(rows), source_of_kept(rows, source)
 
 
 def _scattered_log(queries: Queries, rows: _Rows, relevant: float) -> tuple[RankingLog, Ints]:
