@@ -438,7 +438,20 @@ def test_pieces_are_as_small_as_said(mode, monkeypatch):
     assert max(Disjoint.predicted) == 60 // (3 if mode == "per-action" else 6)
 
 
-@pytest.mark.parametrize("kind", ["ridge", "tree", "classifier", "refuses", "text"])
+@pytest.mark.parametrize("model", [Ridge(), make_pipeline(StandardScaler(), Ridge())])
+@pytest.mark.parametrize("make", [dense_log, ragged_log])
+def test_what_linear_models_say_of_contexts_and_actions_adds_up(model, make):
+    log = dataclasses.replace(make(200), candidate_features=None)
+    found = RewardModel(model, mode="shared").fit(log)
+    assert all(one.additive for one in found.models_)
+    strange = dataclasses.replace(log, actions=("never seen", *log.actions[1:]))
+    fast = [found.predict(log), found.predict(strange)]
+    found.models_ = [dataclasses.replace(one, additive=False) for one in found.models_]
+    slow = [found.predict(log), found.predict(strange)]
+    np.testing.assert_allclose(fast, slow, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["forest", "tree", "classifier", "refuses", "text"])
 def test_many_actions_are_sparse_where_the_model_allows(kind, monkeypatch):
     rng = np.random.default_rng(0)
     context = rng.standard_normal((600, 3))
@@ -450,11 +463,11 @@ def test_many_actions_are_sparse_where_the_model_allows(kind, monkeypatch):
         context=context.astype(object) if kind == "text" else context,
     )
     model = {
-        "ridge": Ridge(),
+        "forest": RandomForestRegressor(5, max_depth=6, random_state=0),
         "tree": DecisionTreeRegressor(max_depth=6, random_state=0),
         "classifier": DecisionTreeClassifier(max_depth=6, random_state=0),
-        "refuses": make_pipeline(StandardScaler(), Ridge()),
-        "text": Ridge(),
+        "refuses": make_pipeline(StandardScaler(), DecisionTreeRegressor(random_state=0)),
+        "text": DecisionTreeRegressor(max_depth=6, random_state=0),
     }[kind]
     found = RewardModel(model).fit(log)
     assert found.mode_ == "shared"

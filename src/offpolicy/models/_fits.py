@@ -233,6 +233,7 @@ class OneForAll:
     fitted: _Fitted | None
     constant: float
     sparse: bool = False
+    additive: bool = False
 
     @classmethod
     def learned(
@@ -242,9 +243,14 @@ class OneForAll:
             return cls(None, float(rows.reward[0]))
         X = inputs.shared(rows.candidate)
         fitted = recipe.reward_model(X, rows.label, rows.weight, (*key, 0))
+        numeric = inputs.context is not None and inputs.context.dtype.kind in "biuf"
+        if inputs.features is None and numeric and _is_linear(fitted):
+            return cls(fitted, 0.0, additive=True)
         return cls(fitted, 0.0, _takes_sparse(fitted, inputs, rows.candidate[:20]))
 
     def predict(self, inputs: Inputs, candidates: Ints) -> Floats:
+        if self.additive and len(candidates):
+            return self._added_up(inputs, candidates)
         out = np.full(len(candidates), self.constant)
         if self.fitted is not None:
             width = inputs.width - inputs.actions + 1 if self.sparse else inputs.width
@@ -252,6 +258,44 @@ class OneForAll:
             for part in parts(len(candidates), width):
                 out[part] = self.fitted.predict(seen(candidates[part]))
         return out
+
+    def _added_up(self, inputs: Inputs, candidates: Ints) -> Floats:
+        """What a linear model says of contexts without an action, plus what each action adds."""
+        assert self.fitted is not None
+        assert inputs.context is not None
+        K, d = inputs.actions, inputs.context.shape[1]
+        decision = inputs.decision[candidates]
+        asked = np.zeros(len(inputs.context), dtype=np.bool_)
+        asked[decision] = True
+        rows, place = np.flatnonzero(asked), (np.cumsum(asked) - 1)[decision]
+        of_context = np.empty(len(rows))
+        for part in parts(len(rows), d + K):
+            X = np.zeros((part.stop - part.start, d + K))
+            X[:, :d] = inputs.context[rows[part]]
+            of_context[part] = self.fitted.predict(X)
+        X = np.zeros((K + 1, d + K))
+        X[:, :d] = inputs.context[rows[0]]
+        X[:K, d:] = np.eye(K)
+        of_action = self.fitted.predict(X)
+        of_action -= of_action[K]  # last, and found by −1: an action that the model has not seen
+        return np.asarray(of_context[place] + of_action[inputs.code[candidates]])
+
+
+def _is_linear(fitted: _Fitted) -> bool:
+    """Whether a fitted model is one of scikit-learn's linear regressions, of numbers as they are
+    or scaled: what it says of contexts and of actions then adds up."""
+    from sklearn import linear_model
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    *before, last = (
+        [step for _, step in fitted.model.steps]
+        if type(fitted.model) is Pipeline
+        else [fitted.model]
+    )
+    linear = (linear_model.Ridge, linear_model.LinearRegression, linear_model.Lasso,
+              linear_model.ElasticNet, linear_model.RidgeCV)  # fmt: skip
+    return type(last) in linear and all(type(step) is StandardScaler for step in before)
 
 
 def _takes_sparse(fitted: _Fitted, inputs: Inputs, candidates: Ints) -> bool:
