@@ -43,7 +43,7 @@ KEPT = Path(__file__).parents[2] / "measured" / "coverage"
 
 @pytest.fixture(scope="module")
 def wine():
-    return protocol.examples_of("wine")
+    return protocol.load("wine")
 
 
 def test_a_split_is_a_world(wine):

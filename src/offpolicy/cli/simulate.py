@@ -16,7 +16,7 @@ from offpolicy.cli.options import Options, option
 from offpolicy.cli.printing import say, say_json
 
 if TYPE_CHECKING:
-    from offpolicy.datasets import Examples, Population
+    from offpolicy.datasets import Population
 
 _SHARE = click.FloatRange(0.0, 1.0)
 
@@ -160,11 +160,11 @@ def _labelled_population(
     wrong: float,
 ) -> Population:  # fmt: skip
     """What `simulate NAME` draws from: every example of the second half is a context."""
-    from offpolicy.datasets import Population, TwoValued, check_rewards, expected_rewards
+    from offpolicy.datasets import Population, TwoValued, check_rewards, expected_rewards, load
     from offpolicy.experiments.worlds import halves, labelled_world
 
     check_rewards(noise, right, wrong)
-    examples = _examples(name)
+    examples = load(name)
     world = labelled_world(examples, f"{scale}, {tenth} 10%", seed, model)
     assert world.prediction is not None
     _, decided = halves(len(examples.y), seed)
@@ -180,22 +180,12 @@ def _labelled_population(
 
 
 def _data_sets() -> list[str]:
-    """What the command `simulate` takes as NAME: sets that `_examples` knows, at hand or not."""
+    """What the command `simulate` takes as NAME: sets that `load` knows, at hand or not."""
     from offpolicy.datasets import catalogue, roots
 
     files = [path.name for root in roots() for path in root.glob("uci/*.csv.gz")]
     names = ["digits", *catalogue.LABELLED, *(name.removesuffix(".csv.gz") for name in files)]
     return list(dict.fromkeys(names))
-
-
-def _examples(name: str) -> Examples:
-    from offpolicy.datasets import Examples, load
-
-    if name != "digits":
-        return load(name)
-    from sklearn.datasets import load_digits
-
-    return Examples(*load_digits(return_X_y=True))
 
 
 def _write(

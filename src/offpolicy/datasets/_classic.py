@@ -34,14 +34,22 @@ class Examples(NamedTuple):
     """Their names, K of them."""
 
 
+BUNDLED = ("digits", "wine")
+
+
 def load(name: str, *, download: bool = False) -> Examples:
-    """A labelled data set by its name, such as "satimage".
+    """A labelled data set by its name, such as "satimage"; "digits" and "wine" come with
+    scikit-learn.
 
     Looked for as ``uci/<name>.csv.gz`` or as the official files in ``uci/raw/``, first in the
     folder that ``OFFPOLICY_DATA`` names, then in the cache; with ``download`` it is then fetched.
     A set of your own is ``uci/<name>.csv.gz`` with a column ``label`` (0 … K − 1), perhaps a
     column ``split`` (train, test), and features.
     """
+    if name in BUNDLED:
+        from sklearn import datasets
+
+        return Examples(*getattr(datasets, f"load_{name}")(return_X_y=True))
     known = catalogue.LABELLED.get(name)
     where = fetch(name) if download and known is not None else find(name)
     if where is None:

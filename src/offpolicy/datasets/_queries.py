@@ -56,22 +56,27 @@ def ranking(
     are read. Looked for in ``folder``, else in ``ltr/<name>`` of the folder that
     ``OFFPOLICY_DATA`` names. These sets have terms to be accepted, and are never fetched.
     """
-    known = catalogue.entry(name)
-    if not isinstance(known, Ranking):
-        raise DatasetError(f"{known.name} is not a set for ranking.")
-    files = ranking_files(known, split, fold, part, folder)
+    known = catalogue.for_ranking(name)
+    files = ranking_files(known, Asked(split, fold, part), folder)
     return text.read(files, features=known.features, dtype=dtype)
 
 
+class Asked(NamedTuple):
+    """What of a set is wanted; all of it if nothing is said."""
+
+    split: str | None = None
+    fold: int | None = None
+    part: str | None = None
+
+
+ALL = Asked()
+
+
 def ranking_files(
-    known: Ranking,
-    split: str | None = None,
-    fold: int | None = None,
-    part: str | None = None,
-    folder: str | Path | None = None,
+    known: Ranking, asked: Asked = ALL, folder: str | Path | None = None
 ) -> list[Path]:
     """The files of a data set for ranking with what is asked for, in the first layout there is."""
-    wanted = _ways(known, Asked(split, fold, part))
+    wanted = _ways(known, asked)
     places = _places(known, folder)
     files = first_whole(
         [place / f"{stem}.txt" for stem in names] for place in places for names in wanted
@@ -90,14 +95,10 @@ def ranking_files(
 def find(known: Ranking) -> Path | None:
     """The folder in which the whole data set for ranking is."""
     try:
-        return _common(ranking_files(known))
+        folders = [file.parent for file in ranking_files(known)]
     except DatasetError:
         return None
-
-
-def _common(files: list[Path]) -> Path:
-    folder = files[0].parent
-    return folder if all(file.parent == folder for file in files) else folder.parent
+    return folders[0] if len(set(folders)) == 1 else folders[0].parent
 
 
 def _places(known: Ranking, folder: str | Path | None) -> list[Path]:
@@ -106,14 +107,6 @@ def _places(known: Ranking, folder: str | Path | None) -> list[Path]:
     else:
         bases = [Path(folder).expanduser(), Path(folder).expanduser() / known.name]
     return [place for base in bases for place in (base, *(base / name for name in known.inside))]
-
-
-class Asked(NamedTuple):
-    """What of a set is wanted; all of it if nothing is said."""
-
-    split: str | None
-    fold: int | None
-    part: str | None
 
 
 def _ways(known: Ranking, asked: Asked) -> list[list[str]]:
@@ -165,10 +158,6 @@ def _tests(known: Ranking, asked: Asked) -> list[list[str]]:
     return [[f"Fold{k}.test" for k in ((1, 2, 3, 4, 5) if asked.fold is None else (asked.fold,))]]
 
 
-def _union(known: Ranking, asked: Asked) -> list[list[str]]:
-    return [["mq2007_union"]] if asked == Asked(None, None, None) else []
-
-
 _LAYOUTS = {
     "folds": (
         _folds,
@@ -176,7 +165,10 @@ _LAYOUTS = {
     ),
     "splits": (_splits, "has the splits train, vali and test, no folds"),
     "tests": (_tests, "has the test sets of five folds: give fold, or nothing"),
-    "union": (_union, "is one file: give no split, fold or part"),
+    "union": (
+        lambda _, asked: [["mq2007_union"]] if asked == ALL else [],
+        "is one file: give no split, fold or part",
+    ),
 }
 """How files are laid out, and what there is to ask for."""
 

@@ -305,6 +305,14 @@ def entry(name: str) -> Entry:
     return by_fold[name.casefold()]
 
 
+def for_ranking(name: str) -> Ranking:
+    """The set for ranking with this name."""
+    known = entry(name)
+    if not isinstance(known, Ranking):
+        raise DatasetError(f"{known.name} is not a set for ranking.")
+    return known
+
+
 def unknown(name: str, names: list[str]) -> DatasetError:
     if name not in names and name in entries():
         return DatasetError(

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from offpolicy import __version__
 from offpolicy._core.documents import built, dumps
+from offpolicy._core.door import Door
 from offpolicy._core.files import write_whole
 from offpolicy.errors import ParameterError
 
@@ -104,7 +105,7 @@ def _refuse_others(folder: Path, now: dict[str, str]) -> None:
         if before.get(name, stamp) != stamp:
             raise ParameterError(
                 f"{folder} holds results of an earlier run, for which {name} was another. Give "
-                f"another --out, or delete that folder."
+                f"another {Door.named('out')}, or delete that folder."
             )
     if now.items() - before.items():
         write_whole(path, json.dumps(before | now, indent=1) + "\n")

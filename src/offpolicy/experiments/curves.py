@@ -269,11 +269,10 @@ def accuracy_rows(found: Sequence[Curves]) -> Iterator[dict[str, Any]]:
                        "parameter": "" if math.isnan(value) else value}  # fmt: skip
                 exact = None if one.exact is None else one.exact[size]
                 for kind, some in (("", curves), ("exact_", exact)):
-                    for part in ("bias", "variance", "mse"):
-                        row[f"{kind}{part}"] = "" if some is None else _at(some, name, part, j)
+                    numbers: list[Any] = [""] * 3
+                    if some is not None:
+                        by_part = some.bias[name], some.variance[name], some.mse(name)
+                        numbers = [float(values[j]) for values in by_part]
+                    parts = (f"{kind}{part}" for part in ("bias", "variance", "mse"))
+                    row |= zip(parts, numbers, strict=True)
                 yield row
-
-
-def _at(accuracy: Accuracy, name: str, part: str, place: int) -> float:
-    values = accuracy.mse(name) if part == "mse" else getattr(accuracy, part)[name]
-    return float(values[place])

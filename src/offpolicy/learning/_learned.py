@@ -174,9 +174,5 @@ def _fit(
             progress(step, value)
 
     learner.fit(log, prediction=prediction, progress=told)
-    return tuple(_thinned(search) for search in course if search)
-
-
-def _thinned(search: list[tuple[int, float]]) -> Search:
-    every = max(1, -(-len(search) // MOST_STEPS))
-    return tuple(step for k, step in enumerate(search) if k % every == 0 or k == len(search) - 1)
+    steps = [(max(1, -(-len(search) // MOST_STEPS)), search) for search in course if search]
+    return tuple((*search[:-1:every], search[-1]) for every, search in steps)

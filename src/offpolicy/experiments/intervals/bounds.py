@@ -224,7 +224,9 @@ def to_markdown(rows: Sequence[Tightness]) -> str:
         valid = best_marked([means[name] for name in BOUNDS], ".3f")
         others = [f"{means[name]:.3f}" for name in YARDSTICKS]
         near.append([data, *valid, f"{means[BETTING] / means[SMOOTHED] - 1.0:+.0%}", *others])
-        missed.append([data, *(_missed(own) for own in by_bound.values())])
+        logs = {name: sum(row.repeats for row in own) for name, own in by_bound.items()}
+        missed.append([data, *(f"{sum(row.missed for row in own) / logs[name]:.1%}"
+                               for name, own in by_bound.items())])  # fmt: skip
     against = "betting against smoothing"
     return (
         "Distance of the lower limit from the value, as a share of the value; mean over settings."
@@ -232,10 +234,6 @@ def to_markdown(rows: Sequence[Tightness]) -> str:
         "Logs of which the limit was above the value.\n\n"
         f"{markdown(['set', *BOUNDS, *YARDSTICKS], missed)}\n"
     )
-
-
-def _missed(rows: Sequence[Tightness]) -> str:
-    return f"{sum(row.missed for row in rows) / sum(row.repeats for row in rows):.1%}"
 
 
 def picture(rows: Sequence[Tightness], path: Path) -> None:

@@ -60,15 +60,6 @@ class Split(NamedTuple):
             )
 
 
-def examples_of(name: str) -> Examples:
-    """A set of the protocol; wine comes with scikit-learn."""
-    if name != "wine":
-        return load(name)
-    from sklearn.datasets import load_wine
-
-    return Examples(*load_wine(return_X_y=True))
-
-
 def split_of(examples: Examples, rng: np.random.Generator) -> Split:
     """Train both regressions on one half of the set, and predict the other."""
     from scipy.special import softmax
@@ -90,7 +81,7 @@ def split_of(examples: Examples, rng: np.random.Generator) -> Split:
 
 def logs_of(name: str, start: int, splits: int, draws: int) -> Iterator[tuple[Split, BanditLog]]:
     """The logs of splits ``start``, ``start + 1``, …; the same whatever else is drawn."""
-    examples = examples_of(name)
+    examples = load(name)
     for number in range(start, start + splits):
         rng = np.random.default_rng([number, *map(ord, name)])
         split = split_of(examples, rng)

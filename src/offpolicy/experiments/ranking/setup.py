@@ -21,7 +21,7 @@ from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets import catalogue, find, ranking, ranking_files
 from offpolicy.datasets.catalogue import Ranking
-from offpolicy.errors import DatasetError, ParameterError
+from offpolicy.errors import ParameterError
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data import RankingLog, RelevanceModel, as_metric, ranks, simulate_clicks
 from offpolicy.ranking.learning import PropensitySVMRank
@@ -45,9 +45,7 @@ def is_ranking(name: str) -> bool:
 
 def known_as(name: str) -> Ranking:
     """The ranking set that an experiment's --datasets means, or what is at hand of it."""
-    entry = catalogue.entry(_ALIASES.get(name.casefold(), name))
-    if not isinstance(entry, Ranking):
-        raise DatasetError(f"{entry.name} is not a set for ranking.")
+    entry = catalogue.for_ranking(_ALIASES.get(name.casefold(), name))
     if find(entry) is None and entry.name in _STANDS_FOR:
         part = catalogue.RANKING[_STANDS_FOR[entry.name]]
         if find(part) is not None:

@@ -91,7 +91,8 @@ class Metric:
     ) -> Floats:
         """λ of every document. Where it `needs_relevance`, that of every document of its list."""
         if self.of_rank is not None:
-            return _own(self.of_rank, rank)
+            different, place = np.unique(rank, return_inverse=True)
+            return np.array([float(self.of_rank(k)) for k in different.tolist()])[place]
         value = _KINDS[self.name].weight(rank.astype(np.float64))
         if self.k is not None:
             value = np.where(rank <= self.k, value, 0.0)
@@ -159,12 +160,6 @@ _OF_OTHERS = {"ndcg": _by_the_best_order, "err": _by_those_above}
 
 _FAR = 1000
 """Better is a smaller number where λ is larger here than at rank 1."""
-
-
-def _own(of_rank: Lambda, rank: Ints) -> Floats:
-    """λ of a function, which is asked once for each rank that there is."""
-    different, place = np.unique(rank, return_inverse=True)
-    return np.array([float(of_rank(k)) for k in different.tolist()])[place]
 
 
 def _check_own(metric: Metric) -> None:

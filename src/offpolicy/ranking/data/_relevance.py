@@ -152,8 +152,13 @@ class RelevanceModel(Parameters):
         if not click.any():
             raise LogError("There is not one click to learn from.", column="click")
         delta = np.full(len(p), min(float(click.sum() / p.sum()), 0.5))
-        edges = _edges(X) if self.classifier is None else None
-        X = X if edges is None else _classes(X, edges)
+        edges: list[Floats] | None = None
+        if self.classifier is None:
+            # Boosted trees make classes of features themselves, as many documents in each, but of
+            # weighted documents so slowly that it takes most of their time.
+            shares = np.linspace(0.0, 1.0, _CLASSES + 1)[1:-1]
+            edges = [np.unique(np.quantile(column, shares)) for column in X.T]
+            X = _classes(X, edges)
         both = np.concatenate([X, X])
         y = np.repeat([1, 0], len(p))
         groups = np.concatenate([query, query])
@@ -181,13 +186,6 @@ class _OfClasses:
 
     def predict_proba(self, X: NDArray[Any]) -> Any:
         return self.model.predict_proba(_classes(X, self.edges))
-
-
-def _edges(X: NDArray[Any]) -> list[Floats]:
-    """Edges of the classes of each feature, as many documents in each. Boosted trees make classes
-    themselves, but of weighted documents so slowly that it takes most of their time."""
-    shares = np.linspace(0.0, 1.0, _CLASSES + 1)[1:-1]
-    return [np.unique(np.quantile(X[:, j], shares)) for j in range(X.shape[1])]
 
 
 def _classes(X: NDArray[Any], edges: list[Floats]) -> NDArray[Any]:

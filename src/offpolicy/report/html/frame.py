@@ -17,6 +17,8 @@ LONGEST_IN_TWIN = 1000
 
 def framed(title: str, sections: list[Child], twin: str) -> str:
     """One HTML file of these sections; ``twin`` is the same as JSON."""
+    from offpolicy import __version__
+
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -28,20 +30,16 @@ def framed(title: str, sections: list[Child], twin: str) -> str:
         element("link", rel="icon", href="data:,"),
         element("style", Markup(STYLE)),
     )
+    short = json.dumps(_cut(json.loads(twin)), ensure_ascii=False, separators=(",", ":"))
+    made = f"Made by offpolicy {__version__}. This file asks nothing of any server."
     body = element(
         "body",
         element("main", *sections),
-        element("footer", _signed()),
-        data_block(_bounded(twin), id="twin"),
+        element("footer", made),
+        data_block(short, id="twin"),
         element("script", Markup(SCRIPT)),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _signed() -> str:
-    from offpolicy import __version__
-
-    return f"Made by offpolicy {__version__}. This file asks nothing of any server."
 
 
 def _content_policy() -> Markup:
@@ -57,12 +55,8 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _bounded(twin: str) -> str:
-    """A page's JSON twin in which no text is longer than `LONGEST_IN_TWIN`, on few lines."""
-    return json.dumps(_cut(json.loads(twin)), ensure_ascii=False, separators=(",", ":"))
-
-
 def _cut(value: Any) -> Any:
+    """A page's JSON twin in which no text is longer than `LONGEST_IN_TWIN`."""
     if isinstance(value, dict):
         return {_cut(key): _cut(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -82,7 +82,10 @@ def _answer(rankers: Rankers) -> Markup:
     )
     sentences = []
     for k, ranked in enumerate(rankers.drawn):
-        covered = element("p", _covered(ranked), class_="soft")
+        row = ranked.headline
+        covers = f"The {percent(row.level)} interval covers {row.covers}."
+        covers += f" {row.how}" if isinstance(row, Headline) else ""
+        covered = element("p", covers, class_="soft")
         explained = [covered] if k else [element("p", lead, class_="lead"), covered]
         sentences.append((_sentence(ranked), explained))
     return answers(kicker(top, rankers.provenance), sentences, _left_out(rankers))
@@ -97,12 +100,6 @@ def _sentence(ranked: RankingResult) -> Markup:
         large_number(row.value, row.interval),
         f", {better} is better.",
     )
-
-
-def _covered(result: RankingResult) -> str:
-    row = result.headline
-    said = f"The {percent(row.level)} interval covers {row.covers}."
-    return f"{said} {row.how}" if isinstance(row, Headline) else said
 
 
 # -- warnings ----------------------------------------------------------------------------------
