@@ -314,7 +314,7 @@ BROKEN = {
     "cut.csv.gz": (gzip.compress(TEN_ROWS.encode())[:-12], "cannot be read to its end"),
     "nothing.csv": (b"", "not a readable CSV file"),
     "header.csv": (TEN_ROWS.splitlines()[0].encode() + b"\n", "The log is empty"),
-    "log.xlsx": (b"PK", "is not a kind of file this version reads (.csv, .jsonl, .parquet)."),
+    "log.xlsx": (b"PK", "kind of file this version reads (.csv, .jsonl, .parquet, .feather)."),
     "log": (b"PK", "is not a kind of file this version reads"),
     "twice.csv": (TEN_ROWS.replace("old", "new").encode(), '"new"'),
     "semicolons.csv": (TEN_ROWS.replace(",", ";").encode(), 'there is no column "action"'),

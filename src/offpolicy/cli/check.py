@@ -23,8 +23,8 @@ _SETTINGS = Options(
 def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> None:
     """Is this log fit to answer, and about these policies?
 
-    LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
-    decision. The exit code is 1 if there is a problem, else 0.
+    LOG is one or several files (Parquet, CSV, JSON lines, Feather), globs or folders, with one
+    row per decision. The exit code is 1 if there is a problem, else 0.
     """
     from offpolicy.evaluation import check
 

@@ -32,9 +32,9 @@ _SETTINGS = Options(
 def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> None:
     """Which of these policies is better, and by how much?
 
-    LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
-    decision. The policy that wrote it takes part as "logged". The exit code is 1 if the log can
-    tell about none of the pairs, else 0.
+    LOG is one or several files (Parquet, CSV, JSON lines, Feather), globs or folders, with one
+    row per decision. The policy that wrote it takes part as "logged". The exit code is 1 if the
+    log can tell about none of the pairs, else 0.
     """
     from offpolicy.cli.pages import Run
     from offpolicy.evaluation import compare, compare_and_check

@@ -40,8 +40,8 @@ _SETTINGS = Options(
 def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> None:
     """What would these policies have earned?
 
-    LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
-    decision. The exit code is 1 if the log cannot tell, 0 otherwise.
+    LOG is one or several files (Parquet, CSV, JSON lines, Feather), globs or folders, with one
+    row per decision. The exit code is 1 if the log cannot tell, 0 otherwise.
     """
     from offpolicy.cli.pages import Run
     from offpolicy.evaluation import evaluate, evaluate_and_check

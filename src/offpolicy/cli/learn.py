@@ -47,8 +47,8 @@ _HOW = Options(
 def command(log: tuple[str, ...], out: str, **options: Any) -> None:
     """Learn a policy that would have earned more.
 
-    LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
-    decision; --context names the columns of numbers that the policy decides by. What it is worth
+    LOG is one or several files (Parquet, CSV, JSON lines, Feather), globs or folders, with one
+    row per decision; --context names the columns that the policy decides by. What it is worth
     is then found on decisions that it was not learned from. The exit code is 1 if these cannot
     tell, else 0.
     """

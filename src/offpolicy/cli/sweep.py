@@ -35,8 +35,8 @@ def command(
 ) -> None:
     """The curve of an estimator over its parameter: M, tau, lam or alpha.
 
-    LOG is one or several files (Parquet, CSV, JSON lines), globs or folders, with one row per
-    decision. Prints the curve at its breakpoints, at most 1001 of them.
+    LOG is one or several files (Parquet, CSV, JSON lines, Feather), globs or folders, with one
+    row per decision. Prints the curve at its breakpoints, at most 1001 of them.
     """
     import numpy as np
 

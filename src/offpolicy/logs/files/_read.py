@@ -18,7 +18,14 @@ from offpolicy.logs._scan import LogScan
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files._filter import as_expression, filtered
 from offpolicy.logs.files._folders import read_with_folders, roles_asked_for
-from offpolicy.logs.files._text import as_common, is_large, is_parquet, kind_of, read_table
+from offpolicy.logs.files._text import (
+    as_common,
+    is_feather,
+    is_large,
+    is_parquet,
+    kind_of,
+    read_table,
+)
 from offpolicy.logs.formats import dsjson, obd
 from offpolicy.logs.formats._lines import refuse_pipe
 
@@ -47,9 +54,10 @@ def read_log(
     source : path, glob, folder, several of these, or a dataframe
         Dataframes of pandas, polars (also lazy), pyarrow and DuckDB, or a mapping of names to
         columns.
-        Parquet files (all with the same columns), or CSV, TSV and JSON lines, also compressed
-        (.gz, .bz2, .zst). Lists in CSV are written as JSON or Python write them:
-        ``"[0.2, 0.8]"``. VW's dsjson and the Open Bandit Dataset are known when seen.
+        Parquet files (all with the same columns), Feather (Arrow IPC) files, which are read whole,
+        or CSV, TSV and JSON lines, also compressed (.gz, .bz2, .zst). Lists in CSV are written as
+        JSON or Python write them: ``"[0.2, 0.8]"``. VW's dsjson and the Open
+        Bandit Dataset are known when seen.
     columns : Columns, optional
         Which column plays which role.
     where : str, optional
@@ -106,9 +114,9 @@ def read_log(
         table, name = filtered(as_table(source), condition, "")
         return BanditLog.from_frame(table, columns, name, **bad_rows)
     files = files_of(_paths_in(source))
-    kinds = {"Parquet" if is_parquet(file) else "text" for file in files}
+    kinds = {_family(file) for file in files}
     if len(kinds) > 1:
-        raise LogError("Some files are Parquet and some are not; a log is of one kind.")
+        raise LogError(f"Some files are {' and some '.join(sorted(kinds))}; a log is of one kind.")
     columns = columns or Columns()
     if kinds == {"Parquet"}:
         columns = roles_asked_for(columns, list(map(str, files)))
@@ -125,6 +133,8 @@ def read_log(
             from offpolicy.logs.files._parquet import ParquetScan
 
             return ParquetScan(files, columns, verify=verify, **how)
+    elif kinds == {"Feather"}:
+        large = False
     else:
         foreign = _format_of(files[0])
         if foreign is not None and columns != Columns():
@@ -146,6 +156,10 @@ def read_log(
     if foreign is dsjson:
         return _dsjson(files[0], on_bad_row, max_dropped)
     return obd.read(files[0])
+
+
+def _family(file: Path) -> str:
+    return "Parquet" if is_parquet(file) else "Feather" if is_feather(file) else "text"
 
 
 def as_log(log: Any, names: ColumnNames, verb: Callable[..., Any]) -> BanditLog | LogScan:

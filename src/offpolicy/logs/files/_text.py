@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 LARGEST = 2**28
 """Bytes of text. Files are held in memory, several times over; larger ones are converted."""
 _PARQUET = (".parquet", ".pq")
+_FEATHER = (".feather", ".arrow", ".ipc")
 _CSV = (".csv", ".tsv", ".txt")
 _JSON = (".jsonl", ".ndjson", ".json", ".dsjson")
 
 
 def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in _PARQUET
+
+
+def is_feather(path: Path) -> bool:
+    return path.suffix.lower() in _FEATHER
 
 
 def kind_of(path: Path) -> str:
@@ -42,7 +47,7 @@ def known_kind(path: Path) -> str:
     if not kind:
         raise LogError(
             f'"{path.suffix.lower()}" is not a kind of file this version reads (.csv, '
-            f".jsonl, .parquet).",
+            f".jsonl, .parquet, .feather).",
             path,
         )
     return kind
@@ -66,7 +71,23 @@ def read_table(path: Path, names: Container[str] = (), *, on_bad_row: str = "err
     existing(path)
     if is_parquet(path):
         return read_whole(str(path))
+    if is_feather(path):
+        return _read_feather(path)
     return pa.concat_tables(text_tables(path, names, lenient=on_bad_row == "drop"))
+
+
+def _read_feather(path: Path) -> pa.Table:
+    """A log's Feather file, which holds Arrow as it is in memory: offsets in it are compared with
+    what they point into."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    try:
+        table = feather.read_table(str(path), memory_map=False)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        raise LogError(f"this is no whole Feather (Arrow IPC) file: {problem}.", path) from None
+    return table
 
 
 def text_tables(
