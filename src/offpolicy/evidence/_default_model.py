@@ -138,11 +138,12 @@ def _kinds(log: BanditLog, candidates: float) -> dict[str, RewardModel]:
 
 
 def one_thread() -> Any:
-    """In this thread, scikit-learn's own loops run alone, so that sums are in one order, and no
-    pool of threads is left behind that a fork would lose."""
+    """In this thread, scikit-learn's own loops and BLAS run alone, so that sums are in one order,
+    no pool of threads is left behind that a fork would lose, and small products do not wait for a
+    second core that has other work."""
     from threadpoolctl import threadpool_limits
 
-    return threadpool_limits(1, user_api="openmp")
+    return threadpool_limits(1)
 
 
 def _boosting() -> Any:
