@@ -144,9 +144,16 @@ RESUME = option(
 )
 
 
+_ESTIMATE = Options(
+    estimate_propensity=option(
+        "estimate the propensities from the context: none were logged", default=False
+    )
+)
+
+
 def log_options(command: Command) -> Command:
     """Gives a command its LOG, and the options that say which column plays which role."""
-    command = _FILES(_COLUMNS(command))
+    command = _FILES(_COLUMNS(_ESTIMATE(command)))
     return click.argument("log", nargs=-1, required=True, type=click.Path())(command)
 
 
@@ -194,7 +201,28 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
         from offpolicy.cli.progress import Progress
 
         source.progress = Progress()
-    return source
+    return _estimated(source) if options["estimate_propensity"] else source
+
+
+def _estimated(log: BanditLog | LogScan) -> BanditLog:
+    """A command's log with estimated propensities, for --estimate-propensity."""
+    from offpolicy.evidence import with_arms
+    from offpolicy.logs import BanditLog
+    from offpolicy.models import PropensityModel
+
+    if not isinstance(log, BanditLog):
+        raise click.UsageError(
+            "--estimate-propensity is for logs that are held in memory, and this one is larger. "
+            "Take a part of it, or log the propensities."
+        )
+    if log.propensity is not None:
+        raise click.UsageError(
+            "The log has propensities: leave out --estimate-propensity. To estimate them all the "
+            "same, say that no column holds them: --propensity '' --logging ''."
+        )
+    log = with_arms(log)
+    assert isinstance(log, BanditLog)
+    return PropensityModel().fit(log).apply(log)
 
 
 def _roles_of(options: Mapping[str, Any]) -> dict[str, Any]:

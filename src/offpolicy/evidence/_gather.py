@@ -28,7 +28,13 @@ from offpolicy.evidence._risk_curve import RiskCurve
 from offpolicy.evidence._sources import InMemory, Source, source_of, thinned
 from offpolicy.evidence._tuning import check_rule
 from offpolicy.evidence._walk import RowValues, Scanned, scan
-from offpolicy.evidence.findings import Rows, about_calibration, about_drift, about_rounding
+from offpolicy.evidence.findings import (
+    Rows,
+    about_calibration,
+    about_drift,
+    about_estimated,
+    about_rounding,
+)
 from offpolicy.evidence.findings._policy import (
     about_heavy_weights,
     about_training,
@@ -97,8 +103,9 @@ class Evidence:
 
     @cached_property
     def by_draws(self) -> list[float]:
-        """`policy_stderr`."""
-        return policy_stderr(self.source, self.place, self.plan)
+        """`policy_stderr`, with `propensity_stderr`."""
+        asked = self.source, self.place, self.plan
+        return list(map(math.hypot, policy_stderr(*asked), propensity_stderr(*asked)))
 
     @property
     def weighed(self) -> bool:
@@ -157,7 +164,7 @@ def _noticed(question: Question, prepared: Prepared) -> list[list[Finding]]:
     """For every policy, the findings for which the sample's rows are looked at in any case."""
     first = prepared.sample[0]
     rows = Rows.of(first.log)
-    of_log = prepared.untrained + about_rounding(first.log)
+    of_log = about_estimated(prepared.source.log) + prepared.untrained + about_rounding(first.log)
     of_log += about_drift(first.log, rows) + about_calibration(first, rows)
     trained_here = prepared.source.trained_here
     told = [
@@ -202,12 +209,39 @@ def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:
         if not flat[log.chosen_index].any():
             return [math.inf] * (len(plan.members) + 1)
         replaced = InMemory(log, [Target(target.name, flat)], source.delta_hat)
-        (scanned,) = scan(replaced, [plan])
-        best = RiskCurve.of(scanned.path, exact=plan.exact).best_value
-        values.append([*scanned.rows(plan).value[:-1], best])
-    replicates = len(values)
+        values.append(_values(replaced, plan))
+    return _jackknife(values)
+
+
+def propensity_stderr(source: Source, k: int, plan: Plan) -> list[float]:
+    """Likewise of estimated propensities: a jackknife over the folds that their models are
+    fitted without. That rows and propensities are noisy together is left out; where the model of
+    propensities is right, it would make intervals shorter."""
+    if not isinstance(source, InMemory) or source.log.estimated_by is None:
+        return [0.0] * (len(plan.members) + 1)
+    log, targets = source.log, [source.targets[k]]
+    return _jackknife(
+        [
+            _values(
+                InMemory(log.replace(logging=flat, propensity=None), targets, source.delta_hat),
+                plan,
+            )
+            for flat in log.estimated_by.replicates(log)
+        ]
+    )
+
+
+def _values(source: InMemory, plan: Plan) -> list[float]:
+    """Of every estimator and, last, of the headline."""
+    (scanned,) = scan(source, [plan])
+    best = RiskCurve.of(scanned.path, exact=plan.exact).best_value
+    return [*scanned.rows(plan).value[:-1], best]
+
+
+def _jackknife(values: list[list[float]]) -> list[float]:
+    """Standard errors, from values that each leave one part out."""
     with np.errstate(over="ignore", invalid="ignore"):
-        spread = np.var(np.array(values), axis=0) * (replicates - 1)
+        spread = np.var(np.array(values), axis=0) * (len(values) - 1)
     return [math.sqrt(v) if math.isfinite(v) else math.inf for v in spread]
 
 

@@ -107,6 +107,8 @@ class BanditLog(Portable):
         The share of all rows that may be.
     rounded_propensities : int
         How many propensities were given rounded beside exact ``logging``, which counts.
+    estimated_by : PropensityModel or None
+        The fitted model that ``logging`` is by, if it was not logged.
     """
 
     offsets: Ints
@@ -132,6 +134,7 @@ class BanditLog(Portable):
     dropped: Dropped | None = None
     max_dropped: float = MAX_DROPPED
     rounded_propensities: int = 0
+    estimated_by: Any = None
     trusted: InitVar[bool] = False
     tolerance: InitVar[float] = 1e-6
 
@@ -420,6 +423,8 @@ class BanditLog(Portable):
         kept = {item.name: getattr(self, item.name) for item in fields(self)}
         if "cluster" in changes:
             kept["whole_group"] = None
+        if "logging" in changes or "propensity" in changes:
+            kept["estimated_by"] = None
         if "context" in changes:
             kept["context_names"] = names_in(changes["context"])
         if trusted:
@@ -455,6 +460,7 @@ class BanditLog(Portable):
         parts |= {name: (getattr(self, name), flat) for name in _PER_CANDIDATE}
         # Groups are a matter of the whole log: found anew, a part's would not match the rest.
         parts["whole_group"] = self.group, rows
+        changes["estimated_by"] = self.estimated_by
         cut = {name: None if all_ is None else all_[part] for name, (all_, part) in parts.items()}
         return self.replace(**(cut | changes), context_names=self.context_names, trusted=True)
 

@@ -8,7 +8,7 @@ their folds; a log that was never fitted on has folds too, and uses the models i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self, final
 
@@ -323,9 +323,11 @@ class PropensityModel(_CrossFitted):
 
     Parameters
     ----------
-    model : scikit-learn classifier
+    model : scikit-learn classifier, optional
         Of the chosen action, on the context. Cloned for every fit, never changed.
-        ``random_state``, where there is one and it is None, is set from ``seed``.
+        ``random_state``, where there is one and it is None, is set from ``seed``. Left out, it is
+        a logistic regression on the scaled context; of a log without one, how often each action
+        was chosen.
     folds : int
         A decision is predicted without its own fold's data.
     calibration : "sigmoid", "isotonic" or None
@@ -363,7 +365,8 @@ class PropensityModel(_CrossFitted):
         """Fit one classifier per fold, each without that fold's decisions; returns itself."""
         need_log(log)
         self._check_parameters()
-        given = Given.to(self.model, log)
+        log = self._with_context(log)
+        given = Given.to(self._classifier, log)
         inputs = self._checked_inputs(log, log.actions, given)
         assert inputs.context is not None
         assert log.context is not None
@@ -374,7 +377,7 @@ class PropensityModel(_CrossFitted):
 
         def learn(without: tuple[int, ...]) -> Chooser:
             rows = training.rows(*without)
-            recipe = Recipe(self.model, int(self.seed), None, given)
+            recipe = Recipe(self._classifier, int(self.seed), None, given)
             key = (without[0], without[-1], 0)
             return Chooser.learned(recipe, context[rows], y[rows], training.weight(rows), key)
 
@@ -396,6 +399,19 @@ class PropensityModel(_CrossFitted):
         """π̂₀ of every candidate of ``log``, flat; each decision sums to 1."""
         self._need_fitted()
         need_log(log)
+        return self._predicted(log, self._by_fold(log))
+
+    def replicates(self, log: BanditLog) -> Iterator[Floats]:
+        """For each fold, π̂₀ of every candidate of ``log`` by the model without that fold: how they
+        differ is the noise of the estimate."""
+        self._need_fitted()
+        every = np.arange(len(log)), np.arange(int(log.offsets[-1]))
+        for model, maps in zip(self.models_, self.maps_, strict=True):
+            yield self._predicted(log, [(model, maps, *every)])
+
+    def _predicted(self, log: BanditLog, pieces: Iterable[tuple[Any, Any, Ints, Ints]]) -> Floats:
+        """π̂₀ of every candidate: of each piece's decisions and candidates by its model and map."""
+        log = self._with_context(log)
         inputs = self._checked_inputs(log, self.actions_, self.given_)
         assert log.context is not None
         need_width(log.context.shape[1], self.context_width_, "context")
@@ -407,7 +423,7 @@ class PropensityModel(_CrossFitted):
             "candidate", log.source, PropensityError,
         )  # fmt: skip
         estimate = np.empty(int(log.offsets[-1]))
-        for model, maps, rows, candidates in self._by_fold(log):
+        for model, maps, rows, candidates in pieces:
             offsets = offsets_of(np.diff(log.offsets)[rows])
             p = model.probabilities(inputs, rows, self.was_chosen_)
             if maps:
@@ -416,7 +432,8 @@ class PropensityModel(_CrossFitted):
         return estimate
 
     def apply(self, log: BanditLog) -> BanditLog:
-        """A copy of ``log`` with the estimate as ``logging``, and as ``propensity``."""
+        """A copy of ``log`` with the estimate as ``logging``, and as ``propensity``. Intervals from
+        it allow for the noise of the estimate."""
         estimate = self.predict(log)
         bad = estimate[log.chosen_index] < SMALLEST_PROPENSITY
         if bad.any():
@@ -427,15 +444,32 @@ class PropensityModel(_CrossFitted):
                 f"chosen."
             )
             raise check.malformed(bad, "propensity", log.source, sentence, PropensityError)
-        return log.replace(logging=estimate, propensity=None)
+        return log.replace(logging=estimate, propensity=None, estimated_by=self)
 
     def _check_parameters(self) -> None:
         if self.calibration is not None:
             _need_option(self.calibration, "calibration", ("sigmoid", "isotonic"))
         self._check_folds(self.calibration is not None, f'calibration="{self.calibration}"')
         check.need(0.0 <= self.floor < 1.0, "floor", self.floor, "from 0 to below 1")
-        need_estimator(self.model)
-        need_probabilities(self.model)
+        need_estimator(self._classifier)
+        need_probabilities(self._classifier)
+
+    @property
+    def _classifier(self) -> Any:
+        """The classifier to be fitted, if none was given a plain one."""
+        if self.model is not None:
+            return self.model
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+
+    def _with_context(self, log: BanditLog) -> BanditLog:
+        """Without a context, the classifier left out sees the same of every decision."""
+        if self.model is not None or log.context is not None:
+            return log
+        return log.replace(context=np.zeros((len(log), 1)), trusted=True)
 
     def _checked_inputs(
         self, log: BanditLog, actions: tuple[Hashable, ...] | None, given: Given | None

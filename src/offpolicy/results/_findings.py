@@ -67,6 +67,9 @@ CODES = {
     "few-queries": Kind("warning", "There are too few queries for normal errors.",
         "Log more queries: impressions of one query may depend on each other, and count little "
         "more than once."),
+    "estimated-propensities": Kind("warning", "The propensities were estimated, not logged.",
+        "The context must hold all that the logger looked at and that matters for the reward; no "
+        "check can tell whether it does. Log the true propensities if you can."),
     "frequencies": Kind("note, warning, problem",
         "The logged probabilities are untrue: an action, or candidates of like probability, were "
         "chosen more or less often than logged.",

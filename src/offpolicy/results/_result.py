@@ -57,7 +57,8 @@ class Estimate:
     largest_weight
         The largest weight put on one reward.
     policy_stderr
-        Error from knowing the policy only through draws (`MonteCarlo`); part of the interval.
+        Error from knowing the policy only through draws (`MonteCarlo`), or the logger only by
+        estimated propensities; part of the interval.
     plausible_bias
         What clipping, blending or the model may have added to the value, and the interval allows
         for: imputed mass times the root-mean-square error of what is imputed.

@@ -14,7 +14,7 @@ from offpolicy.evidence._limits import FALSE_ALARM, PROBABILITY_ERROR, grade, pe
 from offpolicy.evidence._summary_sums import CHOSEN, LOGGING, SPREAD, action_name, shown
 from offpolicy.evidence._walk import Scanned
 from offpolicy.evidence.findings._chance import LARGEST, RECHECKED, Rows
-from offpolicy.logs import BanditLog
+from offpolicy.logs import BanditLog, LogScan
 from offpolicy.results import Finding, finding
 
 DETERMINISTIC = (1e-9, 0.1, 1.0)
@@ -243,3 +243,18 @@ def _inverse_propensities(log: BanditLog, rows: Rows, propensity: Floats) -> lis
 
 def _second(item: tuple[Any, ...]) -> Any:
     return item[1]
+
+
+def about_estimated(log: BanditLog | LogScan) -> list[Finding]:
+    """Propensities that nobody logged."""
+    model = log.estimated_by if isinstance(log, BanditLog) else None
+    if model is None:
+        return []
+    from_context = isinstance(log, BanditLog) and log.context is not None
+    source = "the context" if from_context else "how often each action was chosen"
+    return finding(
+        "estimated-propensities", "warning",
+        f"The propensities were estimated from {source}, cross-fitted in {model.folds} folds. "
+        f"Intervals allow for the noise of that, and not for what the logger looked at besides.",
+        folds=model.folds,
+    )  # fmt: skip
