@@ -1128,7 +1128,7 @@ def test_applying_changes_the_propensities_and_nothing_else():
     assert np.array_equal(applied.propensity, applied.logging[applied.chosen_index])
     assert np.array_equal(applied.fold(5), part.fold(5))
     for item in dataclasses.fields(log):
-        if item.name not in ("logging", "propensity"):
+        if item.name not in ("logging", "propensity", "estimated_by"):
             assert np.array_equal(getattr(applied, item.name), getattr(part, item.name))
     assert not np.array_equal(part.logging, applied.logging)
     assert np.array_equal(model.predict(applied), applied.logging)
