@@ -32,7 +32,6 @@ from offpolicy.evidence.findings import (
     Rows,
     about_calibration,
     about_drift,
-    about_estimated,
     about_rounding,
 )
 from offpolicy.evidence.findings._policy import (
@@ -41,6 +40,7 @@ from offpolicy.evidence.findings._policy import (
     about_unknown_categories,
     about_weight_mean,
 )
+from offpolicy.evidence.findings._propensities import about_estimated
 from offpolicy.logs import BanditLog, LogScan
 from offpolicy.policies import Target
 from offpolicy.results import Finding, Logged

@@ -11,7 +11,6 @@ from offpolicy.evidence.findings._drift import about_drift
 from offpolicy.evidence.findings._policy import about_thin_support, about_weight_drift
 from offpolicy.evidence.findings._prediction import about_calibration, about_prediction
 from offpolicy.evidence.findings._propensities import (
-    about_estimated,
     about_frequencies,
     about_propensities,
     about_rounding,
@@ -29,7 +28,7 @@ from offpolicy.evidence.findings._rows import (
 
 __all__ = [
     "Rows", "about_arms", "about_calibration", "about_clusters", "about_drift", "about_dropped",
-    "about_duplicates", "about_estimated", "about_frequencies", "about_prediction",
+    "about_duplicates", "about_frequencies", "about_prediction",
     "about_propensities", "about_rare_rewards", "about_rewards", "about_rounding",
     "about_sample", "about_size",
     "about_thin_support", "about_weight_drift", "kish",
