@@ -409,7 +409,7 @@ def test_errors():
         evaluate(log, ranker, ["CAB-DR"])
     with refuses(PolicyError, "score"):
         evaluate(log, [1.0, 2.0, 3.0])
-    with refuses(ParameterError, "log"):
+    with refuses(LogError, "frame"):
         evaluate([1, 2], ranker)
     with refuses(MissingColumnError, "relevance"):
         true_value(log.replace(relevance=None), ranker)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import inspect
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -165,21 +166,28 @@ def _family(file: Path) -> str:
 def as_log(log: Any, names: ColumnNames, verb: Callable[..., Any]) -> BanditLog | LogScan:
     """What a verb is asked about: a log as it is, or one read from a frame or files in which the
     columns of these names play their roles."""
-    unknown = [name for name in names if name not in Columns.__dataclass_fields__]
-    if unknown:
-        known = [name for name in inspect.signature(verb).parameters if name != "columns"]
-        hint = did_you_mean(unknown[0], [*known, *Columns.__dataclass_fields__])
-        raise TypeError(f"{verb.__name__}() has no argument {unknown[0]!r}.{hint}")
-    if not isinstance(log, (BanditLog, LogScan)):
-        return read_log(log, Columns(**names))
-    if names:
-        name = next(iter(names))
-        raise ParameterError(
-            f"{name} names a column of a frame or file that is yet to be read, and this log is "
-            f"made. Name its columns when it is read: read_log(…, Columns({name}=…)).",
-            column=name,
-        )
-    return log
+    made = isinstance(log, (BanditLog, LogScan))
+    check_names(names, Columns, verb, made)
+    return log if made else read_log(log, Columns(**names))
+
+
+def check_names(
+    names: Mapping[str, Any], columns: type, verb: Callable[..., Any], made: bool
+) -> None:
+    """Raise if there are keywords of a verb that are no roles, or roles beside a log that is
+    ``made``."""
+    roles = [item.name for item in fields(columns)]
+    for name in names:
+        if name not in roles:
+            known = [other for other in inspect.signature(verb).parameters if other != "columns"]
+            hint = did_you_mean(name, [*known, *roles])
+            raise TypeError(f"{verb.__name__}() has no argument {name!r}.{hint}")
+        if made:
+            raise ParameterError(
+                f"{name} names a column of a frame or file that is yet to be read, and this log is "
+                f"made. Name its columns when it is read, {columns.__name__}({name}=…).",
+                column=name,
+            )
 
 
 def _refuse_idle(given: dict[str, Any], what: str) -> None:

@@ -12,10 +12,10 @@ that were not shown; a prediction must be of all documents, so it is only for ta
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,41 @@ class RankingColumns:
             free = (name for name in names if name not in taken and _FEATURE.fullmatch(name))
             return sorted(free, key=_natural)
         return matching_columns(self.features, "features", names, taken, source, _natural)
+
+
+class RankingNames(TypedDict, total=False):
+    """The fields of `RankingColumns` as keywords of a verb."""
+
+    impression: str | None
+    query: str | None
+    document: str | None
+    rank: str | None
+    click: str | None
+    propensity: str | None
+    prediction: str | None
+    relevance: str | None
+    features: Sequence[str] | None
+
+
+def as_rankings(
+    log: Any, names: RankingNames, verb: Callable[..., Any], ranker: Any = None
+) -> tuple[RankingLog, Any]:
+    """What a verb is asked about: a log of rankings as it is, or one read from a frame or a file;
+    with the ranker, whose scores may be a column of it."""
+    from offpolicy.logs.files import check_names
+
+    made = isinstance(log, RankingLog)
+    check_names(names, RankingColumns, verb, made)
+    if made:
+        return log, ranker
+    columns, scores = RankingColumns(**names), [ranker] if isinstance(ranker, str) else []
+    if isinstance(log, (str, Path)):
+        read, numbers = read_with(log, scores, columns)
+    else:
+        table = as_table(log)
+        read, rows = from_frame(table, columns), _Rows(table, {}, "")
+        numbers = {name: rows.numbers(name) for name in scores}
+    return read, numbers[ranker] if scores else ranker
 
 
 def from_frame(frame: Any, columns: RankingColumns | None, source: str = "") -> RankingLog:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from offpolicy import intervals
-from offpolicy.errors import EstimatorError, MissingColumnError, ParameterError
+from offpolicy.errors import EstimatorError, MissingColumnError
 from offpolicy.estimators import ICE, Estimator, parse
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
+from offpolicy.ranking.data._read import RankingNames, as_rankings
 from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._click_path import Question
 from offpolicy.ranking.evaluation._estimates import estimate, guarded
@@ -25,23 +26,24 @@ DEFAULT_ESTIMATORS = ("DM", "IPS", "CIPS", "SB", "SWITCH", "CAB")
 
 
 def evaluate(
-    log: RankingLog,
+    log: Any,
     ranker: Any,
     estimators: Sequence[str | Estimator] | None = None,
     metric: str | Metric | Lambda = "average rank",
     *,
     level: float = 0.95,
     independent_clicks: bool = True,
+    **columns: Unpack[RankingNames],
 ) -> RankingResult:
     """Estimate a metric of a ranker from the clicks on another's rankings.
 
     Parameters
     ----------
-    log : RankingLog
+    log : RankingLog, dataframe, mapping of names to columns, or path
         With propensities; without them only DM can be had.
     ranker
-        Scores (N,), a callable X → scores, or a fitted model; higher is better. Documents of equal
-        score stand in the order of the log.
+        Scores (N,), the name of a column that holds them, a callable X → scores, or a fitted
+        model; higher is better. Documents of equal score stand in the order of the log.
     estimators : names or objects, optional
         Of the family without w^γ; default `DEFAULT_ESTIMATORS`. A parameter that is left out is
         chosen from the log.
@@ -55,6 +57,9 @@ def evaluate(
     independent_clicks : bool
         Whether clicks of one impression are independent given its documents, as in the
         position-based model. If not, variances are those observed over queries.
+    columns : names of columns, optional
+        Which column of a frame or a file plays which role, as in `RankingColumns`:
+        ``click="clicked"``.
 
     Examples
     --------
@@ -66,13 +71,8 @@ def evaluate(
     """
     asked = as_metric(metric)
     intervals.normal_quantile(level)
-    if not isinstance(log, RankingLog):
-        raise ParameterError(
-            f"A {type(log).__name__} is not a ranking log. Make one with RankingLog.read, "
-            f"from_frame or from_arrays.",
-            column="log",
-        )
-    target = ranks_of(ranker, log)
+    log, scores = as_rankings(log, columns, evaluate, ranker)
+    target = ranks_of(scores, log)
     question = Question(log, asked, target, lam_of(log, asked, target), level, independent_clicks)
     members = _members(log, estimators, asked)
     known = None if log.propensity is None else what_is_known(question)
@@ -91,7 +91,7 @@ def evaluate(
     if known is not None and log.click.any():
         known, found = guarded(known)
         headlines = (make_headline(known),)
-    return RankingResult(
+    answer = RankingResult(
         metric=str(asked),
         higher_is_better=asked.higher_is_better,
         impressions=len(log),
@@ -102,6 +102,7 @@ def evaluate(
         tuned=tuple(choice for choice in choices if choice is not None),
         findings=tuple(found + findings_of(log, asked, headlines[0] if headlines else rows[0])),
     )
+    return answer.named(ranker) if isinstance(ranker, str) else answer
 
 
 def true_value(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Unpack, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,24 +18,28 @@ from offpolicy.estimators import NAMED, Estimator
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
+from offpolicy.ranking.data._read import RankingNames, as_rankings
 from offpolicy.ranking.data._weights import blended, for_rankings
 from offpolicy.ranking.evaluation._sums import Value, lam_of, value_of
 from offpolicy.results import ParameterCurve
 
 
 def sweep(
-    log: RankingLog,
+    log: Any,
     ranker: Any,
     estimator: str | Estimator = "CAB",
     metric: str | Metric | Lambda = "average rank",
     *,
     level: float = 0.95,
+    **columns: Unpack[RankingNames],
 ) -> RankingCurve:
     """The curve of a ranker's estimate over the estimator's parameter, exact everywhere.
 
     Between two of its ``breakpoints``, which are the values of 1/p, what every document counts is
-    linear in M for CAB and CIPS, and constant for SWITCH.
+    linear in M for CAB and CIPS, and constant for SWITCH. ``log``, ``ranker`` and ``columns`` are
+    as in `evaluate`.
     """
+    log, ranker = as_rankings(log, columns, sweep, ranker)
     asked = as_metric(metric)
     intervals.normal_quantile(level)
     kind = for_rankings(estimator)
