@@ -189,7 +189,7 @@ def test_what_was_kept_is_gone_on_with_to_equal_bytes(clouds, letor, tmp_path, m
         (["--datasets", ""], "must name at least one"),
         (["--datasets", "clouds,clouds"], "each once"),
         (["--datasets", "nowhere"], "nowhere"),
-        (["--datasets", "yahoo"], "Yahoo-Set1: there is no"),
+        (["--datasets", "clouds,yahoo"], "Yahoo-Set1: there is no"),
         (["--sizes", "a,b"], "must be whole numbers"),
         (["--sizes", "0"], "must hold numbers above 0"),
         (["--repeats", "1"], "1 is not in the range x>=2"),

@@ -88,6 +88,7 @@ def _experiment(
     def run(out: str, jobs: int = 1, **settings: Any) -> None:
         from offpolicy.experiments.cells import Cells
 
+        _refuse_idle(settings, most or {})
         if most and settings.pop("quick"):
             settings |= {key: min(settings[key], count) for key, count in most.items()}
         experiment = import_module(f"offpolicy.experiments.{module or name}")
@@ -97,6 +98,19 @@ def _experiment(
         say(f"Wrote {', '.join(map(str, written))}.", err=True)
         if report.pictures and not any(path.suffix == ".png" for path in written):
             say("For the pictures: pip install 'offpolicy[plot]'.", err=True)
+
+
+def _refuse_idle(settings: dict[str, Any], most: dict[str, int]) -> None:
+    """Refuse options of a command that others make idle."""
+    from offpolicy.experiments.ranking.setup import is_ranking
+
+    quick, kept = settings.get("quick", False), settings.get("kept", False)
+    opt.refuse_idle(["jobs"], kept, "what is computed, so not for --kept")
+    caps = {"runs": 1} | most if quick else {}
+    over = [name for name, count in caps.items() if settings.get(name, 0) > count]
+    opt.refuse_idle(over, True, "a command without --quick, beyond what that takes at most")
+    labelled = not all(map(is_ranking, settings.get("sets", [""])))
+    opt.refuse_idle(["sizes", "reading", "readings"], not labelled, "labelled --datasets")
 
 
 _experiment(

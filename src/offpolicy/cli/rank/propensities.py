@@ -64,14 +64,16 @@ def command(
     from offpolicy.cli.pages import Run
     from offpolicy.ranking.propensities import estimate_propensities
 
+    idle = ["propensity", "prediction", "relevance", "relevant"]
+    opt.refuse_idle(idle, True, "what is done with propensities")
+    opt.refuse_idle(["features"], options["method"] != "em", "--method em")
     run = Run.begun(options["report"])
     if out is not None:
         if descriptor_of(Path(out)) is None:
             opt.check_suffix(out, ".json", ".csv")
         if options["method"] == "contextual" and Path(out).suffix.lower() == ".csv":
             raise click.UsageError("Propensities by context are more than one curve: write .json.")
-    if options["propensity"] is None:
-        options["propensity"] = ""  # what is to be found need not be right
+    options["propensity"] = ""  # what is to be found need not be right
     file = rankings.read(log, options, [*ranks, *context, *([] if swapped is None else [swapped])])
     swaps = None
     if swapped is not None:

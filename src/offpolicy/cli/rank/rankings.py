@@ -187,7 +187,9 @@ def rankers_of(names: Sequence[str], file: LogFile) -> dict[str, Any]:
 
 
 def columns_among(names: Sequence[str]) -> list[str]:
-    """Of the names given to --ranker, those that are no files."""
+    """Of the names given to --ranker, those that are no files; without files, features idle."""
     from offpolicy._core.saved import saved_file
 
-    return [name for name in names if saved_file(name) is None]
+    columns = [name for name in names if saved_file(name) is None]
+    opt.refuse_idle(["features"], len(columns) == len(names), "a learned --ranker, ranker.json")
+    return columns
