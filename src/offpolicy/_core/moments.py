@@ -19,12 +19,32 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.types import Floats, Ints
+
+
+def added(a: Any, b: Any) -> Any:
+    """Two sums over different rows as one, of tuples entry by entry; None if either is."""
+    if a is None or b is None:
+        return None
+    if type(a) is tuple:
+        return tuple(map(added, a, b))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return a + b
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Fields that are sums over rows; ``a + b`` is the union of the rows."""
+
+    def __add__(self, other: Self) -> Self:
+        pairs = ((getattr(self, item.name), getattr(other, item.name)) for item in fields(self))
+        return type(self)(*(added(a, b) for a, b in pairs))
 
 
 @storable

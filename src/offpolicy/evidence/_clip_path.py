@@ -15,7 +15,7 @@ import numpy as np
 
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.logistic import FOLDS
-from offpolicy._core.moments import Moments
+from offpolicy._core.moments import Moments, added
 from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID
 from offpolicy.evidence._blocks import Block
@@ -46,10 +46,7 @@ class ClipPath:
     """Per group of clusters Σω, and at every M Σωx_M less the centre; None without."""
 
     def __add__(self, other: ClipPath) -> ClipPath:
-        clusters = None
-        if self.clusters is not None and other.clusters is not None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                clusters = self.clusters + other.clusters
+        clusters = added(self.clusters, other.clusters)
         return ClipPath(self.bins + other.bins, self.centre, clusters)
 
     @cached_property

@@ -16,7 +16,7 @@ import numpy as np
 
 from offpolicy import intervals
 from offpolicy._core.checkpoint import storable
-from offpolicy._core.moments import Moments
+from offpolicy._core.moments import Moments, Sums
 from offpolicy._core.ragged import decision_of_candidate, row_sums
 from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID, weights
@@ -58,8 +58,8 @@ def _undrawn_mass(arm: Known) -> float:
 
 @storable
 @dataclass(frozen=True, slots=True)
-class Paired:
-    """Sums over the rows, for every pair; ``a + b`` is the union of the rows."""
+class Paired(Sums):
+    """Sums over the rows, for every pair."""
 
     moments: tuple[Moments, ...]
     """Of y, `_CHUNK` pairs at a time: of the rows' differences as they are, not from the policies'
@@ -68,14 +68,6 @@ class Paired:
     """Σω⁴(y − centre)⁴."""
     sums: Floats
     """(pairs, `_SUMS`)."""
-
-    def __add__(self, other: Paired) -> Paired:
-        with np.errstate(over="ignore"):
-            return Paired(
-                tuple(a + b for a, b in zip(self.moments, other.moments, strict=True)),
-                self.fourth + other.fourth,
-                self.sums + other.sums,
-            )
 
 
 def pair(source: Source, arms: Sequence[Known], pairs: Sequence[tuple[int, int]]) -> Paired:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.checkpoint import storable
+from offpolicy._core.moments import Sums
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import Block
@@ -103,7 +104,7 @@ class Times:
 
 @storable
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Sums):
     """All of it, for one policy."""
 
     by_class: Floats
@@ -116,14 +117,6 @@ class Tally:
         """Of one block of a log; ``recalibrated`` is d of what was chosen."""
         by_class = _model_sums(block, cuts, recalibrated)
         return cls(by_class, _actions(block), _times(block.log, stretches))
-
-    def __add__(self, other: Tally) -> Tally:
-        times = None
-        if self.times is not None and other.times is not None:
-            times = self.times + other.times
-        with np.errstate(over="ignore", invalid="ignore"):
-            by_class = self.by_class + other.by_class
-        return Tally(by_class, self.actions + other.actions, times)
 
 
 def _model_sums(block: Block, cuts: Floats, recalibrated: Floats) -> Floats:

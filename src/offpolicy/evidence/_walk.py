@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy._core.checkpoint import storable
-from offpolicy._core.moments import Moments
+from offpolicy._core.moments import Moments, Sums
 from offpolicy._core.types import Floats
 from offpolicy.estimators import GRID, Estimator
 from offpolicy.evidence._blocks import Block, Contributions, contributions
@@ -36,8 +36,8 @@ class RowValues(NamedTuple):
 
 @storable
 @dataclass(frozen=True, slots=True)
-class Scanned:
-    """What one pass over the log leaves behind; ``a + b`` is the union of the rows."""
+class Scanned(Sums):
+    """What one pass over the log leaves behind."""
 
     values: Moments
     """Of the contributions to every estimator,"""
@@ -59,25 +59,6 @@ class Scanned:
     e = r − d, m = Σ πd. (Both z and m are less the plan's centre.)"""
     tally: Tally
     """What pictures are drawn from."""
-
-    def __add__(self, other: Scanned) -> Scanned:
-        ratios = tuple(
-            None if a is None or b is None else a + b
-            for a, b in zip(self.ratios, other.ratios, strict=True)
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            paired = self.paired + other.paired
-        return Scanned(
-            self.values + other.values,
-            self.observed + other.observed,
-            self.imputed_mass + other.imputed_mass,
-            self.c + other.c,
-            self.reward + other.reward,
-            ratios,
-            self.path + other.path,
-            paired,
-            self.tally + other.tally,
-        )
 
     def rows(self, plan: Plan) -> RowValues:
         """Every estimate, its standard error, and what a paired test needs of it."""

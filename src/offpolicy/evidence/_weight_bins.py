@@ -17,7 +17,7 @@ import numpy as np
 
 from offpolicy._core.buckets import bucket_table
 from offpolicy._core.checkpoint import storable
-from offpolicy._core.moments import Moments
+from offpolicy._core.moments import Moments, Sums
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.estimators import GRID, weights
@@ -66,8 +66,8 @@ class Drawn(NamedTuple):
 
 @storable
 @dataclass(frozen=True, eq=False)
-class WeightBins:
-    """Sums over a log, by bin of the weight; ``a + b`` is the union of the rows."""
+class WeightBins(Sums):
+    """Sums over a log, by bin of the weight."""
 
     of_rows: Floats
     """(stretches, bins, `OF_ROWS` and `COUNTED`): by the log's order, and by the weight of the
@@ -77,14 +77,6 @@ class WeightBins:
     ones only, these stand in for all: the sums have the same means."""
     unsupported: Floats
     """Σωπ and Σωπd over candidates with π₀ = 0: two numbers."""
-
-    def __add__(self, other: WeightBins) -> WeightBins:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return WeightBins(
-                self.of_rows + other.of_rows,
-                self.of_candidates + other.of_candidates,
-                self.unsupported + other.unsupported,
-            )
 
     @cached_property
     def weight(self) -> float:
