@@ -284,7 +284,8 @@ def test_every_verb_has_help(verb, flag):
             ["ten.csv", "--policy", "new", "-e", "CAB"],
             "MissingColumnError: CAB needs logging, the logger's probability of every candidate "
             "and the policy's probability of every candidate and prediction, the reward model's "
-            f"estimate for every candidate. These still work: {', '.join(CHOSEN_ONLY)}.",
+            "estimate for every candidate. Say which column it is with --logging. These still "
+            f"work: {', '.join(CHOSEN_ONLY)}.",
         ),
         (
             ["ten.csv", "--policy", "new", "-e", "DM"],

@@ -20,12 +20,15 @@ def rendered(result: Any) -> str:
     head, _, rest = visible(str(result)).partition("\n\n")
     warnings = {visible(str(one)): _COLOURS[one.severity] for one in result.warnings}
     refused = tuple(f"{visible(row.policy)}: " for row in result.headlines if not row.can_tell)
-    lines = []
+    names = getattr(result, "policies", ())
+    first = tuple(f"{visible(name)}{end}" for name in names for end in (" ", ": "))
+    lines: list[str] = []
     for line in head.splitlines():
         if line in warnings:
             continue
         colour = "red" if line.startswith(refused) else None
-        lines.append(line if line.startswith("  ") else _styled(line, bold=True, fg=colour))
+        is_answer = not lines or line.startswith(first)
+        lines.append(_styled(line, bold=True, fg=colour) if is_answer else line)
     lines += [_curve(row) for row in result.headlines if row.model != "logger"]
     lines += [_styled(textwrap.fill(said, 100), fg=fg) for said, fg in warnings.items()]
     top, *body = rest.splitlines()

@@ -52,5 +52,10 @@ def _refuse_missing_columns(member: Estimator, have: frozenset[str]) -> None:
     missing = [name for name in _WHAT if name in member.needs - have]
     needed = " and ".join(_WHAT[name] for name in missing)
     works = [name for name, kind in NAMED.items() if kind.needs <= have]
-    rest = f"These still work: {', '.join(works)}." if works else "No estimator works without."
-    raise MissingColumnError(f"{member.name} needs {needed}. {rest}", column=missing[0])
+    rest = f" These still work: {', '.join(works)}." if works else " No estimator works without."
+    how = f" Say which column it is with {Door.spelled(missing[0])}"
+    if missing[0] == "propensity":
+        how += ", or the number, if it is the same in all rows: 1/3."
+    else:
+        how = "" if missing[0] == "policy" else f"{how}."
+    raise MissingColumnError(f"{member.name} needs {needed}.{how}{rest}", column=missing[0])
