@@ -100,6 +100,23 @@ def test_a_sample_is_that_of_files(spark, tmp_path, monkeypatch):
         )
 
 
+def test_arms_that_are_found_and_policies_that_are_said(spark, tmp_path):
+    rng = np.random.default_rng(5)
+    n, arms = 30_000, np.array(["a", "b", "c"])
+    action, better = rng.integers(0, 3, n), rng.integers(0, 3, n)
+    reward = (rng.random(n) < 0.2 + 0.2 * (action == better)).astype(float)
+    frame = pa.table({
+        "action": arms[action], "better": arms[better], "group": rng.integers(0, 2, n),
+        "reward": pa.array(reward, mask=rng.random(n) < 0.1),
+    })  # fmt: skip
+    files = write(tmp_path, frame, 2, group=5_000)
+    columns = op.Columns(propensity=1 / 3, fill_reward=0)
+    rule = "rule=:rule(case when \"group\" = 1 then 'a' else better end)"
+    scan = op.read_log(tmp_path, columns, engine="spark")
+    for policies in ([rule, "x=:always(b)"], "better"):
+        same(op.evaluate(ParquetScan(files, columns), policies), op.evaluate(scan, policies))
+
+
 def test_the_other_verbs(spark, tmp_path):
     files = log_files(tmp_path)
     one, other = ParquetScan(files), op.read_log(tmp_path, engine="spark")

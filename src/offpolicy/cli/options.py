@@ -309,7 +309,7 @@ def show(result: Any, style: str) -> None:
     the answer doubtful, unless the text has it."""
     tell_dropped(result)
     if hasattr(result, "headlines"):
-        tell(result.findings, "arms-found", "contexts-unused")
+        tell(result.findings, "arms-found", "prediction-found", "contexts-unused")
         if style != "table":
             tell(result.warnings)
     if style == "json":

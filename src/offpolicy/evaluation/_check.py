@@ -17,6 +17,7 @@ from offpolicy.evidence import (
     Question,
     Source,
     declared_range,
+    find_prediction,
     gather,
     notice,
     prepare,
@@ -30,6 +31,7 @@ from offpolicy.evidence.findings import (
     about_drift,
     about_dropped,
     about_duplicates,
+    about_found_prediction,
     about_frequencies,
     about_prediction,
     about_propensities,
@@ -88,7 +90,9 @@ def check(
     log = as_log(log, columns, check)
     if reward_range is not None:
         declared_range(reward_range)
-    given = False if prediction is None else prediction
+    given = prediction
+    if prediction is None and not find_prediction(log):
+        given = False
     policies = {} if policy is None else named_policies(policy, "check")
     question = Question(log, policies, given, verb="check", keep_sample=True)
     if policies:
@@ -115,6 +119,7 @@ def _report(
     of_log = [
         *about_dropped(source.dropped),
         *about_arms(source.log),
+        *about_found_prediction(source.found_prediction),
         *about_sample(source.n, len(log)),
         *about_clusters(rows),
         *about_rewards(source, log.reward, limits),

@@ -26,7 +26,7 @@ from offpolicy.evidence import (
     what_is_known,
     without_repeats,
 )
-from offpolicy.evidence.findings import about_arms, about_dropped
+from offpolicy.evidence.findings import about_arms, about_dropped, about_found_prediction
 from offpolicy.logs import ColumnNames
 from offpolicy.logs.files import as_log
 from offpolicy.policies import policies_of
@@ -61,9 +61,9 @@ def evaluate(
         function of the log that returns an array, or a mapping of names to these.
     prediction : optional
         The reward model δ̂: an array of predictions for every candidate ((n, K) or flat), a
-        column name, or an object with ``predict(log)``. Left out, and if the log has contexts, a
-        plain model is trained on a sample of the log, cross-fitted; False
-        does without.
+        column name, or an object with ``predict(log)``. Left out, the column ``prediction``, if it
+        holds lists; otherwise, if the log has contexts, a plain model is trained on a sample of
+        the log, cross-fitted. True trains one in any case, False does without.
     estimators : names or objects, optional
         ``"CAB(M=10)"``, ``CAB(M=10)``, ``ICE(…)``, …; default `DEFAULT_ESTIMATORS`, as far as the
         columns at hand allow.
@@ -143,6 +143,7 @@ def findings_of(evidence: Sequence[Evidence], known: Sequence[Answer]) -> tuple[
     """What `evaluate` and `compare` came across."""
     source = evidence[0].source
     of_log = about_dropped(source.dropped) + about_arms(source.log)
+    of_log += about_found_prediction(source.found_prediction)
     return without_repeats(of_log, *(each.findings for each in known))
 
 

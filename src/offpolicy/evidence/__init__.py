@@ -149,7 +149,13 @@ from offpolicy.evidence._limits import TOO_FEW_EFFECTIVE
 from offpolicy.evidence._noise import degrees_of, satterthwaite
 from offpolicy.evidence._plan import Plan, RewardRange, declared_range, sample_size
 from offpolicy.evidence._risk_curve import RiskCurve
-from offpolicy.evidence._sources import InMemory, Source, with_arms, without_bad_rows
+from offpolicy.evidence._sources import (
+    InMemory,
+    Source,
+    find_prediction,
+    with_arms,
+    without_bad_rows,
+)
 from offpolicy.evidence._summarise import make_summary, notice, without_repeats
 from offpolicy.evidence._tuning import RULES, Table, choice, chosen_by
 from offpolicy.evidence._walk import by_clusters
@@ -160,8 +166,8 @@ __all__ = [
     "Known", "Plan", "Prepared", "Question", "RewardRange", "RiskCurve", "Source", "Table",
     "WeightBins", "around", "bin_of", "blocks", "by_clusters", "choice", "chosen_by", "clipped",
     "contributions", "declared_range", "degrees_of", "disagreement", "error_covered", "estimates",
-    "gap_of", "gap_to_logged", "gather", "guarded", "make_headline", "make_plans", "make_summary",
-    "notice", "of_curve", "pair", "prepare", "refuse_no_overlap", "sample_size", "satterthwaite",
-    "table_of_rows", "what_is_known", "whole_block", "with_arms", "without_bad_rows",
-    "without_repeats",
+    "find_prediction", "gap_of", "gap_to_logged", "gather", "guarded", "make_headline",
+    "make_plans", "make_summary", "notice", "of_curve", "pair", "prepare", "refuse_no_overlap",
+    "sample_size", "satterthwaite", "table_of_rows", "what_is_known", "whole_block", "with_arms",
+    "without_bad_rows", "without_repeats",
 ]  # fmt: skip

@@ -25,7 +25,13 @@ from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._default_model import train_model
 from offpolicy.evidence._plan import Plan, RewardRange, make_plan, range_of_rewards, sample_of
 from offpolicy.evidence._risk_curve import RiskCurve
-from offpolicy.evidence._sources import InMemory, Source, source_of, thinned
+from offpolicy.evidence._sources import (
+    InMemory,
+    Source,
+    like_predictions,
+    source_of,
+    thinned,
+)
 from offpolicy.evidence._tuning import check_rule
 from offpolicy.evidence._walk import RowValues, Scanned, scan
 from offpolicy.evidence.findings import (
@@ -184,7 +190,18 @@ def _noticed(question: Question, prepared: Prepared) -> list[list[Finding]]:
 def _members(question: Question, columns: frozenset[str]) -> Sequence[Estimator]:
     """The estimators that are asked for, or raise if columns are missing."""
     if question.verb == "evaluate":
-        return choose_estimators(question.estimators, columns)
+        try:
+            return choose_estimators(question.estimators, columns)
+        except MissingColumnError as problem:
+            like = [] if "prediction" in columns else like_predictions(question.log)
+            if not like:
+                raise
+            shown, say = ", ".join(like[:5]), Door.spelled("prediction")
+            raise MissingColumnError(
+                f"{problem} If the predictions are in a column that looks like it ({shown}), name "
+                f"it: {say}{like[0]}.",
+                column=problem.column,
+            ) from None
     if question.verb == "compare" and "propensity" not in columns:
         raise MissingColumnError(
             "compare needs the propensity of the chosen action: without it nothing says how a "

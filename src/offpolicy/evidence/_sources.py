@@ -8,6 +8,7 @@ the same one, and of a file only a few places need be read.
 from __future__ import annotations
 
 import functools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from offpolicy.logs import (
     BanditLog,
     Distributed,
     Dropped,
+    FoundArms,
     LogScan,
     Sums,
     identity,
@@ -66,6 +68,8 @@ class Source(ABC):
     """Where walks over the log are kept."""
     wants_model: bool = False
     """Whether there are contexts, but no reward model was given."""
+    found_prediction: bool = False
+    """Whether the reward model is a column that nobody named."""
     trained_here: frozenset[str] = frozenset()
     """The policies that were learned from this log, or a part of it."""
     trained: TrainedModel | None = None
@@ -219,10 +223,12 @@ def source_of(
 ) -> Source:
     """A log with policies and a model, to be walked; ``resume`` is a folder to keep walks in."""
     log, policies = asked_about(log, policies)
-    log = without_bad_rows(log, policies, prediction)
+    found = prediction is None and find_prediction(log)
+    prediction = PREDICTION if found else prediction
+    log = without_bad_rows(log, policies, None if prediction is True else prediction)
     source: Source
-    wants_model = prediction is None
-    if prediction is False:
+    wants_model = prediction is None or prediction is True
+    if isinstance(prediction, bool) or (isinstance(prediction, str) and not prediction):
         prediction = None
     if isinstance(log, LogScan):
         source = Streamed(log, policies, prediction)
@@ -232,6 +238,7 @@ def source_of(
         source = InMemory(log, targets, resolve_prediction(log, prediction))
         source.wants_model = wants_model and log.context is not None
     source.trained_here = _trained_on(log, policies)
+    source.found_prediction = found
     if resume is not None:
         if isinstance(log, Distributed):
             raise ParameterError(
@@ -246,6 +253,23 @@ def source_of(
             version=__version__,
         )
     return source
+
+
+PREDICTION = "prediction"
+_LIKE_PREDICTIONS = re.compile(r"pred|(^|_)(q|r|y|delta|reward)_?hat|expected|score|^q$", re.I)
+
+
+def find_prediction(log: BanditLog | LogScan) -> bool:
+    """Whether a log has the lists of a reward model, under the name that such a column has."""
+    from offpolicy.logs import holds_lists
+
+    ordered = not isinstance(log.columns and log.columns.actions, FoundArms)
+    return ordered and PREDICTION in log.column_names and holds_lists(log.type_of(PREDICTION))
+
+
+def like_predictions(log: BanditLog | LogScan) -> list[str]:
+    """The columns of a log that may be a reward model's, by their names."""
+    return [name for name in log.column_names if _LIKE_PREDICTIONS.search(name)]
 
 
 def _trained_on(log: BanditLog | LogScan, policies: Mapping[str, Any]) -> frozenset[str]:

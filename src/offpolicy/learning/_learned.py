@@ -142,7 +142,12 @@ def learn(
     course, result = _fit(learner, rest, prediction, progress), None
     if held is not None:
         name = PurePath(policy).stem
-        result = evaluate(held, {name: learner.policy_}, prediction=prediction, level=level)
+        result = evaluate(
+            held,
+            {name: learner.policy_},
+            prediction=True if prediction is None else prediction,
+            level=level,
+        )
     if refit:
         course = _fit(learner, log, prediction, progress)
     whole = (*learner.policy_.learned_from, identity(log))

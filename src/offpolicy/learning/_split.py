@@ -112,6 +112,10 @@ class Part(LogScan):
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         return self.base.find_reward_outside(low, high)
 
+    @property
+    def column_names(self) -> Sequence[str]:
+        return self.base.column_names
+
     def column_of(self, role: str) -> str | None:
         return self.base.column_of(role)
 

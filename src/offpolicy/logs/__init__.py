@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from offpolicy.logs._arms import FoundArms, as_number, as_ratio, listed
+from offpolicy.logs._arrow_types import holds_lists
 from offpolicy.logs._bad_rows import (
     Dropped,
     keep_well_formed,
@@ -42,7 +43,7 @@ __all__ = [
     "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "ColumnNames", "Columns", "Distributed", "Dropped",
     "FoundArms", "LogScan", "RewardSummary", "Sums", "all_action_names", "as_number", "as_ratio",
     "as_table", "check_chosen_probabilities", "check_probabilities", "column_of", "files",
-    "formats", "identity", "keep_well_formed", "labels", "listed", "listed_reasons",
+    "formats", "holds_lists", "identity", "keep_well_formed", "labels", "listed", "listed_reasons",
     "matching_columns", "missing_column", "need_log", "read_plain", "refuse_many", "sample_ranges",
     "source_of_kept", "tolerance_of", "with_names", "with_names_of", "without_rounding",
 ]  # fmt: skip

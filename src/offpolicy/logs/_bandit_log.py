@@ -27,6 +27,7 @@ from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
 from offpolicy.logs import labels
 from offpolicy.logs._arms import FoundArms, as_found, as_held, two_lists
+from offpolicy.logs._arrow_types import holds_lists
 from offpolicy.logs._bad_rows import (
     MAX_DROPPED,
     Dropped,
@@ -143,7 +144,9 @@ class BanditLog(Portable):
         if self.context_names is not None and len(self.context_names) != width:
             object.__setattr__(self, "context_names", None)  # those of another context
         if not trusted:
-            logging, propensity = _checked(self, tolerance)
+            logging, propensity, rounded = _checked(self, tolerance)
+            if rounded:
+                object.__setattr__(self, "rounded_propensities", rounded)
             object.__setattr__(self, "logging", logging)
             object.__setattr__(self, "propensity", propensity)
 
@@ -618,9 +621,29 @@ class BanditLog(Portable):
     ) -> NDArray[Any]:
         """A column of the frame the log was made from: flat if it holds lists; ``numbers`` is the
         error for a value that is none, where all must be."""
-        self.column_in_table(name)
+        column = self.column_in_table(name)
         assert self.table is not None
+        if holds_lists(column.type):
+            self.refuse_unordered(f'the lists of "{name}"', numbers or LogError)
         return read_named(self.table, name, self.offsets, self.source, numbers=numbers)
+
+    def refuse_unordered(self, what: str, error: type[OffpolicyError] = LogError) -> None:
+        """Raise for values by candidate where nobody said in which order these are."""
+        if self.columns is not None and isinstance(self.columns.actions, FoundArms):
+            raise error(
+                f"Nothing says in which order {what} have the arms, which were found in the log. "
+                f"Name them in that order: {Door.spelled('actions')}…",
+                column="actions",
+            )
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        """All columns of the frame the log was made from."""
+        return () if self.table is None else self.table.column_names
+
+    def type_of(self, column: str) -> pa.DataType:
+        """What a column of that frame holds."""
+        return self.column_in_table(column).type
 
     def column_in_table(self, name: str) -> pa.ChunkedArray:
         """A column of the frame the log was made from, as it is there."""
@@ -709,8 +732,9 @@ _PER_DECISION = (
 _PER_CANDIDATE = ("logging", "candidate", "candidate_features")
 
 
-def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | None]:
-    """Raise unless the log is well-formed; ``logging`` and ``propensity``, made to agree."""
+def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | None, int]:
+    """Raise unless the log is well-formed; ``logging`` and ``propensity``, made to agree, and how
+    many of the latter were rounded."""
     n, source = len(log), log.source
     if n == 0:
         raise LogError(check.EMPTY, column="reward")
@@ -734,8 +758,9 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
         check_probabilities(logging, log.offsets, "logging", source, PropensityError, tolerance)
         if logging[log.chosen_index].min() >= SMALLEST_PROPENSITY:
             logging = without_traces(logging)
+    rounded = 0
     if logging is not None:
-        propensity = _implied_propensity(log, logging, tolerance)
+        propensity, rounded = _implied_propensity(log, logging, tolerance)
     elif propensity is not None:
         _check_propensity(propensity, source, tolerance)
     if log.row_weight is not None:
@@ -750,19 +775,20 @@ def _checked(log: BanditLog, tolerance: float) -> tuple[Floats | None, Floats | 
             if name == "time" and np.issubdtype(values.dtype, np.floating):
                 check.check_finite(values, name, source)
             labels.refuse_missing(values, name, source)
-    return logging, propensity
+    return logging, propensity, rounded
 
 
-def _implied_propensity(log: BanditLog, logging: Floats, tolerance: float) -> Floats:
-    """A log's propensity: what ``logging`` says of the chosen candidate; given, it must agree."""
-    implied = logging[log.chosen_index]
+def _implied_propensity(log: BanditLog, logging: Floats, tolerance: float) -> tuple[Floats, int]:
+    """A log's propensity: what ``logging`` says of the chosen candidate. Given, it must agree, but
+    for rounding; how many were rounded."""
+    implied, count = logging[log.chosen_index], 0
     if log.propensity is not None:
         larger = np.maximum(implied, log.propensity)
         disagree = ~(np.abs(implied - log.propensity) <= tolerance * larger)
         if disagree.any():
             rounded = _is_rounding(log.propensity, implied)
             _check_propensity(np.where(rounded, implied, log.propensity), log.source, tolerance)
-            object.__setattr__(log, "rounded_propensities", int((disagree & rounded).sum()))
+            count = int((disagree & rounded).sum())
             disagree &= ~rounded
         check.refuse(
             disagree,
@@ -771,7 +797,7 @@ def _implied_propensity(log: BanditLog, logging: Floats, tolerance: float) -> Fl
             "propensity", log.source, PropensityError, value=log.propensity, implied=implied,
         )  # fmt: skip
     _check_propensity(implied, log.source, tolerance)
-    return implied
+    return implied, count
 
 
 def _is_rounding(propensity: Floats, exact: Floats) -> Bools:

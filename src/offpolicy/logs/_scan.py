@@ -78,6 +78,11 @@ class LogScan(Portable, ABC):
             self.column_of("logging") or self.column_of("candidates")
         )
 
+    @property
+    @abstractmethod
+    def column_names(self) -> Sequence[str]:
+        """All columns that there are."""
+
     @abstractmethod
     def column_of(self, role: str) -> str | None:
         """The column that plays a role, if there is one."""

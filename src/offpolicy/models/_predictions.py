@@ -22,6 +22,8 @@ def resolve_prediction(log: BanditLog, prediction: Any, *, checked: bool = False
         prediction = log.named_column(prediction, numbers=PredictionError)
     elif hasattr(prediction, "predict"):
         prediction = prediction.predict(log)
+    else:
+        log.refuse_unordered("predictions", PredictionError)
     if callable(prediction):
         raise PredictionError(
             "prediction is a function. Give what it returns for this log, an array with one number "

@@ -34,7 +34,7 @@ class Column:
         """By its type, and, where that does not tell, by all its values."""
         import pyarrow.types as types
 
-        kind = _type_of(log, self.name)
+        kind = log.type_of(self.name)
         if types.is_dictionary(kind):
             kind = kind.value_type
         plain = types.is_integer(kind) or types.is_boolean(kind)
@@ -81,10 +81,7 @@ class Probability:
         return (self.name,)
 
     def probabilities(self, log: BanditLog) -> Any:
-        values = log.named_column(self.name, numbers=PolicyError)
-        if log.candidates_known and len(values) != len(log):
-            refuse_unordered(log, f'the lists of "{self.name}"')
-        return values
+        return log.named_column(self.name, numbers=PolicyError)
 
 
 @final
@@ -175,18 +172,7 @@ class ScoresColumn:
         return (self.name,)
 
     def __call__(self, log: BanditLog) -> Any:
-        refuse_unordered(log, f'the lists of "{self.name}"')
         return log.named_column(self.name, numbers=PolicyError)
-
-
-def refuse_unordered(log: BanditLog, what: str) -> None:
-    """Raise for values by candidate where nobody said in which order these are."""
-    if log.columns is not None and isinstance(log.columns.actions, FoundArms):
-        raise PolicyError(
-            f"Nothing says in which order {what} have the arms, which were found in the log. Name "
-            f"them in that order: {Door.spelled('actions')}",
-            column="actions",
-        )
 
 
 def of_items(log: BanditLog, items: Any, column: str) -> Floats:
@@ -268,12 +254,6 @@ def _as_text(name: Any) -> str:
     if isinstance(name, (float, np.floating)) and float(name).is_integer():
         return str(int(name))
     return str(name)
-
-
-def _type_of(log: BanditLog | LogScan, column: str) -> Any:
-    if isinstance(log, LogScan):
-        return log.type_of(column)
-    return log.column_in_table(column).type
 
 
 def _distinct(log: BanditLog | LogScan, column: str) -> list[Any]:

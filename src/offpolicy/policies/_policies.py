@@ -34,7 +34,6 @@ from offpolicy.policies._from_columns import (
     Logged,
     Probability,
     of_items,
-    refuse_unordered,
 )
 
 
@@ -394,7 +393,7 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
         check_chosen_probabilities(array, name, log.source, PolicyError, positive=False)
         return Target(name, None, array)
     if values is policy:
-        refuse_unordered(log, f"the values of {name}")
+        log.refuse_unordered(f"the values of {name}", PolicyError)
     flat = log.per_candidate(array, name, PolicyError)
     if not log.candidates_known:
         raise PolicyError(

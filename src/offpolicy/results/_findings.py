@@ -99,6 +99,8 @@ CODES = {
     "prediction-calibration": Kind("warning", "The model gets the log's own mean wrong.",
         "DM is off by as much, and the other estimators then lean on their weights. Fit the model "
         "anew, or recalibrate it on a part of the log."),
+    "prediction-found": Kind("note", 'The column "prediction" was used, though nobody named it.',
+        'Say prediction="" to do without, or name another column.'),
     "prediction-range": Kind("note, warning", "There are predictions that no reward can have.",
         "Clip them, or use a model that keeps to the range (a classifier, for rewards of 0 and "
         "1)."),

@@ -9,7 +9,11 @@ from __future__ import annotations
 from offpolicy.evidence.findings._chance import Rows, kish
 from offpolicy.evidence.findings._drift import about_drift
 from offpolicy.evidence.findings._policy import about_thin_support, about_weight_drift
-from offpolicy.evidence.findings._prediction import about_calibration, about_prediction
+from offpolicy.evidence.findings._prediction import (
+    about_calibration,
+    about_found_prediction,
+    about_prediction,
+)
 from offpolicy.evidence.findings._propensities import (
     about_frequencies,
     about_propensities,
@@ -28,8 +32,7 @@ from offpolicy.evidence.findings._rows import (
 
 __all__ = [
     "Rows", "about_arms", "about_calibration", "about_clusters", "about_drift", "about_dropped",
-    "about_duplicates", "about_frequencies", "about_prediction",
-    "about_propensities", "about_rare_rewards", "about_rewards", "about_rounding",
-    "about_sample", "about_size",
-    "about_thin_support", "about_weight_drift", "kish",
+    "about_duplicates", "about_found_prediction", "about_frequencies", "about_prediction",
+    "about_propensities", "about_rare_rewards", "about_rewards", "about_rounding", "about_sample",
+    "about_size", "about_thin_support", "about_weight_drift", "kish",
 ]  # fmt: skip

@@ -21,6 +21,12 @@ LEAST_MISCALIBRATION = 0.05
 """Share of the mean reward (or of its spread, if that is less) by which a model may be off."""
 
 
+def about_found_prediction(found: bool) -> list[Finding]:
+    """The finding of a reward model that nobody named."""
+    sentence = 'The column "prediction" was taken for the estimates of a reward model.'
+    return finding("prediction-found", "note" if found else None, sentence)
+
+
 def about_prediction(
     log: BanditLog, delta_hat: Floats, limits: tuple[float, float] | None
 ) -> list[Finding]:

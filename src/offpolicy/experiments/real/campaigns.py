@@ -119,6 +119,10 @@ class CompletedScan(LogScan):
     def rewards(self) -> RewardSummary:
         return self.log.rewards
 
+    @property
+    def column_names(self) -> Sequence[str]:
+        return self.log.column_names
+
     def column_of(self, role: str) -> str | None:
         return self.log.column_of(role)
 

@@ -296,6 +296,10 @@ class ParquetScan(LogScan):
             return None
         return few_clusters(self.distinct(name, labels.GROUPS + 1), self.source)
 
+    @property
+    def column_names(self) -> Sequence[str]:
+        return self._names
+
     def column_of(self, role: str) -> str | None:
         return self._roles.of(role)
 

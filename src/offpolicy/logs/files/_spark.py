@@ -194,6 +194,10 @@ class SparkScan(Distributed):
             return None
         return few_clusters(self.distinct(name, labels.GROUPS + 1), self.source)
 
+    @property
+    def column_names(self) -> Sequence[str]:
+        return self._roles.names
+
     def column_of(self, role: str) -> str | None:
         return self._roles.of(role)
 
