@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from offpolicy import simulate_bandit
 from offpolicy.datasets._from_labels import sample_actions
-from offpolicy.errors import LogError, ParameterError, PolicyError
+from offpolicy.errors import ParameterError, PolicyError
 from tests.support.refusals import refuses
 
 NAN = float("nan")
@@ -263,6 +263,6 @@ def test_a_number_of_draws_below_one_is_refused(n):
         simulate(n=n)
 
 
-def test_a_missing_context_is_refused():
-    with refuses(LogError, "context", 1):
-        simulate(X=[[0.0], [NAN], [1.0]])
+def test_a_missing_context_is_kept():
+    log, rows = simulate(X=[[0.0], [NAN], [1.0]])
+    assert (np.isnan(log.context[:, 0]) == (rows == 1)).all()
