@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,12 @@ def parquet(folder: Path, n: int, K: int, policies: int = 1) -> None:
     writer.close()
 
 
+def both(folder: Path, n: int, K: int) -> None:
+    """As arrays, and as a file."""
+    arrays(folder, n, K)
+    parquet(folder, n, K)
+
+
 def csv(folder: Path, n: int, K: int) -> None:
     """The same as `log.csv`, lists as JSON writes them."""
     with open(folder / "log.csv", "w", encoding="utf-8") as file:
@@ -132,14 +139,22 @@ def letor(folder: Path) -> None:
             file.write(gzip.decompress(part.read_bytes()))
 
 
+_DUE: dict[Path, Callable[[], None]] = {}
+
+
 def made(root: Path, name: str, make: Callable[..., None], *size: int) -> Path:
-    """The folder of a log of this size, written if it is not there."""
+    """The folder that a log of this size will have once it is asked for by `ready`."""
     folder = root / "-".join([name, *map(str, size)])
+    _DUE[folder] = partial(make, folder, *size)
+    return folder
+
+
+def ready(folder: Path) -> None:
+    """Write a log if it is not there."""
     if not (folder / "done").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        make(folder, *size)
+        _DUE[folder]()
         (folder / "done").touch()
-    return folder
 
 
 def _lists(values: Floats) -> object:
