@@ -62,7 +62,7 @@ def family(folder: Path) -> Callable[[], Values]:
         log = op.BanditLog.from_arrays(action=part.action, reward=part.reward, logging=part.pi0)
         return values_of(op.evaluate(log, part.pi, prediction=part.q, estimators=NINE), NINE)
 
-    run(given.first(20_000))
+    run(given.first(150_000))  # enough for compiled loops
     return run
 
 
@@ -229,7 +229,7 @@ def bootstrap(folder: Path) -> Callable[[], Values]:
         ends = {f"{name} low": float(made[name].interval.low) for name in FOUR}
         return ends | {f"{name} high": float(made[name].interval.high) for name in FOUR}
 
-    run(given.first(20_000))
+    run(given.first(150_000))  # enough for compiled loops
     return run
 
 

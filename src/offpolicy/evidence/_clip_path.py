@@ -104,9 +104,11 @@ def predict_every(block: Block, model: Recalibration) -> Prediction:
 
 def _is_compiled(block: Block, model: Recalibration) -> bool:
     """Whether a block's rewards are predicted by the compiled loop."""
-    if model.kind == "constant" and block.delta_hat is not None:
-        return False  # Where the logger never goes it is not constant.
-    return block.compiled and block.target.flat is not None
+    if not block.compiled or block.target.flat is None:
+        return False
+    if model.kind == "constant" and block.delta_hat is not None and block.log.logging is not None:
+        return bool(block.log.logging.all())  # Where the logger never goes it is not constant.
+    return True
 
 
 def _clusters(block: Block, m: Floats, e: Floats) -> Floats | None:
