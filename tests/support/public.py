@@ -30,8 +30,8 @@ PACKAGES = (
     "policies.learned", "ranking", "results", "testing",
 )  # fmt: skip
 ABSTRACT = {
-    "ClickModel", "ColumnNames", "Distributed", "Estimator", "LogScan", "Policy", "ResultTable",
-    "Scores",
+    "ClickModel", "ColumnNames", "Distributed", "Estimator", "LogScan", "ParameterCurve", "Policy",
+    "ResultTable", "Scores",
 }  # fmt: skip
 """What nothing is an object of by itself: protocols and bases."""
 N = 400
@@ -198,6 +198,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     # logs
     "BanditLog": log,
     "Columns": lambda: op.Columns(reward="bought"),
+    "FoundArms": lambda: op.logs.FoundArms(("a", "b")),
     "Dropped": lambda: op.BanditLog.from_frame(table(), on_bad_row="drop").dropped,
     "RewardSummary": lambda: log().rewards,
     "RankingLog": clicked,
