@@ -62,14 +62,14 @@ CODES = {
         "Standard errors are too small otherwise, unless all copies of a row are in one cluster."),
     "effective-size": Kind("note, warning, problem", "Few rows stand behind the answer.",
         "Log more decisions, explore more, or ask about a policy that is closer to the logger."),
+    "estimated-propensities": Kind("warning", "The propensities were estimated, not logged.",
+        "The context must hold all that the logger looked at and that matters for the reward; no "
+        "check can tell whether it does. Log the true propensities if you can."),
     "few-clicks": Kind("warning", "Few clicks stand behind the answer about a ranker.",
         "Log more impressions, or ask about a ranker that is closer to what was shown."),
     "few-queries": Kind("warning", "There are too few queries for normal errors.",
         "Log more queries: impressions of one query may depend on each other, and count little "
         "more than once."),
-    "estimated-propensities": Kind("warning", "The propensities were estimated, not logged.",
-        "The context must hold all that the logger looked at and that matters for the reward; no "
-        "check can tell whether it does. Log the true propensities if you can."),
     "frequencies": Kind("note, warning, problem",
         "The logged probabilities are untrue: an action, or candidates of like probability, were "
         "chosen more or less often than logged.",
