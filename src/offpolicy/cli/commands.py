@@ -12,8 +12,8 @@ import click
 _GROUPS = {
     "Options": (
         "out", "policies", "policy", "rankers", "clicks", "action", "reward", "propensity",
-        "actions", "rank", "click", "query", "impression", "document", "prediction", "context",
-        "features", "metric", "metrics",
+        "actions", "estimate_propensity", "rank", "click", "query", "impression", "document",
+        "prediction", "context", "features", "metric", "metrics",
     ),
     "The answer": (),
     "More about the log": (
