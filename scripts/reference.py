@@ -120,6 +120,7 @@ PAGES: dict[str, tuple[str, tuple[Part, ...]]] = {
                 (
                     "Trial",
                     "LearnedPolicy",
+                    "Constant",
                     "LearnerCV",
                     "LinearSoftmax",
                     "Objective",

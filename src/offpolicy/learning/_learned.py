@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, ClassVar, Unpack, final
 
+import numpy as np
+
 from offpolicy._core.documents import Document
 from offpolicy._core.door import Door
+from offpolicy._core.types import Floats
 from offpolicy.evaluation import evaluate
 from offpolicy.evidence import with_arms
+from offpolicy.intervals import Interval
 from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, SoftmaxLearner
 from offpolicy.learning._split import split
-from offpolicy.logs import BanditLog, ColumnNames, LogScan, identity
+from offpolicy.logs import (
+    BanditLog,
+    ColumnNames,
+    LogScan,
+    identity,
+    sample_ranges,
+    with_names,
+)
 from offpolicy.logs.files import as_log
 from offpolicy.results import Result
 
 MOST_STEPS = 1000
 """Of a search that are kept: more could not be told apart in a picture."""
 
+_SEEN = 200_000
+"""Decisions of a file that say which single action is best."""
+_MOST_ARMS = 50
+"""With more actions, the best of them is luck."""
+
 Search = tuple[tuple[int, float], ...]
 """Step and value."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Always the same action, as decisions held out say: its value and its interval."""
+
+    action: str
+    value: float
+    interval: Interval
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"Always {self.action}, the best single action where the policy was learned from, "
+            f"would have earned {self.value:.5g} [{low:.5g}, {high:.5g}]."
+        )
 
 
 @final
@@ -46,6 +80,9 @@ class LearnedPolicy(Document):
         Step and value of every search, one after the other.
     result
         What the decisions held out say of it.
+    constant
+        What they say of always taking one action: the one that looks best where the policy was
+        learned from. None where decisions do not all have the same candidates.
     """
 
     schema: ClassVar[str] = "offpolicy.learned/1"
@@ -59,6 +96,7 @@ class LearnedPolicy(Document):
     report: FitReport
     course: tuple[Search, ...]
     result: Result | None
+    constant: Constant | None = None
 
     @property
     def name(self) -> str:
@@ -99,6 +137,8 @@ class LearnedPolicy(Document):
             f"On {self.result.logged.n:,} decisions that it was not learned from:",
             self.result.told(),
         ]
+        if self.constant is not None:
+            lines.append(str(self.constant))
         if self.evaluated != self.decisions:
             lines.append(
                 f"This is about the policy learned from {self.evaluated:,} decisions. The one "
@@ -140,14 +180,12 @@ def learn(
     if holdout:
         rest, held = split(log, holdout, seed=learner.seed)
     course, result = _fit(learner, rest, prediction, progress), None
+    constant = None
     if held is not None:
         name = PurePath(policy).stem
-        result = evaluate(
-            held,
-            {name: learner.policy_},
-            prediction=True if prediction is None else prediction,
-            level=level,
-        )
+        asked = True if prediction is None else prediction
+        result = evaluate(held, {name: learner.policy_}, prediction=asked, level=level)
+        constant = _best_constant(rest, held, asked, level)
     if refit:
         course = _fit(learner, log, prediction, progress)
     whole = (*learner.policy_.learned_from, identity(log))
@@ -162,7 +200,43 @@ def learn(
         learner.report_,
         course,
         result,
+        constant,
     )
+
+
+@dataclass(frozen=True)
+class _Always:
+    """The policy that always takes one action; without names, the one at a position."""
+
+    action: Hashable
+
+    def probabilities(self, log: BanditLog) -> Floats:
+        return np.asarray(with_names(log).codes_among([self.action]) == 0, dtype=np.float64)
+
+
+def _best_constant(
+    rest: BanditLog | LogScan, held: BanditLog | LogScan, prediction: Any, level: float
+) -> Constant | None:
+    """The action whose rewards average most, weighted, in (a sample of) what was learned from, and
+    what the decisions held out say of always taking it."""
+    seen = rest
+    if isinstance(rest, LogScan):
+        seen = rest.read(sample_ranges(len(rest), _SEEN), ())
+    assert isinstance(seen, BanditLog)
+    seen = with_names(seen)
+    actions = seen.actions
+    arms = seen.has_equal_lengths and seen.offsets[1] == len(actions or ())
+    if actions is None or not arms or seen.propensity is None or len(actions) > _MOST_ARMS:
+        return None
+    weight, chosen = seen.weights / seen.propensity, seen.chosen_codes()
+    share, earned = (
+        np.bincount(chosen, mass, minlength=len(actions)) for mass in (weight, weight * seen.reward)
+    )
+    mean = np.divide(earned, share, out=np.full(len(actions), -np.inf), where=share > 0.0)
+    best = actions[int(np.argmax(mean))]
+    asked = {"always": _Always(best)}
+    head = evaluate(held, asked, prediction=prediction, level=level).headlines[0]
+    return Constant(str(best), head.value, head.interval)
 
 
 def _fit(
