@@ -92,6 +92,9 @@ _FILES = Options(
         "what becomes of a row that is malformed; dropped ones are counted", kind=("error", "drop")
     ),
     max_dropped=option("share of the rows that may be dropped", "SHARE", SHARE, default=0.05),
+    limit=option("only so many rows: the first that meet the condition", "N", COUNT),
+    sample=option("of these, a share (0.1) or about so many (10000), by chance", "X", POSITIVE),
+    sample_seed=option("of that draw", "N", SEED, default=0),
 )
 _COLUMNS = Options(
     "offpolicy.logs.Columns",
@@ -197,6 +200,11 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
     if "where" in settings:
         settings["where"] = Expression(settings["where"], "--where")
     source = read_log(list(log), replace(columns, **_roles_of(options)), **settings)
+    if "limit" in settings or "sample" in settings:
+        drawn = ""
+        if "sample" in settings:
+            drawn = f", drawn by chance (seed {settings['sample_seed']})"
+        say(f"Only {len(source):,} rows are read{drawn}.", err=True)
     if not isinstance(source, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress
 

@@ -6,26 +6,19 @@ user is on both.
 
 from __future__ import annotations
 
-import copy
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from offpolicy._core.checkpoint import digest
 from offpolicy._core.door import Door
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import need
-from offpolicy.errors import ParameterError, Place
+from offpolicy.errors import ParameterError
 from offpolicy.evidence import without_bad_rows
-from offpolicy.logs import BLOCK, BanditLog, Distributed, FoundArms, LogScan, RewardSummary
+from offpolicy.logs import BLOCK, BanditLog, Buckets, Distributed, LogScan, Part
 from offpolicy.logs.labels import GROUPS, hash_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @overload
@@ -85,73 +78,10 @@ def _split_scan(scan: LogScan, share: float, seed: int) -> tuple[LogScan, LogSca
     counts = np.stack([np.bincount(bucket, minlength=GROUPS) for bucket in buckets])
     held = _held(np.flatnonzero(counts.sum(axis=0)), share, seed)
     rest = np.setdiff1d(np.arange(GROUPS), held)
-    return Part(scan, rest, counts[:, rest]), Part(scan, held, counts[:, held])
+    parts = [(Buckets(tuple(these.tolist())), counts[:, these]) for these in (rest, held)]
+    one, other = (Part(scan, kept, inside.sum(axis=1)) for kept, inside in parts)
+    return one, other
 
 
 def _bucket(scan: LogScan, start: int) -> Ints:
     return scan.read([(start, min(start + BLOCK, len(scan)))], ()).bucket.astype(np.int64)
-
-
-class Part(LogScan):
-    """The decisions of some buckets of a log that is larger than memory."""
-
-    def __init__(self, base: LogScan, buckets: Ints, counts: Ints) -> None:
-        self.base, self.buckets = base, buckets
-        self.source, self.columns = base.source, base.columns
-        self.progress, self.dropped = base.progress, base.dropped
-        self._starts = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
-        """Which of its decisions is the first in every block of the log."""
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    @functools.cached_property
-    def rewards(self) -> RewardSummary:
-        return self.base.rewards
-
-    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        return self.base.find_reward_outside(low, high)
-
-    @property
-    def column_names(self) -> Sequence[str]:
-        return self.base.column_names
-
-    def column_of(self, role: str) -> str | None:
-        return self.base.column_of(role)
-
-    def type_of(self, column: str) -> pa.DataType:
-        return self.base.type_of(column)
-
-    def distinct(self, column: str, most: int) -> NDArray[Any]:
-        return self.base.distinct(column, most)
-
-    def with_found_arms(self, arms: FoundArms) -> LogScan:
-        part = copy.copy(self)
-        part.base = self.base.with_found_arms(arms)
-        part.columns = part.base.columns
-        part.__dict__.pop("width", None)
-        return part
-
-    def fingerprint(self) -> str:
-        return digest(self.base.fingerprint(), np.sort(self.buckets))
-
-    def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
-        """By way of the blocks of the log that hold them."""
-        wanted = np.concatenate([np.arange(start, stop) for start, stop in ranges])
-        held = np.unique(np.searchsorted(self._starts, wanted, side="right") - 1)
-        runs = np.split(held, np.flatnonzero(np.diff(held) != 1) + 1)
-        n = len(self.base)
-        log = self.base.read(
-            [(int(run[0]) * BLOCK, min((int(run[-1]) + 1) * BLOCK, n)) for run in runs], extra
-        )
-        positions = np.concatenate([np.arange(*self._starts[[k, k + 1]]) for k in held])
-        kept = np.flatnonzero(np.isin(log.bucket, self.buckets))
-        return log.take(kept[np.searchsorted(positions, wanted)])
-
-    def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
-        """What there is of every block of the log, in order."""
-        bounds = np.unique(self._starts)
-        for start, stop in zip(bounds[skip:-1].tolist(), bounds[skip + 1 :].tolist(), strict=True):
-            yield functools.partial(self.read, [(start, stop)], extra)
-            if self.progress is not None:
-                self.progress(stop, len(self))

@@ -454,7 +454,7 @@ class BanditLog(Portable):
             self.candidates_of(rows),
             offsets=ragged.offsets_of(np.diff(self.offsets)[rows]),
             first_row=0,
-            whole_row=self._position[rows],
+            whole_row=self.position[rows],
             table=None if self.table is None else self.table.take(rows),
         )
 
@@ -504,7 +504,7 @@ class BanditLog(Portable):
     def bucket(self) -> Ints:
         """Each decision's bucket, 0 … 255: its `group`, or, without clusters, one by a hash of
         its position. What must not be learned from a decision is learned without its bucket."""
-        return labels.hash_rows(self._position) if self.group is None else self.group
+        return labels.hash_rows(self.position) if self.group is None else self.group
 
     @property
     def is_part(self) -> bool:
@@ -512,7 +512,7 @@ class BanditLog(Portable):
         return self.first_row > 0 or self.whole_row is not None or self.whole_group is not None
 
     @property
-    def _position(self) -> Ints:
+    def position(self) -> Ints:
         """Each decision's position in the whole log."""
         if self.whole_row is not None:
             return self.whole_row

@@ -15,6 +15,7 @@ from offpolicy.errors import LogError, ParameterError, did_you_mean
 from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import ColumnNames, Columns, as_table, is_frame
+from offpolicy.logs._part import portion
 from offpolicy.logs._scan import LogScan
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files._filter import as_expression, filtered
@@ -47,6 +48,9 @@ def read_log(
     on_bad_row: str = "error",
     max_dropped: float = MAX_DROPPED,
     verify: bool = False,
+    limit: int | None = None,
+    sample: float | None = None,
+    sample_seed: int = 0,
 ) -> BanditLog | LogScan:
     """A log from files, or from a dataframe.
 
@@ -84,6 +88,13 @@ def read_log(
         Read large Parquet once more, against its page checksums, if it was written with them
         (``write_page_checksum=True`` in pyarrow). Small files are always compared with theirs.
 
+    limit : int, optional
+        Only so many rows, the first that meet the condition.
+    sample : float, optional
+        Of these, a share (0.1) or about so many (10_000), drawn by chance.
+    sample_seed : int
+        Of that draw: the same rows for the same number, in memory and in files.
+
     Returns
     -------
     BanditLog
@@ -92,6 +103,14 @@ def read_log(
         If it is large: read piece by piece whenever it is used. Text and the long format are
         copied once, to temporary Parquet files in a folder of ``TMPDIR``.
     """
+    if limit is not None or sample is not None:
+        whole = read_log(
+            source, columns, where=where, memory=memory, threads=threads, engine=engine,
+            master=master, on_bad_row=on_bad_row, max_dropped=max_dropped, verify=verify,
+        )  # fmt: skip
+        return portion(whole, limit, sample, sample_seed)
+    if sample_seed:
+        raise _idle("sample_seed", f"a {Door.named('sample')}")
     check_on_bad_row(on_bad_row, max_dropped)
     bad_rows: dict[str, Any] = {"on_bad_row": on_bad_row, "max_dropped": max_dropped}
     condition = as_expression(where)
