@@ -322,7 +322,7 @@ def test_mistakes_are_told():
     log, X, _ = classes(0)
     with refuses(ParameterError, "l1", match='Did you mean "l2"'):
         SoftmaxLearner().set_params(l1=3)
-    with refuses(ParameterError, "fit"):
+    with refuses(ParameterError, "policy_"):
         SoftmaxLearner().predict_proba(X)
     with refuses(ParameterError, "known"):
         SoftmaxLearner().fit(log, known=(X[:3], np.zeros((3, 2))))

@@ -59,3 +59,10 @@ class Parameters:
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+
+def need_fitted(made: object, attribute: str, how: str = "fit(log)") -> None:
+    """Raise unless a learner has what it has once it is fitted."""
+    if not hasattr(made, attribute):
+        sentence = f"This {type(made).__name__} is not fitted yet: call {how} first."
+        raise ParameterError(sentence, column=attribute)

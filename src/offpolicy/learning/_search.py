@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.parallel import one_thread_each
-from offpolicy._core.parameters import Parameters
+from offpolicy._core.parameters import Parameters, need_fitted
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import need
@@ -155,7 +155,7 @@ class LearnerCV(Learned, Parameters):
     def score(self, log: BanditLog) -> float:
         """What ``rule`` says of the best policy on a log, best one that was not learned from."""
         need_log(log)
-        self._need_fitted()
+        need_fitted(self, "policy_")
         need(self.rule in RULES, "rule", f'"{self.rule}"', f"one of {', '.join(RULES)}")
         return RULES[self.rule](log, self)
 

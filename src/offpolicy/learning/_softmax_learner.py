@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core.lbfgs import Minimum, minimise
 from offpolicy._core.parallel import one_thread_each
-from offpolicy._core.parameters import Parameters
+from offpolicy._core.parameters import Parameters, need_fitted
 from offpolicy._core.types import Floats
 from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
@@ -62,7 +62,7 @@ class Learned:
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities of the actions (``classes_``) for each context: (n, K)."""
-        self._need_fitted()
+        need_fitted(self, "policy_")
         return self.policy_.of_contexts(X)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -72,14 +72,8 @@ class Learned:
 
     def probabilities(self, log: BanditLog) -> Floats:
         """π of every candidate of ``log``, flat: the learner is a policy."""
-        self._need_fitted()
+        need_fitted(self, "policy_")
         return self.policy_.probabilities(log)
-
-    def _need_fitted(self) -> None:
-        if not hasattr(self, "policy_"):
-            raise ParameterError(
-                f"This {type(self).__name__} is not fitted yet: call fit(log) first.", column="fit"
-            )
 
 
 @final
@@ -203,12 +197,12 @@ class SoftmaxLearner(Learned, Parameters):
     def score(self, log: BanditLog) -> float:
         """What `evaluate` puts first of the policy on a log, best one that was not learned from."""
         need_log(log)
-        self._need_fitted()
+        need_fitted(self, "policy_")
         return evaluate(log, self, estimators=["SNIPS"]).headline.value
 
     def save(self, path: str | Path) -> None:
         """Write the learned policy, parameters and report; `load_policy` reads the policy back."""
-        self._need_fitted()
+        need_fitted(self, "policy_")
         learned = {
             "learner": type(self).__name__,
             "parameters": self.get_params() | {"estimator": str(self.estimator)},

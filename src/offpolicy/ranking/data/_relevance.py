@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
-from offpolicy._core.parameters import Parameters
+from offpolicy._core.parameters import Parameters, need_fitted
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError, MissingColumnError, ParameterError
 from offpolicy.logs.labels import encode
@@ -75,9 +75,7 @@ class RelevanceModel(Parameters):
 
     def predict(self, X: ArrayLike) -> Floats:
         """The probability of relevance of every document."""
-        if not hasattr(self, "model_"):
-            sentence = "The model is not fitted: call fit, or fit_clicks, first."
-            raise ParameterError(sentence, column="model_")
+        need_fitted(self, "model_", "fit, or fit_clicks,")
         return _probability(self.model_, as_features(X))
 
     def cross_fit(self, log: RankingLog) -> RankingLog:

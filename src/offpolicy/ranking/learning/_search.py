@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core.door import Door
-from offpolicy._core.parameters import Parameters
+from offpolicy._core.parameters import Parameters, need_fitted
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import MissingColumnError, ParameterError, SupportError
 from offpolicy.estimators import CAB, CIPS
@@ -183,19 +183,13 @@ class RankerCV(Parameters):
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Of the best one."""
-        self._need_fitted()
+        need_fitted(self, "best_")
         return self.best_.decision_function(X)
 
     def rank(self, X: ArrayLike, offsets: ArrayLike) -> Ints:
         """Of the best one."""
-        self._need_fitted()
+        need_fitted(self, "best_")
         return self.best_.rank(X, offsets)
-
-    def _need_fitted(self) -> None:
-        if not hasattr(self, "best_"):
-            raise ParameterError(
-                "This RankerCV is not fitted yet: call fit(log) first.", column="best_"
-            )
 
 
 def default_grid(learner: PropensitySVMRank, log: RankingLog) -> dict[str, list[Any]]:

@@ -10,7 +10,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from offpolicy._core.parameters import Parameters
+from offpolicy._core.parameters import Parameters, need_fitted
 from offpolicy._core.saved import read_both, write_both
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import need
@@ -121,7 +121,7 @@ class PropensitySVMRank(Parameters):
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """The score of every document: higher is better."""
-        self._need_fitted()
+        need_fitted(self, "coef_", "fit(log) or fit_weights")
         features = bounded_features(X)
         if features.shape[1] != self.n_features_in_:
             raise ParameterError(
@@ -138,7 +138,7 @@ class PropensitySVMRank(Parameters):
 
     def save(self, path: str | Path) -> None:
         """Write the ranker to a JSON file, and its weights to a NumPy file beside it."""
-        self._need_fitted()
+        need_fitted(self, "coef_", "fit(log) or fit_weights")
         body = {
             "parameters": self.get_params() | {"estimator": str(self.estimator)},
             "fitted": {name: getattr(self, name) for name in _FITTED},
@@ -216,13 +216,6 @@ class PropensitySVMRank(Parameters):
             ("max_iter", self.max_iter >= 1, "1 or more"),
         ):
             need(fine, name, getattr(self, name), wanted)
-
-    def _need_fitted(self) -> None:
-        if not hasattr(self, "coef_"):
-            raise ParameterError(
-                "This PropensitySVMRank is not fitted yet: call fit(log) or fit_weights first.",
-                column="coef_",
-            )
 
 
 def fit_in_turn(learners: Sequence[PropensitySVMRank], log: RankingLog) -> None:
