@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -238,6 +240,46 @@ def test_any_column_in_frames_and_files_gives_the_same_numbers(tmp_path: Path):
     for name in ("log.csv", "log.parquet", "log.jsonl"):
         same(expected, op.evaluate(op.read_log(tmp_path / name, columns), {"new": "new"}))
     assert op.read_log(table, columns, on_bad_row="drop").dropped.rows == 0
+
+
+ODD = {
+    "null": pa.nulls(400),
+    "bool": pa.array([None if k % 5 == 0 else k % 2 == 0 for k in range(400)]),
+    "decimal": pa.array([None if k % 7 == 0 else Decimal(k) / 4 for k in range(400)],
+                        pa.decimal128(10, 2)),
+    "dictionary": pa.array([None if k % 7 == 0 else "abc"[k % 3] for k in range(400)])
+    .dictionary_encode(),
+    "date": pa.array([datetime.date(2024, 1, 1 + k % 30) for k in range(400)]),
+    "nanoseconds": pa.array([None if k % 9 == 0 else 10**17 * k for k in range(40)] * 10,
+                            pa.timestamp("ns")),
+    "zoned": pa.array([10**9 * k for k in range(400)], pa.timestamp("us", "Europe/Berlin")),
+    "time": pa.array([datetime.time(k % 24) for k in range(400)]),
+    "uint64": pa.array([2**64 - 1 - k for k in range(400)], pa.uint64()),
+    "int64": pa.array([None if k % 2 else 2**62 + k for k in range(400)]),
+    "half": pa.array(np.arange(400).astype(np.float16)),
+    "infinite": pa.array([math.inf, -math.inf] * 200),
+    "long": pa.array(["x" * 10_000] * 400, pa.large_string()),
+    "constant": pa.array([1.5] * 400),
+    "empty": pa.array([""] * 400),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_columns_are_contexts_too(tmp_path: Path, kind, beside):
+    """Alone and beside text, in memory and in a file."""
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, 400)
+    table = pa.table({
+        "action": action, "reward": (rng.random(400) < 0.3).astype(float), "odd": ODD[kind],
+        "logging": [[0.5, 0.5]] * 400, "new": [[0.3, 0.7]] * 400, "town": ["a", "b"] * 200,
+    })  # fmt: skip
+    columns = op.Columns(context=["odd", "town"] if beside else ["odd"])
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=150)
+    memory = op.evaluate(op.BanditLog.from_frame(table, columns), {"new": "new"})
+    same(memory, op.evaluate(ParquetScan([tmp_path / "log.parquet"], columns), {"new": "new"}))
+    assert memory.trained.decisions == 400
+    assert abs(memory["DM"].value - memory["SNIPS"].value) < 0.1
 
 
 # -- from the command line ---------------------------------------------------------------------

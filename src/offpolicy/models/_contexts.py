@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -82,16 +83,20 @@ class ByName:
 
 def _asks_by_name(model: Any) -> bool:
     """Whether an estimator, or one within it, picks columns by their names."""
-    from sklearn.compose import ColumnTransformer
-
-    return any(
+    kind = _column_transformer()
+    return kind is not None and any(
         callable(columns)
         or isinstance(columns, str)
         or (isinstance(columns, (list, tuple)) and any(isinstance(c, str) for c in columns))
         for part in _parts(model)
-        if isinstance(part, ColumnTransformer)
+        if isinstance(part, kind)
         for _, _, columns in part.transformers
     )
+
+
+def _column_transformer() -> Any:
+    """scikit-learn's class; None where nothing has loaded it, so that no model can be one."""
+    return getattr(sys.modules.get("sklearn.compose"), "ColumnTransformer", None)
 
 
 def _parts(model: Any) -> Iterator[Any]:
@@ -102,7 +107,6 @@ def _parts(model: Any) -> Iterator[Any]:
 
 def _takes_anything(model: Any) -> bool:
     """Whether an estimator begins with a step that is made for columns that are no numbers."""
-    from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import FeatureUnion
     from sklearn.preprocessing import FunctionTransformer
 
@@ -113,7 +117,8 @@ def _takes_anything(model: Any) -> bool:
             model = model.estimator
         else:
             break
-    if isinstance(model, (ColumnTransformer, FeatureUnion, FunctionTransformer)):
+    columns = _column_transformer()
+    if isinstance(model, (FeatureUnion, FunctionTransformer, *([columns] if columns else []))):
         return True
     try:
         from sklearn.utils import get_tags
