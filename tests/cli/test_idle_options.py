@@ -58,9 +58,7 @@ IDLE = {
     "--level": [*LEARN, "--holdout", "0", "--level", "0.9"],
     "--relevant": ["rank", "evaluate", "rank.parquet", "--ranker", "rank", "--relevant", "2"],
     "--context": ["rank", "evaluate", "rank.parquet", "--ranker", "rank", "--context", "rank"],
-    "--features": ["rank", "evaluate", "rank.parquet", "--ranker", "rank", "--features", "f*"],
     "--propensity": ["rank", "propensities", "rank.parquet", "--propensity", "propensity"],
-    "--prediction": ["rank", "propensities", "rank.parquet", "--prediction", "click"],
     "--ridge": ["rank", "propensities", "rank.parquet", "--ridge", "1"],
     "--n": ["reproduce", "theorems", "--quick", "--n", "400000"],
     "--runs": ["reproduce", "table2", "--quick", "--runs", "2"],
@@ -94,6 +92,15 @@ def test_contexts_that_nothing_is_made_of_are_said(folder, verb):
     simulated = [verb, "log.parquet", "--policy", "policy", "--context", "x*"]
     assert "--context" in told([*simulated, "--prediction", "prediction"])
     assert told(simulated) == ""
+
+
+def test_roles_of_rankings_that_nothing_is_made_of_are_said(folder):
+    evaluate = ["rank", "evaluate", "rank.parquet", "--ranker", "rank"]
+    assert "--features" in told([*evaluate, "--features", "click"])
+    assert "--features" not in told(evaluate)
+    propensities = ["rank", "propensities", "rank.parquet"]
+    assert "--features" in told([*propensities, "--features", "click"])
+    assert "--prediction" in told([*propensities, "--prediction", "click"])
 
 
 def test_the_same_in_python(folder):

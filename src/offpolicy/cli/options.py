@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -255,10 +255,20 @@ def given(name: str) -> bool:
 
 def refuse_idle(names: Sequence[str], when: bool, what: str) -> None:
     """Refuse options of the command that were given and have no effect: they are for ``what``."""
+    for sentence in _idle(names, when, what):
+        raise click.UsageError(sentence)
+
+
+def tell_idle(names: Sequence[str], when: bool, what: str) -> None:
+    """Say that roles of columns were given that have no effect in this command, as in others."""
+    for sentence in _idle(names, when, what):
+        say(sentence, err=True)
+
+
+def _idle(names: Sequence[str], when: bool, what: str) -> Iterator[str]:
     for name in names:
         if when and given(name):
-            spelled = name.replace("_", "-")
-            raise click.UsageError(f"--{spelled} is for {what}; here it has no effect.")
+            yield f"--{name.replace('_', '-')} is for {what}; here it has no effect."
 
 
 def warn_of_contexts(options: Mapping[str, Any]) -> None:

@@ -64,9 +64,9 @@ def command(
     from offpolicy.cli.pages import Run
     from offpolicy.ranking.propensities import estimate_propensities
 
-    idle = ["propensity", "prediction", "relevance", "relevant"]
-    opt.refuse_idle(idle, True, "what is done with propensities")
-    opt.refuse_idle(["features"], options["method"] != "em", "--method em")
+    opt.refuse_idle(["propensity", "relevant"], True, "what is done with propensities")
+    opt.tell_idle(["prediction", "relevance"], True, "what is done with propensities")
+    opt.tell_idle(["features"], options["method"] != "em", "--method em")
     run = Run.begun(options["report"])
     if out is not None:
         if descriptor_of(Path(out)) is None:

@@ -191,5 +191,5 @@ def columns_among(names: Sequence[str]) -> list[str]:
     from offpolicy._core.saved import saved_file
 
     columns = [name for name in names if saved_file(name) is None]
-    opt.refuse_idle(["features"], len(columns) == len(names), "a learned --ranker, ranker.json")
+    opt.tell_idle(["features"], len(columns) == len(names), "a learned --ranker, ranker.json")
     return columns
