@@ -8,7 +8,7 @@ from offpolicy._core.door import Door
 from offpolicy.errors import EstimatorError, MissingColumnError
 from offpolicy.estimators._named import NAMED, Estimator, as_estimator
 
-DEFAULT_ESTIMATORS = ("DM", "IPS", "SNIPS", "DR", "CAB", "CAB-DR")
+DEFAULT_ESTIMATORS = tuple(map(as_estimator, ("DM", "IPS", "SNIPS", "DR", "CAB", "CAB-DR")))
 """What is computed unless asked otherwise, as far as the columns allow."""
 
 
@@ -17,8 +17,7 @@ def choose_estimators(
 ) -> tuple[Estimator, ...]:
     """The estimators that `evaluate` is asked for, all computable; or the default ones that are."""
     if wanted is None:
-        members = [as_estimator(name) for name in DEFAULT_ESTIMATORS]
-        usable = tuple(member for member in members if member.needs <= have)
+        usable = tuple(member for member in DEFAULT_ESTIMATORS if member.needs <= have)
         if not usable:
             _refuse_missing_columns(as_estimator("IPS"), have)
         return usable
