@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import offpolicy as op
-from offpolicy.errors import LogError, ParameterError
+from offpolicy.errors import LogError, MissingColumnError, ParameterError
 from offpolicy.learning import SoftmaxLearner, learn
 from offpolicy.logs import ColumnNames
 from tests.support.refusals import refuses
@@ -100,3 +100,15 @@ def test_what_no_log_is_read_from(nothing):
 def test_series_of_a_mapping_may_differ_in_index():
     shuffled = {"action": pd.Series([0, 1], index=[7, 3]), "reward": [1, 0], "propensity": [1, 1]}
     assert op.read_log(shuffled).reward.tolist() == [1.0, 0.0]
+
+
+def test_a_missing_propensity_is_answered_by_what_looks_like_it():
+    frame = {"item": [0, 1], "click": [1, 0], "pscore": [0.5, 0.5], "new": [0.5, 0.5]}
+    for ask in (
+        op.evaluate,
+        lambda *given, **names: op.compare(given[0], {"a": given[1]}, **names),
+    ):
+        with refuses(MissingColumnError, "propensity") as caught:
+            ask(frame, "new", action="item", reward="click")
+        assert "with propensity=, or the number" in str(caught.value)
+        assert str(caught.value).endswith(" Perhaps pscore?")

@@ -47,7 +47,7 @@ from offpolicy.evidence.findings._policy import (
     about_weight_mean,
 )
 from offpolicy.evidence.findings._propensities import about_estimated
-from offpolicy.logs import BanditLog, LogScan
+from offpolicy.logs import BanditLog, LogScan, likely_columns
 from offpolicy.policies import Target
 from offpolicy.results import Finding, Logged
 
@@ -193,22 +193,34 @@ def _members(question: Question, columns: frozenset[str]) -> Sequence[Estimator]
         try:
             return choose_estimators(question.estimators, columns)
         except MissingColumnError as problem:
+            if problem.column == "propensity":
+                raise MissingColumnError(
+                    f"{problem}{_perhaps(question.log)}", column="propensity"
+                ) from None
             like = [] if "prediction" in columns else like_predictions(question.log)
             if not like:
                 raise
-            shown, say = ", ".join(like[:5]), Door.spelled("prediction")
+            shown = ", ".join(like[:5])
             raise MissingColumnError(
                 f"{problem} If the predictions are in a column that looks like it ({shown}), name "
-                f"it: {say}{like[0]}.",
+                f"it: {Door.given('prediction', like[0])}.",
                 column=problem.column,
             ) from None
     if question.verb == "compare" and "propensity" not in columns:
         raise MissingColumnError(
             "compare needs the propensity of the chosen action: without it nothing says how a "
-            "policy other than the logged one would have done.",
+            f"policy other than the logged one would have done. Say which column it is with "
+            f"{Door.spelled('propensity')}, or the number, if it is the same in all rows: 1/3."
+            f"{_perhaps(question.log)}",
             column="propensity",
         )
     return ()
+
+
+def _perhaps(log: BanditLog | LogScan) -> str:
+    """The columns of a log that look like its propensity, if there are any, in words."""
+    likely = likely_columns("propensity", log.column_names)
+    return f" Perhaps {' or '.join(likely)}?" if likely else ""
 
 
 def policy_stderr(source: Source, k: int, plan: Plan) -> list[float]:

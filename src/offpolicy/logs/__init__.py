@@ -17,6 +17,7 @@ from offpolicy.logs._columns import (
     Columns,
     as_table,
     column_of,
+    likely_columns,
     matching_columns,
     missing_column,
     read_plain,
@@ -45,7 +46,7 @@ __all__ = [
     "Dropped", "FoundArms", "LogScan", "Part", "RewardSummary", "Sums", "all_action_names",
     "as_number", "as_ratio", "as_table", "check_chosen_probabilities", "check_probabilities",
     "column_of", "files", "formats", "holds_lists", "identity", "keep_well_formed", "labels",
-    "listed", "listed_reasons", "matching_columns", "missing_column", "need_log", "read_plain",
-    "refuse_many", "sample_ranges", "source_of_kept", "tolerance_of", "with_names", "with_names_of",
-    "without_rounding",
+    "likely_columns", "listed", "listed_reasons", "matching_columns", "missing_column",
+    "need_log", "read_plain", "refuse_many", "sample_ranges", "source_of_kept", "tolerance_of",
+    "with_names", "with_names_of", "without_rounding",
 ]  # fmt: skip

@@ -538,7 +538,7 @@ _ALIKE = {
     "group offer banner recommended shown a",
     "reward": "click clicked clicks conversion converted visit purchase purchased bought revenue "
     "spend sales sale rating outcome target label response y r",
-    "propensity": "p prob probability pscore ps score pi0 logging_prob",
+    "propensity": "p prob probability pscore ps pi0 propensities",
     "rank": "position pos place slot",
     "click": "clicked clicks",
     "impression": "request session serp search",
