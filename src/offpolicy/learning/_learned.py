@@ -124,9 +124,8 @@ class LearnedPolicy(Document):
         numbers = "" if self.context is None else f", {self.context:,} columns of context each"
         lines = [
             f"A policy over {actions}, learned from {self.decisions:,} decisions{numbers}.",
-            f"  {self.parameters['estimator']} was maximised; it says {self.report.value:.5g} "
-            f"there, less penalties. That flatters: what",
-            "  was learned from is no place to find out what the policy is worth.",
+            f"  {self.parameters['estimator']} was maximised: {self.report.value:.5g} on the "
+            f"training data, less penalties. That is optimistic: the policy was chosen by it.",
             f"  {self.report.steps:,} steps, {self.begun}; {self.ended}.",
         ]
         if self.result is None:
