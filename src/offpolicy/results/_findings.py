@@ -100,7 +100,7 @@ CODES = {
         "DM is off by as much, and the other estimators then lean on their weights. Fit the model "
         "anew, or recalibrate it on a part of the log."),
     "prediction-found": Kind("note", 'The column "prediction" was used, though nobody named it.',
-        'Say prediction="" to do without, or name another column.'),
+        'To do without, name "" as the prediction, or another column.'),
     "prediction-range": Kind("note, warning", "There are predictions that no reward can have.",
         "Clip them, or use a model that keeps to the range (a classifier, for rewards of 0 and "
         "1)."),
