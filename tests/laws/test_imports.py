@@ -14,7 +14,7 @@ import offpolicy as op
 
 EXPORTED = [
     "Comparison", "Difference", "Finding", "Headline", "PropensityModel", "Report", "RewardModel",
-    "Tuned", "betting", "bootstrap", "check", "compare", "intervals",
+    "TrainedModel", "Tuned", "betting", "bootstrap", "check", "compare", "intervals",
     *(kind.__name__ for kind in op.estimators.NAMED.values()),
     "BanditLog", "Classifier", "Columns", "Curve", "Deterministic", "EpsilonGreedy", "Estimate",
     "Estimator", "ICE", "Interval", "Mixture", "MonteCarlo", "OffpolicyError", "Policy", "Result",

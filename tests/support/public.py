@@ -30,10 +30,10 @@ PACKAGES = (
     "policies.learned", "ranking", "results", "testing",
 )  # fmt: skip
 ABSTRACT = {
-    "ClickModel", "ColumnNames", "Distributed", "Estimator", "LogScan", "ParameterCurve", "Policy",
-    "ResultTable", "Scores",
+    "ClickModel", "ColumnNames", "Distributed", "Estimator", "LogScan", "ParameterCurve", "Part",
+    "Policy", "ResultTable", "Scores",
 }  # fmt: skip
-"""What nothing is an object of by itself: protocols and bases."""
+"""What nothing is an object of by itself, protocols and bases; and parts of logs in files."""
 N = 400
 
 
@@ -198,6 +198,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     # logs
     "BanditLog": log,
     "Columns": lambda: op.Columns(reward="bought"),
+    "Buckets": lambda: op.logs.Buckets((1, 5)),
     "FoundArms": lambda: op.logs.FoundArms(("a", "b")),
     "Dropped": lambda: op.BanditLog.from_frame(table(), on_bad_row="drop").dropped,
     "RewardSummary": lambda: log().rewards,
