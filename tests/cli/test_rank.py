@@ -263,6 +263,7 @@ def test_mistakes_with_propensities_are_told(two, capsys):
         "rank,p\n1,1\n": 'no column "propensity"',
         "rank,propensity\n1,1\n1,0.5\n": "p.csv, propensity, line 3: 0.5 for rank 1",
         "rank,propensity\n1,1\n2,0\n": "p.csv, propensity, line 3: 0.0 for rank 2",
+        "rank,propensity\n1,1\n9999999,1\n": "p.csv, propensity, line 3: 1.0 for rank 9999999",
     }
     for text, says in wrong.items():
         Path("p.csv").write_text(text)

@@ -62,6 +62,8 @@ propensity_options = Options(
     ),
 )  # fmt: skip
 """Propensities that the log does not hold."""
+LONGEST = 10_000
+"""Ranks of a table of propensities, at most."""
 METRIC = option('such as "dcg@10", "recall@5", "sum of ranks"', "NAME", default="average rank")
 
 
@@ -129,10 +131,15 @@ def read(log: str, options: dict[str, Any], names: Sequence[str] = ()) -> LogFil
 
 
 def _curve(options: dict[str, Any], log: RankingLog) -> Propensities:
+    from offpolicy.errors import LogError
     from offpolicy.ranking.propensities import Propensities
 
     if options["eta"] is not None:
-        return Propensities.power(options["eta"], max(int(log.rank.max()), 1))
+        last = int(log.rank.max())
+        if last > 1000 * LONGEST:
+            place = log.place(int(log.rank.argmax()), "rank")
+            raise LogError(f"{last}: no ranking is that long.", place)
+        return Propensities.power(options["eta"], max(last, 1))
     file = Path(options["propensities"])
     return Propensities.load(file) if file.suffix.lower() == ".json" else curve_of_table(file)
 
@@ -155,14 +162,16 @@ def curve_of_table(file: Path) -> Propensities:
             raise missing_column(table.column_names, name, name, source)
     values = as_vector(table["propensity"].to_pylist(), "propensity", PropensityError)
     rank = as_integers(table["rank"].to_numpy(), "rank", source)
-    for row, (k, p) in enumerate(zip(rank.tolist(), values.tolist(), strict=True)):
-        # Estimates may exceed 1 by noise; what a log is filled with never does.
-        if k < 1 or not (p > 0.0 or np.isnan(p)) or np.isinf(p) or k in rank[:row]:
-            raise PropensityError(
-                f"{p} for rank {k}. There must be one row for "
-                f"a rank, from 1 on, with a propensity above 0.",
-                where(source, "propensity", row),
-            )
+    # Estimates may exceed 1 by noise; what a log is filled with never does.
+    bad = (rank < 1) | (rank > LONGEST) | ~((values > 0.0) | np.isnan(values)) | np.isinf(values)
+    again = np.ones(len(rank), dtype=bool)
+    again[np.unique(rank, return_index=True)[1]] = False
+    for row in np.flatnonzero(bad | again)[:1].tolist():
+        raise PropensityError(
+            f"{values[row]} for rank {rank[row]}. There must be one row for "
+            f"a rank, from 1 to {LONGEST:,}, with a propensity above 0.",
+            where(source, "propensity", row),
+        )
     curve = np.full(int(rank.max(initial=0)), np.nan)
     curve[rank - 1] = np.minimum(values, 1.0)
     return Propensities.known(curve)
