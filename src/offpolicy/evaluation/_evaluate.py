@@ -29,7 +29,7 @@ from offpolicy.evidence import (
 from offpolicy.evidence.findings import about_arms, about_dropped, about_found_prediction
 from offpolicy.logs import ColumnNames
 from offpolicy.logs.files import as_log
-from offpolicy.policies import policies_of
+from offpolicy.policies import parse_policy, policies_of
 from offpolicy.results import Estimate, Finding, Headline, Result, Summary
 
 
@@ -155,7 +155,10 @@ def named_policies(policy: Any, verb: str) -> dict[str, Any]:
         return {"policy": policy}
     if not policy:
         raise ParameterError(f"There is no policy to {verb}.", column="policy")
-    policies = {str(name): each for name, each in policy.items()}
+    policies = {
+        str(name): parse_policy(each) if isinstance(each, str) else each
+        for name, each in policy.items()
+    }
     if len(policies) < len(policy):
         raise ParameterError(
             "Two policies have the same name; every name must be different.", column="policy"

@@ -22,6 +22,7 @@ from offpolicy.logs._columns import (
     missing_column,
     read_plain,
 )
+from offpolicy.logs._encoded import Encoded
 from offpolicy.logs._naming import all_action_names, with_names, with_names_of
 from offpolicy.logs._part import Buckets, Part
 from offpolicy.logs._rewards import RewardSummary
@@ -43,10 +44,10 @@ from offpolicy.logs._validation import (
 
 __all__ = [
     "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "Buckets", "ColumnNames", "Columns", "Distributed",
-    "Dropped", "FoundArms", "LogScan", "Part", "RewardSummary", "Sums", "all_action_names",
-    "as_number", "as_ratio", "as_table", "check_chosen_probabilities", "check_probabilities",
-    "column_of", "files", "formats", "holds_lists", "identity", "keep_well_formed", "labels",
-    "likely_columns", "listed", "listed_reasons", "matching_columns", "missing_column",
-    "need_log", "read_plain", "refuse_many", "sample_ranges", "source_of_kept", "tolerance_of",
-    "with_names", "with_names_of", "without_rounding",
+    "Dropped", "Encoded", "FoundArms", "LogScan", "Part", "RewardSummary", "Sums",
+    "all_action_names", "as_number", "as_ratio", "as_table", "check_chosen_probabilities",
+    "check_probabilities", "column_of", "files", "formats", "holds_lists", "identity",
+    "keep_well_formed", "labels", "likely_columns", "listed", "listed_reasons", "matching_columns",
+    "missing_column", "need_log", "read_plain", "refuse_many", "sample_ranges", "source_of_kept",
+    "tolerance_of", "with_names", "with_names_of", "without_rounding",
 ]  # fmt: skip

@@ -18,11 +18,10 @@ from offpolicy.policies._policies import (
     resolve,
     settle,
 )
-from offpolicy.policies._spec import named, policies_of
+from offpolicy.policies._spec import named, parse_policy, policies_of
 
 __all__ = [
     "Classifier", "Deterministic", "EpsilonGreedy", "Mixture", "MonteCarlo", "Policy", "Softmax",
     "Tabular", "Target", "Uniform", "asks_for_arms", "columns_of", "learned", "named",
-    "policies_of",
-    "resolve", "settle",
+    "parse_policy", "policies_of", "resolve", "settle",
 ]  # fmt: skip

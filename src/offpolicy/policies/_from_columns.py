@@ -14,7 +14,7 @@ from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import count_of, malformed, refuse
 from offpolicy.errors import PolicyError
-from offpolicy.logs import BanditLog, FoundArms, LogScan, as_number, listed
+from offpolicy.logs import BanditLog, Encoded, FoundArms, LogScan, as_number, listed
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files import expression_values
 from offpolicy.logs.labels import as_names, encode, suggestion
@@ -97,7 +97,9 @@ class Item:
         return (self.name,)
 
     def probabilities(self, log: BanditLog) -> Floats:
-        return of_items(log, log.named_column(self.name), self.name)
+        column = log.column_in_table(self.name)
+        coded = None if column.null_count else Encoded.of(column)
+        return of_items(log, log.named_column(self.name) if coded is None else coded, self.name)
 
 
 @final
@@ -122,7 +124,8 @@ class Rule:
             missing = values.is_null().to_numpy()
             sentence = "the rule says nothing for this row ({count} are like this): add else."
             refuse(np.asarray(missing), sentence, str(self.expression), log.source, PolicyError)
-        return of_items(log, values.to_numpy(), str(self.expression))
+        coded = Encoded.of(values)
+        return of_items(log, values.to_numpy() if coded is None else coded, str(self.expression))
 
 
 @final

@@ -407,9 +407,9 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
 def settle(log: BanditLog | LogScan, policy: Any, name: str = "policy") -> Any:
     """A policy as it is asked on a log or any part of it: what text stands for, a column of
     probabilities or of items."""
-    from offpolicy.policies._spec import parse
+    from offpolicy.policies._spec import parse_policy
 
-    policy = parse(policy) if isinstance(policy, str) else policy
+    policy = parse_policy(policy) if isinstance(policy, str) else policy
     return policy.reading(log, name) if isinstance(policy, Column) else policy
 
 

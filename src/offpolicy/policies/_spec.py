@@ -62,7 +62,7 @@ def _label(spec: str) -> str:
     return spec.removeprefix(":") if spec.startswith(":") else unquoted(spec)
 
 
-def parse(spec: str, *, allow_code: bool = False) -> Any:
+def parse_policy(spec: str, *, allow_code: bool = False) -> Any:
     """The policy that a text stands for."""
     if not spec.strip():
         raise _refused(spec, "it is empty.")
@@ -97,7 +97,7 @@ def policies_of(given: str | Sequence[str], *, allow_code: bool = False) -> dict
                 f"{Door.named('policy')} NAME={spec}.",
                 column="policy",
             )
-        made[name] = parse(spec, allow_code=allow_code)
+        made[name] = parse_policy(spec, allow_code=allow_code)
     return made
 
 
