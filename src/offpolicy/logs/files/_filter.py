@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +16,14 @@ from offpolicy.logs.expressions._kinds import DUCKDB
 from offpolicy.logs.files._sql import connect, errors_as_ours
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
+
+
+@functools.cache
+def _database(process: int) -> duckdb.DuckDBPyConnection:
+    """One for all logs in memory, opened once in every process: a rule is asked block by block."""
+    return connect(files=())
 
 
 def as_expression(where: str | Expression | None) -> Expression | None:
@@ -60,7 +69,7 @@ def values(
     named = [name for name in table.column_names if name in expression.names]
     columns = {f"c{k}": table.column(name) for k, name in enumerate(named)}
     held = pa.table(columns | {"row": pa.nulls(len(table), pa.bool_())})
-    with errors_as_ours(source), connect(files=()) as connection:
+    with errors_as_ours(source), _database(os.getpid()).cursor() as connection:
         try:
             connection.register("log", held)
             types = map(str, connection.table("log").types)
