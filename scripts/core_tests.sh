@@ -49,8 +49,12 @@ PYTHON
 "$VENV/bin/python" -m pip install --quiet --requirement "$VENV/versions.txt" \
     pytest pytest-xdist hypothesis
 "$VENV/bin/python" --version
+# The oldest click cannot tell what a command says on stderr, and the oldest scikit-learn's models
+# hash differently once they were copied.
+MORE="tests/laws/test_copies.py tests/cli/test_damaged_files.py"
+if [ "$WHICH" = oldest ]; then MORE=; fi
 PYTHONPATH="$PWD/src" "$VENV/bin/python" -m pytest -q -p no:cacheprovider -n "${JOBS:-auto}" \
     tests/_core tests/estimators tests/policies tests/logs/test_columns.py \
     tests/logs/test_log.py tests/logs/test_arrow_types.py tests/logs/test_parquet_files.py \
     tests/logs/test_parquet.py tests/logs/test_text.py tests/evaluation/test_one_walk.py \
-    tests/laws/test_copies.py tests/cli/test_damaged_files.py
+    $MORE
