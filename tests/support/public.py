@@ -200,6 +200,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "Columns": lambda: op.Columns(reward="bought"),
     "Buckets": lambda: op.logs.Buckets((1, 5)),
     "FoundArms": lambda: op.logs.FoundArms(("a", "b")),
+    "Encoded": lambda: op.logs.Encoded(("a", "b"), np.array([0, 1, 1])),
     "Dropped": lambda: op.BanditLog.from_frame(table(), on_bad_row="drop").dropped,
     "RewardSummary": lambda: log().rewards,
     "RankingLog": clicked,
