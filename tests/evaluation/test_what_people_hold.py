@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import fields
 
 import duckdb
@@ -15,7 +16,8 @@ import pytest
 import offpolicy as op
 from offpolicy.errors import LogError, MissingColumnError, ParameterError
 from offpolicy.learning import SoftmaxLearner, learn
-from offpolicy.logs import ColumnNames
+from offpolicy.logs._columns import ColumnNames
+from offpolicy.logs.files import Reading
 from tests.support.refusals import refuses
 
 N = 400
@@ -87,8 +89,25 @@ def test_an_argument_that_there_is_not(verb, held):
     assert str(caught.value) == said
 
 
-def test_the_keywords_are_the_roles():
-    assert list(ColumnNames.__annotations__) == [item.name for item in fields(op.Columns)]
+def test_the_keywords_are_the_roles_and_the_options_of_read_log():
+    roles = [item.name for item in fields(op.Columns)]
+    assert list(ColumnNames.__annotations__) == roles
+    options = list(inspect.signature(op.read_log).parameters)[2:]
+    assert list(Reading.__annotations__) == roles + options
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("how", [{"where": "age > -1"}, {"sample": 0.5, "sample_seed": 3}])
+def test_a_verb_reads_as_read_log_does(verb, how):
+    log = op.read_log(TABLE, op.Columns(**NAMES), **how)
+    assert len(log) < N
+    assert VERBS[verb](TABLE, **NAMES, **how) == VERBS[verb](log)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_log_that_is_made_was_read(verb):
+    with refuses(ParameterError, "where"):
+        VERBS[verb](LOG, where="age > 0")
 
 
 @pytest.mark.parametrize("nothing", [5, None, object()])

@@ -30,7 +30,7 @@ PACKAGES = (
     "policies.learned", "ranking", "results", "testing",
 )  # fmt: skip
 ABSTRACT = {
-    "ClickModel", "ColumnNames", "Distributed", "Estimator", "LogScan", "ParameterCurve", "Part",
+    "ClickModel", "Distributed", "Estimator", "LogScan", "ParameterCurve", "Part",
     "Policy", "ResultTable", "Scores",
 }  # fmt: skip
 """What nothing is an object of by itself, protocols and bases; and parts of logs in files."""

@@ -44,8 +44,7 @@ from offpolicy.evidence.findings import (
     about_weight_drift,
     kish,
 )
-from offpolicy.logs import ColumnNames
-from offpolicy.logs.files import as_log
+from offpolicy.logs.files import Reading, as_log
 from offpolicy.results import ORDER, Finding, Report
 
 __all__ = ["Finding", "Report", "check"]
@@ -57,7 +56,7 @@ def check(
     *,
     prediction: Any = None,
     reward_range: tuple[float, float] | None = None,
-    **columns: Unpack[ColumnNames],
+    **reading: Unpack[Reading],
 ) -> Report:
     """Is this log fit to answer, and about this policy?
 
@@ -73,7 +72,7 @@ def check(
         The reward model δ̂, as in `evaluate`.
     reward_range : (low, high), optional
         The least and the greatest reward there can be.
-    columns : names of columns, optional
+    reading : options of `read_log`, optional
         As in `evaluate`.
 
     Examples
@@ -87,7 +86,7 @@ def check(
     >>> print(report["support"].sentence)
     policy puts 60% of its probability where the logger has none: on action 2 (60%).
     """
-    log = as_log(log, columns, check)
+    log = as_log(log, reading, check)
     if reward_range is not None:
         declared_range(reward_range)
     given = prediction

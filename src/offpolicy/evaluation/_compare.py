@@ -33,8 +33,8 @@ from offpolicy.evidence import (
     pair,
 )
 from offpolicy.intervals import Interval
-from offpolicy.logs import BanditLog, ColumnNames, LogScan
-from offpolicy.logs.files import as_log
+from offpolicy.logs import BanditLog, LogScan
+from offpolicy.logs.files import Reading, as_log
 from offpolicy.results import (
     CANNOT_TELL,
     IDENTICAL,
@@ -62,7 +62,7 @@ def compare(
     baseline: str | None = None,
     resume: str | Path | None = None,
     report: str | Path | None = None,
-    **columns: Unpack[ColumnNames],
+    **reading: Unpack[Reading],
 ) -> Comparison:
     """Compare policies with each other, and with the one that wrote the log.
 
@@ -91,7 +91,7 @@ def compare(
         As for `evaluate`.
     report : path, optional
         Also write a page there, the one of ``offpolicy compare --report``.
-    columns : names of columns, optional
+    reading : options of `read_log`, optional
         As in `evaluate`.
 
     Examples
@@ -105,7 +105,7 @@ def compare(
     >>> compared["new", "old"].verdict
     'new is better than old'
     """
-    log = as_log(log, columns, compare)
+    log = as_log(log, reading, compare)
     asked: dict[str, Any] = {
         "prediction": prediction, "level": level, "reward_range": reward_range, "resume": resume,
     }  # fmt: skip

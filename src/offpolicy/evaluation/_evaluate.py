@@ -27,8 +27,7 @@ from offpolicy.evidence import (
     without_repeats,
 )
 from offpolicy.evidence.findings import about_arms, about_dropped, about_found_prediction
-from offpolicy.logs import ColumnNames
-from offpolicy.logs.files import as_log
+from offpolicy.logs.files import Reading, as_log
 from offpolicy.policies import parse_policy, policies_of
 from offpolicy.results import Estimate, Finding, Headline, Result, Summary
 
@@ -45,7 +44,7 @@ def evaluate(
     tuning: str = "theory",
     resume: str | Path | None = None,
     report: str | Path | None = None,
-    **columns: Unpack[ColumnNames],
+    **reading: Unpack[Reading],
 ) -> Result:
     """Estimate the mean reward that one or several policies would have earned.
 
@@ -85,10 +84,11 @@ def evaluate(
     report : path, optional
         Also write a page there, the one of ``offpolicy evaluate --report``: with what `check` says,
         and, for several policies, how they compare.
-    columns : names of columns, optional
+    reading : options of `read_log`, optional
         Which column of a frame or a file plays which role, as in `Columns`: ``action="item"``,
         ``reward="click"``, ``context=["age", "city"]``. Roles left out are looked for under their
-        own names.
+        own names. And what else `read_log` takes: ``where="country = 'de'"``, ``sample=0.1``,
+        ``on_bad_row="drop"``, ``memory="4GB"``.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def evaluate(
     >>> round(result["IPS"].value, 6)
     0.95
     """
-    log = as_log(log, columns, evaluate)
+    log = as_log(log, reading, evaluate)
     check_kind(interval, log)
     if report is not None:
         from offpolicy.evaluation._together import evaluate_and_check

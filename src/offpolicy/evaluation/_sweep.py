@@ -42,8 +42,8 @@ from offpolicy.evidence import (
     refuse_no_overlap,
     whole_block,
 )
-from offpolicy.logs import BanditLog, ColumnNames, Dropped, LogScan
-from offpolicy.logs.files import as_log
+from offpolicy.logs import BanditLog, Dropped, LogScan
+from offpolicy.logs.files import Reading, as_log
 from offpolicy.logs.labels import GROUPS
 from offpolicy.results import ParameterCurve
 
@@ -75,13 +75,13 @@ def sweep(
     grid: ArrayLike | None = None,
     level: float = 0.95,
     resume: str | Path | None = None,
-    **columns: Unpack[ColumnNames],
+    **reading: Unpack[Reading],
 ) -> Curve:
     """The curve of an estimator over its parameter: M, τ, λ or α.
 
     Parameters
     ----------
-    log, policy, prediction, level, columns
+    log, policy, prediction, level, reading
         As in `evaluate`, with a single policy.
     estimator : str or Estimator
         Any with a parameter, by its name: the curve goes over all its values.
@@ -104,7 +104,7 @@ def sweep(
     >>> round(float(curve.at(1.0)), 6)
     0.55
     """
-    log = as_log(log, columns, sweep)
+    log = as_log(log, reading, sweep)
     member = as_estimator(estimator)
     name = member.name
     if member.resolved and member.parameter_name is not None:

@@ -19,13 +19,12 @@ from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, Sof
 from offpolicy.learning._split import split
 from offpolicy.logs import (
     BanditLog,
-    ColumnNames,
     LogScan,
     identity,
     sample_ranges,
     with_names,
 )
-from offpolicy.logs.files import as_log
+from offpolicy.logs.files import Reading, as_log
 from offpolicy.results import Result
 
 MOST_STEPS = 1000
@@ -156,7 +155,7 @@ def learn(
     prediction: Any = None,
     level: float = 0.95,
     progress: Progress | None = None,
-    **columns: Unpack[ColumnNames],
+    **reading: Unpack[Reading],
 ) -> LearnedPolicy:
     """Fit the learner without a share of the decisions, and evaluate its policy on these.
 
@@ -170,10 +169,10 @@ def learn(
         The share of the decisions to be learned without, by `split`; 0: none.
     refit : bool
         Whether the learner is then fitted again, on all decisions.
-    prediction, level, columns
+    prediction, level, reading
         As in `evaluate`.
     """
-    log = with_arms(as_log(log, columns, learn))
+    log = with_arms(as_log(log, reading, learn))
     rest: BanditLog | LogScan = log
     held: BanditLog | LogScan | None = None
     if holdout:

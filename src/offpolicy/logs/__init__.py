@@ -13,7 +13,6 @@ from offpolicy.logs._bad_rows import (
 )
 from offpolicy.logs._bandit_log import BanditLog, need_log
 from offpolicy.logs._columns import (
-    ColumnNames,
     Columns,
     as_table,
     column_of,
@@ -43,7 +42,7 @@ from offpolicy.logs._validation import (
 )
 
 __all__ = [
-    "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "Buckets", "ColumnNames", "Columns", "Distributed",
+    "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "Buckets", "Columns", "Distributed",
     "Dropped", "Encoded", "FoundArms", "LogScan", "Part", "RewardSummary", "Sums",
     "all_action_names", "as_number", "as_ratio", "as_table", "check_chosen_probabilities",
     "check_probabilities", "column_of", "files", "formats", "holds_lists", "identity",

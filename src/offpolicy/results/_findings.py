@@ -105,8 +105,8 @@ CODES = {
         "Clip them, or use a model that keeps to the range (a classifier, for rewards of 0 and "
         "1)."),
     "propensity-rounded": Kind("warning", "A propensity is a rounding of what logging says.",
-        "The exact probabilities of logging count. If that is what you want, leave the column out: "
-        'propensity="".'),
+        'The exact probabilities of logging count. If that is what you want, name "" as the '
+        "propensity."),
     "rank-few-clicks": Kind("warning", "A rank has too few clicks for its examination to be told.",
         "More impressions would tell, or a smaller top."),
     "rank-not-linked": Kind("warning", "A rank cannot be compared with rank 1.",

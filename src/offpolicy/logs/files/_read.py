@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -182,25 +182,56 @@ def _family(file: Path) -> str:
     return "Parquet" if is_parquet(file) else "Feather" if is_feather(file) else "text"
 
 
-def as_log(log: Any, names: ColumnNames, verb: Callable[..., Any]) -> BanditLog | LogScan:
-    """What a verb is asked about: a log as it is, or one read from a frame or files in which the
-    columns of these names play their roles."""
-    made = isinstance(log, (BanditLog, LogScan))
-    check_names(names, Columns, verb, made)
-    return log if made else read_log(log, Columns(**names))
+class Reading(ColumnNames, total=False):
+    """The keywords with which a verb reads its log: roles, and the options of `read_log`."""
+
+    where: str | Expression | None
+    memory: str | None
+    threads: int | None
+    engine: str
+    master: str | None
+    on_bad_row: str
+    max_dropped: float
+    verify: bool
+    limit: int | None
+    sample: float | None
+    sample_seed: int
+
+
+def as_log(log: Any, reading: Reading, verb: Callable[..., Any]) -> BanditLog | LogScan:
+    """What a verb is asked about: a log as it is, or one read so from a frame or files."""
+    options = list(Reading.__annotations__)[len(ColumnNames.__annotations__) :]
+    if isinstance(log, (BanditLog, LogScan)):
+        check_names(reading, Columns, verb, True, options)
+        return log
+    check_names(reading, Columns, verb, False, options)
+    given: dict[str, Any] = dict(reading)
+    how = {name: given.pop(name) for name in options if name in given}
+    return read_log(log, Columns(**given), **how)
 
 
 def check_names(
-    names: Mapping[str, Any], columns: type, verb: Callable[..., Any], made: bool
+    names: Mapping[str, Any],
+    columns: type,
+    verb: Callable[..., Any],
+    made: bool,
+    options: Sequence[str] = (),
 ) -> None:
-    """Raise if there are keywords of a verb that are no roles, or roles beside a log that is
-    ``made``."""
+    """Raise if there are keywords of a verb that are neither roles nor ``options`` of reading, or
+    any beside a log that is ``made``."""
     roles = [item.name for item in fields(columns)]
     for name in names:
-        if name not in roles:
-            known = [other for other in inspect.signature(verb).parameters if other != "columns"]
-            hint = did_you_mean(name, [*known, *roles])
+        if name not in roles and name not in options:
+            taken = inspect.signature(verb).parameters.values()
+            known = [other.name for other in taken if other.kind is not other.VAR_KEYWORD]
+            hint = did_you_mean(name, [*known, *roles, *options])
             raise TypeError(f"{verb.__name__}() has no argument {name!r}.{hint}")
+        if made and name in options:
+            raise ParameterError(
+                f"{name} is for a frame or file that is yet to be read, and this log is made. Give "
+                f"it to read_log.",
+                column=name,
+            )
         if made:
             raise ParameterError(
                 f"{name} names a column of a frame or file that is yet to be read, and this log is "
