@@ -42,7 +42,7 @@ def test_what_looks_like_predictions_is_named():
     log = op.BanditLog.from_frame(table("q_hat"))
     with refuses(MissingColumnError, "prediction") as caught:
         op.evaluate(log, ":uniform", estimators=["DM"])
-    assert "prediction=q_hat" in str(caught.value)
+    assert 'prediction="q_hat"' in str(caught.value)
 
 
 def test_predictions_beside_arms_that_were_found_have_no_order():

@@ -41,7 +41,8 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     """What would these policies have earned?
 
     LOG is one or several files (Parquet, CSV, JSON lines, Feather), globs or folders, with one
-    row per decision. The exit code is 1 if the log cannot tell, 0 otherwise.
+    row per decision. The exit code is 1 if the log cannot tell or there is a
+    problem, 0 otherwise.
     """
     from offpolicy.cli.pages import Run
     from offpolicy.evaluation import evaluate, evaluate_and_check
@@ -56,5 +57,5 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     opt.show(answer, options["style"])
     if together is not None:
         run.write_checked(source, together)
-    if not answer.can_tell:
+    if answer.problems or not answer.can_tell:
         raise SystemExit(1)

@@ -99,8 +99,8 @@ _FILES = Options(
 _COLUMNS = Options(
     "offpolicy.logs.Columns",
     context=option(
-        "what was known before: a reward model is trained on it if none is given; user_* for all "
-        "that begin so",
+        "what was known before the action was chosen: a reward model is trained on it if none is "
+        "given; repeat for several, or user_* for all that begin so",
         "COLUMN",
         default=(),
     ),

@@ -77,6 +77,7 @@ def check(
 
     Examples
     --------
+    >>> from offpolicy import BanditLog
     >>> log = BanditLog.from_arrays(
     ...     action=[0, 1] * 500, reward=[1, 0, 0, 1] * 250, logging=[[0.5, 0.5, 0.0]] * 1000
     ... )

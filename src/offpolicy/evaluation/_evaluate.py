@@ -96,6 +96,7 @@ def evaluate(
     >>> asked = evaluate(frame, "new", action="item", reward="click", propensity="p")
     >>> round(asked["IPS"].value, 6)
     0.95
+    >>> from offpolicy import BanditLog
     >>> log = BanditLog.from_arrays(
     ...     action=[0, 1, 0, 1], reward=[1, 0, 1, 1], logging=[[0.5, 0.5]] * 4
     ... )

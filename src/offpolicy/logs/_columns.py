@@ -155,6 +155,15 @@ class Columns:
     def context_in(self, names: Sequence[str], source: str = "") -> list[str]:
         """The columns of the context among these; a pattern stands for those it matches."""
         taken = {getattr(self, role) or role for role in ROLES if role not in self.constants}
+        for role in ("action", "reward"):
+            name = getattr(self, role) or role
+            if name in self.context and name in names:
+                raise LogError(
+                    f'column "{name}" is the {role}, and a context is what was known before the '
+                    f"action was chosen.",
+                    source,
+                    column=name,
+                )
         return matching_columns(self.context, "context", names, taken, source)
 
     def of(self, role: str, names: Sequence[str], source: str) -> str | None:
@@ -522,6 +531,13 @@ def missing_column(there: Sequence[str], name: str, role: str, source: str) -> L
         likely = [f'"{column}"' for column in likely_columns(role, there)]
         hint = f" Say which column it is with {Door.spelled(role)}"
         hint += f"; perhaps {' or '.join(likely)}." if likely else "."
+    elif role == "context" and "," in name:
+        each = [part.strip() for part in name.split(",")]
+        several = " ".join(f"--context {part}" for part in each)
+        hint = f" Name one at a time: {several}." if Door.options else f" Give a list: {each}."
+    elif role == "propensity" and re.fullmatch(r"[\d.,]+\s*%?", name):
+        how = "--propensity 1/3" if Door.options else "propensity=1/3"
+        hint = f" Give a number in its place as a decimal or a fraction: {how}."
     else:
         hint = did_you_mean(name, there)
     what = f" (for {role})" if role and role != name else ""

@@ -13,7 +13,7 @@ from offpolicy._core.quoting import quoted
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import count_of, malformed, refuse
-from offpolicy.errors import PolicyError
+from offpolicy.errors import LogError, PolicyError
 from offpolicy.logs import BanditLog, Encoded, FoundArms, LogScan, as_number, listed
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files import expression_values
@@ -34,7 +34,16 @@ class Column:
         """By its type, and, where that does not tell, by all its values."""
         import pyarrow.types as types
 
-        kind = log.type_of(self.name)
+        try:
+            kind = log.type_of(self.name)
+        except LogError:
+            if self.name in map(_as_text, _actions(log)):
+                raise PolicyError(
+                    f'There is no column "{self.name}", but an action of this name. The policy '
+                    f"that always chooses it is :always({quoted(self.name)}).",
+                    column=called,
+                ) from None
+            raise
         if types.is_dictionary(kind):
             kind = kind.value_type
         plain = types.is_integer(kind) or types.is_boolean(kind)

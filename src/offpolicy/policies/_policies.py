@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import validation as check
 from offpolicy._core.contexts import named_frame
+from offpolicy._core.door import Door
 from offpolicy._core.ragged import argmax, decision_of_candidate, row_sums, softmax
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import ParameterError, PolicyError
+from offpolicy.errors import OffpolicyError, ParameterError, PolicyError
 from offpolicy.logs import (
     BanditLog,
     LogScan,
@@ -441,7 +442,17 @@ def asks_for_arms(policy: Any) -> bool:
 
 def _called(log: BanditLog, function: Callable[[BanditLog], Any], name: str) -> Any:
     """What a function of the log says of it."""
-    values = function(log)
+    try:
+        values = function(log)
+    except OffpolicyError:
+        raise
+    except Exception as error:
+        lacks = f" This log has no contexts; they are named with {Door.spelled('context')}."
+        raise PolicyError(
+            f"{name} is a function, and it failed: {type(error).__name__}: {error}."
+            + lacks * (log.context is None),
+            column=name,
+        ) from error
     if values is None or callable(values) or isinstance(values, str):
         raise PolicyError(
             f"{name} is a function, and for a log it returned a {type(values).__name__}: it must "

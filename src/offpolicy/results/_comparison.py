@@ -223,11 +223,13 @@ class Comparison(ResultTable[Difference]):
 
     def sentence(self) -> str:
         """What is known of the best policy, or of all against the baseline, a line each."""
-        best = self.best
-        if self.baseline is not None or best is None:
-            return "\n".join(row.sentence() for row in self.differences)
-        rivals = [row for row in self.differences if best in (row.first, row.second)]
-        return "\n".join((row if row.first == best else -row).sentence() for row in rivals)
+        best, rows = self.best, self.differences
+        if self.baseline is None and best is not None:
+            rivals = [row for row in rows if best in (row.first, row.second)]
+            rows = tuple(row if row.first == best else -row for row in rivals)
+        codes = ", ".join(dict.fromkeys(one.code for one in self.problems))
+        doubt = [f"There is a problem ({codes}), so these verdicts are not to be relied on."]
+        return "\n".join(doubt * bool(codes) + [row.sentence() for row in rows])
 
     def _cells(self) -> list[list[str]]:
         level = f"{self.level:.4g}"

@@ -380,7 +380,13 @@ class Result(ResultTable[Estimate]):
         earned, ran = _short(row.value), _short(self.logged.value)
         seen = f"{earned} {_span(row.interval)}"
         how = [] if row.model == "logger" else [f"  {row.how}"]
-        if row.model == "logger":
+        problems = {one.code: None for one in self.problems if one.place in (None, row.policy)}
+        if problems:
+            first = (
+                f"{row.policy}: there is a problem ({', '.join(problems)}), so these numbers are "
+                f"not to be relied on: {earned} per decision; what ran earned {ran}."
+            )
+        elif row.model == "logger":
             first = f"{row.policy} does what ran, and earns the same: {ran} per decision."
         elif row.verdict == "not decided":
             first = (

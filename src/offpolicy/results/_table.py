@@ -61,6 +61,11 @@ class ResultTable(Document, Frames, Generic[Row]):
         findings: Sequence[Finding] = getattr(self, "findings")  # noqa: B009
         return [one for one in findings if one.severity != "note" and one.code != "dropped"]
 
+    @property
+    def problems(self) -> list[Finding]:
+        """The findings because of which no answer is to be relied on."""
+        return [one for one in self.warnings if one.severity == "problem"]
+
     def sentence(self) -> str:
         """The answer in words."""
         raise NotImplementedError

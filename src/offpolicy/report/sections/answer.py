@@ -103,6 +103,8 @@ def _sentence(row: Headline | Estimate, data: PageData) -> Markup:
         return joined(*told, ".")
     if not row.can_tell:
         return joined("This log cannot tell how ", name(row.policy), " would have done.")
+    if any(one.place in (None, row.policy) for one in data.main.problems):
+        return joined(*told, ", not to be relied on: there is a problem.")
     versus = _versus(row, data)
     if versus.verdict == IDENTICAL:
         return joined(*told, ", identical to what ran.")
