@@ -125,8 +125,10 @@ def test_evaluate_as_tsv_holds_the_frame(folder):
     result = evaluate_lists()
     assert head.split("\t") == result.to_arrow().column_names
     rows = [dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in body]
-    assert [row["estimator"] for row in rows] == [row.estimator for row in result]
-    assert [float(row["value"]) for row in rows] == [row.value for row in result]
+    told = [*result.headlines, *result]
+    assert [row["estimator"] for row in rows] == [row.estimator for row in told]
+    assert [float(row["value"]) for row in rows] == [row.value for row in told]
+    assert rows[0]["estimator"] == "headline"
     assert rows[0]["ess"] == ""
 
 

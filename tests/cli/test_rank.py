@@ -107,8 +107,9 @@ def test_evaluate_as_json_and_tsv(folder):
     head, *rows = [line.split("\t") for line in
                    run(*words, "--format", "tsv").stdout.splitlines()]  # fmt: skip
     assert head[:4] == ["ranker", "metric", "estimator", "value"]
-    assert [row[0] for row in rows] == ["new", "old"]
-    assert float(rows[0][3]) == expected["IPS"].value
+    assert [row[0] for row in rows] == ["new", "new", "old", "old"]
+    assert [row[2] for row in rows[:2]] == ["headline", "IPS"]
+    assert [float(row[3]) for row in rows[:2]] == [expected.headline.value, expected["IPS"].value]
 
 
 def test_a_result_survives_json():

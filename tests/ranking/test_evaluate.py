@@ -426,7 +426,7 @@ def test_the_result_as_text_and_data(tmp_path):
         result["CAB"]
     with refuses(ParameterError, "estimator"):
         result["SWITCH"]
-    assert result.to_arrow().num_rows == 4
+    assert result.to_arrow().num_rows == 4 + len(result.headlines)
     path = tmp_path / "result.json"
     text = result.to_json(path)
     assert path.read_text(encoding="utf-8") == text

@@ -444,18 +444,22 @@ def test_damaged_rows_are_refused(result, cell):
 FRAME = {
     "policy", "estimator", "value", "stderr", "low", "high", "level", "imputed_mass", "ess",
     "largest_weight", "policy_stderr", "covers", "plausible_bias", "bias_bound",
-    "from_headline", "reason",
+    "from_headline", "reason", "refusal",
 }  # fmt: skip
 
 
-def test_frame_has_one_row_per_estimate(result):
+def test_frame_has_a_row_for_each_headline_and_estimate(result):
     frame = result.to_arrow()
     assert set(frame.column_names) == FRAME
-    assert frame["value"].to_pylist() == [row.value for row in result]
-    assert frame["low"].to_pylist() == [row.interval.low for row in result]
-    assert frame["high"].to_pylist() == [row.interval.high for row in result]
+    rows = [*result.headlines, *result]
+    assert frame["estimator"].to_pylist()[: len(result.headlines) + 1] == [
+        *("headline" for _ in result.headlines), rows[len(result.headlines)].estimator
+    ]  # fmt: skip
+    assert frame["value"].to_pylist() == [row.value for row in rows]
+    assert frame["low"].to_pylist() == [row.interval.low for row in rows]
+    assert frame["high"].to_pylist() == [row.interval.high for row in rows]
     for name in FRAME - {"low", "high"}:
-        assert frame[name].to_pylist() == [getattr(row, name) for row in result]
+        assert frame[name].to_pylist() == [getattr(row, name, None) for row in rows]
 
 
 def tables(log, result):

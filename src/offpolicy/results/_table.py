@@ -85,8 +85,13 @@ class ResultTable(Document, Frames, Generic[Row]):
         return "\n".join([aligned(cells, left=left), *self._notes()])
 
     def to_arrow(self) -> pa.Table:
-        """One row each, as an Arrow table."""
-        return _table_of(self.row, getattr(self, self.rows))
+        """One row each, as an Arrow table. Where these are estimates the headlines come first, and
+        ``refusal`` says why one is no answer."""
+        rows = getattr(self, self.rows)
+        if self.rows != "estimates":
+            return _table_of(self.row, rows)
+        headlines: Sequence[Any] = getattr(self, "headlines")  # noqa: B009
+        return _table_of(self.row, [*headlines, *rows], "refusal")
 
     def _repr_html_(self) -> str:
         from offpolicy.report.pages.evaluation import fragment
@@ -133,9 +138,9 @@ def estimate_named(rows: Sequence[Named], wanted: str | Estimator) -> Named:
     return hits[0]
 
 
-def _table_of(kind: Any, records: Sequence[Any]) -> pa.Table:
+def _table_of(kind: Any, records: Sequence[Any], *texts: str) -> pa.Table:
     """A result's rows, dataclasses of text, flags and numbers, as an Arrow table; the ends of the
-    interval stand beside the value."""
+    interval stand beside the value, texts that only some rows have come last."""
     import pyarrow as pa
 
     kinds = {"str": pa.string(), "bool": pa.bool_()}
@@ -146,8 +151,10 @@ def _table_of(kind: Any, records: Sequence[Any]) -> pa.Table:
         if item.name == "value":
             schema += [("low", pa.float64()), ("high", pa.float64())]
 
+    schema += [(name, pa.string()) for name in texts]
+
     def cell(row: Any, name: str) -> Any:
-        return getattr(row.interval if name in ("low", "high") else row, name)
+        return getattr(row.interval if name in ("low", "high") else row, name, None)
 
     rows = [{name: cell(row, name) for name, _ in schema} for row in records]
     return pa.Table.from_pylist(rows, schema=pa.schema(schema))
