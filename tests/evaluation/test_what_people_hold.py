@@ -92,7 +92,7 @@ def test_an_argument_that_there_is_not(verb, held):
 def test_the_keywords_are_the_roles_and_the_options_of_read_log():
     roles = [item.name for item in fields(op.Columns)]
     assert list(ColumnNames.__annotations__) == roles
-    options = list(inspect.signature(op.read_log).parameters)[2:]
+    options = list(inspect.signature(op.read_log).parameters)[2:-1]  # without **names
     assert list(Reading.__annotations__) == roles + options
 
 
@@ -102,6 +102,15 @@ def test_a_verb_reads_as_read_log_does(verb, how):
     log = op.read_log(TABLE, op.Columns(**NAMES), **how)
     assert len(log) < N
     assert VERBS[verb](TABLE, **NAMES, **how) == VERBS[verb](log)
+
+
+def test_read_log_takes_the_roles_as_well():
+    made = op.read_log(TABLE, **NAMES, where="age > 0")
+    assert VERBS["evaluate"](made) == VERBS["evaluate"](TABLE, **NAMES, where="age > 0")
+    with refuses(ParameterError, "columns"):
+        op.read_log(TABLE, op.Columns(**NAMES), action="item")
+    with pytest.raises(TypeError, match=r'read_log\(\) has no argument .*Did you mean "reward"'):
+        op.read_log(TABLE, rewrad="click")
 
 
 @pytest.mark.parametrize("verb", VERBS)

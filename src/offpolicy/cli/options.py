@@ -94,7 +94,7 @@ _FILES = Options(
     max_dropped=option("share of the rows that may be dropped", "SHARE", SHARE, default=0.05),
     limit=option("only so many rows: the first that meet the condition", "N", COUNT),
     sample=option("of these, a share (0.1) or about so many (10000), by chance", "X", POSITIVE),
-    sample_seed=option("of that draw", "N", SEED, default=0),
+    sample_seed=option("of the draw of --sample", "N", SEED, default=0),
 )
 _COLUMNS = Options(
     "offpolicy.logs.Columns",

@@ -78,7 +78,8 @@ def portion(
         n = min(n, limit)
     share = 1.0
     if sample is not None:
-        need(sample > 0.0, "sample", sample, "a share below 1, or a number of rows")
+        fine = sample > 0.0 and sample != 1.0
+        need(fine, "sample", sample, "a share below 1, or a number of rows above 1")
         share = sample if sample < 1.0 else sample / n
     if isinstance(log, Distributed):
         name = Door.named("limit" if sample is None else "sample")

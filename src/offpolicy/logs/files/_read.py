@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from offpolicy._core.door import Door
 from offpolicy.errors import LogError, ParameterError, did_you_mean
@@ -51,6 +51,7 @@ def read_log(
     limit: int | None = None,
     sample: float | None = None,
     sample_seed: int = 0,
+    **names: Unpack[ColumnNames],
 ) -> BanditLog | LogScan:
     """A log from files, or from a dataframe.
 
@@ -64,7 +65,7 @@ def read_log(
         JSON or Python write them: ``"[0.2, 0.8]"``. VW's dsjson and the Open
         Bandit Dataset are known when seen.
     columns : Columns, optional
-        Which column plays which role.
+        Which column plays which role; or, as in every verb, ``action="item"`` and so on.
     where : str, optional
         A condition: ``"country = 'de' and day >= 10"``; rows of which it is not true are left out.
         It means the same for files, frames and Spark; the guide on filters has what it can say.
@@ -103,6 +104,15 @@ def read_log(
         If it is large: read piece by piece whenever it is used. Text and the long format are
         copied once, to temporary Parquet files in a folder of ``TMPDIR``.
     """
+    if names:
+        check_names(names, Columns, read_log, False)
+        if columns is not None:
+            raise ParameterError(
+                f"{next(iter(names))} and columns both say which column plays which role: give "
+                f"one of them.",
+                column="columns",
+            )
+        columns = Columns(**names)
     if limit is not None or sample is not None:
         whole = read_log(
             source, columns, where=where, memory=memory, threads=threads, engine=engine,
