@@ -17,7 +17,7 @@ from offpolicy._core.types import Floats
 from offpolicy.evidence._plan import sample_size
 from offpolicy.evidence._sources import Source
 from offpolicy.logs import BanditLog
-from offpolicy.models import ENOUGH_ROWS, RewardModel
+from offpolicy.models import ENOUGH_ROWS, RewardModel, ScaledRidge
 from offpolicy.results import Finding, TrainedModel, finding
 
 FEWEST_ROWS = 100
@@ -29,7 +29,6 @@ SCREENED = 20_000
 BOOSTED_ROWS, BOOSTED_ACTION, BOOSTED_CANDIDATES = 10_000, 500, 3_000_000
 """Boosting is tried where the sample has so many decisions, every action so many of them, and the
 log no more candidates than these."""
-_RIDGE = 1.0
 
 
 def train_model(source: Source) -> list[Finding]:
@@ -51,7 +50,7 @@ def train_model(source: Source) -> list[Finding]:
         if not log.has_equal_lengths:
             return _unused("candidates have no names, and decisions differ in how many they have")
         width = int(log.offsets[1])
-    named = _Trained(RewardModel(_ridge()), width)
+    named = _Trained(RewardModel(ScaledRidge()), width)
     best, trained = _best(named.seen(log), source.n * source.log.width)
     with one_thread():
         named = replace(named, model=best.fit(named.seen(log)))
@@ -76,6 +75,8 @@ class _Trained:
         if not self.width:
             return log
         actions = tuple(range(max(self.width, log.number_of_actions)))
+        if log.candidate is None:
+            return log.replace(actions=actions, trusted=True)
         return log.replace(candidate=log.candidate_codes(), actions=actions, trusted=True)
 
     def predict(self, log: BanditLog) -> Floats:
@@ -121,13 +122,13 @@ def _kinds(log: BanditLog, candidates: float) -> dict[str, RewardModel]:
     counts = np.bincount(log.chosen_codes(), minlength=log.number_of_actions)
     often = log.actions is not None and counts.min() >= ENOUGH_ROWS
     if log.candidate_features is not None:
-        kinds = {"ridge on features of the candidates": RewardModel(_ridge(), mode="shared")}
+        kinds = {"ridge on features of the candidates": RewardModel(ScaledRidge(), mode="shared")}
         if often:
-            kinds["ridge per action"] = RewardModel(_ridge(), mode="per-action")
+            kinds["ridge per action"] = RewardModel(ScaledRidge(), mode="per-action")
     elif often:
-        kinds = {"ridge per action": RewardModel(_ridge(), mode="per-action")}
+        kinds = {"ridge per action": RewardModel(ScaledRidge(), mode="per-action")}
     else:
-        return {"ridge with a column per action": RewardModel(_ridge(), mode="shared")}
+        return {"ridge with a column per action": RewardModel(ScaledRidge(), mode="shared")}
     if len(log) >= BOOSTED_ROWS and candidates <= BOOSTED_CANDIDATES:
         if log.candidate_features is not None:
             name = "boosting on features of the candidates"
@@ -153,12 +154,3 @@ def _boosting() -> Any:
     return HistGradientBoostingRegressor(
         max_iter=60, max_leaf_nodes=8, min_samples_leaf=50, early_stopping=False, random_state=0
     )
-
-
-def _ridge() -> Any:
-    """The default model of a source: a ridge regression on scaled numbers."""
-    from sklearn.linear_model import Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), Ridge(alpha=_RIDGE))

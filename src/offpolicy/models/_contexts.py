@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from offpolicy._core.contexts import ContextEncoder
 from offpolicy.errors import LogError
 from offpolicy.logs import BanditLog
+from offpolicy.models._scaled_ridge import ScaledRidge
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,8 @@ class Given:
         if log.context is None:
             return None
         encoder = ContextEncoder.fit(log.context, log.context_names)
+        if isinstance(model, ScaledRidge):
+            return cls(encoder, "numbers")
         if not _asks_by_name(model):
             return cls(encoder, "unchanged" if _takes_anything(model) else "numbers")
         if log.context_names is None:

@@ -52,6 +52,8 @@ from offpolicy.models._inputs import (
 )
 from offpolicy.models._predictions import remember_prediction, resolve_prediction
 from offpolicy.models._probabilities import floored, mapped, monotone, normalised, sigmoid
+from offpolicy.models._ridge import Linear, RidgeFolds, from_sums
+from offpolicy.models._scaled_ridge import ScaledRidge
 
 ENOUGH_ROWS = 50
 """Mode "auto" gives every action a model of its own if each was chosen at least this often."""
@@ -186,7 +188,7 @@ class RewardModel(_CrossFitted):
         fold = log.fold(self.folds)
         training = Training(log, fold, self.folds, weight)
         chosen = log.chosen_index
-        models: list[PerAction | OneForAll | None] = [None] * self.folds
+        models: list[PerAction | OneForAll | Linear | None] = [None] * self.folds
         remembered = scores = given = None
         if mode == "recalibrate":
             remembered = remember_prediction(log, prediction)
@@ -226,6 +228,8 @@ class RewardModel(_CrossFitted):
         else:
             _refuse_prediction(prediction)
             inputs = self._inputs(log)
+            if inputs.is_a_table and self._is_linear:
+                return self._table(inputs)
             flat = np.empty(int(log.offsets[-1]))
         for model, map_, _, candidates in self._by_fold(log):
             if model is not None:
@@ -245,6 +249,9 @@ class RewardModel(_CrossFitted):
         training = Training(log, fold, self.folds, fit_weights(log, self.weighting, None))
         model = self._learner(log, training, inputs, mode, given)((largest,))
         rows = np.flatnonzero(fold == largest)
+        if isinstance(model, Linear):
+            assert inputs.context is not None
+            return model.at(inputs.context[rows], inputs.chosen_code[rows]), rows
         return model.predict(inputs, log.chosen_index[rows]), rows
 
     def score(self, log: BanditLog) -> float:
@@ -266,7 +273,8 @@ class RewardModel(_CrossFitted):
             return "recalibrate"
         self._check_folds(self.recalibrate, "recalibrate=True")
         _refuse_prediction(prediction)
-        need_estimator(self.model)
+        if not isinstance(self.model, ScaledRidge):
+            need_estimator(self.model)
         if self.mode != "auto":
             return self.mode
         if log.candidate_features is not None:
@@ -282,10 +290,14 @@ class RewardModel(_CrossFitted):
         inputs: Inputs,
         mode: Mode,
         given: Given | None,
-    ) -> Callable[[tuple[int, ...]], PerAction | OneForAll]:
+    ) -> Callable[[tuple[int, ...]], PerAction | OneForAll | Linear]:
         """A function that fits the model on everything outside the given folds."""
-        values = y = None
-        if is_a_classifier(self.model):
+        values, y, model = None, None, self.model
+        if isinstance(model, ScaledRidge):
+            if from_sums(inputs, self.folds * (inputs.actions if mode == "per-action" else 1)):
+                return self._from_sums(log, training, inputs, mode)
+            model = model.pipeline()
+        if is_a_classifier(model):
             need_probabilities(self.model)
             values, y = np.unique(log.reward, return_inverse=True)
             if len(values) > MOST_CLASSES:
@@ -295,7 +307,7 @@ class RewardModel(_CrossFitted):
                     f"Use a regressor."
                 )
         kind = PerAction if mode == "per-action" else OneForAll
-        recipe = Recipe(self.model, int(self.seed), values, given)
+        recipe = Recipe(model, int(self.seed), values, given)
         labels = log.reward if y is None else y.reshape(-1)
 
         def learn(without: tuple[int, ...]) -> PerAction | OneForAll:
@@ -306,6 +318,44 @@ class RewardModel(_CrossFitted):
             return kind.learned(recipe, inputs, examples, (without[0], without[-1]))
 
         return learn
+
+    def _from_sums(
+        self, log: BanditLog, training: Training, inputs: Inputs, mode: Mode
+    ) -> Callable[[tuple[int, ...]], Linear]:
+        """The same for a `ScaledRidge`, whose fits share one pass over the rows."""
+        weight = training.weight_of_each
+        rows = np.arange(len(log)) if weight is None else np.flatnonzero(weight > 0.0)
+        training.rows(0)  # or an error if there are hardly any
+        assert inputs.context is not None
+        sums = RidgeFolds(
+            self.model.alpha,
+            np.asarray(inputs.context, dtype=np.float64)[rows],
+            log.reward[rows],
+            None if weight is None else weight[rows],
+            training.fold[rows] * inputs.actions + inputs.chosen_code[rows],
+            (self.folds, inputs.actions),
+            shared=mode == "shared",
+        )
+
+        def learn(without: tuple[int, ...]) -> Linear:
+            training.rows(*without)  # or an error if they are too few
+            return sums.without(*without)
+
+        return learn
+
+    @property
+    def _is_linear(self) -> bool:
+        return self.maps_[0] is None and isinstance(self.models_[0], Linear)
+
+    def _table(self, inputs: Inputs) -> Floats:
+        """`predict` where all decisions have all actions: a product of matrices for each fold."""
+        assert inputs.context is not None
+        made = np.empty((len(inputs.context), inputs.actions))
+        fold = inputs.log.fold(len(self.models_))
+        for f, model in enumerate(self.models_):
+            rows = np.flatnonzero(fold == f)
+            made[rows] = model.table(inputs.context[rows])
+        return made.reshape(-1)
 
     def _inputs(self, log: BanditLog) -> Inputs:
         width = None if log.context is None else log.context.shape[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import LogError
 from offpolicy.logs import BanditLog
+from offpolicy.logs.labels import places_among
 from offpolicy.models._contexts import Given
 
 MOST_ROWS = 200_000
@@ -23,17 +25,44 @@ MOST_CELLS = 20_000_000
 Mode = Literal["auto", "per-action", "shared", "recalibrate"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Inputs:
     """The candidates of a log as a model sees them."""
 
-    offsets: Ints
-    decision: Ints
-    code: Ints
-    """For each candidate, the position of its action among those fitted on; −1 if unknown."""
-    actions: int
+    log: BanditLog
+    names: tuple[Hashable, ...]
+    """The actions fitted on."""
     context: NDArray[Any] | None
     features: Floats | None
+
+    @property
+    def offsets(self) -> Ints:
+        return self.log.offsets
+
+    @property
+    def actions(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def decision(self) -> Ints:
+        return decision_of_candidate(self.offsets)
+
+    @cached_property
+    def code(self) -> Ints:
+        """For each candidate, the position of its action among those fitted on; −1 if unknown."""
+        return self.log.codes_among(self.names)
+
+    @cached_property
+    def chosen_code(self) -> Ints:
+        """Of each decision's chosen candidate."""
+        return places_among(self.log.actions or (), self.names)[self.log.chosen_codes()]
+
+    @property
+    def is_a_table(self) -> bool:
+        """Whether every decision has all the actions fitted on, in their order."""
+        log = self.log
+        same = log.candidate is None and log.actions == self.names
+        return same and log.has_equal_lengths and int(log.offsets[1]) == self.actions
 
     @classmethod
     def of(
@@ -57,12 +86,8 @@ class Inputs:
             )
         if features is None:
             log.need_names(who)
-            code = log.codes_among(actions or ())
-        else:
-            code = np.empty(0, dtype=np.int64)
-        decision = decision_of_candidate(log.offsets)
         context = log.context if log.context is None or given is None else given.of(log, who)
-        return cls(log.offsets, decision, code, len(actions or ()), context, features)
+        return cls(log, actions or (), context, features)
 
     @property
     def width(self) -> int:

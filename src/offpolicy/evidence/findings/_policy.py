@@ -25,7 +25,7 @@ from offpolicy.evidence._summary_sums import UNSUPPORTED, shown
 from offpolicy.evidence._walk import Scanned
 from offpolicy.evidence.findings._chance import LARGEST, Rows
 from offpolicy.evidence.findings._drift import FEWEST_FOR_DRIFT, moved, order_in_time
-from offpolicy.logs import BLOCK, BanditLog
+from offpolicy.logs import BanditLog
 from offpolicy.results import Finding, finding
 
 HEAVIEST, HEAVIEST_SHARE = 0.01, (0.2, 0.3, 0.7)
@@ -40,6 +40,8 @@ CLIPS = (0.5, 2.0, 10.0, 100.0, 1000.0)
 """Values of M at which the mean of min(c, M) is tested: small ones see many rows."""
 DRIFT_CLIP = 10.0
 """Weights are clipped, so that one row is not taken for drift."""
+_AT_ONCE = 32_768
+"""Candidates that are looked at together: as many as stay in the cache."""
 
 
 # -- from the walk's sums --------------------------------------------------------------------
@@ -144,8 +146,9 @@ def _weight_mean(block: Block, rows: Rows) -> list[Finding]:
     assert pi0 is not None
     n = len(block.log)
     mean, variance, off = np.empty((3, len(CLIPS), n))
-    for start in range(0, n, BLOCK):  # as much as stays in the cache
-        part = slice(start, min(start + BLOCK, n))
+    rows_at_once = max(1, _AT_ONCE * n // len(pi))
+    for start in range(0, n, rows_at_once):
+        part = slice(start, min(start + rows_at_once, n))
         flat = slice(int(offsets[start]), int(offsets[part.stop]))
         p, q, starts = pi[flat], pi0[flat], offsets[start : part.stop + 1] - offsets[start]
         c, total, mass = weights.ratio(p, q), row_sums(q, starts), np.empty((2, len(p)))
