@@ -8,6 +8,7 @@ whatever a fold that is left out holds.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import PredictionError
+from offpolicy.models._fits import LEAST_ROWS, PRIOR_ROWS
 from offpolicy.models._inputs import MOST_CELLS, Inputs, parts
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -54,7 +56,7 @@ def from_sums(inputs: Inputs, groups: int) -> bool:
     """Whether fits follow from sums: squares of contexts are held for so many groups."""
     if inputs.features is not None or inputs.context is None:
         return False
-    return groups * inputs.context.shape[1] ** 2 <= MOST_CELLS
+    return bool(groups * inputs.context.shape[1] ** 2 <= MOST_CELLS)
 
 
 class _Groups(NamedTuple):
@@ -118,8 +120,6 @@ class RidgeFolds:
         return Linear(slopes, levels)
 
     def _per_action(self, plain: _Groups, sums: _Groups) -> tuple[Floats, Floats]:
-        from offpolicy.models._fits import LEAST_ROWS, PRIOR_ROWS
-
         count, weight = plain.weight, sums.weight
         some = np.flatnonzero(count >= LEAST_ROWS)
         d = plain.mean.shape[1]
@@ -201,7 +201,7 @@ def _summed(
     if shared:
         ends = np.append(0, np.cumsum(counts.reshape(shape).sum(axis=1)))
         gram = np.stack([
-            X[:, a:b] @ weighted[:, a:b].T for a, b in zip(ends[:-1], ends[1:], strict=True)
+            X[:, a:b] @ weighted[:, a:b].T for a, b in itertools.pairwise(ends)
         ])[:, None]  # fmt: skip
     else:
         gram = np.empty((d, d, groups))
