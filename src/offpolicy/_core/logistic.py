@@ -3,6 +3,7 @@ r"""The logistic curve, and the one regression with it: ridge-penalised, by Fish
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ def fit(
     def at(beta: Floats) -> tuple[float, Floats, Floats]:
         """The loss, and δ and the mean of y of every row."""
         delta = sigmoid(offset + np.einsum("c,cr->r", beta, X, optimize=False))
-        mean = seen * delta
+        mean = delta if all_seen else seen * delta
         likely = y * np.log(np.maximum(mean, 1e-300))
         likely += (1.0 - y) * np.log(np.maximum(1.0 - mean, 1e-300))
         likely *= weight
@@ -51,15 +52,17 @@ def fit(
     def derivatives(delta: Floats, mean: Floats) -> tuple[Floats, Floats]:
         """Minus the gradient, and the Hessian, of the loss without its prior."""
         # Where all is seen the slope is 1; with δ = 1 besides, there is nothing to learn.
-        slope = weight * ((1.0 - delta) / np.maximum(1.0 - mean, 1e-12))
-        bent = X * (mean * (1.0 - delta) * slope)
+        left = 1.0 - delta
+        sure = not all_seen or left.min() < 1e-12
+        slope = weight * (left / np.maximum(1.0 - mean, 1e-12)) if sure else weight
+        bent = X * (mean * left * slope)
         hessian = np.zeros((len(X), len(X)))
         for i in range(len(X)):
             hessian[i, : i + 1] = np.einsum("r,jr->j", bent[i], X[: i + 1], optimize=False)
         hessian += np.tril(hessian, -1).T
         return np.einsum("r,cr->c", (y - mean) * slope, X, optimize=False), hessian
 
-    X = np.ascontiguousarray(X)
+    X, all_seen = np.ascontiguousarray(X), np.ndim(seen) == 0 and seen == 1.0
     beta = np.zeros(len(X)) if start is None else start
     now, *chances = at(beta)
     for _ in range(steps):
@@ -96,13 +99,13 @@ def fit_without(
     """
     if left_out is None:
         left_out = np.arange(FOLDS, dtype=np.int64)[:, None]
-    of_rows = [np.broadcast_to(0.0 if x is None else x, y.shape) for x in (weight, offset, seen)]
+    of_rows: list[Any] = [np.broadcast_to(weight, y.shape), 0.0 if offset is None else offset, seen]
     found = np.zeros((len(left_out), len(X)))
     for beta, folds in zip(found, left_out, strict=True):
-        rest = ~np.isin(fold, folds)
-        if rest.any():
-            columns, share = X[:, rest], y[rest]
-            count, known, chance = (x[rest] for x in of_rows)
+        rest = np.flatnonzero((fold != folds[:, None]).all(axis=0))
+        if len(rest):
+            columns, share = X.take(rest, axis=1), y[rest]
+            count, known, chance = (x if np.ndim(x) == 0 else x[rest] for x in of_rows)
             start = beta
             if offset is None:
                 mean = (float((count * share).sum()) + 0.5) / (float(count.sum()) + 1.0)

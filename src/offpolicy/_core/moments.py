@@ -134,11 +134,11 @@ class Moments:
             group_total=group_total,
         )
 
-    def parts(self, *parts: slice) -> list[Moments]:
+    def parts(self, *parts: slice | Ints) -> list[Moments]:
         """Those of some of the quantities each, where co-moments are not kept."""
         return [self._part(part) for part in parts]
 
-    def _part(self, part: slice) -> Moments:
+    def _part(self, part: slice | Ints) -> Moments:
         names = ("mean", "cross", "second", "low", "high")
         some = {name: getattr(self, name)[part] for name in names}
         if self.group_total is not None:

@@ -253,6 +253,9 @@ def _at_most(decisions: int, candidates: int, width: float) -> int:
 def usual_reward(reward: Floats) -> float | None:
     """For the plan, the reward of at least half of the sample's rows, if there is one: that of
     decisions which led to nothing."""
+    least = float(reward.min())
+    if 2 * np.count_nonzero(reward == least) >= len(reward):  # known without sorting
+        return least
     middle = float(np.partition(reward, (len(reward) - 1) // 2)[(len(reward) - 1) // 2])
     return middle if 2 * np.count_nonzero(reward == middle) >= len(reward) else None
 

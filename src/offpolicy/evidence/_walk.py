@@ -156,7 +156,12 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
     parts = contributions(block, plan.members)
     modelled = apply_model(block, plan.recalibration, plan.centre, plan.usual, plan.stretches)
     kept = [[getattr(part, name) for part in parts] for name in Contributions._fields[:3]]
-    x = np.array([*kept[0], *kept[1], *kept[2], block.c, log.reward])
+    every = [*kept[0], *kept[1], *kept[2], block.c, log.reward]
+    # Estimators share weights, and so what is observed and what is left: each is looked at once.
+    different = {id(values): values for values in every}
+    place = {key: k for k, key in enumerate(different)}
+    rows = np.array([place[id(values)] for values in every])
+    x = np.array(list(different.values()))
     moments = Moments.of(x, log.row_weight, log.group, groups=GROUPS, diagonal=True)
     columns = [*(part.value for part in parts), log.reward]
     ratios: list[Moments | None] = [None] * len(plan.members)
@@ -168,7 +173,7 @@ def scan_block(block: Block, plan: Plan) -> Scanned:
     paired = _pair(modelled, columns, plan.centre)
     tally = Tally.of(block, plan.stretches, plan.classes, modelled.prediction.chosen)
     E = len(parts)
-    cuts = (slice(E), slice(E, 2 * E), slice(2 * E, 3 * E), slice(-2, -1), slice(-1, None))
+    cuts = np.split(rows, [E, 2 * E, 3 * E, 3 * E + 1])
     values, observed, mass, c, reward = moments.parts(*cuts)
     path = modelled.path
     return Scanned(values, observed, mass, c, reward, tuple(ratios), path, paired, tally)

@@ -66,7 +66,7 @@ def _may_be_unseen(rows: Rows, reward: Floats, x: Floats, error: float) -> bool:
     usual = usual_reward(reward)
     if usual is not None and np.count_nonzero(reward != usual) < TOO_FEW_EFFECTIVE:
         return True
-    heavy_side = error * float((rows.omega * x**3).sum()) > 0.0
+    heavy_side = error * float((rows.omega * x * x * x).sum()) > 0.0
     return not heavy_side and kish((rows.omega * x) ** 2) < SETTLED
 
 
