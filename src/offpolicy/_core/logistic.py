@@ -53,7 +53,7 @@ def fit(
         """Minus the gradient, and the Hessian, of the loss without its prior."""
         # Where all is seen the slope is 1; with δ = 1 besides, there is nothing to learn.
         left = 1.0 - delta
-        bounded = not all_seen or left.min() < 1e-12
+        bounded = not all_seen or left.min(initial=1.0) < 1e-12
         slope = weight * (left / np.maximum(1.0 - mean, 1e-12)) if bounded else weight
         bent = X * (mean * left * slope)
         hessian = np.zeros((len(X), len(X)))
