@@ -419,7 +419,8 @@ def test_exit_0_with_an_answer(folder):
     assert re.match(
         rf"new is better than what ran: it would have earned 0\.\d+ per decision, not 0\.5\.\n"
         rf"  95% intervals from 200 decisions: {number}; difference \+{number}\.\n"
-        rf"  The first covers the policy's value: sampling error, a row not yet seen\.\n  Method: ",
+        r"  The first covers the policy's value, and allows for sampling error, a row not yet "
+        r"seen\.\n  Method: ",
         done.stdout,
     )
 

@@ -305,7 +305,7 @@ def test_covers_says_what_is_allowed_for(how, unsupported):
     reward = (case.reward > 0.5).astype(float) * (3.0 if how == "observed" else 1.0)
     declared = (-1.0, 2.0) if how == "declared" else None
     row = op.evaluate(case.log_with(reward=reward), case.pi, reward_range=declared).headline
-    text = "the policy's value: sampling error, a row not yet seen"
+    text = "the policy's value, and allows for sampling error, a row not yet seen"
     if row.plausible_bias > 0.0:
         left = row.interval_imputed_mass - case.pi[case.pi0 == 0.0].sum() / 60
         text += f", the model's plausible error on the {left:.1%} left to it at M = "

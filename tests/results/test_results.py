@@ -153,7 +153,7 @@ def told(
         stderr=0.1,
         interval=Interval(value - 0.25, value + 0.125),
         level=0.95,
-        covers="the policy's value: sampling error",
+        covers="the policy's value, and allows for sampling error",
         imputed_mass=0.1,
         correction=0.0,
         kappa=0.1,
@@ -194,7 +194,7 @@ def test_sentence(value, how, gap):
         f"new {how} what ran: it would have earned {earned}.\n"
         f"  95% intervals from 1,200 decisions: {value} [{value - 0.25:.5g}, {value + 0.125:.5g}]; "
         f"difference {gap}.\n"
-        "  The first covers the policy's value: sampling error.\n"
+        "  The first covers the policy's value, and allows for sampling error.\n"
         "  Method: CAB-DR, weights capped at M = 3.211 (chosen from the log), around the reward "
         "model, recalibrated on the log; least estimated error: 0.1 noise, 0.01 bias."
     )
@@ -217,7 +217,7 @@ def test_sentence_of_the_policy_that_wrote_the_log():
     assert result.sentence() == (
         "new does what ran, and earns the same: 0.75 per decision.\n"
         "  95% intervals from 1,200 decisions: 0.75 [0.5, 0.875].\n"
-        "  The first covers the policy's value: sampling error."
+        "  The first covers the policy's value, and allows for sampling error."
     )
 
 
@@ -265,7 +265,7 @@ def test_table_marks_weights_that_are_too_heavy_and_says_how_far_a_row_is_from_t
 
 
 def test_a_value_outside_of_its_interval_is_explained_and_one_interval_of_all_rows_told_once():
-    covers = "the policy's value: sampling error"
+    covers = "the policy's value, and allows for sampling error"
     cut, held = (
         Estimate("new", name, value, 0.1, Interval(0.0, 1.0), 0.95, 0.0, 200.0, 8.0, covers=covers)
         for name, value in (("IPS", 1.2), ("DR", 0.5))

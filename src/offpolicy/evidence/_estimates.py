@@ -113,7 +113,7 @@ def _interval(j: int, e: Evidence, common: _Common) -> _Trust:
         high = max(min(high, rewards.high), rewards.low)
     size = max(abs(rewards.low), abs(rewards.high))
     largest = common.span if member.uses_model or member.self_normalised else size
-    covers = "the policy's value: sampling error"
+    covers = "the policy's value, and allows for sampling error"
     if mass > 5e-4:
         covers += f", a plausible error on the {mass:.1%} that no reward answers for"
     if unsupported > 0.0:

@@ -198,7 +198,7 @@ def error_covered(curve: RiskCurve) -> str:
 
 def _covers(known: Known) -> str:
     """What the headline's interval covers, in words."""
-    text = "the policy's value: sampling error"
+    text = "the policy's value, and allows for sampling error"
     if known.identical:
         return text
     text += f", a row not yet seen{error_covered(known.curve)}"

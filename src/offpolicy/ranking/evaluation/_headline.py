@@ -15,7 +15,7 @@ from offpolicy.ranking.evaluation._recalibration import recalibrated
 from offpolicy.ranking.evaluation._sums import effective_clicks
 from offpolicy.results import Headline
 
-NOISE = "the ranker's value: sampling error"
+NOISE = "the ranker's value, and allows for sampling error"
 
 
 class Known(NamedTuple):
