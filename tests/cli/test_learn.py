@@ -172,7 +172,10 @@ def test_names_of_files(folder):
         (Path("a") / beside.name).write_bytes(beside.read_bytes())
     shown = run("evaluate", "log.parquet", "--context", "x*", "--policy", "file:a/policy.json",
                 "--format", "tsv", "-e", "IPS").stdout  # fmt: skip
-    assert shown.splitlines()[1].startswith("policy\tIPS")
+    assert [line.split("\t")[:2] for line in shown.splitlines()[1:3]] == [
+        ["policy", "headline"],
+        ["policy", "IPS"],
+    ]
     twice = ["--policy", "policy.json", "--policy", "a/policy.json"]
     outcome = run("evaluate", "log.parquet", *twice, code=2)
     assert 'Two policies are named "policy"' in outcome.stderr

@@ -109,8 +109,9 @@ def test_read_log_takes_the_roles_as_well():
     assert VERBS["evaluate"](made) == VERBS["evaluate"](TABLE, **NAMES, where="age > 0")
     with refuses(ParameterError, "columns"):
         op.read_log(TABLE, op.Columns(**NAMES), action="item")
-    with pytest.raises(TypeError, match=r'read_log\(\) has no argument .*Did you mean "reward"'):
+    with pytest.raises(TypeError) as caught:
         op.read_log(TABLE, rewrad="click")
+    assert str(caught.value).endswith('Did you mean "reward"?')
 
 
 @pytest.mark.parametrize("verb", VERBS)

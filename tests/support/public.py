@@ -17,6 +17,7 @@ from offpolicy import datasets, errors, intervals, learning, ranking
 from offpolicy.datasets import make_population
 from offpolicy.evaluation import evaluate_and_check
 from offpolicy.learning import objective
+from offpolicy.models import ScaledRidge
 from offpolicy.policies import learned, resolve
 from offpolicy.ranking.data._metrics import as_metric
 from offpolicy.testing import LawBroken
@@ -184,6 +185,7 @@ def _models() -> dict[str, Callable[[], Any]]:
         return ranking.RelevanceModel(GaussianNB(), steps=2).fit_clicks(clicked())
 
     return {
+        "ScaledRidge": ScaledRidge,
         "RewardModel": lambda: op.RewardModel(Ridge()).fit(labelled()),
         "PropensityModel": lambda: op.PropensityModel(LogisticRegression()).fit(labelled()),
         "RelevanceModel": relevance,

@@ -34,7 +34,7 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
 
     LOG is one or several files (Parquet, CSV, JSON lines, Feather), globs or folders, with one
     row per decision. The policy that wrote it takes part as "logged". The exit code is 1 if the
-    log can tell about none of the pairs or there is a problem, else 0.
+    log can tell about none of the pairs or probabilities cannot be true, else 0.
     """
     from offpolicy.cli.pages import Run
     from offpolicy.evaluation import compare, compare_and_check

@@ -41,8 +41,8 @@ def command(log: tuple[str, ...], policies: tuple[str, ...], **options: Any) -> 
     """What would these policies have earned?
 
     LOG is one or several files (Parquet, CSV, JSON lines, Feather), globs or folders, with one
-    row per decision. The exit code is 1 if the log cannot tell or there is a
-    problem, 0 otherwise.
+    row per decision. The exit code is 1 if the log cannot tell or probabilities
+    cannot be true, 0 otherwise.
     """
     from offpolicy.cli.pages import Run
     from offpolicy.evaluation import evaluate, evaluate_and_check

@@ -50,7 +50,7 @@ def command(log: tuple[str, ...], out: str, **options: Any) -> None:
     LOG is one or several files (Parquet, CSV, JSON lines, Feather), globs or folders, with one
     row per decision; --context names the columns that the policy decides by. What it is worth
     is then found on decisions that it was not learned from. The exit code is 1 if these cannot
-    tell or there is a problem, else 0.
+    tell or probabilities cannot be true, else 0.
     """
     from offpolicy.cli.pages import Run
     from offpolicy.cli.progress import told_in_a_line

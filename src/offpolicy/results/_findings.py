@@ -155,6 +155,11 @@ CODES = {
 """Every code; docs/findings.md is written from this (scripts/findings_page.py)."""
 
 
+UNTRUE = ("constant-propensity", "frequencies", "weight-mean")
+"""Those by which probabilities cannot be true, which no interval allows for. What few rows or
+little support do to an answer its interval, or its refusal, knows."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -13,7 +13,7 @@ from offpolicy._core.frames import Frames
 from offpolicy._core.tables import aligned
 from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
-from offpolicy.results._findings import Finding
+from offpolicy.results._findings import UNTRUE, Finding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,8 +63,10 @@ class ResultTable(Document, Frames, Generic[Row]):
 
     @property
     def problems(self) -> list[Finding]:
-        """The findings because of which no answer is to be relied on."""
-        return [one for one in self.warnings if one.severity == "problem"]
+        """The findings because of which no answer is to be relied on: some probabilities cannot
+        be true. (What few rows do to an answer is in its interval, or refused.)"""
+        found = [one for one in self.warnings if one.severity == "problem"]
+        return [one for one in found if one.code in UNTRUE]
 
     def sentence(self) -> str:
         """The answer in words."""
