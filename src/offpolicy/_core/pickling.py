@@ -4,12 +4,11 @@ objects have equal hashes wherever they have been (`joblib.hash`)."""
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from offpolicy._core.late import pa
 
 
 class Portable:
@@ -39,8 +38,6 @@ class _Table:
         return self  # tables never change
 
     def __reduce__(self) -> tuple[Any, ...]:
-        import pyarrow as pa
-
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as stream:
             stream.write_table(self.table)
@@ -48,8 +45,6 @@ class _Table:
 
 
 def _unpacked(data: bytes) -> _Table:
-    import pyarrow as pa
-
     return _Table(pa.ipc.open_stream(data).read_all())
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from offpolicy._core.late import pa
 from offpolicy._core.tables import aligned
 from offpolicy.cli import options as opt
 from offpolicy.cli.commands import StrictGroup
@@ -112,8 +113,6 @@ def _show(rows: list[dict[str, Any]], style: str) -> None:
 
         say_json(dumps({"datasets": rows}))
     elif style == "tsv":
-        import pyarrow as pa
-
         say(opt.as_tsv(pa.Table.from_pylist(rows)))
     else:
         head = ["name", "kind", "rows × features", "", "found"]

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from offpolicy._core.documents import Document, read
 from offpolicy._core.files import descriptor_of, replacing
+from offpolicy._core.late import pa, pq
 from offpolicy._core.types import Floats, Ints
 from offpolicy.datasets._population import Population, Synthetic
 from offpolicy.errors import LogError, ParameterError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SUFFIXES = (".parquet", ".pq")
 _KEY = b"offpolicy.truth"
@@ -53,9 +51,6 @@ class Truth(Document):
 
 def read_truth(path: str | Path) -> Truth:
     """The truth of a file that ``offpolicy simulate`` wrote."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         metadata = pq.read_metadata(path).metadata or {}
     except FileNotFoundError:
@@ -85,9 +80,6 @@ def write_log(
     The columns are action, reward, propensity, logging, policy, prediction (and ``expected`` if
     asked for), candidates where they differ, and the context as x0, x1, …
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     check_name(path)
     total, done = 0.0, 0
     rows = max(1, _CANDIDATES // population.policy.shape[1])
@@ -127,8 +119,6 @@ def check_name(path: Path) -> None:
 
 def simulated_table(piece: Synthetic, *, with_expected: bool = False) -> pa.Table:
     """A simulated log as an Arrow table, columns under the names by which they are looked for."""
-    import pyarrow as pa
-
     log = piece.log
     assert log.logging is not None
     assert log.context is not None
@@ -152,6 +142,4 @@ def simulated_table(piece: Synthetic, *, with_expected: bool = False) -> pa.Tabl
 
 
 def _lists(values: Floats | Ints, offsets: Ints) -> pa.Array:
-    import pyarrow as pa
-
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))

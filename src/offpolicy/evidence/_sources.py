@@ -13,11 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from offpolicy._core.checkpoint import Checkpoint, Kept, digest
+from offpolicy._core.late import pa
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import check_finite
@@ -41,9 +42,6 @@ from offpolicy.logs import (
 from offpolicy.models import resolve_prediction
 from offpolicy.policies import Target, asks_for_arms, columns_of, resolve, settle
 from offpolicy.results import TrainedModel
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 KEEP_EVERY = 64
 """After so many blocks a walk is kept: a million decisions."""

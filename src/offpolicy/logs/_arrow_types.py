@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._core.late import pa
 from offpolicy._core.validation import glimpse, where
 from offpolicy.errors import LogError, OffpolicyError, Place
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from offpolicy._core.types import Ints
 
 
 def settled(table: pa.Table) -> pa.Table:
     """A log's table without the types that few of Arrow's own functions know: views, runs, half
     floats, narrow decimals, also inside lists, dictionaries and structs."""
-    import pyarrow as pa
-
     for position, field in enumerate(table.schema):
         if settled_type(field.type) != field.type:
             chunks = [_settled(chunk) for chunk in table.column(position).chunks]
@@ -30,8 +27,6 @@ def settled(table: pa.Table) -> pa.Table:
 
 def settled_type(kind: pa.DataType) -> pa.DataType:
     """What a type of a log's column is settled to."""
-    import pyarrow as pa
-
     t = pa.types
     if t.is_dictionary(kind):
         values = settled_type(kind.value_type)
@@ -57,8 +52,6 @@ def settled_type(kind: pa.DataType) -> pa.DataType:
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Likewise, and without dictionaries: what a column is read as, whoever reads it."""
-    import pyarrow as pa
-
     kind = settled_type(kind)
     if pa.types.is_dictionary(kind):
         return kind.value_type
@@ -70,16 +63,12 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 def holds_lists(kind: pa.DataType) -> bool:
     """Whether a settled type is one of lists."""
-    import pyarrow as pa
-
     types = pa.types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def holds_numbers(kind: pa.DataType) -> bool:
     """Whether a plain type is one of numbers, or of yes and no, which are 1 and 0."""
-    import pyarrow as pa
-
     t = pa.types
     return bool(
         t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind) or t.is_boolean(kind)
@@ -88,8 +77,6 @@ def holds_numbers(kind: pa.DataType) -> bool:
 
 def refuse_unreadable(kind: pa.DataType, name: str, source: str) -> None:
     """Raise if values of this type, or lists of them, are none that a log can hold."""
-    import pyarrow as pa
-
     t, kind = pa.types, plain_type(kind)
     inner = kind.value_type if holds_lists(kind) else kind
     advice = ""
@@ -118,8 +105,6 @@ def refuse_no_number(
 ) -> None:
     """Raise if a log's column, without missing values, is of a type that is neither of numbers nor
     of text, in which they may be written."""
-    import pyarrow as pa
-
     t, kind = pa.types, plain_type(values.type)
     if holds_numbers(kind) or t.is_string(kind) or t.is_large_string(kind) or not len(values):
         return
@@ -131,16 +116,12 @@ def refuse_no_number(
 
 def _is(kind: pa.DataType, name: str) -> bool:
     """Whether a type is one that older versions of pyarrow may not know."""
-    import pyarrow as pa
-
     test = getattr(pa.types, f"is_{name}", None)
     return test is not None and bool(test(kind))
 
 
 def _settled(array: Any) -> Any:
     """A log's array as `settled_type` says; what is settled already is not copied."""
-    import pyarrow as pa
-
     t, kind = pa.types, array.type
     wanted = settled_type(kind)
     if wanted == kind:

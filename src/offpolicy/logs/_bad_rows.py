@@ -6,17 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar, final
+from typing import ClassVar, Generic, NamedTuple, TypeVar, final
 
 import numpy as np
 
 from offpolicy._core.door import Door
+from offpolicy._core.late import pa
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import RowsOfFiles, need
 from offpolicy.errors import LogError, OffpolicyError, SupportError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_DROPPED = 0.05
 """The share of rows that is dropped unasked: beyond, what is left answers another question."""
@@ -76,8 +74,6 @@ def keep_well_formed(
     An error that names no rows is not about single ones, and is raised. ``count`` says how many
     decisions some rows are, if not as many.
     """
-    import pyarrow as pa
-
     rows = np.arange(len(table))
     reasons: Counter[str] = Counter()
     while len(rows):

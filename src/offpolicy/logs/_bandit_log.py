@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from offpolicy._core import ragged
 from offpolicy._core import validation as check
 from offpolicy._core.contexts import as_context, names_in
 from offpolicy._core.door import Door
+from offpolicy._core.late import pa, pc
 from offpolicy._core.pickling import Portable
 from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
@@ -56,10 +57,6 @@ from offpolicy.logs._validation import (
     tolerance_of,
     without_traces,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 _DIGITS, _NEARLY_ALL = range(2, 9), 0.9
 """Digits to which propensities may have been rounded; and the share of rows that must fit."""
@@ -701,8 +698,6 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str, most: floa
         id_of = columns.decision
 
         def decisions(part: pa.Table, rows: Ints) -> int:
-            import pyarrow.compute as pc
-
             ids = part.column(id_of).take(rows)
             return int(pc.count_distinct(ids, mode="only_valid").as_py()) + int(ids.null_count)
 

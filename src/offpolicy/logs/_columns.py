@@ -9,12 +9,13 @@ from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.door import Door
+from offpolicy._core.late import pa, pc
 from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import MISSING, count_of, glimpse, malformed, refuse
@@ -37,9 +38,6 @@ from offpolicy.logs._arrow_types import (
 )
 from offpolicy.logs._encoded import Encoded
 from offpolicy.logs.labels import as_action_names
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,9 +273,6 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
 
 def with_rewards_filled(table: pa.Table, columns: Columns, source: str) -> pa.Table:
     """A log's table with a number for the rewards that are missing, if one was said."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if columns.fill_reward is None:
         return table
     name = columns.of("reward", table.column_names, source)
@@ -308,8 +303,6 @@ def is_frame(source: Any) -> bool:
 
 def as_table(frame: Any) -> pa.Table:
     """The frame of a log as an Arrow table."""
-    import pyarrow as pa
-
     table = frame
     if not isinstance(frame, pa.Table):
         if not is_frame(frame):
@@ -335,16 +328,12 @@ def as_table(frame: Any) -> pa.Table:
 
 def _collected(frame: Any) -> pa.Table:
     """A log's frame as Arrow has it; what is lazy is computed, a column may be an (n, K) array."""
-    import pyarrow as pa
-
     if isinstance(frame, Mapping):
         return pa.table({str(name): _as_array(values) for name, values in frame.items()})
     return pa.table(frame.collect() if hasattr(frame, "collect") else frame)
 
 
 def _as_array(values: Any) -> Any:
-    import pyarrow as pa
-
     if hasattr(values, "__arrow_c_stream__"):
         return pa.chunked_array(values)
     if isinstance(values, np.ndarray) and values.ndim == 2:
@@ -407,8 +396,6 @@ def _lists(
 ) -> tuple[Ints, NDArray[Any] | Encoded]:
     """Where each list in a log's column starts, and all entries; ``numbers`` is the error if these
     must be numbers, ``names`` may be encoded."""
-    import pyarrow.compute as pc
-
     column = table.column(name)
     kind = column.type
     if not holds_lists(kind):
@@ -454,8 +441,6 @@ def read_plain(
 ) -> NDArray[Any] | Encoded:
     """A column of a log with one plain value in every row; ``numbers`` is the error if that must be
     a number; ``missing`` says that some may be missing."""
-    import pyarrow as pa
-
     kind = table.schema.field(name).type
     if pa.types.is_nested(kind):
         raise LogError(
@@ -485,8 +470,6 @@ def _read_context(table: pa.Table, names: Sequence[str], source: str) -> NDArray
 
 
 def _context_cells(table: pa.Table, name: str, source: str) -> NDArray[Any]:
-    import pyarrow as pa
-
     column = table.column(name)
     kind = plain_type(column.type)
     if pa.types.is_null(kind):
@@ -500,8 +483,6 @@ def _as_numpy(
     values: pa.ChunkedArray, name: str, source: str, offsets: Ints | None = None
 ) -> NDArray[Any]:
     """A log's column as NumPy; text that is not UTF-8, as damaged files hold it, is an error."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.late import pa
 from offpolicy._core.types import Ints
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _FEW = 1_000
 """Rows that are encoded sooner than Arrow's functions are loaded."""
@@ -27,8 +25,6 @@ class Encoded:
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> Encoded | None:
         """From a column of text without missing values; None if it is not one, or garbled."""
-        import pyarrow as pa
-
         kind = column.type
         if pa.types.is_dictionary(kind):
             kind = kind.value_type

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.late import pa
 from offpolicy._core.ragged import offsets_of, position_in_decision
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import malformed, where
 from offpolicy.errors import LogError
 from offpolicy.logs._columns import Columns, missing_column
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _PER_DECISION = ("reward", "propensity", "cluster", "time", "row_weight")
 
@@ -28,8 +26,6 @@ def one_row_per_decision(
     What belongs to the decision (reward, propensity, cluster, time, row weight, context) is taken
     from the row of the chosen candidate; every other column becomes a list over the candidates.
     """
-    import pyarrow as pa
-
     decision = columns.decision
     assert decision is not None
     for name in (decision, columns.chosen, columns.action, columns.candidates):

@@ -6,13 +6,14 @@ import copy
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.checkpoint import digest
 from offpolicy._core.door import Door
+from offpolicy._core.late import pa
 from offpolicy._core.types import Bools, Ints
 from offpolicy._core.validation import need
 from offpolicy.errors import LogError, ParameterError, Place
@@ -22,9 +23,6 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import BLOCK, Distributed, LogScan
 from offpolicy.logs.labels import hash_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _SALT = 1000
 """Samples are drawn by another hash than buckets."""

@@ -8,11 +8,12 @@ import functools
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.late import pa
 from offpolicy._core.pickling import Portable
 from offpolicy.errors import ParameterError, Place
 from offpolicy.logs import labels
@@ -22,9 +23,6 @@ from offpolicy.logs._bandit_log import FIRST, BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs.labels import hash_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BLOCK = 16_384
 """Decisions a block."""

@@ -6,15 +6,13 @@ import html
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 from offpolicy._core.documents import Document, dumps
 from offpolicy._core.frames import Frames
+from offpolicy._core.late import pa
 from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.results._findings import CODES, ORDER, Finding, Severity
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @final
@@ -93,8 +91,6 @@ class Report(Document, Frames):
 
     def to_arrow(self) -> pa.Table:
         """One row per finding, as an Arrow table; ``numbers`` as JSON text."""
-        import pyarrow as pa
-
         names = ("code", "severity", "place", "sentence", "advice", "numbers")
         rows = [asdict(finding) for finding in self]
         for row in rows:

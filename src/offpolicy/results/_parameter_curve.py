@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from offpolicy._core.frames import as_pandas, as_polars
+from offpolicy._core.late import pa
 from offpolicy._core.types import Floats
 from offpolicy.errors import ParameterError
 from offpolicy.intervals import Interval, normal, normal_quantile
@@ -15,7 +16,6 @@ from offpolicy.intervals import Interval, normal, normal_quantile
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
 
 class ParameterCurve:
@@ -53,8 +53,6 @@ class ParameterCurve:
     def to_arrow(self, points: int | None = None) -> pa.Table:
         """Parameter, value, stderr, low and high as an Arrow table: at every breakpoint, or, if
         there are more than ``points`` (1001; of rankers 101), at that many of them."""
-        import pyarrow as pa
-
         points = self.points if points is None else points
         if points < 2:
             raise ParameterError(f"points is {points}; there must be at least 2.", column="points")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from offpolicy._core.documents import json_safe
 from offpolicy._core.frames import Frames
+from offpolicy._core.late import pa
 from offpolicy._core.types import Floats
 from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
@@ -19,10 +20,6 @@ from offpolicy.logs import Dropped
 from offpolicy.results._findings import Finding
 from offpolicy.results._summary import Summary
 from offpolicy.results._table import ResultTable, estimate_named
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 TOO_HEAVY = "†"
 """Marks an estimate whose weights are too heavy for its interval."""
@@ -258,8 +255,6 @@ class Tuned(Frames):
 
     def to_arrow(self) -> pa.Table:
         """One row per value of the parameter, as an Arrow table."""
-        import pyarrow as pa
-
         columns = ("value", "stderr", "bias", "bias_stderr", "variance", "mse", "imputed_mass")
         return pa.table({self.parameter: self.grid} | {c: getattr(self, c) for c in columns})
 

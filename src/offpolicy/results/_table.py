@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from offpolicy._core.documents import Document
 from offpolicy._core.frames import Frames
+from offpolicy._core.late import pa
 from offpolicy._core.tables import aligned
 from offpolicy.errors import EstimatorError, ParameterError, did_you_mean
 from offpolicy.estimators import Estimator, parse
 from offpolicy.results._findings import UNTRUE, Finding
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from matplotlib.axes import Axes
 
 Row = TypeVar("Row")
@@ -143,8 +143,6 @@ def estimate_named(rows: Sequence[Named], wanted: str | Estimator) -> Named:
 def _table_of(kind: Any, records: Sequence[Any], *texts: str) -> pa.Table:
     """A result's rows, dataclasses of text, flags and numbers, as an Arrow table; the ends of the
     interval stand beside the value, texts that only some rows have come last."""
-    import pyarrow as pa
-
     kinds = {"str": pa.string(), "bool": pa.bool_()}
     schema: list[tuple[str, Any]] = []
     for item in fields(kind):

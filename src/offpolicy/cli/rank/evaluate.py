@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from offpolicy._core.late import pa
 from offpolicy.cli import options as opt
 from offpolicy.cli.commands import Strict
 from offpolicy.cli.options import Options, option
@@ -48,8 +49,6 @@ def command(
     LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
     or LETOR text, with --clicks.
     """
-
-    import pyarrow as pa
 
     from offpolicy.cli.pages import Run
     from offpolicy.ranking.data import as_metric

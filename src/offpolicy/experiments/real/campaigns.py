@@ -10,18 +10,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.late import pa
 from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy._core.validation import where
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import BanditLog, LogScan, RewardSummary
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ITEMS = {"all": 80, "men": 34, "women": 46}
 """Campaigns, and how many items could be shown in each."""

@@ -11,10 +11,11 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from offpolicy._core.late import pa
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import where
@@ -25,9 +26,6 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import ColumnCheck
 from offpolicy.logs.files._parquet import ParquetScan, in_blocks
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class _Sifted(NamedTuple):

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from offpolicy._core.files import make_temporary_folder, remove_temporary_folder
+from offpolicy._core.late import duckdb, pa, pq
 from offpolicy._core.validation import Copy, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._bad_rows import MAX_DROPPED
@@ -30,9 +31,6 @@ from offpolicy.logs.files._parquet import FILE, PLACE, ParquetScan
 from offpolicy.logs.files._sql import connect, first_line, parquet, quoted
 from offpolicy.logs.files._text import common_schema, is_parquet, known_kind, text_tables
 from offpolicy.logs.formats import dsjson, obd
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 GROUP_ROWS, GROUP_BYTES = 122_880, 64 * 2**20
 """Rows, or bytes if these are fewer rows, that are written together."""
@@ -199,8 +197,6 @@ class _Written(NamedTuple):
 
 def _write(tables: Iterable[pa.Table], path: Path) -> _Written:
     """A log's tables, at least one, as a Parquet file, which gets its name when complete."""
-    import pyarrow.parquet as pq
-
     part = path.with_suffix(".part")
     writer: Any = None
     rows = 0
@@ -223,8 +219,6 @@ def _write(tables: Iterable[pa.Table], path: Path) -> _Written:
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """A log's tables put together to what is written at once."""
-    import pyarrow as pa
-
     held: list[pa.Table] = []
     for table in tables:
         held.append(table)
@@ -245,8 +239,6 @@ def _copies(asked: _Asked, tables_of: Callable[[int, Path], Iterable[pa.Table]])
 
 def _rewritten(copy: Path, change: Callable[[Any], Iterable[pa.Table]]) -> Path:
     """A log's copy written anew, with the tables that ``change`` makes of its `ParquetFile`."""
-    import pyarrow.parquet as pq
-
     wide = copy.with_suffix(".wide.parquet")
     with pq.ParquetFile(copy) as narrow:
         _write(change(narrow), wide)
@@ -257,8 +249,6 @@ def _rewritten(copy: Path, change: Callable[[Any], Iterable[pa.Table]]) -> Path:
 @contextlib.contextmanager
 def _on_disk(path: Path) -> Iterator[None]:
     """Errors of writing a log's temporary copy as ours."""
-    import pyarrow as pa
-
     try:
         yield
     except (OSError, pa.ArrowException) as problem:
@@ -291,8 +281,6 @@ def _from_text(asked: _Asked) -> list[Path]:
 
 
 def _cast(narrow: Any, schema: pa.Schema) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
     yield schema.empty_table()
     for batch in narrow.iter_batches():
         yield pa.Table.from_batches([batch]).select(schema.names).cast(schema)
@@ -327,8 +315,6 @@ def _from_long(asked: _Asked, files: list[Path]) -> _Made:
 def _whole_decisions(narrow: ParquetScan, decision: str) -> Iterator[pa.Table]:
     """A log's rows that meet the condition; those of a decision that follow each other are in one
     table."""
-    import pyarrow as pa
-
     rest: list[pa.Table] = []
     for table in _long_tables(narrow):
         whole = pa.concat_tables([*rest, table])
@@ -348,9 +334,6 @@ def _whole_decisions(narrow: ParquetScan, decision: str) -> Iterator[pa.Table]:
 
 def _long_tables(narrow: ParquetScan) -> Iterator[pa.Table]:
     """A log's rows that meet the condition, with the columns FILE and PLACE."""
-    import duckdb
-    import pyarrow as pa
-
     for k in range(len(narrow.files)):
         query = (
             f"SELECT * EXCLUDE (file_row_number), {k} AS {quoted(FILE)}, "
@@ -403,8 +386,6 @@ def _returning(decision: str | None, name: Any, place: Place) -> LogError:
 
 def _refuse_returning(path: Path, decision: str, asked: _Asked) -> None:
     """Raise if a decision is twice in a log's file: its rows were not together."""
-    import duckdb
-
     scan, column = parquet([str(path)], numbered=True), quoted(decision)
     spilled = str(asked.folder.path / "spilled")
     try:
@@ -440,8 +421,6 @@ def _from_dsjson(asked: _Asked) -> _Made:
 def _dsjson_tables(
     k: int, file: Path, counts: dsjson.Skipped, facts: dsjson.Facts, on_bad_row: str
 ) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
     schema = dsjson.schema().append(pa.field(FILE, pa.int64())).append(pa.field(PLACE, pa.int64()))
     yield schema.empty_table()
     prefix = f"{file}, " if k else ""
@@ -466,16 +445,12 @@ def _from_obd(asked: _Asked) -> _Made:
 
 
 def _obd_tables(file: Path, facts: obd.Facts) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
     for batch in obd.batches(file):
         facts.add(batch)
         yield pa.Table.from_batches([batch])
 
 
 def _with_candidates(narrow: Any, K: int) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
     for batch in narrow.iter_batches(max(GROUP_BYTES // (16 * K), 1)):
         n = len(batch)
         offsets = pa.array(np.arange(n + 1) * K, pa.int64())

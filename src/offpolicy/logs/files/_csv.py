@@ -6,16 +6,14 @@ import csv
 import functools
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from offpolicy._core.late import duckdb
 from offpolicy.errors import LogError, Place
 from offpolicy.logs.files import _kinds as kinds
 from offpolicy.logs.files._sql import connect, first_line, literal
 from offpolicy.logs.files._text_file import TextFile
 from offpolicy.logs.formats._lines import LONGEST_LINE, NOT_UTF_8
-
-if TYPE_CHECKING:
-    import duckdb
 
 _BLOCK = 2**20
 _FEWEST, _MOST = 4, 1_000
@@ -166,8 +164,6 @@ class CsvFile(TextFile):
 
     def _rejected(self) -> tuple[str, str, int, int | None, str] | None:
         """Why, where and in which column DuckDB rejects a row, and the row: the first of all."""
-        import duckdb
-
         with connect(threads=1) as connection:
             try:
                 scan = self._scan(", store_rejects = true")

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._core.late import duckdb, pa, pc
 from offpolicy._core.types import Ints
 from offpolicy.errors import LogError
 from offpolicy.logs._bad_rows import source_of_kept
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.expressions._kinds import DUCKDB
 from offpolicy.logs.files._sql import connect, errors_as_ours
-
-if TYPE_CHECKING:
-    import duckdb
-    import pyarrow as pa
 
 
 @functools.cache
@@ -38,8 +34,6 @@ def none_meets(where: Expression, source: str) -> LogError:
 def filtered(table: pa.Table, where: Expression | None, source: str) -> tuple[pa.Table, str]:
     """The rows of a log's table that meet a condition, in order; their source, in which they are
     counted as in the table."""
-    import pyarrow as pa
-
     if where is None:
         return table, source
     rows = kept_rows(table, where, source)
@@ -48,8 +42,6 @@ def filtered(table: pa.Table, where: Expression | None, source: str) -> tuple[pa
 
 def kept_rows(table: pa.Table, where: Expression, source: str) -> Ints:
     """The rows of a log's table that meet a condition; none is an error."""
-    import pyarrow.compute as pc
-
     meets = pc.fill_null(values(table, where, source, condition=True), False)
     rows = np.flatnonzero(meets.to_numpy())
     if not len(rows):
@@ -61,9 +53,6 @@ def values(
     table: pa.Table, expression: Expression, source: str, *, condition: bool = False
 ) -> pa.ChunkedArray:
     """What an expression is in every row of a log's table; a ``condition`` is true or false."""
-    import duckdb
-    import pyarrow as pa
-
     # Names may differ in case alone, which DuckDB does not tell apart, and other columns may be of
     # types that it does not know.
     named = [name for name in table.column_names if name in expression.names]

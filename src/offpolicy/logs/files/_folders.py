@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
+from offpolicy._core.late import pa
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._columns import ROLES, Columns
 from offpolicy.logs.files._footer import Footer, only_value, read_footer, read_whole
 from offpolicy.logs.files._sql import literal, quoted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 _WHOLE, _DAY = re.compile(r"0|-?[1-9]\d{0,17}"), re.compile(r"\d{4}-\d\d-\d\d")
@@ -98,8 +96,6 @@ def roles_asked_for(
 
 def read_with_folders(file: str) -> pa.Table:
     """A log's only Parquet file, whole, with what its folders tell in every row."""
-    import pyarrow as pa
-
     kinds = {"BIGINT": pa.int64(), "DATE": pa.date32(), "VARCHAR": pa.string()}
     table = read_whole(file)
     folders = Folders.of([file]).without_own([file], [Footer(len(table), table.schema)])

@@ -12,14 +12,12 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from offpolicy._core.late import pa, pq
 from offpolicy.errors import LogError, Place
 from offpolicy.logs.files._sql import unreadable
 from offpolicy.logs.files._thrift import Reader
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _WORD = 4
 """Bytes of "PAR1", with which a file begins and ends, and of the length of its footer."""
@@ -36,9 +34,6 @@ class Footer(NamedTuple):
 @contextlib.contextmanager
 def opened(file: str, **options: Any) -> Iterator[Any]:
     """A log's Parquet file as pyarrow's `ParquetFile`, with a footer that can be believed."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         _check(file)
         # Of other names, some are URLs to pyarrow, or someone's home.

@@ -9,16 +9,14 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from offpolicy._core.late import duckdb
 from offpolicy.errors import LogError, Place
 from offpolicy.logs.files import _kinds as kinds
 from offpolicy.logs.files._sql import first_line, listed, literal
 from offpolicy.logs.files._text_file import TextFile
 from offpolicy.logs.formats._lines import LONGEST_LINE, NOT_UTF_8, numbered
-
-if TYPE_CHECKING:
-    import duckdb
 
 MOST_NAMES = 16_384
 """Different names in the objects of a file: where there are more, names are data."""
@@ -96,8 +94,6 @@ class JsonFile(TextFile):
         return LogError(what, self.path)
 
     def _first_malformed(self, lines: list[tuple[int, bytes]]) -> LogError | None:
-        import duckdb
-
         texts = []
         for number, line in lines:
             try:

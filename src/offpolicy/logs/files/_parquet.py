@@ -14,11 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.late import duckdb, pa
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import labels
@@ -35,10 +36,6 @@ from offpolicy.logs.files._folders import Folders
 from offpolicy.logs.files._footer import Footer, opened, read_footer
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import Database, errors_as_ours, parquet, quoted
-
-if TYPE_CHECKING:
-    import duckdb
-    import pyarrow as pa
 
 CHUNK = 65_536
 """Rows of a file that are counted together where a condition picks some of them."""
@@ -359,8 +356,6 @@ class ParquetScan(LogScan):
         return ", ".join(map(self._column, self._roles.with_extra(extra)))
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
-        import pyarrow as pa
-
         selected = self._selected(extra)
         jobs: list[tuple[int, list[tuple[int, int]]]] = []
         parts: list[tuple[int, int, str]] = []
@@ -385,8 +380,6 @@ class ParquetScan(LogScan):
     def _stretches(self, k: int, selected: str, spans: Sequence[tuple[int, int]]) -> pa.Table:
         """Stretches of the rows of the k-th file that meet the condition, by one query: what is
         stored together is decoded once, however many of them are in it."""
-        import pyarrow as pa
-
         within: dict[tuple[int, int], tuple[int, int]] = {}
         begun = 0
         for chunk in (chunk for chunk in self._chunks if chunk.file == k):
@@ -471,15 +464,11 @@ class ParquetScan(LogScan):
 
     def _tables(self, query: str, rows: int | None = None) -> Iterator[pa.Table]:
         """What a query finds, some rows at a time."""
-        import pyarrow as pa
-
         for batch in self._sql(query).to_arrow_reader(rows or _BATCH):
             yield self._as_declared(pa.Table.from_batches([batch]))
 
     def _as_declared(self, table: pa.Table) -> pa.Table:
         """A table with the types that the files declare, of which DuckDB knows fewer than Arrow."""
-        import pyarrow as pa
-
         declared = [self._types.get(field.name, field.type) for field in table.schema]
         kinds = [
             field.type if pa.types.is_null(kind) else kind
@@ -519,8 +508,6 @@ class ParquetScan(LogScan):
 
 def in_blocks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The rows of a Parquet log's tables, `BLOCK` at a time."""
-    import pyarrow as pa
-
     held: list[pa.Table] = []
     have = 0
     for table in tables:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from offpolicy import errors
 from offpolicy._core.checkpoint import decode, encode
 from offpolicy._core.door import Door
+from offpolicy._core.late import pa
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
@@ -43,7 +44,6 @@ from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import first_line
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 CHUNK = 4096
@@ -362,8 +362,6 @@ class _Task:
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Table, str, int]]:
         """Tables of neighbouring rows, at most `BLOCK` of them, with their file and position."""
-        import pyarrow as pa
-
         held: list[pa.RecordBatch] = []
         have, begun, file = 0, 0, ""
         for batch, piece, offset in _pieces_of(batches):
@@ -453,8 +451,6 @@ _PARTIAL = "start long, rows long, sums binary, error string, text string"
 
 def _batch(columns: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     """Rows with columns as Spark declares them; what they do not say is missing."""
-    import pyarrow as pa
-
     declared = (column.split() for column in columns.split(", "))
     types = {name: pa.type_for_alias(kind.replace("long", "int64")) for name, kind in declared}
     return pa.RecordBatch.from_pylist(rows, pa.schema(list(types.items())))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from offpolicy._core.late import pa
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._columns import Columns
 from offpolicy.logs.expressions import Expression
@@ -21,7 +22,6 @@ from offpolicy.logs.files._sql import first_line
 from offpolicy.logs.files._text import kind_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _PATTERN = re.compile(r"([\\*?\[\]{}])")
@@ -170,6 +170,4 @@ def _refuse_unseen(files: Sequence[str], seen: Sequence[str]) -> None:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -6,12 +6,10 @@ import contextlib
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from offpolicy._core.late import duckdb, pa
 from offpolicy.errors import LogError, ParameterError
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 def connect(
@@ -23,8 +21,6 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """A DuckDB of its own to read logs, which fetches nothing and no query can set otherwise; with
     ``files``, it opens these alone."""
-    import duckdb
-
     settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     limits = {"memory_limit": memory, "threads": threads}
     settings |= {name: value for name, value in limits.items() if value is not None}
@@ -110,8 +106,6 @@ def quoted(name: str) -> str:
 @contextlib.contextmanager
 def interrupts_as_pythons() -> Iterator[None]:
     """Control-C while a log is read, however DuckDB says it."""
-    import duckdb
-
     try:
         yield
     except duckdb.InterruptException:
@@ -125,9 +119,6 @@ def interrupts_as_pythons() -> Iterator[None]:
 @contextlib.contextmanager
 def errors_as_ours(source: str) -> Iterator[None]:
     """What DuckDB says of a query or of a file, as an error of the log."""
-    import duckdb
-    import pyarrow as pa
-
     about_queries = (
         duckdb.BinderException, duckdb.CatalogException, duckdb.DataError,
         duckdb.OutOfMemoryException, duckdb.ParserException, duckdb.SyntaxException,

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from offpolicy._core.late import pa
 from offpolicy.errors import LogError, Place
 from offpolicy.logs.files._csv import CsvFile
 from offpolicy.logs.files._footer import read_whole
 from offpolicy.logs.files._json import JsonFile
 from offpolicy.logs.files._sql import connect
 from offpolicy.logs.formats._lines import COMPRESSED, existing, unpacked, unpacked_size
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LARGEST = 2**28
 """Bytes of text. Files are held in memory, several times over; larger ones are converted."""
@@ -66,8 +64,6 @@ def is_large(files: Sequence[Path]) -> bool:
 def read_table(path: Path, names: Container[str] = (), *, on_bad_row: str = "error") -> pa.Table:
     """A log's file as an Arrow table; in text, these columns hold ``names``. If rows are to be
     dropped, what is no list is missing."""
-    import pyarrow as pa
-
     existing(path)
     if is_parquet(path):
         return read_whole(str(path))
@@ -79,7 +75,6 @@ def read_table(path: Path, names: Container[str] = (), *, on_bad_row: str = "err
 def _read_feather(path: Path) -> pa.Table:
     """A log's Feather file, which holds Arrow as it is in memory: offsets in it are compared with
     what they point into."""
-    import pyarrow as pa
     from pyarrow import feather
 
     try:
@@ -107,8 +102,6 @@ def common_schema(
 ) -> pa.Schema:
     """What holds the columns of all files of a log, which must have the same; ``names`` that are
     integers in one file and text in another are text."""
-    import pyarrow as pa
-
     for file, schema in zip(files, schemas, strict=True):
         other = sorted(set(schema.names) ^ set(schemas[0].names))
         if other:
@@ -138,16 +131,12 @@ def common_schema(
 
 def as_common(files: Sequence[Path], tables: Sequence[pa.Table], names: Container[str]) -> pa.Table:
     """The rows of all files of a log."""
-    import pyarrow as pa
-
     schema = common_schema(files, [table.schema for table in tables], names)
     return pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
 
 
 def _with_text(kind: pa.DataType) -> pa.DataType:
     """The type of a log's names, which are integers, as text."""
-    import pyarrow as pa
-
     if pa.types.is_list(kind):
         return pa.list_(pa.field("l", _with_text(kind.value_type)))
     return pa.string() if pa.types.is_integer(kind) else kind

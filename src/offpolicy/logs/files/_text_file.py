@@ -6,15 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from offpolicy._core.late import duckdb, pa
 from offpolicy.errors import LogError
 from offpolicy.logs.files._kinds import FAMILIES
 from offpolicy.logs.files._sql import interrupts_as_pythons
-
-if TYPE_CHECKING:
-    import duckdb
-    import pyarrow as pa
 
 BATCH = 65_536
 """Rows that are handed over at a time."""
@@ -60,9 +56,6 @@ class TextFile(ABC):
 
     def tables(self, names: Container[str]) -> Iterator[pa.Table]:
         """All rows with their types, at least one table; these columns hold names."""
-        import duckdb
-        import pyarrow as pa
-
         try:
             with interrupts_as_pythons(), self._typed(names) as reader:
                 yield pa.Table.from_batches([], reader.schema).rename_columns(self.names)

@@ -13,6 +13,7 @@ from typing import IO
 import numpy as np
 
 from offpolicy._core.files import temporary_folder
+from offpolicy._core.late import pa
 from offpolicy.errors import LogError, Place
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -114,8 +115,6 @@ def cut_off(path: Path, problem: Exception) -> LogError:
 
 @contextlib.contextmanager
 def _unpacking(path: Path) -> Iterator[IO[bytes]]:
-    import pyarrow as pa
-
     packing = COMPRESSED.get(path.suffix.lower())
     try:
         with path.open("rb") as raw:  # by Python, whose names of files need not be UTF-8

@@ -18,9 +18,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from offpolicy._core.door import Door
+from offpolicy._core.late import pa
 from offpolicy._core.validation import glimpse, need
 from offpolicy.errors import LogError, PropensityError
 from offpolicy.logs._bad_rows import check_on_bad_row
@@ -28,9 +29,6 @@ from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._validation import LARGEST_REWARD, SMALLEST_PROPENSITY
 from offpolicy.logs.formats._lines import DEEPEST, existing, nests_too_deeply, numbered
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BLANK, DANGLING, NOT_LEARNT, BAD = "blank", "dangling reward", "_skipLearn", "bad"
 """Why a line was left out."""
@@ -69,8 +67,6 @@ def read(
     has the events as clusters; a column that says nothing (weights that are all 1, times that are
     partly missing) is left out.
     """
-    import pyarrow as pa
-
     counts = Skipped() if counts is None else counts
     table = pa.Table.from_batches(batches(path, counts, on_bad_row=on_bad_row), schema())
     if not len(table):
@@ -134,8 +130,6 @@ def numbered_batches(
 
 def schema() -> pa.Schema:
     """The columns of a dsjson file's batches. Only ``time`` may be missing, without Timestamp."""
-    import pyarrow as pa
-
     return pa.schema(
         {
             "action": pa.int64(),
@@ -167,8 +161,6 @@ def sniff(first_lines: Iterable[str]) -> bool:
 def _batches(
     path: Path, counts: Skipped, drop: bool, batch_rows: int, prefix: str
 ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-    import pyarrow as pa
-
     rows: list[_Decision] = []
     lines: list[int] = []
     for number, line in numbered(path):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from offpolicy._core.late import pa
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import need
 from offpolicy.errors import LogError, Place
@@ -110,8 +111,6 @@ def _parts(
 
 def _blocks(path: Path) -> Iterator[bytes]:
     """The text of a LETOR file, cut at ends of lines."""
-    import pyarrow as pa
-
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
             rest = stream.read(BLOCK).removeprefix(b"\xef\xbb\xbf")

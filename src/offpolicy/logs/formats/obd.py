@@ -15,19 +15,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from offpolicy._core.door import Door
+from offpolicy._core.late import pa, pc
 from offpolicy._core.validation import need, refuse
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs.formats._lines import existing, numbered
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ROLES = {
     "timestamp": "time",
@@ -50,8 +47,6 @@ def read(path: str | Path, *, items: int | None = None) -> BanditLog:
     it, the candidates are known; if also every propensity is 1/K, so is ``logging``. Without
     it, K is taken from the items that occur, but only if every propensity is then 1/K.
     """
-    import pyarrow as pa
-
     parts = list(batches(path))
     if not parts:
         raise LogError("there is not one row below the header.", path)
@@ -90,8 +85,6 @@ class Facts:
 
     def add(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Look at some of the rows."""
-        import pyarrow.compute as pc
-
         self.items |= set(pc.unique(rows.column("action")).to_pylist())
         ends = pc.min_max(rows.column("propensity")).as_py()
         if ends["min"] is not None:
@@ -135,7 +128,6 @@ def sniff(header: str) -> bool:
 
 
 def _batches(path: Path, header: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     types = {datetime: pa.timestamp("us", tz="UTC"), int: pa.int64(), float: pa.float64()}

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from offpolicy._core import validation as check
 from offpolicy._core.files import replacing
 from offpolicy._core.frames import Frames
+from offpolicy._core.late import pa, pq
 from offpolicy._core.pickling import Portable
 from offpolicy._core.ragged import candidates_of, decision_of_candidate, offsets_of
 from offpolicy._core.types import Floats, Ints
@@ -34,8 +35,6 @@ from offpolicy.errors import (
 from offpolicy.logs import labels
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from offpolicy.ranking.data._read import RankingColumns
 
 SMALLEST_EXAMINATION = 1e-12
@@ -246,8 +245,6 @@ class RankingLog(Portable, Frames):
 
     def to_parquet(self, path: str | Path) -> None:
         """Write `to_arrow` to a file, whole or not at all; `read` reads it back."""
-        import pyarrow.parquet as pq
-
         with replacing(Path(path)) as part:
             pq.write_table(self.to_arrow(), part, write_page_checksum=True)
 

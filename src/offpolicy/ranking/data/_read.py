@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core import validation as check
+from offpolicy._core.late import pa
 from offpolicy._core.ragged import (
     candidates_of,
     decision_of_candidate,
@@ -42,8 +43,6 @@ from offpolicy.logs import (
 from offpolicy.ranking.data._log import RankingLog
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from offpolicy.logs.expressions import Expression
     from offpolicy.logs.formats.letor import Queries
 
@@ -267,8 +266,6 @@ def _scattered_log(queries: Queries, rows: _Rows, relevant: float) -> tuple[Rank
 
 def to_arrow(log: RankingLog) -> pa.Table:
     """See `RankingLog.to_arrow`."""
-    import pyarrow as pa
-
     columns: dict[str, Any] = {"impression": log.impression}
     if log.query is not None:
         columns["query"] = log.query[log.impression]

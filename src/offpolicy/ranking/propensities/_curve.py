@@ -15,6 +15,7 @@ from offpolicy._core import validation as check
 from offpolicy._core.documents import Document, read
 from offpolicy._core.door import Door
 from offpolicy._core.frames import as_pandas, as_polars
+from offpolicy._core.late import pa
 from offpolicy._core.tables import aligned
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, Place, ResultError, SupportError
@@ -25,7 +26,6 @@ from offpolicy.results import Finding, finding
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
 
 @final
@@ -237,8 +237,6 @@ class Propensities(Document):
 
     def to_arrow(self, level: float = 0.95) -> pa.Table:
         """One row per rank, as an Arrow table."""
-        import pyarrow as pa
-
         low, high = self.interval(level).T
         columns = {"propensity": self.propensity, "low": low, "high": high}
         counts = {"shown": self.shown, "clicks": self.clicks}
