@@ -42,7 +42,8 @@ def test_the_model_alone_is_within_two_percent(frame, reward):
         arm = row["policy"].removeprefix("always(").removesuffix(")")
         mean = frame.loc[frame.segment == arm, reward].mean()
         assert row["value"] == pytest.approx(mean, rel=0.02), row["policy"]
-    assert result["trained"]["kind"] in ("ridge per action", "boosting per action")
+    # Of so rare a thing as an order these contexts say nothing.
+    assert (result["trained"]["kind"] == "mean per action") == (reward != "visit")
     assert result["trained"]["fit"] == result["trained"]["tried"][result["trained"]["kind"]]
 
 

@@ -55,8 +55,8 @@ def test_no_decision_is_predicted_from_its_own_fold():
     source = source_of(log, {"new": "new"}, None)
     train_model(source)
     fold = log.fold(5)
-    reward = log.reward.copy()
-    reward[fold == 3] = 1.0 - reward[fold == 3]
+    reward, some = log.reward.copy(), np.flatnonzero(fold == 3)[:20]
+    reward[some] = 1.0 - reward[some]
     changed = table.set_column(1, "reward", pa.array(reward))
     other = source_of(op.BanditLog.from_frame(changed, COLUMNS), {"new": "new"}, None)
     train_model(other)
@@ -154,29 +154,82 @@ def test_boosting_is_taken_where_it_is_clearly_better():
     log = curved(BOOSTED_ROWS)
     trained = op.evaluate(log, op.Uniform()).trained
     assert trained.kind == "boosting per action"
-    assert list(trained.tried) == ["ridge per action", "boosting per action"]
+    assert list(trained.tried) == ["ridge per action", "boosting per action", "mean per action"]
     assert trained.fit == trained.tried[trained.kind] > trained.tried["ridge per action"] + 0.1
     assert "boosting per action, R² 0." in str(trained)
     straight = op.evaluate(curved(BOOSTED_ROWS, curve=0.0), op.Uniform()).trained
     assert straight.kind == "ridge per action"
-    assert len(straight.tried) == 2
+    assert len(straight.tried) == 3
     few = op.evaluate(curved(BOOSTED_ROWS - 1), op.Uniform()).trained
-    assert list(few.tried) == ["ridge per action"]
+    assert list(few.tried) == ["ridge per action", "mean per action"]
 
 
-def test_what_is_held_out_is_what_a_model_without_the_fold_says():
-    log = curved(2_000)
+@pytest.mark.parametrize("n", [2_000, BOOSTED_ROWS])
+def test_what_is_held_out_is_what_a_model_without_the_fold_says(n):
+    """Of all folds where decisions are few, of the largest where they are many."""
+    log = curved(n)
     trained = op.evaluate(log, op.Uniform()).trained
     fold = log.fold(5)
-    largest = np.argmax(np.bincount(fold))
-    left = 0.0
-    for action in (0, 1):
-        seen, rows = (np.flatnonzero((log.chosen == action) & one) for one in
-                      (fold != largest, fold == largest))  # fmt: skip
-        model = ScaledRidge().pipeline().fit(log.context[seen], log.reward[seen])
-        left += ((log.reward[rows] - model.predict(log.context[rows])) ** 2).sum()
-    spread = ((log.reward - log.reward[fold == largest].mean()) ** 2)[fold == largest].sum()
-    assert trained.fit == pytest.approx(1.0 - left / spread, rel=1e-9)
+    asked = range(5) if n < BOOSTED_ROWS else [np.argmax(np.bincount(fold))]
+    ridge = means = 0.0
+    for f in asked:
+        for action in (0, 1):
+            seen, rows = (np.flatnonzero((log.chosen == action) & one) for one in
+                          (fold != f, fold == f))  # fmt: skip
+            model = ScaledRidge().pipeline().fit(log.context[seen], log.reward[seen])
+            ridge += ((log.reward[rows] - model.predict(log.context[rows])) ** 2).sum()
+            means += ((log.reward[rows] - log.reward[seen].mean()) ** 2).sum()
+    reward = log.reward[np.isin(fold, list(asked))]
+    spread = ((reward - reward.mean()) ** 2).sum()
+    assert trained.tried["ridge per action"] == pytest.approx(1.0 - ridge / spread, rel=1e-9)
+    assert trained.tried["mean per action"] == pytest.approx(1.0 - means / spread, abs=1e-9)
+
+
+def idle(n: int, d: int) -> pa.Table:
+    """A log whose contexts say nothing of its rewards."""
+    rng = np.random.default_rng(7)
+    action = rng.integers(0, K, n)
+    reward = (rng.random(n) < 0.2 + 0.15 * action).astype(float)
+    columns = {f"x{j}": rng.standard_normal(n) for j in range(d)}
+    rest = {"logging": [[1 / K] * K] * n, "new": [[0.7] + [0.3 / (K - 1)] * (K - 1)] * n}
+    return pa.table({"action": action, "reward": reward, **columns, **rest})
+
+
+def test_contexts_that_say_nothing_are_left_out(tmp_path: Path):
+    """The model is each action's mean outside the fold, in memory and in a file."""
+    table = idle(600, 40)
+    columns = op.Columns(context=["x*"])
+    log = op.BanditLog.from_frame(table, columns)
+    source = source_of(log, {"new": "new"}, None)
+    train_model(source)
+    assert source.trained.kind == "mean per action"
+    assert source.trained.tried["ridge per action"] < source.trained.fit
+    fold = log.fold(5)
+    for f in range(5):
+        for action in range(K):
+            mean = log.reward[(fold != f) & (log.chosen == action)].mean()
+            found = source.delta_hat.reshape(-1, K)[fold == f, action]
+            np.testing.assert_allclose(found, mean, rtol=1e-12)
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=200)
+    scan = ParquetScan([tmp_path / "log.parquet"], columns)
+    same(op.evaluate(log, {"new": "new"}), op.evaluate(scan, "new"))
+
+
+def test_means_of_candidates_that_differ():
+    """Of each action by name, where a decision has some of them; the rarely seen are shrunken."""
+    rng = np.random.default_rng(1)
+    case = make_case(rng, 1_000, ties=True, drawn=True)
+    names = Shape(np.diff(case.offsets)).names(rng, range(6))
+    chosen = names[case.offsets[:-1] + case.chosen]
+    context, reward = rng.standard_normal((1_000, 30)), chosen + rng.standard_normal(1_000)
+    log = case.log_with(reward=reward, candidate=names, context=context)
+    source = source_of(log, {"new": case.pi0}, None)
+    train_model(source)
+    assert source.trained.kind == "mean per action"
+    fold = np.repeat(log.fold(5), np.diff(case.offsets))
+    for action in range(6):
+        seen = reward[(log.fold(5) != 2) & (chosen == action)]
+        np.testing.assert_allclose(source.delta_hat[(fold == 2) & (names == action)], seen.mean())
 
 
 def test_threads_change_no_byte():

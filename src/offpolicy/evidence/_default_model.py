@@ -2,8 +2,9 @@
 
 It is a ridge regression per action (or one for all, where actions are many and rows few, or
 candidates have features), so that it can be applied to every candidate of a log of any size; where
-that is affordable and clearly better on decisions held out, boosted trees. The headline
-recalibrates it on the log as it would any other.
+that is affordable and clearly better on decisions held out, boosted trees. Where contexts do not
+help to predict, it is each action's mean. The headline recalibrates it on the log as it would any
+other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from offpolicy._core.types import Floats
+from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._plan import sample_size
 from offpolicy.evidence._sources import Source
 from offpolicy.logs import BanditLog
@@ -29,6 +30,8 @@ SCREENED = 20_000
 BOOSTED_ROWS, BOOSTED_ACTION, BOOSTED_CANDIDATES = 10_000, 500, 3_000_000
 """Boosting is tried where the sample has so many decisions, every action so many of them, and the
 log no more candidates than these."""
+MEANS = "mean per action"
+"""The model that does without the contexts."""
 
 
 def train_model(source: Source) -> list[Finding]:
@@ -52,6 +55,7 @@ def train_model(source: Source) -> list[Finding]:
         width = int(log.offsets[1])
     named = _Trained(RewardModel(ScaledRidge()), width)
     best, trained = _best(named.seen(log), source.n * source.log.width)
+    named = replace(named, blind=trained.kind == MEANS)
     with one_thread():
         named = replace(named, model=best.fit(named.seen(log)))
     source.adopt(named, trained)
@@ -65,13 +69,17 @@ def _unused(why: str) -> list[Finding]:
 
 @dataclass(frozen=True)
 class _Trained:
-    """A fitted model; ``width`` is the number of candidates, if positions are their names."""
+    """A fitted model; ``width`` is the number of candidates, if positions are their names, and one
+    that is ``blind`` sees no contexts."""
 
     model: RewardModel
     width: int
+    blind: bool = False
 
     def seen(self, log: BanditLog) -> BanditLog:
         """The log as the model sees it: with names."""
+        if self.blind:
+            log = _without_contexts(log)
         if not self.width:
             return log
         actions = tuple(range(max(self.width, log.number_of_actions)))
@@ -89,26 +97,43 @@ class _Trained:
 
 
 def _best(log: BanditLog, candidates: float) -> tuple[RewardModel, TrainedModel]:
-    """The model that says most of decisions held out; the first, unless another is better by more
-    than twice the standard error of the difference. ``candidates`` are those of the whole log."""
+    """The model that says most of decisions held out: the first, unless another is better by more
+    than twice the standard error of the difference; and the mean of each action, unless that is
+    better than this. ``candidates`` are those of the whole log."""
     few = (
         log.take(np.linspace(0, len(log) - 1, SCREENED).astype(int)) if len(log) > SCREENED else log
     )
-    tried, error, best = {}, {}, ""
-    for kind, model in _kinds(log, candidates).items():
-        with one_thread():
-            predicted, rows = model.held_out(few)
-        weight, reward = few.weights[rows], few.reward[rows]
-        error[kind] = (reward - predicted) ** 2
-        spread = float(
-            np.average((reward - np.average(reward, weights=weight)) ** 2, weights=weight)
-        )
-        left = float(np.average(error[kind], weights=weight))
-        tried[kind] = 1.0 - left / spread if spread > 0.0 else 0.0
+    kinds, means = _kinds(log, candidates), RewardModel(ScaledRidge(), mode="per-action")
+    fold = few.fold(means.folds)
+    rows = np.arange(len(few))
+    if len(few) >= BOOSTED_ROWS:  # one fold tells
+        rows = np.flatnonzero(fold == np.argmax(np.bincount(fold)))
+    weight, reward = few.weights[rows], few.reward[rows]
+    error, best = {}, ""
+    for kind, model in kinds.items():
+        error[kind] = (reward - _held_out(model, few, fold, rows)) ** 2
         if not best or _clearly_less(error[kind], error[best], weight):
             best = kind
-    trained = TrainedModel(len(log), best, tried[best], tried)
-    return _kinds(log, candidates)[best], trained
+    error[MEANS] = (reward - _held_out(means, _without_contexts(few), fold, rows)) ** 2
+    left = {kind: float(np.average(each, weights=weight)) for kind, each in error.items()}
+    spread = float(np.average((reward - np.average(reward, weights=weight)) ** 2, weights=weight))
+    tried = {kind: 1.0 - each / spread if spread > 0.0 else 0.0 for kind, each in left.items()}
+    if left[MEANS] <= left[best]:
+        best = MEANS
+    return (kinds | {MEANS: means})[best], TrainedModel(len(log), best, tried[best], tried)
+
+
+def _held_out(model: RewardModel, log: BanditLog, fold: Ints, rows: Ints) -> Floats:
+    """What the model predicts of what was chosen in these rows of whole folds, fitted without."""
+    made = np.empty(len(log))
+    with one_thread():
+        for inside, predicted in model.held_out(log, np.unique(fold[rows])):
+            made[inside] = predicted
+    return made[rows]
+
+
+def _without_contexts(log: BanditLog) -> BanditLog:
+    return log.replace(context=np.zeros((len(log), 1)), context_names=None, trusted=True)
 
 
 def _clearly_less(one: Floats, other: Floats, weight: Floats) -> bool:

@@ -238,21 +238,22 @@ class RewardModel(_CrossFitted):
                 flat[candidates] = map_.predict(flat[candidates])
         return flat
 
-    def held_out(self, log: BanditLog) -> tuple[Floats, Ints]:
-        """What a model fitted without one fold, the largest, predicts of what was chosen in it, and
-        which decisions these are: a first look, at the price of one fit."""
+    def held_out(self, log: BanditLog, folds: Iterable[int]) -> Iterator[tuple[Ints, Floats]]:
+        """The decisions of each of these folds, and what a model fitted without it predicts of what
+        was chosen in them."""
         mode = self._checked_mode(log, None)
         fold = log.fold(self.folds)
-        largest = int(np.argmax(np.bincount(fold, minlength=self.folds)))
         given = Given.to(self.model, log)
         inputs = Inputs.of(log, self._name, mode, log.actions, given)
         training = Training(log, fold, self.folds, fit_weights(log, self.weighting, None))
-        model = self._learner(log, training, inputs, mode, given)((largest,))
-        rows = np.flatnonzero(fold == largest)
-        if isinstance(model, Linear):
-            assert inputs.context is not None
-            return model.at(inputs.context[rows], inputs.chosen_code[rows]), rows
-        return model.predict(inputs, log.chosen_index[rows]), rows
+        learn = self._learner(log, training, inputs, mode, given)
+        for f in map(int, folds):
+            model, rows = learn((f,)), np.flatnonzero(fold == f)
+            if isinstance(model, Linear):
+                assert inputs.context is not None
+                yield rows, model.at(inputs.context[rows], inputs.chosen_code[rows])
+            else:
+                yield rows, model.predict(inputs, log.chosen_index[rows])
 
     def score(self, log: BanditLog) -> float:
         """R² of the predicted rewards of what was chosen: 1 is exact, 0 no better than the mean."""
