@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import os
+import re
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -76,8 +77,13 @@ def written(text: str, path: str | os.PathLike[str] | None) -> str:
 
 
 def dumps(value: Any, indent: int | None = 1, *, ascii_only: bool = False) -> str:
-    """Any value as JSON text."""
-    return json.dumps(json_safe(value), indent=indent, ensure_ascii=ascii_only, allow_nan=False)
+    """Any value as JSON text; a list of numbers is one line of it."""
+    text = json.dumps(json_safe(value), indent=indent, ensure_ascii=ascii_only, allow_nan=False)
+    return _NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+
+
+_NUMBERS = re.compile(r'\[\n((?:\s*(?:-?[0-9][0-9.e+-]*|"-?inf"|null),?\n)+)\s*\]')
+"""No text in JSON holds the end of a line."""
 
 
 def json_safe(value: Any) -> Any:
