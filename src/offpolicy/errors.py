@@ -24,6 +24,7 @@ that guards plain NumPy calls keeps working.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from os import PathLike
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,6 +49,17 @@ class Place(NamedTuple):
         at = "" if self.row is None else f"{self.unit} {self.row}"
         return ", ".join(filter(None, (self.file, self.column, at, self.part)))
 
+    @property
+    def counting(self) -> str:
+        """How rows are counted, as a sentence to follow one about a row; else nothing."""
+        if self.row is None or self.unit != "row":
+            return ""
+        below = ", below the header" if _HEADED.search(self.file) else ""
+        return f" Rows are counted from 0{below}."
+
+
+_HEADED = re.compile(r"\.(csv|tsv|txt)(\.\w+)?$", re.IGNORECASE)
+
 
 class OffpolicyError(Exception):
     """Base of all errors raised on purpose; its text is a sentence meant for the user.
@@ -68,7 +80,8 @@ class OffpolicyError(Exception):
         *,
         column: str = "",
     ) -> None:
-        super().__init__(f"{place}: {sentence}" if place else sentence)
+        counting = place.counting if isinstance(place, Place) else ""
+        super().__init__(f"{place}: {sentence}{counting}" if place else sentence)
         self.place = place if isinstance(place, Place) else Place(str(place or ""), column)
         self.rows = rows
 

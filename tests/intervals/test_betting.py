@@ -510,11 +510,11 @@ def test_a_sequence_is_not_much_wider_than_the_normal_interval(compiled):
         (
             lambda: betting_bounded([1.0, math.nan], 0, 1, 0.95),
             "x, row 1: nan (1 of 2 rows are missing or not finite). Fill these values in or leave "
-            "these rows out.",
+            "these rows out. Rows are counted from 0.",
         ),
         (
             lambda: betting_bounded([0.5, 1.5], 0.0, 1.0, 0.95),
-            "x, row 1: 1.5 (1 of 2 rows are outside [0.0, 1.0]).",
+            "x, row 1: 1.5 (1 of 2 rows are outside [0.0, 1.0]). Rows are counted from 0.",
         ),
         (
             lambda: betting_bounded([0.5], 1.0, 0.0, 0.95),
@@ -523,11 +523,13 @@ def test_a_sequence_is_not_much_wider_than_the_normal_interval(compiled):
         ),
         (
             lambda: betting([1.0, -1.0], [0.0, 0.0], 0.95),
-            "c, row 1: -1.0 (1 of 2 rows are below 0: a weight is a ratio of probabilities).",
+            "c, row 1: -1.0 (1 of 2 rows are below 0: a weight is a ratio of probabilities). Rows "
+            "are counted from 0.",
         ),
         (
             lambda: betting([1.0, 1.0], [0.0, 2.0], 0.95),
-            "reward, row 1: 2.0 (1 of 2 rows are outside reward_range [0.0, 1.0]).",
+            "reward, row 1: 2.0 (1 of 2 rows are outside reward_range [0.0, 1.0]). Rows are "
+            "counted from 0.",
         ),
         (
             lambda: betting([1.0], [0.0], 0.95, reward_range=(1.0, 1.0)),
@@ -540,7 +542,7 @@ def test_a_sequence_is_not_much_wider_than_the_normal_interval(compiled):
         ),
         (
             lambda: betting([1.0, 3.0], [0.0, 0.0], 0.95, largest_weight=2.0),
-            "c, row 1: 3.0 (1 of 2 rows are above largest_weight = 2.0).",
+            "c, row 1: 3.0 (1 of 2 rows are above largest_weight = 2.0). Rows are counted from 0.",
         ),
         (
             lambda: betting([1.0], [0.0], 0.95, largest_weight=math.inf),

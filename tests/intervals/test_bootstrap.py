@@ -306,7 +306,7 @@ EMPTY = "x is empty: without any row there is no interval."
         (
             lambda: bootstrap([1.0, math.inf], 0.9),
             "x, row 1: inf (1 of 2 rows are missing or not finite). Fill these values in or leave "
-            "these rows out.",
+            "these rows out. Rows are counted from 0.",
         ),
         (
             lambda: bootstrap([1.0, 2.0], 0.9, row_weight=[1.0]),
@@ -315,7 +315,7 @@ EMPTY = "x is empty: without any row there is no interval."
         (
             lambda: bootstrap([1.0, 2.0], 0.9, row_weight=[1.0, 0.0]),
             "row_weight, row 1: 0.0. It says how many decisions the row stands for: leave rows of "
-            "weight 0 out.",
+            "weight 0 out. Rows are counted from 0.",
         ),
     ],
 )

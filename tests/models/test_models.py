@@ -1059,7 +1059,7 @@ def test_the_default_floor_keeps_the_log_valid():
     assert str(caught.value) == (
         f"propensity, row {row}: the estimate for the chosen action {log.chosen[row]} is 0 ({bad} "
         f"of 400 rows are like this). Set floor above 0, and fit on a log in which every such "
-        f"action was chosen."
+        f"action was chosen. Rows are counted from 0."
     )
 
 
@@ -1079,7 +1079,7 @@ def test_what_was_never_chosen_has_no_support():
         model.predict(only)
     assert str(caught.value) == (
         "candidate, row 1: none of the decision's candidates was ever chosen in the log that the "
-        "model was fitted on (1 of 2 rows are like this)."
+        "model was fitted on (1 of 2 rows are like this). Rows are counted from 0."
     )
 
 
@@ -1405,7 +1405,7 @@ def test_predictions_are_for_recalibration():
     again = RewardModel(mode="recalibrate")
     assert refused(PredictionError, lambda: again.fit(LOG, prediction=given)) == (
         "prediction, row 1, candidate 1: nan (1 of 180 values are missing or not finite). Fill "
-        "these values in or leave these rows out."
+        "these values in or leave these rows out. Rows are counted from 0."
     )
 
 
