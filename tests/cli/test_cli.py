@@ -93,7 +93,7 @@ def test_evaluate_ten_rows_answers_in_the_first_line(folder):
     assert lines[2].startswith("Problem (effective-size): Of 10 decisions, ")
     assert lines[3] == ""
     assert lines[4].split()[:3] == ["estimator", "value", "stderr"]
-    assert [line.split()[0] for line in lines[6:]] == ["IPS", "SNIPS", "†"]
+    assert [line.split()[0] for line in lines[6:]] == ["IPS", "SNIPS", "imputed:", "†"]
     assert lines[7].split()[1] == "0.63793"
 
 

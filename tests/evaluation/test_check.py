@@ -773,7 +773,7 @@ def test_reward_range():
     assert finding.severity == "problem"
     assert finding.sentence == (
         "Rewards go from 0 to 2, outside the declared range from 0 to 1; the first outside is "
-        "1.00251, in row 200."
+        "1.00251, in row 200. Rows are counted from 0."
     )
     assert finding.numbers == {"reward": pytest.approx(1.00251, rel=1e-5), "low": 0.0, "high": 2.0}
     assert "reward-range" not in check(log, reward_range=(0.0, 2.0))

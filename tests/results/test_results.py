@@ -246,8 +246,9 @@ def test_sentence_has_a_paragraph_for_every_policy(result):
 
 def test_table_is_aligned(log, result):
     for table in (result.to_text(), op.evaluate(log, PI, estimators=["IPS"]).to_text()):
-        *lines, note = table.splitlines()
+        *lines, legend, note = table.splitlines()
         assert len({len(line) for line in lines}) == 1
+        assert "imputed: " in legend
         assert note.startswith("† Too few effective rows")
 
 
@@ -260,7 +261,7 @@ def test_table_marks_weights_that_are_too_heavy_and_says_how_far_a_row_is_from_t
     told_both = replace(told(0.95), estimates=(light, heavy)).to_text().splitlines()
     assert told_both[2].split()[-5:] == ["+0.0", "se", "0.0%", "100.0", "8"]
     assert told_both[3].split()[-5:] == ["+1.2", "se", "0.0%", "99.0†", "8"]
-    assert told_both[4].startswith("† ")
+    assert told_both[5].startswith("† ")
     assert "†" not in replace(told(0.95), estimates=(light,)).to_text()
 
 
@@ -273,7 +274,7 @@ def test_a_value_outside_of_its_interval_is_explained_and_one_interval_of_all_ro
     head, _, ips, dr, *notes = replace(told(0.95), estimates=(cut, held)).to_text().splitlines()
     assert "low" not in head
     assert (ips.split()[1], dr.split()[1]) == ("1.2‡", "0.5")
-    assert [note[:40] for note in notes] == [
+    assert [note[:40] for note in notes[1:]] == [
         "‡ The value is outside its interval, whi", "Every row has the interval [0, 1].",
     ]  # fmt: skip
     assert "low 0.95" in replace(told(0.95), estimates=(held,)).to_text()
@@ -301,7 +302,7 @@ def test_the_ends_of_the_interval_stand_beside_the_value(result):
 
 
 def test_table_names_the_policies_only_if_there_are_several(log, result):
-    head, rule, *body, _ = result.to_text().splitlines()
+    head, rule, *body, _, _ = result.to_text().splitlines()
     assert head.split()[:4] == ["policy", "estimator", "value", "stderr"]
     assert set(rule) == {"─", " "}
     assert [line.split()[:2] for line in body] == [[row.policy, row.estimator] for row in result]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from offpolicy.results import Finding
 
 Command = Callable[..., Any]
+HELD = 1_000_000
+"""Rows of a scanned log that are held in memory for --estimate-propensity."""
 COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
 SHARE = click.FloatRange(0.0, 1.0)
 POSITIVE, NOT_NEGATIVE = click.FloatRange(min=0.0, min_open=True), click.FloatRange(min=0.0)
@@ -190,7 +193,7 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
     """The log of a command, by `log_options`; a role named twice is as on the command line."""
     from dataclasses import replace
 
-    from offpolicy.logs import BanditLog, Columns
+    from offpolicy.logs import BanditLog, Columns, Part
     from offpolicy.logs.expressions import Expression
     from offpolicy.logs.files import read_log
 
@@ -199,12 +202,15 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
     columns = Columns() if file is None else Columns.from_toml(file)
     if "where" in settings:
         settings["where"] = Expression(settings["where"], "--where")
-    source = read_log(list(log), replace(columns, **_roles_of(options)), **settings)
+    with _expanded_by_the_shell(options["context"]):
+        source = read_log(list(log), replace(columns, **_roles_of(options)), **settings)
     if "limit" in settings or "sample" in settings:
         drawn = ""
         if "sample" in settings:
             drawn = f", drawn by chance (seed {settings['sample_seed']})"
-        say(f"Only {len(source):,} rows are read{drawn}.", err=True)
+        part = source.is_part if isinstance(source, BanditLog) else isinstance(source, Part)
+        told = f"Only {len(source):,} rows are read{drawn}."
+        say(told if part else f"All {len(source):,} rows are read: there are no more.", err=True)
     if not isinstance(source, BanditLog) and sys.stderr.isatty():
         from offpolicy.cli.progress import Progress
 
@@ -212,16 +218,39 @@ def read(log: tuple[str, ...], options: Mapping[str, Any]) -> BanditLog | LogSca
     return _estimated(source) if options["estimate_propensity"] else source
 
 
+@contextlib.contextmanager
+def _expanded_by_the_shell(context: Sequence[str]) -> Iterator[None]:
+    """Say with an error about the log that --context * must be quoted, if it names a file."""
+    from pathlib import Path
+
+    from offpolicy.errors import LogError
+
+    try:
+        yield
+    except LogError as problem:
+        file = next((name for name in context if Path(name).exists()), None)
+        if file is None:
+            raise
+        raise LogError(
+            f"{problem} And --context {file} names a file: if you wrote *, the shell put all files "
+            f"in its place. Quote it: --context '*'."
+        ) from None
+
+
 def _estimated(log: BanditLog | LogScan) -> BanditLog:
     """A command's log with estimated propensities, for --estimate-propensity."""
     from offpolicy.evidence import with_arms
-    from offpolicy.logs import BanditLog
+    from offpolicy.logs import BanditLog, Distributed, LogScan
     from offpolicy.models import PropensityModel
 
+    if isinstance(log, LogScan) and len(log) <= HELD and not isinstance(log, Distributed):
+        log = log.without_bad_rows("", (), lambda _: None)
+        held = log.read([(0, len(log))], log.column_names)
+        log = held.replace(dropped=log.dropped, condition=log.condition, trusted=True)
     if not isinstance(log, BanditLog):
         raise click.UsageError(
-            "--estimate-propensity is for logs that are held in memory, and this one is larger. "
-            "Take a part of it, or log the propensities."
+            f"--estimate-propensity takes at most {HELD:,} rows, and none from Spark. Add --sample "
+            f"{HELD}; or estimate propensities elsewhere, and name their column (--propensity)."
         )
     if log.propensity is not None:
         raise click.UsageError(
@@ -327,7 +356,7 @@ def show(result: Any, style: str) -> None:
     the answer doubtful, unless the text has it."""
     tell_dropped(result)
     if hasattr(result, "headlines"):
-        tell(result.findings, "arms-found", "prediction-found", "contexts-unused")
+        tell(result.findings, *_TOLD)
         if style != "table":
             tell(result.warnings)
     if style == "json":
@@ -340,6 +369,12 @@ def show(result: Any, style: str) -> None:
         say_styled(rendered(result))
     else:
         say(str(result))
+
+
+_TOLD = (
+    "arms-found", "prediction-found", "contexts-unused", "contexts-taken", "contexts-infinite",
+)  # fmt: skip
+"""Notes that say what was taken for what."""
 
 
 def show_frame(frame: Any, style: str) -> None:

@@ -28,9 +28,11 @@ from offpolicy.evidence.findings import (
     about_arms,
     about_calibration,
     about_clusters,
+    about_contexts,
     about_drift,
     about_dropped,
     about_duplicates,
+    about_filter,
     about_found_prediction,
     about_frequencies,
     about_prediction,
@@ -118,6 +120,7 @@ def _report(
     log, rows = sample.log, Rows.of(sample.log)
     of_log = [
         *about_dropped(source.dropped),
+        *about_filter(source.log),
         *about_arms(source.log),
         *about_found_prediction(source.found_prediction),
         *about_sample(source.n, len(log)),
@@ -131,7 +134,8 @@ def _report(
         of_log += about_prediction(log, sample.delta_hat, limits)
     if not evidence:
         of_log += [
-            *about_rounding(log), *about_drift(log, rows), *about_calibration(sample, rows)
+            *about_rounding(log), *about_contexts(log, rows), *about_drift(log, rows),
+            *about_calibration(sample, rows),
         ]  # fmt: skip
     if not any(each.weighed for each in evidence):
         of_log += about_size(None, kish(rows.omega) * source.n / len(log), source.n)

@@ -153,6 +153,7 @@ def compared(
         multiplicity,
         baseline,
         first.source.dropped,
+        first.source.trained,
         findings_of(evidence, known),
         tuple(each.summary for each in known),
     )

@@ -26,7 +26,12 @@ from offpolicy.evidence import (
     what_is_known,
     without_repeats,
 )
-from offpolicy.evidence.findings import about_arms, about_dropped, about_found_prediction
+from offpolicy.evidence.findings import (
+    about_arms,
+    about_dropped,
+    about_filter,
+    about_found_prediction,
+)
 from offpolicy.logs.files import Reading, as_log
 from offpolicy.policies import parse_policy, policies_of
 from offpolicy.results import Estimate, Finding, Headline, Result, Summary
@@ -143,7 +148,7 @@ def evaluated(evidence: Sequence[Evidence], interval: str = "default") -> Result
 def findings_of(evidence: Sequence[Evidence], known: Sequence[Answer]) -> tuple[Finding, ...]:
     """What `evaluate` and `compare` came across."""
     source = evidence[0].source
-    of_log = about_dropped(source.dropped) + about_arms(source.log)
+    of_log = about_dropped(source.dropped) + about_filter(source.log) + about_arms(source.log)
     of_log += about_found_prediction(source.found_prediction)
     return without_repeats(of_log, *(each.findings for each in known))
 

@@ -37,6 +37,7 @@ from offpolicy.evidence._walk import RowValues, Scanned, scan
 from offpolicy.evidence.findings import (
     Rows,
     about_calibration,
+    about_contexts,
     about_drift,
     about_rounding,
 )
@@ -171,6 +172,7 @@ def _noticed(question: Question, prepared: Prepared) -> list[list[Finding]]:
     first = prepared.sample[0]
     rows = Rows.of(first.log)
     of_log = about_estimated(prepared.source.log) + prepared.untrained + about_rounding(first.log)
+    of_log += about_contexts(first.log, rows)
     of_log += about_drift(first.log, rows) + about_calibration(first, rows)
     trained_here = prepared.source.trained_here
     told = [

@@ -57,6 +57,7 @@ from offpolicy.logs._validation import (
     tolerance_of,
     without_traces,
 )
+from offpolicy.logs.expressions import Expression
 
 _DIGITS, _NEARLY_ALL = range(2, 9), 0.9
 """Digits to which propensities may have been rounded; and the share of rows that must fit."""
@@ -107,6 +108,8 @@ class BanditLog(Portable):
         How many propensities were given rounded beside exact ``logging``, which counts.
     estimated_by : PropensityModel or None
         The fitted model that ``logging`` is by, if it was not logged.
+    condition : Expression or None
+        What all its rows meet: others were left out when it was read (``where``).
     """
 
     offsets: Ints
@@ -133,6 +136,7 @@ class BanditLog(Portable):
     max_dropped: float = MAX_DROPPED
     rounded_propensities: int = 0
     estimated_by: Any = None
+    condition: Expression | None = None
     trusted: InitVar[bool] = False
     tolerance: InitVar[float] = 1e-6
 

@@ -50,9 +50,9 @@ class Columns:
     are the logger's probabilities of every arm); ``fill_reward``, what a missing reward counts as.
 
     ``logging`` and ``candidates`` hold lists (one entry per candidate); ``context`` names any
-    number of columns, ``user_*`` all that begin so and play no other role. Without
-    ``candidates``, ``action`` is a position in ``logging``; without both, it is a name and the log
-    knows only what was chosen.
+    number of columns, ``user_*`` all that begin so and play no other role, ``-user_name`` leaves
+    one out of these. Without ``candidates``, ``action`` is a position in ``logging``; without
+    both, it is a name and the log knows only what was chosen.
     """
 
     action: str | None = None
@@ -229,15 +229,26 @@ def matching_columns(
     source: str,
     order: Callable[[str], Any] | None = None,
 ) -> list[str]:
-    """A log's columns with these names, or that these patterns match among those not taken."""
+    """A log's columns with these names, or that these patterns match among those not taken, but
+    for those of a name or pattern after a minus: ``"-spend"``."""
     if isinstance(wanted, str):
         raise LogError(f"{role} must be a list of column names, even if there is only one.")
     columns: list[str] = []
+    without = [name[1:] for name in wanted if name[:1] == "-" and name not in names]
     for name in wanted:
+        if name[:1] == "-" and name not in names:
+            continue
         free = [column for column in names if column not in taken and fnmatchcase(column, name)]
         if name not in names and not free:
             raise missing_column(names, name, role, source)
         columns += [name] if name in names else sorted(free, key=order)
+    for name in without:
+        if not any(fnmatchcase(column, name) for column in names):
+            raise missing_column(names, name, f"{role}, to be left out", source)
+        columns = [column for column in columns if not fnmatchcase(column, name)]
+    if without and not columns:
+        sentence = f'no column is left for the {role}: a minus takes off what others name, as "*".'
+        raise LogError(sentence, source, column=role)
     return list(dict.fromkeys(columns))
 
 

@@ -80,8 +80,14 @@ def portion(
         need(fine, "sample", sample, "a share below 1, or a number of rows above 1")
         share = sample if sample < 1.0 else sample / n
     if isinstance(log, Distributed):
-        name = Door.named("limit" if sample is None else "sample")
-        raise ParameterError(f"{name} is for files read by this process.", column="limit")
+        name = "limit" if sample is None else "sample"
+        raise ParameterError(
+            f"{Door.named(name)} is for logs read by this process, and Spark reads this one. Pick "
+            f"rows with {Door.spelled('where')}, or leave it out.",
+            column=name,
+        )
+    if n == len(log) and share >= 1.0:
+        return log
     kept = First(n, share, seed)
     starts = range(0, n, BLOCK)
     counts = [int(kept.among(np.arange(a, min(a + BLOCK, n))).sum()) for a in starts]
@@ -104,6 +110,7 @@ class Part(LogScan):
         self.base, self.kept = base, kept
         self.source, self.columns = base.source, base.columns
         self.progress, self.dropped = base.progress, base.dropped
+        self.condition = base.condition
         self._starts = np.concatenate([[0], np.cumsum(counts)])
         """Which of its decisions is the first in every block of the log."""
 

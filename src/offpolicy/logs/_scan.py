@@ -22,6 +22,7 @@ from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped
 from offpolicy.logs._bandit_log import FIRST, BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
+from offpolicy.logs.expressions import Expression
 from offpolicy.logs.labels import hash_rows
 
 BLOCK = 16_384
@@ -53,6 +54,8 @@ class LogScan(Portable, ABC):
     """Malformed rows that were left out; None if they are errors, or were not looked for yet."""
     max_dropped: float = MAX_DROPPED
     """The share of all rows that may be."""
+    condition: Expression | None = None
+    """What all its rows meet: others were left out."""
 
     @abstractmethod
     def __len__(self) -> int:

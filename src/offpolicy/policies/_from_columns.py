@@ -34,6 +34,8 @@ class Column:
         """By its type, and, where that does not tell, by all its values."""
         import pyarrow.types as types
 
+        from offpolicy.policies._spec import without_colon
+
         try:
             kind = log.type_of(self.name)
         except LogError:
@@ -41,6 +43,11 @@ class Column:
                 raise PolicyError(
                     f'There is no column "{self.name}", but an action of this name. The policy '
                     f"that always chooses it is :always({quoted(self.name)}).",
+                    column=called,
+                ) from None
+            if (meant := without_colon(self.name)) is not None:
+                raise PolicyError(
+                    f'There is no column "{self.name}". Did you mean {meant}, with a colon?',
                     column=called,
                 ) from None
             raise
@@ -62,6 +69,21 @@ class Column:
         if text and not by_text & actions and any(number is not None for number in numbers):
             return Probability(self.name)  # which names the rows that hold no number
         return Probability(self.name) if probabilities else Item(self.name)
+
+
+def refuse_foresight(log: BanditLog | LogScan, reads: Iterable[str], called: str) -> None:
+    """Raise if a policy reads what is known only once an action was chosen."""
+    if log.columns is None:
+        return
+    known_later = {
+        log.columns.reward or "reward": "the reward, which is known only after the action was "
+        "chosen. A policy may use what was known before",
+        log.columns.chosen or log.columns.action or "action": "the action that was logged, which "
+        "is what a policy is to choose. What the logger did is :logged",
+    }
+    for name in reads:
+        if name in known_later:
+            raise PolicyError(f'{called} reads "{name}", {known_later[name]}.', column=name)
 
 
 def two_readings(column: str, values: Iterable[str], called: str) -> PolicyError:

@@ -35,6 +35,7 @@ from offpolicy.policies._from_columns import (
     Logged,
     Probability,
     of_items,
+    refuse_foresight,
 )
 
 
@@ -411,7 +412,9 @@ def settle(log: BanditLog | LogScan, policy: Any, name: str = "policy") -> Any:
     from offpolicy.policies._spec import parse_policy
 
     policy = parse_policy(policy) if isinstance(policy, str) else policy
-    return policy.reading(log, name) if isinstance(policy, Column) else policy
+    policy = policy.reading(log, name) if isinstance(policy, Column) else policy
+    refuse_foresight(log, columns_of(policy), name)
+    return policy
 
 
 def _parts(policy: Any) -> Iterator[Any]:

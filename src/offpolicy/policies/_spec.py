@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -41,7 +42,7 @@ class Named(NamedTuple):
 def named(text: str) -> Named:
     """``NAME=SPEC``, or ``SPEC``, which is then also the name: the name ends at the first = that
     stands outside parentheses."""
-    if not text.startswith((":", "file:", "python:")):
+    if not (text.startswith((":", "file:", "python:")) or _CASE.match(text)):
         for at, character in outside(text):
             if character == "=":
                 name, spec = unquoted(text[:at]), text[at + 1 :].strip()
@@ -83,6 +84,18 @@ def parse_policy(spec: str, *, allow_code: bool = False) -> Any:
     if bracket and not rest.rstrip().endswith(")"):
         raise _refused(spec, "a parenthesis is not closed.")
     return kind(spec, rest.rstrip()[:-1] if bracket else "")
+
+
+_CASE = re.compile(r"\s*case\s+when\b", re.IGNORECASE)
+
+
+def without_colon(text: str) -> str | None:
+    """The policy that was meant by text which lacks the colon; None if none was."""
+    if _CASE.match(text):
+        return f":rule({text.strip()})"
+    word, bracket, _ = text.strip().partition("(")
+    needs = word.strip() not in ("uniform", "logged")
+    return f":{text.strip()}" if word.strip() in KINDS and bool(bracket) == needs else None
 
 
 def policies_of(given: str | Sequence[str], *, allow_code: bool = False) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from offpolicy.results._findings import ORDER, Finding, Severity, finding
 from offpolicy.results._parameter_curve import ParameterCurve
 from offpolicy.results._result import (
     FEW_EFFECTIVE,
+    IMPUTED,
     TOO_HEAVY,
+    WORTH,
     Estimate,
     Headline,
     Logged,
@@ -39,9 +41,10 @@ from offpolicy.results._summary import (
 from offpolicy.results._table import ResultTable, estimate_named
 
 __all__ = [
-    "CANNOT_TELL", "FEW_EFFECTIVE", "IDENTICAL", "LOGGED", "LONGEST_NAME", "NOT_DECIDED", "ORDER",
-    "SMALLEST_P", "TOO_HEAVY", "Action", "Calibration", "Comparison", "Difference", "Estimate",
-    "Finding", "Headline", "Logged", "OverLog", "ParameterCurve", "Report", "Result",
-    "ResultTable", "Severity", "Summary", "Support", "TrainedModel", "Tuned", "Weights",
-    "cells_of_estimates", "estimate_named", "finding", "notes_of_estimates", "shown_estimator",
+    "CANNOT_TELL", "FEW_EFFECTIVE", "IDENTICAL", "IMPUTED", "LOGGED", "LONGEST_NAME", "NOT_DECIDED",
+    "ORDER", "SMALLEST_P", "TOO_HEAVY", "WORTH", "Action", "Calibration", "Comparison",
+    "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog", "ParameterCurve",
+    "Report", "Result", "ResultTable", "Severity", "Summary", "Support", "TrainedModel", "Tuned",
+    "Weights", "cells_of_estimates", "estimate_named", "finding", "notes_of_estimates",
+    "shown_estimator",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.intervals import Interval
 from offpolicy.logs import Dropped
 from offpolicy.results._findings import Finding
-from offpolicy.results._result import Headline, Logged
+from offpolicy.results._result import Headline, Logged, TrainedModel
 from offpolicy.results._summary import Summary
 from offpolicy.results._table import ResultTable
 
@@ -148,7 +148,7 @@ class Comparison(ResultTable[Difference]):
         As asked for.
     dropped
         Malformed rows that were left out; None if they are errors.
-    findings, summaries
+    trained, findings, summaries
         As in `Result`.
     """
 
@@ -164,6 +164,7 @@ class Comparison(ResultTable[Difference]):
     multiplicity: str
     baseline: str | None = None
     dropped: Dropped | None = None
+    trained: TrainedModel | None = None
     findings: tuple[Finding, ...] = ()
     summaries: tuple[Summary, ...] = ()
 
@@ -256,6 +257,8 @@ class Comparison(ResultTable[Difference]):
             note = "Each interval covers the difference of two policies' values by itself."
         if self.dropped is not None and self.dropped.rows:
             note += f"\n{self.dropped}."
+        if self.trained is not None:
+            note += f"\nNo prediction was given: {self.trained}."
         return note
 
 

@@ -25,7 +25,7 @@ class Kind(NamedTuple):
 # fmt: off
 CODES = {
     "arms-found": Kind("note", "Nobody named the arms: they are what was ever chosen in the log.",
-        "If there are other arms, name all of them (actions)."),
+        "If there are more, name all (actions)."),
     "clusters": Kind("warning, problem", "There are too few clusters for normal intervals.",
         "Log for longer, or name finer clusters (users rather than days) if these are independent "
         "of each other."),
@@ -38,6 +38,16 @@ CODES = {
         "list only those."),
     "constant-reward": Kind("warning", "There is nothing to tell policies apart by.",
         "Every policy then looks the same. Check that this is the right column."),
+    "contexts-infinite": Kind("note", "There are contexts that are infinite.",
+        "Where that stands for something else than missing, write it as a number."),
+    "contexts-later": Kind("warning",
+        "A context depends on the action that was drawn, so it may be an outcome.",
+        "What was known before the draw cannot depend on it. If it came after, it is an outcome: "
+        "leave it out, or models learn what no policy can know. If it was known before, the "
+        "probabilities are untrue."),
+    "contexts-taken": Kind("note",
+        "A pattern named the contexts, * or one that took what may be outcomes.",
+        "Contexts must have been known before the action was chosen."),
     "contexts-unused": Kind("note", "No reward model could be trained on the contexts.",
         "Name the candidates of every decision (candidates, or logging as a list), or give "
         "predictions. Without a model answers are right as well, but less exact."),
@@ -115,6 +125,9 @@ CODES = {
         "Impressions that show more documents would tell, or a smaller top."),
     "rare-rewards": Kind("warning, problem", "There are too few rewards to tell anything.",
         "Log more decisions, or use a reward that comes more often (clicks rather than orders)."),
+    "reward-filter": Kind("warning", "Rows were picked by what came of them.",
+        "Rows that did well or badly were left out, so no mean reward here is that of a policy. "
+        "Pick rows by what was known before the action was chosen."),
     "reward-outlier": Kind("note", "One row may decide the answer.",
         "Check that it is real: a single such row can decide the answer."),
     "reward-range": Kind("problem", "Rewards are outside the declared range.",

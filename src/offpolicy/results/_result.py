@@ -32,6 +32,9 @@ OUTSIDE_OF_INTERVAL = (
     "what a mean reward can be."
 )
 """What the mark means."""
+IMPUTED = "share answered by a model, not by rewards"
+WORTH = "rows of equal weight that say as much"
+"""What the columns "imputed" and "ess" (effective rows) hold, for those who do not know."""
 FEWEST_EFFECTIVE = 100
 """Effective rows below which the standard errors of heavy weights are not to be trusted."""
 
@@ -438,8 +441,10 @@ def cells_of_estimates(estimates: Sequence[Estimate]) -> list[list[str]]:
 
 
 def notes_of_estimates(estimates: Sequence[Estimate]) -> list[str]:
-    """What stands below the table: what its marks mean, and an interval that all rows share."""
-    notes = []
+    """What stands below the table: what its columns and marks mean, and an interval that all rows
+    share."""
+    capped = any(row.M is not None for row in estimates)
+    notes = [f"{'M: cap on weights; ' * capped}imputed: {IMPUTED}; ess: {WORTH}."]
     if any(row.is_outside for row in estimates):
         notes.append(f"{OUTSIDE} {OUTSIDE_OF_INTERVAL}")
     if any(row.too_heavy for row in estimates):

@@ -7,6 +7,7 @@ Each takes what it needs, the walk's sums over every row or the sample's rows, a
 from __future__ import annotations
 
 from offpolicy.evidence.findings._chance import Rows, kish
+from offpolicy.evidence.findings._contexts import about_contexts
 from offpolicy.evidence.findings._drift import about_drift
 from offpolicy.evidence.findings._policy import about_thin_support, about_weight_drift
 from offpolicy.evidence.findings._prediction import (
@@ -24,6 +25,7 @@ from offpolicy.evidence.findings._rows import (
     about_clusters,
     about_dropped,
     about_duplicates,
+    about_filter,
     about_rare_rewards,
     about_rewards,
     about_sample,
@@ -31,8 +33,9 @@ from offpolicy.evidence.findings._rows import (
 )
 
 __all__ = [
-    "Rows", "about_arms", "about_calibration", "about_clusters", "about_drift", "about_dropped",
-    "about_duplicates", "about_found_prediction", "about_frequencies", "about_prediction",
-    "about_propensities", "about_rare_rewards", "about_rewards", "about_rounding", "about_sample",
-    "about_size", "about_thin_support", "about_weight_drift", "kish",
+    "Rows", "about_arms", "about_calibration", "about_clusters", "about_contexts", "about_drift",
+    "about_dropped", "about_duplicates", "about_filter", "about_found_prediction",
+    "about_frequencies", "about_prediction", "about_propensities", "about_rare_rewards",
+    "about_rewards", "about_rounding", "about_sample", "about_size", "about_thin_support",
+    "about_weight_drift", "kish",
 ]  # fmt: skip

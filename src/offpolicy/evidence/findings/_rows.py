@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.contexts import cell_bits
+from offpolicy._core.door import Door
 from offpolicy._core.ragged import position_in_decision
 from offpolicy._core.types import Floats
 from offpolicy.evidence._limits import (
@@ -64,12 +65,24 @@ def about_clusters(rows: Rows) -> list[Finding]:
 
 
 def about_arms(log: BanditLog | LogScan) -> list[Finding]:
-    """The finding of arms that nobody named."""
-    arms = None if log.columns is None else log.columns.actions
+    """The finding of arms that nobody named; none is missing where one propensity for each of them
+    sums to 1, which was checked."""
+    columns = log.columns
+    arms = None if columns is None or columns.constants else columns.actions
     if not isinstance(arms, FoundArms):
         return []
-    sentence = f"The arms were found in the log: {listed(arms)}."
+    sentence = f"The arms are those found in the log: {listed(arms)}."
     return finding("arms-found", "note", sentence, arms=len(arms))
+
+
+def about_filter(log: BanditLog | LogScan) -> list[Finding]:
+    """The finding of rows that were picked by what came of them."""
+    if log.condition is None or log.columns is None:
+        return []
+    reward = log.columns.reward or "reward"
+    sentence = f"Rows were picked by their reward: {Door.named('where')} names {reward}."
+    picked = log.condition.depends_on(reward)
+    return finding("reward-filter", "warning" if picked else None, sentence, reward=reward)
 
 
 def about_dropped(dropped: Dropped | None) -> list[Finding]:
@@ -154,7 +167,7 @@ def about_rewards(
         where = str(place._replace(column=""))
         sentence = (
             f"Rewards go from {low:g} to {high:g}, outside the declared range from {limits[0]:g} "
-            f"to {limits[1]:g}; the first outside is {value:g}, in {where}."
+            f"to {limits[1]:g}; the first outside is {value:g}, in {where}.{place.counting}"
         )
         numbers = {"reward": value, "low": low, "high": high}
         found += finding("reward-range", "problem", sentence, where, **numbers)
@@ -188,7 +201,7 @@ def _outlier(source: Source, reward: Floats) -> list[Finding]:
     where = str(place._replace(column=""))
     sentence = (
         f"The reward of {where}, {value:g}, is {far / usual:,.0f} times as far from the median "
-        f"({median:g}) as nine in ten of the others."
+        f"({median:g}) as nine in ten of the others.{place.counting}"
     )
     return finding("reward-outlier", "note", sentence, where, reward=value, median=median)
 

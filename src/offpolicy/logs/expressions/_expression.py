@@ -35,6 +35,14 @@ class Expression:
         """Of the columns that it is about."""
         return frozenset(part.value for part in self.tree.all_parts() if part.op == "column")
 
+    def depends_on(self, column: str) -> bool:
+        """Whether it asks for more of a column than whether it is missing."""
+        parts = list(self.tree.all_parts())
+        only_missing = [part.parts[0] for part in parts if part.op == "is null"]
+        named = [part.value for part in parts if part.op == "column"]
+        unseen = [part.value for part in only_missing if part.op == "column"]
+        return named.count(column) > unseen.count(column)
+
     @property
     def refusals(self) -> Refusals:
         return Refusals(self.name, self.text)

@@ -53,6 +53,7 @@ class ConvertedScan(ParquetScan):
             **how,
             **asked.limits,
         )
+        self.condition = asked.where
 
     def close(self) -> None:
         """Remove the temporary files; neither the log nor a copy of it can be read any more."""

@@ -79,6 +79,7 @@ class ParquetScan(LogScan):
         self.files = [str(file) for file in files]
         self.names = self.files if names is None else list(names)
         self.columns, self.where = columns or Columns(), as_expression(where)
+        self.condition = self.where
         self.source = self.names[0] if len(self.names) == 1 else f"{len(self.names)} files"
         self._database = Database(self.files, memory, threads)
         self._same_columns()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from offpolicy._core.door import Door
+from offpolicy._core.late import pa
 from offpolicy.errors import LogError, ParameterError, did_you_mean
 from offpolicy.logs._bad_rows import MAX_DROPPED, Dropped, check_on_bad_row, refuse_many
 from offpolicy.logs._bandit_log import BanditLog
@@ -141,8 +142,7 @@ def read_log(
     _refuse_idle({"master": master}, Door.given("engine", "spark"))
     if is_frame(source) or not isinstance(source, (str, Path, Iterable)):
         _refuse_idle(of_files, "files")
-        table, name = filtered(as_table(source), condition, "")
-        return BanditLog.from_frame(table, columns, name, **bad_rows)
+        return _from_table(as_table(source), columns, condition, "", bad_rows)
     files = files_of(_paths_in(source))
     kinds = {_family(file) for file in files}
     if len(kinds) > 1:
@@ -333,8 +333,20 @@ def _in_memory(
         for file in files
     ]
     source = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    table, source = filtered(as_common(files, tables, columns.names), where, source)
-    return BanditLog.from_frame(table, columns, source, **bad_rows)
+    whole = as_common(files, tables, columns.names)
+    return _from_table(whole, columns, where, source, bad_rows)
+
+
+def _from_table(
+    table: pa.Table,
+    columns: Columns | None,
+    where: Expression | None,
+    source: str,
+    bad_rows: dict[str, Any],
+) -> BanditLog:
+    table, source = filtered(table, where, source)
+    log = BanditLog.from_frame(table, columns, source, **bad_rows)
+    return log if where is None else log.replace(condition=where, trusted=True)
 
 
 def _format_of(path: Path) -> Any:

@@ -97,6 +97,7 @@ class SparkScan(Distributed):
         from pyspark.errors import PySparkException
 
         self.columns, self.where = columns or Columns(), as_expression(where)
+        self.condition = self.where
         # Of what files declare, Spark knows less: a duration is a number to it.
         self._declared = {} if schema is None else {field.name: field.type for field in schema}
         self.source = source or "a Spark DataFrame"

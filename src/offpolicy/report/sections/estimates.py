@@ -24,7 +24,9 @@ from offpolicy.report.svg.scales import around, with_room_for
 from offpolicy.results import (
     FEW_EFFECTIVE,
     IDENTICAL,
+    IMPUTED,
     TOO_HEAVY,
+    WORTH,
     Comparison,
     Headline,
     Result,
@@ -151,7 +153,8 @@ def forest_of(
         ]
         body.append([name(line.label), *numbers, *rest])
     heavy = any(_too_heavy(row) for row in rows)
-    caption = f"{TOO_HEAVY} {FEW_EFFECTIVE}" if heavy else None
+    caption = f"{TOO_HEAVY} {FEW_EFFECTIVE} " if heavy else ""
+    caption += f"In the numbers, imputed is {IMPUTED}; effective rows are {WORTH}."
     return figure(draw(lines), caption, table(head, body, "The numbers"))
 
 
