@@ -55,6 +55,44 @@ def test_the_bytes_do_not_depend_on_threads_and_batches(tmp_path, monkeypatch):
     assert len(texts) == 1
 
 
+@pytest.mark.parametrize("rows", ["all", "some"])
+def test_pyarrow_and_duckdb_read_the_same(tmp_path, monkeypatch, rows):
+    """With a condition that all rows meet, DuckDB reads them; otherwise pyarrow."""
+    small_blocks(monkeypatch, 1_024, sample=600 if rows == "some" else None)
+    limit(monkeypatch, "offpolicy.logs.files._parquet._BATCH", 500)
+    case = make_case(np.random.default_rng(7), 5_000, drawn=True)
+    paths = write(tmp_path, table_of(case, shop=np.zeros(5_000)), 2, group=700)
+    plain, filtered = ParquetScan(paths), ParquetScan(paths, where="shop = 0")
+    assert plain._plain(["new"])
+    assert not filtered._plain(["new"])
+    assert plain.rewards == filtered.rewards
+    spans = [(0, 3), (650, 750), (1_399, 1_400), (4_990, 5_000)]
+    for a, b in zip(
+        *(scan.read(spans, ["new", "q"]).table.columns for scan in (plain, filtered)), strict=True
+    ):
+        assert a.to_pylist() == b.to_pylist()
+    for skip in (0, 2):
+        blocks = [[make().reward for make in scan.walk((), skip)] for scan in (plain, filtered)]
+        np.testing.assert_array_equal(np.concatenate(blocks[0]), np.concatenate(blocks[1]))
+        assert list(map(len, blocks[0])) == list(map(len, blocks[1]))
+    results = [op.evaluate(scan, "new", prediction="q").to_json() for scan in (plain, filtered)]
+    assert results[0] == results[1]
+
+
+def test_rewards_that_are_no_plain_numbers_are_summed_up_by_duckdb(tmp_path):
+    table = table_of(make_case(np.random.default_rng(8), 50, drawn=True))
+    place = table.column_names.index("reward")
+    numbers = table.column("reward").to_pylist()
+    for values in (numbers, [bool(x > 0.5) for x in numbers], list(map(str, numbers))):
+        pq.write_table(table.set_column(place, "reward", [values]), tmp_path / "log.parquet")
+        scan = ParquetScan([tmp_path / "log.parquet"])
+        assert (scan._plain_rewards() is None) == (values is not numbers)
+        assert (scan.rewards.low, scan.rewards.high) == (
+            min(map(float, values)),
+            max(map(float, values)),
+        )
+
+
 def test_a_sample_of_a_large_log_is_the_same_everywhere(tmp_path, monkeypatch):
     small_blocks(monkeypatch, 1_024, sample=800)
     case = make_case(np.random.default_rng(2), 6_000, drawn=True)

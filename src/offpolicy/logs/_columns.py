@@ -417,8 +417,7 @@ def _lists(
     refuse_unreadable(kind, name, source)
     if column.null_count:
         refuse(column.is_null().to_numpy(), MISSING.replace("value", "list", 1), name, source)
-    offsets = offsets_of(_as_numpy(pc.list_value_length(column), name, source))
-    values = pc.list_flatten(column)
+    offsets, values = _entries(column)
     if values.null_count:
         refuse(values.is_null().to_numpy(), MISSING, name, source, offsets=offsets)
     if numbers is not None:
@@ -427,6 +426,17 @@ def _lists(
         return offsets, numbers_of(flat, name, source, numbers, offsets)
     coded = Encoded.of(values) if names else None
     return offsets, _as_numpy(values, name, source, offsets) if coded is None else coded
+
+
+def _entries(column: pa.ChunkedArray) -> tuple[Ints, pa.ChunkedArray]:
+    """Where each list in a log's column starts, and all entries; no list is missing."""
+    kind, chunks = column.type, [chunk for chunk in column.chunks if len(chunk)]
+    if pa.types.is_fixed_size_list(kind):
+        offsets = np.arange(len(column) + 1, dtype=np.int64) * kind.list_size
+    else:
+        lengths = [np.diff(np.from_dlpack(chunk.offsets)) for chunk in chunks]
+        offsets = offsets_of(np.concatenate([np.empty(0, np.int64), *lengths]))
+    return offsets, pa.chunked_array([chunk.flatten() for chunk in chunks], kind.value_type)
 
 
 def _same_lengths(known: Ints, offsets: Ints, name: str, source: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from offpolicy._core.types import Floats
@@ -20,3 +21,9 @@ class RewardSummary(NamedTuple):
         low, high = float(reward.min()), float(reward.max())
         inside = low >= 0.0 and high <= 1.0
         return cls(low, high, inside and bool(((reward == 0.0) | (reward == 1.0)).all()))
+
+    @classmethod
+    def together(cls, parts: Sequence[RewardSummary]) -> RewardSummary:
+        """Of all parts of a log."""
+        low, high, binary = zip(*parts, strict=True)
+        return cls(min(low), max(high), all(binary))

@@ -74,11 +74,7 @@ class WellFormed(ParquetScan):
         self._bad = [np.concatenate([np.empty(0, np.int64), *parts]) for parts in bad]
         self.dropped = Dropped(len(scan) + sum(scan.lost.values()), dict(reasons))
         refuse_many(self.dropped, self.source, scan.max_dropped)
-        self.rewards = RewardSummary(
-            min(summary.low for summary in summaries),
-            max(summary.high for summary in summaries),
-            all(summary.binary for summary in summaries),
-        )
+        self.rewards = RewardSummary.together(summaries)
         self._clusters = self._known(clusters)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -106,17 +102,19 @@ class WellFormed(ParquetScan):
         low, high = np.searchsorted(self._bad[k], [start, stop])
         return np.delete(np.arange(start, stop), self._bad[k][low:high] - start)
 
-    def _stretches(self, k: int, selected: str, spans: Sequence[tuple[int, int]]) -> pa.Table:
+    def _stretches(
+        self, k: int, names: Sequence[str], spans: Sequence[tuple[int, int]]
+    ) -> pa.Table:
         among_all = [(self._before(k, a), self._before(k, b - 1) + 1) for a, b in spans]
         rows = np.concatenate([np.arange(start, stop) for start, stop in among_all])
-        table = super()._stretches(k, selected, among_all)
+        table = super()._stretches(k, names, among_all)
         return table.take(np.flatnonzero(np.isin(rows, self._bad[k], invert=True)))
 
-    def _blocks(self, k: int, selected: str, row: int = 0) -> Iterator[pa.Table]:
+    def _blocks(self, k: int, names: Sequence[str], row: int = 0) -> Iterator[pa.Table]:
         first = self._before(k, row) if row else 0
 
         def well_formed(row: int) -> Iterator[pa.Table]:
-            for table in super(WellFormed, self)._blocks(k, selected, row):
+            for table in super(WellFormed, self)._blocks(k, names, row):
                 yield table.take(self._kept(k, row, row + len(table)) - row)
                 row += len(table)
 
@@ -150,7 +148,7 @@ def _sifted(
     scan: ParquetScan, extra: Sequence[str], check: ColumnCheck
 ) -> Iterator[tuple[int, _Sifted]]:
     """What is malformed in every block of a log that is scanned, and the file it is of."""
-    selected = scan._selected(extra)
+    names = scan._selected(extra)
 
     def sift(k: int, table: pa.Table, row: int) -> tuple[int, _Sifted]:
         def make(part: pa.Table) -> BanditLog:
@@ -164,7 +162,7 @@ def _sifted(
         position = 0
         for k in range(len(scan.files)):
             row = 0
-            for table in scan._blocks(k, selected):
+            for table in scan._blocks(k, names):
                 yield functools.partial(sift, k, table, row)
                 row, position = row + len(table), position + len(table)
                 if scan.progress is not None:

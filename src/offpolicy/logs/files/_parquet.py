@@ -1,7 +1,7 @@
-"""Parquet files of any size, scanned by DuckDB in this process.
+"""Parquet files of any size, scanned in this process: by pyarrow, or with a condition by DuckDB.
 
-DuckDB reads, filters and decodes; it never adds: sums of floating-point numbers are ours, in the
-order of the rows, so that they are the same bytes whatever the threads and the batches.
+They read, filter and decode; they never add: sums of floating-point numbers are ours, in the order
+of the rows, so that they are the same bytes whatever the threads and the batches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from offpolicy._core.late import duckdb, pa
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, Place
 from offpolicy.logs import labels
-from offpolicy.logs._arrow_types import plain_type, refuse_unreadable
+from offpolicy.logs._arrow_types import plain_type, refuse_unreadable, settled
 from offpolicy.logs._bad_rows import MAX_DROPPED, check_on_bad_row
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
@@ -34,13 +34,14 @@ from offpolicy.logs.expressions._kinds import DUCKDB
 from offpolicy.logs.files._filter import as_expression, none_meets
 from offpolicy.logs.files._folders import Folders
 from offpolicy.logs.files._footer import Footer, opened, read_footer
+from offpolicy.logs.files._plain_rows import rows_from, stretches
 from offpolicy.logs.files._roles import Roles, few_clusters, log_of
 from offpolicy.logs.files._sql import Database, errors_as_ours, parquet, quoted
 
 CHUNK = 65_536
 """Rows of a file that are counted together where a condition picks some of them."""
 _BATCH = BLOCK
-"""Rows that DuckDB hands over at a time: larger ones take fresh memory every time."""
+"""Rows that are handed over at a time: larger ones take fresh memory every time."""
 FILE, PLACE = "offpolicy: file", "offpolicy: place"
 """Columns of a copy: which file a row is from, and where in it."""
 
@@ -259,6 +260,8 @@ class ParquetScan(LogScan):
     @functools.cached_property
     def rewards(self) -> RewardSummary:
         reward = self._reward
+        if (plain := self._plain_rewards()) is not None:
+            return plain
         try:
             summary = self._of_all(
                 lambda scan: (
@@ -274,6 +277,23 @@ class ParquetScan(LogScan):
         if low is None:
             raise LogError("there is not one value.", Place(self.source, "reward"))
         return RewardSummary(float(low), float(high), bool(binary))
+
+    def _plain_rewards(self) -> RewardSummary | None:
+        """The same without DuckDB, if the rewards are plain finite numbers."""
+        name = self._roles.reward
+        kind = str(self._types.get(name, ""))
+        if not (self._plain([name]) and kind.startswith(("int", "uint", "float", "double"))):
+            return None
+        found: list[RewardSummary] = []
+        for k in range(len(self.files)):
+            for chunk in (c for table in self._blocks(k, [name]) for c in table.column(0).chunks):
+                if chunk.null_count:
+                    return None
+                values = np.from_dlpack(chunk).astype(np.float64)
+                if not np.isfinite(values).all():
+                    return None
+                found.append(RewardSummary.of(values))
+        return RewardSummary.together(found)
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
         reward = self._reward
@@ -353,11 +373,21 @@ class ParquetScan(LogScan):
 
     # -- reading ---------------------------------------------------------------------------
 
-    def _selected(self, extra: Sequence[str]) -> str:
-        return ", ".join(map(self._column, self._roles.with_extra(extra)))
+    def _selected(self, extra: Sequence[str]) -> list[str]:
+        """The log's own columns and these; one that is not read as in memory is an error."""
+        names = self._roles.with_extra(extra)
+        for name in names:
+            self._column(name)
+        return names
+
+    def _plain(self, names: Sequence[str]) -> bool:
+        """Whether these columns are read by pyarrow: of all rows, from the files alone. To it, a
+        dot in a name leads into a structure."""
+        plain = self.where is None and not any("." in name for name in self._types)
+        return plain and all(name in self._types for name in names)
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
-        selected = self._selected(extra)
+        names = self._selected(extra)
         jobs: list[tuple[int, list[tuple[int, int]]]] = []
         parts: list[tuple[int, int, str]] = []
         have = begun = 0
@@ -373,14 +403,21 @@ class ParquetScan(LogScan):
             begun += rows
         # Several at a time: one file alone may keep few cores busy.
         with ThreadPoolExecutor(self._database.threads or os.cpu_count() or 1) as pool:
-            tables = list(pool.map(lambda job: self._stretches(job[0], selected, job[1]), jobs))
+            tables = list(pool.map(lambda job: self._stretches(job[0], names, job[1]), jobs))
         log = self._log(pa.concat_tables(tables), RowsOfFiles.of(parts))
         whole_row = np.concatenate([np.arange(start, stop) for start, stop in ranges])
         return log.replace(whole_row=whole_row, trusted=True)
 
-    def _stretches(self, k: int, selected: str, spans: Sequence[tuple[int, int]]) -> pa.Table:
-        """Stretches of the rows of the k-th file that meet the condition, by one query: what is
-        stored together is decoded once, however many of them are in it."""
+    def _stretches(
+        self, k: int, names: Sequence[str], spans: Sequence[tuple[int, int]]
+    ) -> pa.Table:
+        """Stretches of the rows of the k-th file that meet the condition, what is stored
+        together being decoded once, however many of them are in it."""
+        if self._plain(names):
+            found = stretches(self.files[k], names, spans, _BATCH, parallel=self._parallel)
+            table = pa.concat_tables(map(self._as_table, found))
+            self._check_count(k, len(table), sum(stop - start for start, stop in spans))
+            return table
         within: dict[tuple[int, int], tuple[int, int]] = {}
         begun = 0
         for chunk in (chunk for chunk in self._chunks if chunk.file == k):
@@ -400,13 +437,14 @@ class ParquetScan(LogScan):
             f"(file_row_number >= {first} AND file_row_number < {beyond})"
             for first, beyond in within
         )
-        query = f"SELECT {selected} FROM {self._relation(k, numbered=True)}"
+        query = f"SELECT {self._sql_of(names)} FROM {self._relation(k, numbered=True)}"
         query += f"{self._condition or ' WHERE true'} AND ({conditions})"
         keep, have, tables = np.isin(read, wanted, assume_unique=True), 0, []
         with errors_as_ours(self.files[k]):
             for table in self._tables(query):
-                mask = keep[have : have + len(table)]
-                tables.append(table.filter(pa.array(mask)))
+                kept = np.flatnonzero(keep[have : have + len(table)])
+                for run in np.split(kept, np.flatnonzero(np.diff(kept) != 1) + 1):
+                    tables.append(table.slice(run[0] if len(run) else 0, len(run)))
                 have += len(table)
         self._check_count(k, have, len(read))
         return pa.concat_tables(tables)
@@ -434,7 +472,7 @@ class ParquetScan(LogScan):
 
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
         """Blocks of `BLOCK` rows, counted anew in every file."""
-        selected = self._selected(extra)
+        names = self._selected(extra)
         position = 0
         for k, rows in enumerate(self._counts):
             skipped = min(skip, -(-rows // BLOCK))
@@ -443,7 +481,7 @@ class ParquetScan(LogScan):
             position += row
             if row == rows:
                 continue
-            for table in self._blocks(k, selected, row):
+            for table in self._blocks(k, names, row):
                 source = RowsOfFiles.of(self._parts(k, row, row + len(table)))
                 yield functools.partial(self._log, table, source, position)
                 row, position = row + len(table), position + len(table)
@@ -451,30 +489,47 @@ class ParquetScan(LogScan):
                     self.progress(position, len(self))
             self._check_count(k, row, rows)
 
-    def _blocks(self, k: int, selected: str, row: int = 0) -> Iterator[pa.Table]:
+    def _blocks(self, k: int, names: Sequence[str], row: int = 0) -> Iterator[pa.Table]:
         """Blocks of the rows of the k-th file that meet the condition, from the ``row``-th on."""
+        if self._plain(names):
+            found = rows_from(self.files[k], names, row, _BATCH, parallel=self._parallel)
+            yield from in_blocks(map(self._as_table, found))
+            return
         first, skip = self._start_of(k, row) if row else (0, 0)
         conditions = [] if self.where is None else [self._predicate]
         if first:
             conditions.append(f"file_row_number >= {first}")
         condition = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         scan = self._relation(k, numbered=first > 0)
-        query = f"SELECT {selected} FROM {scan}{condition}{f' OFFSET {skip}' if skip else ''}"
+        query = f"SELECT {self._sql_of(names)} FROM {scan}{condition}"
+        query += f" OFFSET {skip}" if skip else ""
         with errors_as_ours(self.files[k]):
             yield from in_blocks(self._tables(query))
 
     def _tables(self, query: str, rows: int | None = None) -> Iterator[pa.Table]:
         """What a query finds, some rows at a time."""
-        for batch in self._sql(query).to_arrow_reader(rows or _BATCH):
-            yield self._as_declared(pa.Table.from_batches([batch]))
+        return map(self._as_table, self._sql(query).to_arrow_reader(rows or _BATCH))
+
+    def _sql_of(self, names: Sequence[str]) -> str:
+        return ", ".join(map(self._column, names))
+
+    @property
+    def _parallel(self) -> bool:
+        return self._database.threads != 1
+
+    def _as_table(self, batch: pa.RecordBatch) -> pa.Table:
+        return self._as_declared(pa.Table.from_batches([batch]))
 
     def _as_declared(self, table: pa.Table) -> pa.Table:
         """A table with the types that the files declare, of which DuckDB knows fewer than Arrow."""
+        table = settled(table)
         declared = [self._types.get(field.name, field.type) for field in table.schema]
         kinds = [
             field.type if pa.types.is_null(kind) else kind
             for kind, field in zip(declared, table.schema, strict=True)
         ]
+        if kinds == table.schema.types:  # a cast takes Arrow's functions to load
+            return table
         return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
 
     def _log(self, table: pa.Table, source: RowsOfFiles, first_row: int = 0) -> BanditLog:
