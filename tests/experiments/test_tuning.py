@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.experiments import curves
 from offpolicy.experiments import tuning as both
+from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import FAILS, HOLDS, OPEN
 from offpolicy.experiments.evaluation import tuning
 from offpolicy.experiments.ranking import tuning as rankings
 from offpolicy.experiments.ranking.accuracy import AGAIN, ESTIMATORS, METRICS
-from offpolicy.experiments.worlds import PAPER, READINGS
+from offpolicy.experiments.worlds import OWN, PAPER, READINGS, labelled_world
 from tests.support.experiments import measured_logs, random_world
 
 # -- labelled sets -----------------------------------------------------------------------------
@@ -33,9 +36,11 @@ def test_what_is_chosen_is_measured_against_the_best(monkeypatch):
     assert tuning.run_one(*cell) == outcome
 
 
-def test_the_table_holds_ratios_to_the_best(clouds):
-    setting = tuning.Setting("clouds", READINGS[0], 0, 200)
-    outcome = tuning.run_one(setting, 4, ("CAB", "CAB-DR"), (1,))
+def test_the_table_holds_ratios_to_the_best(clouds, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "READINGS", READINGS[:1])
+    monkeypatch.setattr(tuning, "MODELS", tuning.MODELS[:1])
+    monkeypatch.setattr(tuning, "SIZES", (200,))
+    (outcome,) = tuning.of_sets(Cells(tmp_path), ["clouds"], 4, 1)
     assert set(outcome.mse) >= set(tuning.METHODS.values())
     rules = [method for method in tuning.METHODS if method.startswith("CAB by")]
     # The best M in hindsight is one for all logs: a rule may beat it on some, never IPS or DM.
@@ -43,7 +48,26 @@ def test_the_table_holds_ratios_to_the_best(clouds):
     assert best <= min(outcome.mse["DM"], outcome.mse["IPS"]) * (1 + 1e-9)
     assert len(rules) == 3
     text = tuning.to_markdown([outcome], 4)
-    assert f"| headline | {outcome.ratio('headline'):.2f} |" in text
+    for method in ("headline", "headline, own model"):
+        assert f"| {method} | {outcome.ratio(method):.2f} |" in text
+
+
+def test_the_own_model_is_of_the_same_logs(clouds, tmp_path, monkeypatch):
+    """By hand: the logs that the paper's model had, with the examples' features."""
+    monkeypatch.setattr(tuning, "READINGS", READINGS[:1])
+    monkeypatch.setattr(tuning, "MODELS", ("probability",))
+    monkeypatch.setattr(tuning, "SIZES", (200,))
+    (outcome,) = tuning.of_sets(Cells(tmp_path), ["clouds"], 3, 1)
+    text = f"clouds, 200, probability, split 0, {READINGS[0]}"
+    for model, tag in (("probability", ""), (OWN, ", own model")):
+        world = labelled_world("clouds", READINGS[0], 0, model)
+        rng = np.random.default_rng([0, 200, *map(ord, text)])
+        errors = []
+        for _ in range(3):
+            log, policy, prediction = world.draw(200, rng)
+            result = op.evaluate(log, policy, prediction=prediction, reward_range=(0.0, 1.0))
+            errors.append((result.headline.value - world.value) ** 2)
+        assert outcome.mse[f"headline{tag}"] == pytest.approx(np.mean(errors), rel=1e-6)
 
 
 # -- rankings ----------------------------------------------------------------------------------
@@ -121,7 +145,7 @@ def test_the_tables_on_rankings_hold_errors_and_ratios():
 def test_what_was_kept_is_gone_on_with_to_equal_bytes(clouds, letor, tmp_path, monkeypatch):
     monkeypatch.setattr(tuning, "READINGS", READINGS[:1])
     monkeypatch.setattr(tuning, "MODELS", tuning.MODELS[:1])
-    monkeypatch.setattr(tuning, "SIZES", (50,))
+    monkeypatch.setattr(tuning, "SIZES", (100,))
     monkeypatch.setattr(curves, "SWEEPS", (1.0,))
     monkeypatch.setattr(curves, "LOGGERS", (0.1,))
     monkeypatch.setattr(both, "RANKED_SPLITS", 2)
@@ -136,10 +160,10 @@ def test_what_was_kept_is_gone_on_with_to_equal_bytes(clouds, letor, tmp_path, m
     body = json.loads(whole["results.json"])
     assert (len(body["outcomes"]), len(body["rankings"]), len(body["claims"])) == (1, 2, 5)
     cells = sorted((tmp_path / "cells").glob("*.json"))
-    assert len(cells) == 3  # one setting, two splits
+    assert len(cells) == 4  # one setting, with both models, and two splits
     stamp = cells[0].stat().st_mtime_ns
-    cells[1].unlink()
-    cells[2].unlink()
+    for path in cells[1:]:
+        path.unlink()
     again = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert again.stdout == first.stdout
     assert cells[0].stat().st_mtime_ns == stamp

@@ -13,6 +13,7 @@ from offpolicy.experiments.worlds import (
     PAPER,
     READINGS,
     finite_worlds,
+    halves,
     labelled_world,
     train,
 )
@@ -67,6 +68,25 @@ def test_labelled_data_become_problems(clouds):
         indicator = labelled_world(examples, reading, 0, "indicator").prediction
         assert set(indicator.ravel()) == {0.0, 1.0}
         assert (indicator.argmax(axis=1) == world.prediction.argmax(axis=1)).all()
+
+
+def test_the_own_model_has_the_same_logs_with_contexts(clouds):
+    """Instead of the paper's model there are the features of the examples that are decided upon."""
+    given = labelled_world("clouds", READINGS[1], 3)
+    own = labelled_world("clouds", READINGS[1], 3, "own")
+    (log, policy, _), (same, pi, prediction) = (
+        world.draw(200, np.random.default_rng(0)) for world in (given, own)
+    )
+    assert log.context is None
+    assert prediction is None
+    for one, other in ((log.chosen, same.chosen), (log.reward, same.reward), (policy, pi)):
+        np.testing.assert_array_equal(one, other)
+    examples = op.datasets.load("clouds")
+    rows = halves(len(examples.y), 3)[1][np.random.default_rng(0).integers(0, 400, 200)]
+    np.testing.assert_array_equal(np.asarray(same.context), examples.X[rows])
+    # the right label earns 1: contexts and rewards are of the same examples
+    np.testing.assert_array_equal(same.reward, examples.y[rows] == same.chosen)
+    assert op.evaluate(same, pi, estimators=["DM"])["DM"].estimator == "DM"
 
 
 def test_a_missing_data_set_says_what_to_do(data, monkeypatch):

@@ -51,6 +51,8 @@ class World:
     """"logging": π₀ of every candidate; "propensity": of the chosen one; "chosen": likewise, and π
     of the chosen one only; "none": π₀ must be estimated."""
     cluster_size: int = 1
+    context: Floats | None = None
+    """What a log reveals of the contexts: (contexts, features)."""
     name: str = ""
     about: str = ""
 
@@ -85,6 +87,7 @@ class World:
             propensity=None if whole else self.logging[rows, action],
             actions=None if self.reveals == "chosen" else self.logging.shape[1],
             cluster=cluster,
+            context=None if self.context is None else self.context[rows],
         )
         if self.reveals == "none":
             log = _with_estimated_propensities(log, rows, action, self.logging)
@@ -182,6 +185,7 @@ def _with_estimated_propensities(
 READINGS = ("standardised, same 10%", "standardised, different 10%", "raw, same 10%",
             "raw, different 10%")  # fmt: skip
 MODELS = ("indicator", "probability")
+OWN = "own"
 PAPER = "raw, one-vs-rest, stochastic, same 10%"
 """The reading closest to the text."""
 _WORDS = (("raw", "standardised"), ("one-vs-rest", "softmax"), ("stochastic", "argmax"),
@@ -193,9 +197,14 @@ def labelled_world(
     data: str | Examples, reading: str, seed: int, model: str = "indicator"
 ) -> World:
     """A data set as a world of the experiments: split, trained, and its test half predicted. The
-    paper's reward model is the indicator of the predicted label."""
+    paper's reward model is the indicator of the predicted label; instead of the library's "own"
+    there are the examples' features, from which it trains one."""
     examples = load(data) if isinstance(data, str) else data
-    return world_of(train(examples, reading, seed), reading, model)
+    trained = train(examples, reading, seed)
+    if model == OWN:
+        features = examples.X[halves(len(examples.y), seed)[1]]
+        return replace(world_of(trained, reading, model), prediction=None, context=features)
+    return world_of(trained, reading, model)
 
 
 def halves(m: int, seed: int) -> tuple[Ints, Ints]:

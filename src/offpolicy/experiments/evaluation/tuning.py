@@ -3,14 +3,15 @@
 Many logs are drawn from a labelled data set; the mean squared error of every method is divided by
 that with the one value of the parameter that turned out best over all of them, which nobody could
 have known. Once on many settings (data set, split, reading of the set-up, size, kind of reward
-model), for CAB; and once for every estimator that has a parameter, on those of Figure 2.
+model), for CAB, and for a model that is trained on each log's own contexts; and once for every
+estimator that has a parameter, on those of Figure 2.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from offpolicy.evaluation import evaluate
 from offpolicy.evidence import RULES, chosen_by
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.tables import geometric_mean, grouped, markdown
-from offpolicy.experiments.worlds import MODELS, READINGS, World, labelled_world
+from offpolicy.experiments.worlds import MODELS, OWN, READINGS, World, labelled_world
 
 TUNED = ("CIPS", "SB", "SWITCH", "CAB", "CAB-DR")
 FIXED = ("headline", "DM", "IPS", "SNIPS", "DR")
@@ -104,23 +105,36 @@ def errors(
 
 # -- CAB, on many settings -----------------------------------------------------------------------
 
+_OWN = {name: f"{name}, own model" for name in ("headline", "CAB-DR", "DM")}
 METHODS = {
     "headline": "headline", "CAB": "CAB", "CAB by SLOPE": "CAB by slope",
     "CAB by SLOPE++": "CAB by slope++", "CAB by SWITCH's rule": "CAB by switch",
     "CAB-DR": "CAB-DR", "DM": "DM", "IPS": "IPS", "SNIPS": "SNIPS", "DR": "DR",
+    **dict(zip(_OWN.values(), _OWN.values(), strict=True)),
 }  # fmt: skip
-"""As they are shown, and in `errors`."""
+"""As they are shown, and in `errors` or, of the library's own model, in `of_sets`."""
 SIZES = (500, 2000)
 
 
 def of_sets(cells: Cells, sets: Sequence[str], repeats: int, splits: int) -> list[Outcome]:
-    """The experiment on tuning, in all combinations."""
+    """The experiment on tuning, in all combinations; and on the same logs with contexts instead of
+    the paper's model, so that the library trains its own."""
     every = itertools.product(sets, range(splits), READINGS, MODELS, SIZES)
     wanted = [Setting(data, reading, split, n, model) for data, split, reading, model, n in every]
-    work = [
-        (setting, repeats, ("CAB", "CAB-DR"), tuple(map(ord, str(setting)))) for setting in wanted
+
+    def found(what: str, shown: Sequence[Setting]) -> list[Outcome]:
+        work = [
+            (one, repeats, ("CAB", "CAB-DR"), tuple(map(ord, str(setting))))
+            for one, setting in zip(shown, wanted, strict=True)
+        ]
+        return cells.all(what, run_one, work, files_of(sets))
+
+    given = found("settings", wanted)
+    own = found("settings, own model", [replace(setting, model=OWN) for setting in wanted])
+    return [
+        replace(one, mse=one.mse | {name: other.mse[bare] for bare, name in _OWN.items()})
+        for one, other in zip(given, own, strict=True)
     ]
-    return cells.all("settings", run_one, work, files_of(sets))
 
 
 def to_markdown(outcomes: Sequence[Outcome], repeats: int) -> str:
