@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from dataclasses import replace
 from pathlib import Path
 
+import coverage_cells
 import coverage_page
 import numpy as np
 import pytest
@@ -359,10 +361,9 @@ def test_the_command_goes_on_where_it_was(tmp_path):
 
 
 def test_the_plan_of_the_full_run():
-    full = coverage.plan(200, 10, False)
-    assert full == {"no model": (200, 10), "ridge": (50, 10), "contexts": (20, 5)}
-    assert coverage.plan(200, 10, True)["contexts"] == (50, 10)
-    assert set(coverage.plan(*coverage.QUICK, False).values()) == {(20, 5)}
+    full = coverage.plan(200, 10)
+    assert full == {"no model": (200, 10), "ridge": (50, 10), "contexts": (50, 10)}
+    assert set(coverage.plan(*coverage.QUICK).values()) == {(20, 5)}
     assert {n: coverage.logs_at(n, 2000) for n in version_01.REPEATS} == version_01.REPEATS
 
 
@@ -393,23 +394,42 @@ def test_version_01_was_asked_about_the_same_logs():
         assert version_01.digest(worlds[one.world].draw(one.n, rng)[0]) == one.first_log
 
 
-@pytest.mark.skipif(not (KEPT / "cells").is_dir(), reason="no cells are kept")
-@pytest.mark.parametrize("what", ["no model", "ridge", "variation", "world"])
-def test_kept_cells_are_of_this_code(what):
-    """The first logs again: if this fails, delete measured/coverage/cells and `make coverage`."""
-    cells = Cells(KEPT / "cells")
-    if what == "variation":
-        name = variations.VARIATIONS[2]
-        (kept,) = cells.kept(variations.run_variation, [(name, 2000, 1000)])[0]
-        (now,) = variations.run_variation(name, 2000, 3)
-    elif what == "world":
-        kept = cells.kept(run_one, [("heavy weights", 200, 2000)])[0].cell
-        now = run_one("heavy weights", 200, 3).cell
-    else:
-        kept = cells.kept(protocol.run_block, [("wine", what, 0, 25, 10)])[0][0]
-        now = protocol.run_block("wine", what, 0, 1, 3)[0]
-    assert kept.name == now.name
-    np.testing.assert_allclose(kept.first, now.first, rtol=1e-5, atol=1e-7)
+KINDS = [function for function, _ in coverage.work(*coverage_cells.FULL).values()]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_kept_cells_are_of_this_code(kind):
+    """The first logs again, of every set and model and of every world; of all cells the script does
+    so. If this fails: python scripts/coverage_cells.py --delete, and `make coverage`."""
+    kept = [cell for function, cell in coverage_cells.kept() if function is kind]
+    if kind is protocol.run_block:
+        kept = [cell for cell in kept if cell[2] == 0]
+        assert {cell[:2] for cell in kept} >= {("wine", model) for model in protocol.MODELS}
+    elif kind is run_one:
+        kept = [cell for cell in kept if cell[1] <= 200]
+    if not kept and kind is protocol.run_differences:
+        pytest.skip("needs optdigits or ecoli")
+    assert kept
+    assert [differs for cell in kept if (differs := coverage_cells.differs(kind, cell))] == []
+
+
+def test_a_cell_of_other_code_is_told(tmp_path):
+    """One first log that was answered otherwise is enough."""
+    path = Cells(tmp_path / "cells").path(run_one, ("plain", 50, 2000))
+    whole = json.loads(Cells(KEPT / "cells").path(run_one, ("plain", 50, 2000)).read_text())
+    path.parent.mkdir()
+    for change, expected in ((1.0, ""), (1.001, "plain, n = 50, given, candidates")):
+        whole["cell"]["first"][2][1] *= change
+        path.write_text(json.dumps(whole))
+        assert list(coverage_cells.kept(tmp_path)) == [(run_one, ("plain", 50, 2000))]
+        assert coverage_cells.differs(run_one, ("plain", 50, 2000), tmp_path) == expected
+
+
+def test_the_kept_table_is_of_the_kept_cells(tmp_path, monkeypatch):
+    """Nothing is computed, and no data set is needed."""
+    monkeypatch.setattr("offpolicy.experiments.cells._run", None)
+    for path in coverage.run(Cells(KEPT / "cells"), *coverage_cells.FULL).save(tmp_path):
+        assert path.read_bytes() == (KEPT / path.name).read_bytes()
 
 
 @pytest.mark.skipif(not (KEPT / "table.md").is_file(), reason="no table is kept")

@@ -247,7 +247,6 @@ _experiment(
     draws=_whole(10, "logs of each split"),
     repeats=_whole(2000, "logs of each simulated world; fewer of long ones", least=2),
     sizes=_listed("50,200,2000,20000", int),
-    contexts=option("as many logs with contexts as with a ridge regression", default=False),
     quick=option("twenty splits, five draws, a hundred repeats", default=False),
 )
 _experiment(

@@ -12,9 +12,10 @@ import itertools
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -87,25 +88,13 @@ def run(
     draws: int,
     repeats: int,
     sizes: Sequence[int],
-    contexts: bool,
 ) -> Report:
     """The experiment on coverage: the labelled sets, the variations, the finite worlds."""
-    blocks = [
-        (name, model, start, min(_BLOCK, count - start), each)
-        for model, (count, each) in plan(splits, draws, contexts).items()
-        for name in sets
-        for start in range(0, count, _BLOCK)
-    ]
-    parts = itertools.chain(*cells.all("blocks of splits", run_block, blocks))
-    protocol = [joined(part) for part in grouped(parts, lambda cell: cell.name).values()]
-    groups = max(splits // 2, 2)
-    pairs = [(name, groups, draws) for name in sets[:2]]
-    varied = [*itertools.chain(*cells.all("differences", run_differences, pairs))]
-    work = [(name, _DECISIONS, groups * draws) for name in VARIATIONS]
-    varied += itertools.chain(*cells.all("variations", run_variation, work))
-    worlds = [world.name for world in finite_worlds()]
-    drawn = [(name, n, logs_at(n, repeats)) for name in worlds for n in sizes]
-    finite = cells.all("worlds and sizes", run_one, drawn)
+    asked = work(sets, splits, draws, repeats, sizes)
+    parts, pairs, varied, finite = (cells.all(what, *each) for what, each in asked.items())
+    by_cell = grouped(itertools.chain(*parts), lambda cell: cell.name)
+    protocol = [joined(part) for part in by_cell.values()]
+    varied = [*itertools.chain(*pairs, *varied)]
     of_worlds = [part.cell for part in finite]
     text = "no difference or variation covers significantly less than 2 points below its level"
     verdicts = [
@@ -122,12 +111,32 @@ def run(
     return Report(told, {"verdicts.json": verdicts, "table.md": table})
 
 
-def plan(splits: int, draws: int, contexts: bool) -> dict[str, tuple[int, int]]:
-    """Splits and draws with each model; with contexts, where a model is trained for every log, few
-    unless asked for."""
-    fewer = (max(splits // 4, min(splits, QUICK[0])), draws)
-    small = fewer if contexts else (min(splits, QUICK[0]), min(draws, QUICK[1]))
-    return dict(zip(MODELS, ((splits, draws), fewer, small), strict=True))
+def work(
+    sets: Sequence[str], splits: int, draws: int, repeats: int, sizes: Sequence[int]
+) -> dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]]:
+    """The cells of every kind: a function, and what it is asked."""
+    blocks = [
+        (name, model, start, min(_BLOCK, count - start), each)
+        for model, (count, each) in plan(splits, draws).items()
+        for name in sets
+        for start in range(0, count, _BLOCK)
+    ]
+    groups = max(splits // 2, 2)
+    worlds = itertools.product(finite_worlds(), sizes)
+    return {
+        "blocks of splits": (run_block, blocks),
+        "differences": (run_differences, [(name, groups, draws) for name in sets[:2]]),
+        "variations": (run_variation, [(name, _DECISIONS, groups * draws) for name in VARIATIONS]),
+        "worlds and sizes": (
+            run_one, [(world.name, n, logs_at(n, repeats)) for world, n in worlds]
+        ),
+    }  # fmt: skip
+
+
+def plan(splits: int, draws: int) -> dict[str, tuple[int, int]]:
+    """Splits and draws with each model: fewer where one is trained for every log."""
+    fewer = max(splits // 4, min(splits, QUICK[0]))
+    return {model: (splits if model == MODELS[0] else fewer, draws) for model in MODELS}
 
 
 def logs_at(n: int, repeats: int) -> int:
