@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from offpolicy.experiments import figure4, page, table2
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import FAILS, HOLDS
 from offpolicy.experiments.learning.readings import CLOSEST, READINGS, TEXT
-from offpolicy.experiments.learning.search import candidates
+from offpolicy.experiments.learning.search import candidates, runs_of
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition
 from tests.support.experiments import learned_runs, ranked_run, searched
 from tests.support.refusals import refuses
@@ -149,7 +150,11 @@ def test_what_is_reached_at_each_penalty():
 
 
 def test_a_way_is_learned_once_for_all_its_readings():
-    wanted = table2.planned(["a", "b"], 5, READINGS)
+    cells = Mock()
+    runs_of(
+        cells, [Condition(data, run) for run in range(5) for data in "ab"], READINGS, kept=False
+    )
+    wanted = cells.within.return_value.all.call_args.args[2]
     assert len(wanted) == len(set(wanted))
     count = {reading.name: sum(way == reading.way for _, way in wanted) for reading in READINGS}
     assert set(count.values()) == {2 * 5}

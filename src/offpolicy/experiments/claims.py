@@ -74,19 +74,20 @@ def judge(
     logarithms: bool = True,
 ) -> Judged:
     """Whether the mean of every part is at most ``margin`` (below it, if ``strict``)."""
-    found = []
+    found, least = [], []
     for name, values in parts.items():
         mean = float(values[0] if len(set(values)) == 1 else np.mean(values))
         half, wide = (half_width(values, share) for share in (1, len(parts)))
-        low = -math.inf if wide == math.inf else mean - wide
+        low, lowest = (-math.inf if x == math.inf else mean - x for x in (half, wide))
         found.append(Judged("", name, mean, low, mean + half, len(values), logarithms))
+        least.append(lowest)
     highest = max(found, key=lambda part: part.high)
     if highest.high < margin or (not strict and highest.high == margin):
-        return _with(highest, HOLDS, parts)
-    worst = max(found, key=lambda part: part.low)
-    if worst.low > margin or (strict and worst.low == margin):
-        return _with(worst, FAILS, parts)
-    return _with(max(found, key=lambda part: part.mean), OPEN, parts)
+        return replace(highest, verdict=HOLDS)
+    worst = max(least)
+    if worst > margin or (strict and worst == margin):
+        return replace(found[least.index(worst)], verdict=FAILS)
+    return replace(max(found, key=lambda part: part.mean), verdict=OPEN)
 
 
 def judge_one(
@@ -97,13 +98,6 @@ def judge_one(
         return judge({name: values}, limit, logarithms=False)
     logs = np.log(np.maximum(values, np.finfo(np.float64).tiny))
     return judge({name: logs}, math.log(limit))
-
-
-def _with(part: Judged, verdict: str, parts: Mapping[str, Sequence[float] | Floats]) -> Judged:
-    """The part with its own 95% interval, and the verdict."""
-    half = half_width(parts[part.part], 1)
-    low = -math.inf if half == math.inf else part.mean - half
-    return replace(part, verdict=verdict, low=low)
 
 
 def half_width(values: Sequence[float] | Floats, parts: int) -> float:

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from offpolicy._core.types import Floats
-from offpolicy.datasets import files_of
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import TENTH, Judged, counted, judge, log_ratios
 from offpolicy.experiments.learning.readings import CLOSEST
-from offpolicy.experiments.learning.search import Learned, Searched, read_as, search
+from offpolicy.experiments.learning.search import Learned, read_as, runs_of
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition
 from offpolicy.experiments.pictures import finish, line, over_amounts, plain
 from offpolicy.experiments.pictures import panels as empty_panels
@@ -49,14 +48,9 @@ def run(
 ) -> Report:
     """Figure 4 in the readings closest to the text; ``quick``: in the first, three values of each
     panel."""
-    found: list[Searched] = []
     readings = CLOSEST[: 1 if quick else None]
-    if DATA in sets:
-        ways = dict.fromkeys(reading.way for reading in readings)
-        wanted = list(itertools.product(conditions(runs, quick), ways))
-        found = cells.within("learned").all("runs", search, wanted, files_of([DATA]), kept=kept)
-    sweeps = SWEEPS[:: 2 if quick else 1]
-    ranked = rankers.runs_of(cells, sets, runs, sweeps, kept=kept)
+    found = runs_of(cells, conditions(runs, quick) if DATA in sets else [], readings, kept=kept)
+    ranked = rankers.runs_of(cells, sets, runs, SWEEPS[:: 2 if quick else 1], kept=kept)
     learned = [one for reading in readings for one in read_as(found, reading)]
     panels = panels_of(learned, ranked)
     rows = judged(panels)
@@ -89,23 +83,24 @@ def panels_of(learned: Sequence[Learned], ranked: Sequence[Ranked]) -> Panels:
     """All panels of Figure 4 that have runs."""
     by_reading = grouped(learned, lambda one: one.recipe)
     found = {
-        panel: {reading: panel_of(runs, panel) for reading, runs in by_reading.items()}
-        for panel in PANELS
+        name: {
+            reading: panel
+            for reading, runs in by_reading.items()
+            if (panel := panel_of(runs, name))
+        }
+        for name in PANELS
     }
     second = {
         f"{SECOND}{data}": {
-            f"y ≥ {grade}": _over_sweeps(some)
+            f"y ≥ {grade}": panel
             for grade, some in grouped(runs, lambda one: one.condition.relevant).items()
+            if (panel := _over_sweeps(some))
         }
         for data, runs in grouped(ranked, lambda one: one.condition.data).items()
     }
     first = next(iter(PANELS))
     ordered = {first: found.pop(first), **second, **found}
-    whole = {
-        name: {reading: panel for reading, panel in panels.items() if panel}
-        for name, panels in ordered.items()
-    }
-    return {name: panels for name, panels in whole.items() if panels}
+    return {name: panels for name, panels in ordered.items() if panels}
 
 
 def _over_sweeps(runs: Sequence[Ranked]) -> Panel:
@@ -187,11 +182,6 @@ def _at_each(
     }
 
 
-def _ahead(panel: Panel, name: str, others: Iterable[str]) -> dict[str, Floats]:
-    """Of the others, at every value."""
-    return _at_each(panel, lambda errors: log_ratios(errors, name, others))
-
-
 _Claims = Iterator[tuple[str, Mapping[str, Floats], float]]
 """Each claim on a panel, its parts, and its margin."""
 
@@ -199,7 +189,8 @@ _Claims = Iterator[tuple[str, Mapping[str, Floats], float]]
 def _near_the_best(panel: Panel, words: str) -> _Claims:
     for name in ("CAB", "CAB-DR"):
         claim = f"{name} {words} (at most a tenth behind any other)"
-        yield claim, _ahead(panel, name, ESTIMATORS), TENTH
+        parts = partial(log_ratios, name=name, others=ESTIMATORS)
+        yield claim, _at_each(panel, parts), TENTH
 
 
 def _on_sizes(panel: Panel) -> _Claims:

@@ -15,18 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from offpolicy._core.types import Floats
-from offpolicy.datasets import files_of
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import TENTH, Judged, counted, half_width, judge, log_ratios
-from offpolicy.experiments.learning.readings import CLOSEST, READINGS, Reading, Way
-from offpolicy.experiments.learning.search import (
-    PENALTIES,
-    Learned,
-    Searched,
-    candidates,
-    read_as,
-    search,
-)
+from offpolicy.experiments.learning import search
+from offpolicy.experiments.learning.readings import CLOSEST, READINGS
+from offpolicy.experiments.learning.search import PENALTIES, Learned, Searched, candidates, read_as
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition
 from offpolicy.experiments.pictures import PARTS, finish, panels, plain
 from offpolicy.experiments.ranking import learning as rankers
@@ -49,6 +42,11 @@ OF_PAPER = "Yahoo! LTR"
 """The paper's set for rankings."""
 Errors = Mapping[str, Floats]
 """The test errors of each objective over runs."""
+
+
+def figures(data: str) -> dict[str, float]:
+    """The paper's, by objective; none of a set that is not in its table."""
+    return YAHOO if data == OF_PAPER else dict(zip(ESTIMATORS, PAPER.get(data, ()), strict=False))
 
 
 # -- claims ----------------------------------------------------------------------------------------
@@ -75,9 +73,9 @@ class Statement:
     def of_the_paper(self, data: str) -> bool | None:
         """Whether the paper's own figures are so; they come without errors, and its ranks without
         the logger's, so that only who is ahead can be told."""
-        if not self.of_ranks and data not in PAPER:
+        own = figures(OF_PAPER if self.of_ranks else data)
+        if not own:
             return None
-        own = YAHOO if self.of_ranks else dict(zip(ESTIMATORS, PAPER[data], strict=True))
         parts = self.parts({name: np.array([value]) for name, value in own.items()})
         worst = max(float(values[0]) for values in parts.values())
         return worst < self.margin if self.strict else worst <= self.margin
@@ -138,9 +136,7 @@ def judged(by_reading: Mapping[str, Sequence[Learned]], ranked: Sequence[Ranked]
     """Every statement on every data set, in every reading; of rankings a reading is which grades
     are relevant."""
     errors = [
-        (data, name, errors_of(runs), False)
-        for name, learned in by_reading.items()
-        for data, runs in grouped(learned, lambda one: one.condition.data).items()
+        (data, reading, values, False) for (reading, data), values in errors_by(by_reading).items()
     ]
     errors += [(where, CLOSEST[0].name, ranks_of(runs), True)
                for where, runs in rankers.by_set(ranked).items()]  # fmt: skip
@@ -181,6 +177,17 @@ def errors_of(learned: Iterable[Learned]) -> dict[str, Floats]:
     return {name: np.array([one.errors[name] for one in runs]) for name in runs[0].errors}
 
 
+def errors_by(
+    by_reading: Mapping[str, Sequence[Learned]],
+) -> dict[tuple[str, str], dict[str, Floats]]:
+    """The same by reading and data set, with the logger's."""
+    return {
+        (reading, data): errors_of(runs) | {"logger": np.array([one.logger for one in runs])}
+        for reading, learned in by_reading.items()
+        for data, runs in grouped(learned, lambda one: one.condition.data).items()
+    }
+
+
 def ranks_of(ranked: Sequence[Ranked]) -> dict[str, Floats]:
     """The average ranks over runs: of each objective, the logger, and all judgements."""
     names = (*rankers.ESTIMATORS, "logger", "full")
@@ -193,50 +200,38 @@ NAMES = (*ESTIMATORS[:5], "SWITCH", *ESTIMATORS[5:])
 
 def paper_text(name: str, data: str) -> str:
     """The paper's figure."""
-    if data == OF_PAPER:
-        return f"{YAHOO[name]:.2f}" if name in YAHOO else "–"
-    own = dict(zip(ESTIMATORS, PAPER.get(data, ()), strict=False))
-    return f"{own[name]:.4f}" if name in own else "–"
+    own, digits = figures(data), 2 if data == OF_PAPER else 4
+    return f"{own[name]:.{digits}f}" if name in own else "–"
 
 
 def main_table(by_reading: Mapping[str, Sequence[Learned]], ranked: Sequence[Ranked]) -> str:
     """The paper's table and ours: a row for each objective and reading, a column for each data set.
     Ranks are in the row of the reading that is nearest to the text."""
-    sets = list(dict.fromkeys(one.condition.data for some in by_reading.values() for one in some))
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for reading, learned in by_reading.items():
-        for data, some in grouped(learned, lambda one: one.condition.data).items():
-            values = errors_of(some) | {"logger": np.array([one.logger for one in some])}
-            found[reading, data] = {name: mean_text(each, 4) for name, each in values.items()}
-    places = rankers.by_set(ranked)
+    errors, places = errors_by(by_reading), rankers.by_set(ranked)
     closest = next(iter(by_reading), CLOSEST[0].name)
-    for where, runs in places.items():
-        found[closest, where] = {name: mean_text(x, 2) for name, x in ranks_of(runs).items()}
-    columns = [*sets, *places, *([OF_PAPER] if places else [])]
+    columns = [*dict.fromkeys(data for _, data in errors), *places, *([OF_PAPER] if places else [])]
+    errors |= {(closest, where): ranks_of(runs) for where, runs in places.items()}
+
+    def row(title: str, reading: str, name: str) -> list[str]:
+        digits = [2 if data in places else 4 for data in columns]
+        values = [errors.get((reading, data), {}).get(name, ()) for data in columns]
+        return [title, reading * (not title), *map(mean_text, values, digits)]
+
     rows = []
     for name in NAMES:
-        rows.append([f"**{paper_name(name)}**", "the paper",
-                     *(paper_text(name, data) for data in columns)])  # fmt: skip
-        for reading in by_reading or [closest]:
-            texts = [found.get((reading, data), {}).get(name, "–") for data in columns]
-            if set(texts) != {"–"}:
-                rows.append(["", reading, *texts])
-    for name, title in (("logger", "the logger"), ("full", "all judgements")):
-        texts = [found.get((closest, data), {}).get(name, "–") for data in columns]
-        if set(texts) != {"–"}:
-            rows.append([title, "", *texts])
-    return markdown(["objective", "reading", *columns], rows) + "\n"
+        rows.append(
+            [f"**{paper_name(name)}**", "the paper", *(paper_text(name, data) for data in columns)]
+        )
+        rows += [row("", reading, name) for reading in by_reading or [closest]]
+    rows += [row("the logger", closest, "logger"), row("all judgements", closest, "full")]
+    said = [one for one in rows if one[1] == "the paper" or set(one[2:]) != {"–"}]
+    return markdown(["objective", "reading", *columns], said) + "\n"
 
 
 def error_table(by_reading: Mapping[str, Sequence[Learned]]) -> str:
     """A row for each objective and reading, a column for each labelled set."""
-    sets = list(dict.fromkeys(one.condition.data for runs in by_reading.values() for one in runs))
-    errors = {
-        (reading, data): errors_of(runs)
-        for reading, learned in by_reading.items()
-        for data, runs in grouped(learned, lambda one: one.condition.data).items()
-    }
-    rows = []
+    errors, rows = errors_by(by_reading), []
+    sets = list(dict.fromkeys(data for _, data in errors))
     for name, reading in itertools.product(ESTIMATORS, by_reading):
         values = [errors.get((reading, data), {}).get(name, np.array([])) for data in sets]
         rows.append([paper_name(name), reading, *(mean_text(some, 4) for some in values)])
@@ -257,22 +252,16 @@ def readings_table(by_reading: Mapping[str, Sequence[Learned]]) -> str:
 def orders_table(by_reading: Mapping[str, Sequence[Learned]]) -> str:
     """Which of two objectives is better in every reading, by data set; in brackets, in how many of
     them that can be told."""
-    rows: dict[str, list[str]] = {}
-    for learned in by_reading.values():
-        for one in learned:
-            rows.setdefault(one.condition.data, [])
-    for first, second in itertools.permutations(ESTIMATORS, 2):
-        for data, lines in rows.items():
-            found = [
-                judge(log_ratios(errors_of(runs), first, [second]), strict=True)
-                for learned in by_reading.values()
-                if (runs := [one for one in learned if one.condition.data == data])
-            ]
-            if found and all(one.mean < 0.0 for one in found):
+    rows = []
+    for data, some in grouped(errors_by(by_reading).items(), lambda item: item[0][1]).items():
+        orders = []
+        for first, second in itertools.permutations(ESTIMATORS, 2):
+            found = [judge(log_ratios(errors, first, [second]), strict=True) for _, errors in some]
+            if all(one.mean < 0.0 for one in found):
                 told = sum(one.verdict == "holds" for one in found)
-                lines.append(f"{paper_name(first)} < {paper_name(second)} ({told})")
-    table = [[data, ", ".join(some) or "none"] for data, some in rows.items()]
-    return markdown(["data", "lower error in every reading (told by the interval in)"], table)
+                orders.append(f"{paper_name(first)} < {paper_name(second)} ({told})")
+        rows.append([data, ", ".join(orders) or "none"])
+    return markdown(["data", "lower error in every reading (told by the interval in)"], rows)
 
 
 def penalty_table(found: Sequence[Searched], data: str) -> str:
@@ -301,16 +290,6 @@ def penalty_table(found: Sequence[Searched], data: str) -> str:
 # -- the experiment --------------------------------------------------------------------------------
 
 
-def planned(
-    sets: Sequence[str], runs: int, readings: Sequence[Reading]
-) -> list[tuple[Condition, Way]]:
-    """The cells of the readings, run by run."""
-    ways = dict.fromkeys(reading.way for reading in readings)
-    return [
-        (Condition(data, run), way) for run, data, way in itertools.product(range(runs), sets, ways)
-    ]
-
-
 def run(
     cells: Cells,
     sets: Sequence[str],
@@ -321,10 +300,9 @@ def run(
 ) -> Report:
     """The paper's Table 2, in the closest readings or in all; ``quick``: one run of the first."""
     labelled, runs = [name for name in sets if not is_ranking(name)], 1 if quick else runs
-    wanted = planned(labelled, runs, READINGS if readings else CLOSEST[: 1 if quick else None])
-    found: list[Searched] = []
-    if labelled:
-        found = cells.within("learned").all("runs", search, wanted, files_of(labelled), kept=kept)
+    wanted = [Condition(data, run) for run, data in itertools.product(range(runs), labelled)]
+    asked = READINGS if readings else CLOSEST[: 1 if quick else None]
+    found = search.runs_of(cells, wanted, asked, kept=kept)
     return report_of(found, rankers.runs_of(cells, sets, runs, kept=kept))
 
 
@@ -362,17 +340,15 @@ def draw(by_reading: Mapping[str, Sequence[Learned]], ranked: Sequence[Ranked], 
     """A panel for each set: the paper's figures (crosses), and ours in every reading (dots), with
     95% intervals."""
     values: dict[str, dict[str, Errors]] = {}
-    for reading, learned in by_reading.items():
-        for data, runs in grouped(learned, lambda one: one.condition.data).items():
-            values.setdefault(data, {})[reading] = errors_of(runs)
+    for (reading, data), by_name in errors_by(by_reading).items():
+        values.setdefault(data, {})[reading] = by_name
     for where, ranked_runs in rankers.by_set(ranked).items():
         values[where] = {CLOSEST[0].name: ranks_of(ranked_runs)}
     figure, axes = panels(len(values), 2, margin=0.6)
     colours = dict(zip((reading.name for reading in CLOSEST), PARTS, strict=True))
     for ax, (data, by) in zip(axes, values.items(), strict=False):
         names = [name for name in NAMES if name in next(iter(by.values()))]
-        own = dict(zip(ESTIMATORS, PAPER.get(data, ()), strict=False))
-        if own:
+        if own := figures(data):
             ax.plot([own[name] for name in names], range(len(names)), "x", color="#000000",
                     markersize=7, mew=1.8, label="the paper")  # fmt: skip
         for k, (reading, errors) in enumerate(by.items()):

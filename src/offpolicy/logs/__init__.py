@@ -27,6 +27,7 @@ from offpolicy.logs._part import Buckets, Part
 from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import (
     BLOCK,
+    Derived,
     Distributed,
     LogScan,
     Sums,
@@ -42,7 +43,7 @@ from offpolicy.logs._validation import (
 )
 
 __all__ = [
-    "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "Buckets", "Columns", "Distributed",
+    "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "Buckets", "Columns", "Derived", "Distributed",
     "Dropped", "Encoded", "FoundArms", "LogScan", "Part", "RewardSummary", "Sums",
     "all_action_names", "as_number", "as_ratio", "as_table", "check_chosen_probabilities",
     "check_probabilities", "column_of", "files", "formats", "holds_lists", "identity",

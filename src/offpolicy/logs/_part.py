@@ -6,22 +6,19 @@ import copy
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offpolicy._core.checkpoint import digest
 from offpolicy._core.door import Door
-from offpolicy._core.late import pa
 from offpolicy._core.types import Bools, Ints
 from offpolicy._core.validation import need
-from offpolicy.errors import LogError, ParameterError, Place
+from offpolicy.errors import LogError, ParameterError
 from offpolicy.logs._arms import FoundArms
 from offpolicy.logs._bad_rows import source_of_kept
 from offpolicy.logs._bandit_log import BanditLog
-from offpolicy.logs._rewards import RewardSummary
-from offpolicy.logs._scan import BLOCK, Distributed, LogScan
+from offpolicy.logs._scan import BLOCK, Derived, Distributed, LogScan
 from offpolicy.logs.labels import hash_rows
 
 _SALT = 1000
@@ -103,39 +100,18 @@ def portion(
     return log.take(rows).replace(source=source_of_kept(rows, log.source), trusted=True)
 
 
-class Part(LogScan):
+class Part(Derived):
     """Some of the decisions of a log that is larger than memory."""
 
     def __init__(self, base: LogScan, kept: Kept, counts: Ints) -> None:
-        self.base, self.kept = base, kept
-        self.source, self.columns = base.source, base.columns
-        self.progress, self.dropped = base.progress, base.dropped
+        super().__init__(base)
+        self.kept, self.progress, self.dropped = kept, base.progress, base.dropped
         self.condition = base.condition
         self._starts = np.concatenate([[0], np.cumsum(counts)])
         """Which of its decisions is the first in every block of the log."""
 
     def __len__(self) -> int:
         return int(self._starts[-1])
-
-    @functools.cached_property
-    def rewards(self) -> RewardSummary:
-        return self.base.rewards
-
-    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        return self.base.find_reward_outside(low, high)
-
-    @property
-    def column_names(self) -> Sequence[str]:
-        return self.base.column_names
-
-    def column_of(self, role: str) -> str | None:
-        return self.base.column_of(role)
-
-    def type_of(self, column: str) -> pa.DataType:
-        return self.base.type_of(column)
-
-    def distinct(self, column: str, most: int) -> NDArray[Any]:
-        return self.base.distinct(column, most)
 
     def with_found_arms(self, arms: FoundArms) -> LogScan:
         part = copy.copy(self)

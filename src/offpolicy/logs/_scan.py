@@ -139,6 +139,34 @@ class LogScan(Portable, ABC):
         return self
 
 
+class Derived(LogScan):
+    """A log made of another one piece by piece, of which all else is true that is of that."""
+
+    def __init__(self, base: LogScan) -> None:
+        self.base = base
+        self.source, self.columns = base.source, base.columns
+
+    @property
+    def rewards(self) -> RewardSummary:
+        return self.base.rewards
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        return self.base.column_names
+
+    def column_of(self, role: str) -> str | None:
+        return self.base.column_of(role)
+
+    def type_of(self, column: str) -> pa.DataType:
+        return self.base.type_of(column)
+
+    def distinct(self, column: str, most: int) -> NDArray[Any]:
+        return self.base.distinct(column, most)
+
+    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
+        return self.base.find_reward_outside(low, high)
+
+
 class Distributed(LogScan):
     """A log on many machines, which is not walked over but added up where it lies."""
 

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from offpolicy._core.types import Floats
+from offpolicy.datasets import files_of
 from offpolicy.experiments.accuracy import members_at
+from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.learning.readings import Reading, Way
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition, Setup, set_up
 from offpolicy.learning import SoftmaxLearner, fit_together
@@ -109,6 +111,16 @@ def _scores(setup: Setup, learner: SoftmaxLearner, baseline: float) -> Sequence[
     clipped = np.minimum(c, np.quantile(c, 0.9))
     values = (c @ reward, clipped @ reward, c.sum())
     return *(float(value) / len(log) for value in values), setup.error(learner)
+
+
+def runs_of(
+    cells: Cells, wanted: Sequence[Condition], readings: Sequence[Reading], *, kept: bool
+) -> list[Searched]:
+    """These runs, by every way of the readings."""
+    pairs = list(itertools.product(wanted, dict.fromkeys(reading.way for reading in readings)))
+    files = files_of(dict.fromkeys(one.data for one in wanted))
+    cells = cells.within("learned")
+    return cells.all("runs", search, pairs, files, kept=kept) if pairs else []
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from offpolicy._core.late import pa
 from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy._core.validation import where
-from offpolicy.errors import LogError, Place
-from offpolicy.logs import BanditLog, LogScan, RewardSummary
+from offpolicy.errors import LogError
+from offpolicy.logs import BanditLog, Derived, LogScan
 
 ITEMS = {"all": 80, "men": 34, "women": 46}
 """Campaigns, and how many items could be shown in each."""
@@ -99,52 +97,29 @@ class Completed:
         )
 
 
-class CompletedScan(LogScan):
+class CompletedScan(Derived):
     """A large log, completed piece by piece."""
 
-    def __init__(self, log: LogScan, complete: Completed) -> None:
-        self.log, self.complete = log, complete
-        self.source, self.columns = log.source, log.columns
+    def __init__(self, base: LogScan, complete: Completed) -> None:
+        super().__init__(base)
+        self.complete = complete
 
     @property
     def candidates_known(self) -> bool:
         return True
 
     def __len__(self) -> int:
-        return len(self.log)
-
-    @property
-    def rewards(self) -> RewardSummary:
-        return self.log.rewards
-
-    @property
-    def column_names(self) -> Sequence[str]:
-        return self.log.column_names
-
-    def column_of(self, role: str) -> str | None:
-        return self.log.column_of(role)
-
-    def type_of(self, column: str) -> pa.DataType:
-        return self.log.type_of(column)
-
-    def distinct(self, column: str, most: int) -> NDArray[Any]:
-        return self.log.distinct(column, most)
-
-    def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-        return self.log.find_reward_outside(low, high)
+        return len(self.base)
 
     def read(self, ranges: Sequence[tuple[int, int]], extra: Sequence[str]) -> BanditLog:
-        return self.complete(self.log.read(ranges, [*extra, "position"]))
+        return self.complete(self.base.read(ranges, [*extra, "position"]))
 
     def walk(self, extra: Sequence[str], skip: int = 0) -> Iterator[Callable[[], BanditLog]]:
-        for make in self.log.walk([*extra, "position"], skip):
-            yield functools.partial(self._made, make)
-
-    def _made(self, make: Callable[[], BanditLog]) -> BanditLog:
-        return self.complete(make())
+        for make in self.base.walk([*extra, "position"], skip):
+            yield functools.partial(lambda made: self.complete(made()), make)
 
     def fingerprint(self) -> str:
-        return self.log.fingerprint()
+        return self.base.fingerprint()
 
 
 def completed(log: BanditLog | LogScan, complete: Completed) -> BanditLog | LogScan:

@@ -231,18 +231,11 @@ class Either:
 def _conjugate(
     objective: Objective, gradient: Floats, eps: float, enough: float, most: int
 ) -> tuple[Floats, bool]:
-    way = np.zeros_like(gradient)
-    residual = -gradient
-    across = residual.copy()
-    size = float(residual @ residual)
-    target = max(enough * enough, 1e-2 * size)
-    for _ in range(most):
-        product = objective.hessian_product(across, eps)
-        by = size / float(across @ product)
-        way += by * across
-        residual -= by * product
-        before, size = size, float(residual @ residual)
-        if size <= target:
-            return way, True
-        across = residual + (size / before) * across
-    return way, False
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    def product(way: Floats) -> Floats:
+        return objective.hessian_product(way, eps)
+
+    hessian: Any = LinearOperator((len(gradient), len(gradient)), product, dtype=gradient.dtype)
+    way, missing = cg(hessian, -gradient, rtol=0.1, atol=enough, maxiter=most)
+    return way, missing == 0

@@ -85,11 +85,6 @@ def evaluated(log_p: Floats, counts: PairCounts) -> Pairs:
     return Pairs(mean, score, curvature, float(value.sum()))
 
 
-def gradient(parts: Pairs) -> Floats:
-    """Of the likelihood of clicks at pairs of ranks, by log p of each rank."""
-    return np.asarray(parts.score.sum(axis=1))
-
-
 def laplacian(parts: Pairs) -> Floats:
     """Minus the Hessian of the likelihood of clicks at pairs of ranks, in log p."""
     bend = parts.curvature
@@ -99,21 +94,16 @@ def laplacian(parts: Pairs) -> Floats:
 
 
 def linked(edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which ranks can be reached from rank 1 along ``edges`` (top, top)."""
-    reached = np.zeros(len(edges), bool)
-    reached[0] = True
-    while True:
-        more = reached | edges[reached].any(axis=0)
-        if (more == reached).all():
-            return reached
-        reached = more
+    """Which ranks a chain of ``edges`` (top, top) leads to from rank 1, and another one back."""
+    from scipy.sparse.csgraph import connected_components
+
+    part = connected_components(edges, connection="strong")[1]
+    return np.asarray(part == part[0])
 
 
 def estimable(counts: PairCounts) -> NDArray[np.bool_]:
-    """Ranks whose p is neither unknown nor 0 nor infinite: a chain of clicks leads from rank 1 to
-    them, and another one back."""
-    clicked = (counts.clicks > 0.0) & (counts.shown.T > 0.0)
-    return linked(clicked) & linked(clicked.T)
+    """Ranks whose p is neither unknown nor 0 nor infinite: clicks link them with rank 1."""
+    return linked((counts.clicks > 0.0) & (counts.shown.T > 0.0))
 
 
 def maximised(counts: PairCounts) -> Fitted:
@@ -125,7 +115,7 @@ def maximised(counts: PairCounts) -> Fitted:
 
     def derivatives(log_p: Floats) -> Derivatives:
         parts = evaluated(log_p, counts)
-        return Derivatives(parts.value, gradient(parts), laplacian(parts))
+        return Derivatives(parts.value, parts.score.sum(axis=1), laplacian(parts))
 
     slope = 1e-10 * float(counts.clicks.sum())
     log_p = climb(np.zeros(size), free, derivatives, steps=_STEPS, longest=3.0, slope=slope).theta

@@ -34,13 +34,8 @@ def packed(log: RankingLog, owner: Ints, within: Ints, kept: NDArray[np.bool_], 
     if (float(owner.max(initial=0)) + 1.0) * per_owner * 2.0 * top >= _LARGEST:
         within = np.unique(within, return_inverse=True)[1].reshape(-1)
         per_owner = int(within.max()) + 1
-    rows = owner * per_owner
-    rows += within
-    rows *= top
-    rows += log.rank[kept]
-    rows -= 1
-    rows *= 2
-    rows += log.click[kept].astype(np.int64)
+    click = log.click[kept].astype(np.int64)
+    rows = ((owner * per_owner + within) * top + log.rank[kept] - 1) * 2 + click
     rows.sort()
     return Packed(rows, per_owner, top)
 
