@@ -43,7 +43,7 @@ def test_what_the_page_asks_is_what_the_command_asks(one, tmp_path, monkeypatch)
     """Quick and in full: the same settings come from both, and are all that is needed."""
     asked = []
     for quick in (False, True):
-        inspect.signature(one.run).bind(None, **one.settings_for(quick, lambda name: True))
+        inspect.signature(one.run).bind(None, **one.settings_for(quick))
 
     def run(cells, **settings):
         asked.append(settings)
@@ -56,7 +56,7 @@ def test_what_the_page_asks_is_what_the_command_asks(one, tmp_path, monkeypatch)
         if one.name == "table2" and not quick:
             command.append("--readings")
         assert CliRunner().invoke(cli, command, catch_exceptions=False).exit_code == 0
-        mine = one.settings_for(bool(quick), lambda name: True)
+        mine = one.settings_for(bool(quick))
         theirs = {key: value for key, value in asked[-1].items() if key in mine}
         assert theirs == mine
 

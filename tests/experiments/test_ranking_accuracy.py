@@ -20,7 +20,7 @@ from offpolicy.experiments.ranking.accuracy import (
     measured,
 )
 from offpolicy.experiments.ranking.rank_sums import GRID, rank_sums, weight_table
-from offpolicy.experiments.ranking.setup import prepare_parts, shuffled
+from offpolicy.experiments.ranking.setup import prepare, shuffled
 from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.evaluation._evaluate import evaluate
 from tests.support.data_sets import queries
@@ -31,7 +31,7 @@ CASE = Case("a set", 1, 0.1, 1.0, 1)
 @pytest.fixture(scope="module")
 def prepared():
     parts = shuffled(queries(120), 1)
-    return prepare_parts(parts.train, parts.test, 0.1, 1)
+    return prepare(parts.train, parts.test, 0.1, 1)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

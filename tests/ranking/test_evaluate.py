@@ -25,7 +25,7 @@ from offpolicy.errors import (
     SupportError,
 )
 from offpolicy.estimators._named import CAB, CIPS, SB, SWITCH, parse
-from offpolicy.experiments.ranking.setup import prepare
+from offpolicy.experiments.ranking.setup import joined_queries, prepare, shuffled
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data._clicks import DependentClicks, PositionBased, simulate_clicks
 from offpolicy.ranking.data._log import RankingLog
@@ -503,9 +503,14 @@ def test_models_that_cannot_be():
 # -- the experiment --------------------------------------------------------------------------
 
 
+def prepared_of(queries, logger, seed):
+    train, validation, test = shuffled(queries, seed)
+    return prepare(train, joined_queries(validation, test), logger, seed)
+
+
 def test_the_experiment_is_prepared_and_drawn_by_its_seed():
     queries, _, _, _ = world(200, seed=3)
-    one, same, other = (prepare(queries, 0.1, seed) for seed in (1, 1, 2))
+    one, same, other = (prepared_of(queries, 0.1, seed) for seed in (1, 1, 2))
     assert len(one.test.qid) == 80
     assert_allclose(one.prediction, same.prediction)
     assert set(one.test.qid.tolist()) != set(other.test.qid.tolist())
@@ -527,7 +532,7 @@ def test_on_mq2008_the_chosen_m_is_near_the_best_in_hindsight():
     queries = ranking("MQ2008")
     chosen, hindsight, ips, dm = [], [], [], []
     for split in range(2):
-        prepared = prepare(queries, 0.01, split)
+        prepared = prepared_of(queries, 0.01, split)
         truth = prepared.truth("sum of ranks")
         curves = []
         for seed in range(4):

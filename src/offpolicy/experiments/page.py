@@ -6,7 +6,7 @@ import base64
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,11 @@ class Artefact:
     quick: Mapping[str, Any]
     sets: tuple[str, ...] = ()
 
-    def settings_for(self, quick: bool, there: Callable[[str], bool]) -> dict[str, Any]:
+    def settings_for(self, quick: bool, missing: Container[str] = ()) -> dict[str, Any]:
         """The settings, without the data sets that are not there."""
         settings = {**self.settings, **(self.quick if quick else {})}
-        return settings | {"sets": list(filter(there, self.sets))} if self.sets else settings
+        there = [name for name in self.sets if name not in missing]
+        return settings | {"sets": there} if self.sets else settings
 
 
 LABELLED = tuple(table2.PAPER)
@@ -71,16 +72,11 @@ ARTEFACTS = (
 
 def make_all(out: Path, cells: Cells, quick: bool, say: Callable[[str], None]) -> Path:
     """Run them one after the other, each from where it was, and write the page."""
-    missing: dict[str, str] = {}
-
-    def there(name: str) -> bool:
-        if name not in missing:
-            missing[name] = _why_missing(name)
-        return not missing[name]
-
+    names = dict.fromkeys(name for one in ARTEFACTS for name in one.sets)
+    missing = {name: why for name in names if (why := _why_missing(name))}
     made: list[tuple[Artefact, Report, list[Path], float]] = []
     for one in ARTEFACTS:
-        settings = one.settings_for(quick, there)
+        settings = one.settings_for(quick, missing)
         if settings.get("sets") == []:
             say(f"{one.title}: none of its data sets is at hand.")
             continue
@@ -88,9 +84,8 @@ def make_all(out: Path, cells: Cells, quick: bool, say: Callable[[str], None]) -
         start = time.monotonic()
         report = one.run(cells, **settings)
         made.append((one, report, report.save(out), time.monotonic() - start))
-    left_out = [f"{name}: {why}" for name, why in missing.items() if why]
     path = out / "index.html"
-    write_whole(path, _page(made, left_out, quick))
+    write_whole(path, _page(made, missing, quick))
     return path
 
 
@@ -116,7 +111,7 @@ def _why_missing(name: str) -> str:
 
 
 def _page(
-    made: list[tuple[Artefact, Report, list[Path], float]], left_out: list[str], quick: bool
+    made: list[tuple[Artefact, Report, list[Path], float]], missing: Mapping[str, str], quick: bool
 ) -> str:
     intro = element(
         "section",
@@ -125,7 +120,8 @@ def _page(
                 "Continuous Adaptive Blending for Policy Evaluation and Learning, ICML 2019."),
         element("p", "Quick: few logs and runs, so that most claims cannot be told.") if quick
         else None,
-        *(element("p", f"Left out, as not at hand: {one}", class_="warning") for one in left_out),
+        *(element("p", f"Left out, as not at hand: {name}: {why}", class_="warning")
+          for name, why in missing.items()),
     )  # fmt: skip
     sections = [
         section(one.name, one.title, element("p", one.about), *_pictures(one, written),
@@ -150,15 +146,17 @@ def _pictures(one: Artefact, written: list[Path]) -> Iterator[Markup]:
 def html_of(text: str) -> Iterator[Child]:
     """What the experiments write as markdown: headings, paragraphs, lists, and tables."""
     for block in re.split(r"\n\s*\n", text.strip()):
-        lines = block.split("\n")
-        while lines:
-            if lines[0].startswith("#"):
-                yield element("h3", lines.pop(0).lstrip("# "))
-                continue
-            of_table, same = next(itertools.groupby(lines, lambda line: line.startswith("|")))
-            some = list(same)
-            lines = lines[len(some) :]
-            yield _table(some) if of_table else element("p", _inline(" ".join(some)))
+        for kind, same in itertools.groupby(block.split("\n"), _mark):
+            lines = [*same]
+            if kind == "#":
+                yield from (element("h3", line.lstrip("# ")) for line in lines)
+            else:
+                yield _table(lines) if kind else element("p", _inline(" ".join(lines)))
+
+
+def _mark(line: str) -> str:
+    """By which a line is a heading, or of a table; none of a paragraph's."""
+    return line[: line.startswith(("#", "|"))]
 
 
 def _table(lines: list[str]) -> Markup:
@@ -174,11 +172,7 @@ def _table(lines: list[str]) -> Markup:
 
 def _inline(text: str) -> Markup:
     """Bold and code."""
-    parts = re.split(r"\*\*(.+?)\*\*|`(.+?)`", text)
-    made: list[Child] = []
-    for k in range(0, len(parts), 3):
-        made.append(parts[k])
-        if k + 2 < len(parts):
-            bold, code = parts[k + 1], parts[k + 2]
-            made.append(element("strong", bold) if bold else element("code", code or ""))
-    return joined(*made)
+    parts: list[Child] = [*re.split(r"\*\*(.+?)\*\*|`(.+?)`", text)]
+    for first, tag in ((1, "strong"), (2, "code")):
+        parts[first::3] = [part and element(tag, part) for part in parts[first::3]]
+    return joined(*parts)

@@ -80,10 +80,13 @@ class Parts(NamedTuple):
 
 def divided(name: str, relevant: int, seed: int) -> Parts:
     """The experiment's parts: official ones of a set with one split; else 60, 20, 20 per cent."""
-    entry = catalogue.RANKING[name]
-    if entry.layouts[0] == "splits":
+    if _has_splits(name):
         return Parts(*(load(name, relevant, split) for split in ("train", "vali", "test")))
     return shuffled(load(name, relevant), seed)
+
+
+def _has_splits(name: str) -> bool:
+    return catalogue.RANKING[name].layouts[0] == "splits"
 
 
 def shuffled(queries: Queries, seed: int) -> Parts:
@@ -91,20 +94,14 @@ def shuffled(queries: Queries, seed: int) -> Parts:
     order = np.random.default_rng(np.random.SeedSequence(seed)).permutation(len(queries.qid))
     ends = [round(TRAIN * len(order)), round((TRAIN + VALIDATION) * len(order))]
     train, validation, test = np.split(order, ends)
-    return Parts(
-        subset(queries, train),
-        subset(queries, np.sort(validation)),
-        subset(queries, np.sort(test)),
-    )
+    return Parts(*(subset(queries, some) for some in (train, np.sort(validation), np.sort(test))))
 
 
 def joined_queries(*parts: Queries) -> Queries:
     """Parts of an experiment's queries as one."""
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-    X, relevance, qid = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("X", "relevance", "qid")
-    )
+    columns = zip(*((part.X, part.relevance, part.qid) for part in parts), strict=True)
+    X, relevance, qid = map(np.concatenate, columns)
     return Queries(X, relevance, offsets_of(lengths), qid, 0)
 
 
@@ -198,19 +195,8 @@ class Prepared:
         return log.replace(prediction=self.prediction[rows]), self.ranker[rows]
 
 
-def prepare(queries: Queries, logger_share: float, seed: int) -> Prepared:
-    """The paper's set-up: split queries, train the logger, the ranker and the relevance model.
-
-    Evaluation has nothing to validate, so those queries test too.
-    """
-    parts = shuffled(queries, seed)
-    return prepare_parts(
-        parts.train, joined_queries(parts.validation, parts.test), logger_share, seed
-    )
-
-
-def prepare_parts(train: Queries, test: Queries, logger_share: float, seed: int) -> Prepared:
-    """The paper's set-up from queries that are split already."""
+def prepare(train: Queries, test: Queries, logger_share: float, seed: int) -> Prepared:
+    """The paper's set-up: train the logger, the ranker and the relevance model."""
     if len(np.unique(test.qid)) < len(test.qid):
         raise ParameterError("The test queries must have labels (qid) of their own.")
     made = trained(train, logger_share, seed)
@@ -225,8 +211,9 @@ def prepare_parts(train: Queries, test: Queries, logger_share: float, seed: int)
 
 @lru_cache(maxsize=2)
 def prepare_set(name: str, relevant: int, logger_share: float, seed: int) -> Prepared:
-    """The evaluation experiment on a set: its official test queries, if it has a split."""
-    if catalogue.RANKING[name].layouts[0] == "splits":
-        parts = divided(name, relevant, seed)
-        return prepare_parts(parts.train, parts.test, logger_share, seed)
-    return prepare(load(name, relevant), logger_share, seed)
+    """The evaluation experiment on a set: its official test queries, if it has a split; if not,
+    those that would validate test too, as evaluation has nothing to validate."""
+    train, validation, test = divided(name, relevant, seed)
+    if not _has_splits(name):
+        test = joined_queries(validation, test)
+    return prepare(train, test, logger_share, seed)

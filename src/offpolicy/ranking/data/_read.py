@@ -30,7 +30,7 @@ from offpolicy._core.ragged import (
 )
 from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import Copy, RowsOfFiles
-from offpolicy.errors import LogError, OffpolicyError, Place
+from offpolicy.errors import LogError, Place
 from offpolicy.logs import (
     as_table,
     column_of,
@@ -229,21 +229,14 @@ def _scattered_log(queries: Queries, rows: _Rows, relevant: float) -> tuple[Rank
     place = rows.integers("document")
     impression = decision_of_candidate(bounds)
     outside = (place < 1) | (place > lengths[impression])
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise rows.malformed(
-            "document",
-            outside,
-            f"{place[row]}, but query {qid[impression[row]]} has {lengths[impression[row]]} "
-            f"documents, counted from 1.",
-        )
+    sentence = "{place}, but query {query} has {most} documents, counted from 1."
+    of_query, most = qid[impression], lengths[impression]
+    rows.refuse("document", outside, sentence, place=place, query=of_query, most=most)
     documents = offsets[impression] + place - 1
-    order = np.argsort(documents, kind="stable")
-    twice = np.zeros(len(order), dtype=bool)
-    twice[order[1:]] = np.diff(documents[order]) == 0
-    if twice.any():
-        sentence = f"document {place[np.argmax(twice)]} is listed twice in one impression."
-        raise rows.malformed("document", twice, sentence)
+    twice = np.ones(len(documents), dtype=bool)
+    twice[np.unique(documents, return_index=True)[1]] = False
+    sentence = "document {place} is listed twice in one impression."
+    rows.refuse("document", twice, sentence, place=place)
     roles = [role for role in ("rank", "click", "propensity", "prediction") if role in rows.roles]
     # Messages count rows in the table of clicks, so what is wrong there is found there first.
     shown: dict[str, Any] = {role: rows.numbers(role) for role in roles}
@@ -328,13 +321,9 @@ class _Rows(NamedTuple):
     def labels(self, role: str) -> NDArray[Any]:
         """Names; in CSV a missing one is empty text."""
         column = self.column(role)
-        empty = np.asarray(column == "")
-        if column.dtype.kind in "OU" and empty.any():
-            sentence = (
-                f"the label is missing ({check.count_of(empty)}). Fill it in or leave these rows "
-                f"out."
-            )
-            raise self.malformed(role, empty, sentence)
+        if column.dtype.kind in "OU":
+            sentence = "the label is missing ({count}). Fill it in or leave these rows out."
+            self.refuse(role, np.asarray(column == ""), sentence)
         return column
 
     def features(self, names: Sequence[str]) -> NDArray[Any]:
@@ -344,8 +333,8 @@ class _Rows(NamedTuple):
         X = np.stack([self.column(name) for name in names], axis=1)
         return X if X.dtype == np.float32 else X.astype(np.float64)
 
-    def malformed(self, role: str, bad: NDArray[np.bool_], sentence: str) -> OffpolicyError:
-        return check.malformed(bad, self.name(role), self.source, sentence)
+    def refuse(self, role: str, bad: NDArray[np.bool_], sentence: str, **values: Any) -> None:
+        check.refuse(bad, sentence, self.name(role), self.source, **values)
 
     def impressions(self) -> tuple[Ints, NDArray[Any] | None]:
         """Where each impression begins, and the label of its query."""
@@ -373,10 +362,10 @@ class _Rows(NamedTuple):
         other = of_query != np.repeat(of_query[begins], np.diff(offsets))
         if other.any():
             sentence = (
-                f"{query[other].tolist()[0]!r}, but the impression began with another query. All "
-                f"documents of an impression are of one query."
+                "{query!r}, but the impression began with another query. All documents of an "
+                "impression are of one query."
             )
-            raise self.malformed("query", other, sentence)
+            self.refuse("query", other, sentence, query=query.astype(object))
         return offsets, query[begins]
 
 

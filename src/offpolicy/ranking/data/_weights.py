@@ -75,23 +75,20 @@ def document_weights(log: RankingLog, estimator: str | Estimator) -> Floats:
 
 def blended(log: RankingLog, member: Estimator, prediction: Floats | None) -> Floats:
     """`document_weights` with another prediction of relevance than the log's."""
-    if log.propensity is None:
-        if member.name != "DM":
-            raise MissingColumnError(
-                f"{member.name} needs propensity, the probability with which each document was "
-                f"examined, and the log has none. Estimate it, or give it.",
-                column="propensity",
-            )
-        p = np.ones(log.documents)
-    else:
-        p = log.propensity
+    if log.propensity is None and member.name != "DM":
+        raise MissingColumnError(
+            f"{member.name} needs propensity, the probability with which each document was "
+            f"examined, and the log has none. Estimate it, or give it.",
+            column="propensity",
+        )
+    p = np.ones(log.documents) if log.propensity is None else log.propensity
     imputed, observed = weights_at(member, p)
-    if prediction is None:
-        if np.any(imputed != 0.0) and member.uses_model:
-            raise MissingColumnError(
-                f"{member.name} needs prediction, the modelled probability of relevance of every "
-                f"document, and the log has none. Train a RelevanceModel, or use CIPS or IPS.",
-                column="prediction",
-            )
-        return observed * log.click
-    return imputed * prediction + observed * log.click
+    if prediction is not None:
+        return imputed * prediction + observed * log.click
+    if np.any(imputed != 0.0) and member.uses_model:
+        raise MissingColumnError(
+            f"{member.name} needs prediction, the modelled probability of relevance of every "
+            f"document, and the log has none. Train a RelevanceModel, or use CIPS or IPS.",
+            column="prediction",
+        )
+    return observed * log.click

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Unpack, final
 
 import numpy as np
@@ -50,7 +51,7 @@ def sweep(
     blended(log, kind.at(0.0), log.prediction)
     lam = lam_of(log, asked, ranks_of(ranker, log))
 
-    evaluated = _Evaluated(log, asked, lam, kind)
+    evaluated = partial(_evaluated, log, asked, lam, kind)
     assert log.propensity is not None
     if kind.parameter_name == "M":
         p = log.propensity[log.propensity > 0.0]
@@ -62,18 +63,11 @@ def sweep(
     return RankingCurve(kind.name, str(asked), kind.parameter_name, breakpoints, level, evaluated)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Evaluated:
+def _evaluated(
+    log: RankingLog, metric: Metric, lam: Floats, kind: Estimator, parameter: float
+) -> Value:
     """A ranker's estimate at any value of the parameter."""
-
-    log: RankingLog
-    metric: Metric
-    lam: Floats
-    kind: Estimator
-
-    def __call__(self, parameter: float) -> Value:
-        c = blended(self.log, self.kind.at(parameter), self.log.prediction)
-        return value_of(self.log, self.metric, self.lam, c)
+    return value_of(log, metric, lam, blended(log, kind.at(parameter), log.prediction))
 
 
 @final
