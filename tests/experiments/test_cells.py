@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,13 @@ def test_other_data_are_not_mixed_with_what_is_kept(tmp_path):
 
 
 def test_nothing_is_computed_for_what_is_kept_only(tmp_path):
-    kept, cells = Cells(tmp_path / "cells"), [(k, str(tmp_path)) for k in (1, 2)]
+    some, cells = Cells(tmp_path / "cells"), [(k, str(tmp_path)) for k in (1, 2)]
+    kept = replace(some, only_kept=True)
     with refuses(ParameterError, "kept"):
-        kept.all("squares", _squared, cells, kept=True)
-    kept.all("squares", _squared, cells[:1])
-    assert kept.all("squares", _squared, cells, kept=True) == [{"square": 1}]
+        kept.all("squares", _squared, cells)
+    some.all("squares", _squared, cells[:1])
+    assert kept.all("squares", _squared, []) == []
+    assert kept.all("squares", _squared, cells) == [{"square": 1}]
     assert (tmp_path / "seen").read_text() == "1 "
 
 

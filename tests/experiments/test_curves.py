@@ -46,9 +46,10 @@ def test_claims_are_judged_over_splits_in_every_reading():
 def test_what_is_about_every_size_is_measured_at_the_worst():
     found = made_curves(trading())
     found.shown[200] = rising()
-    assert found.measured(BIAS, 0.0) == pytest.approx(9.0)  # from 0.1 to 1
+    assert BIAS.measured(found.shown, found.size, 0.0) == pytest.approx(9.0)  # from 0.1 to 1
     best = Claim("at one size", "", lambda accuracy: accuracy.best("CAB"), 0.0)
-    assert found.measured(best, 0.0) == trading().best("CAB")  # at that of Figure 2
+    at_one = best.measured(found.shown, found.size, 0.0)
+    assert at_one == trading().best("CAB")  # at that of Figure 2
 
 
 def test_claims_are_measured_from_both_starts():

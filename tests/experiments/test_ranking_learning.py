@@ -23,12 +23,12 @@ def test_the_choice_is_by_validation_and_hindsight_by_test():
 
 def test_runs_are_of_every_reading_of_what_is_relevant(letor, few_candidates, tmp_path):
     cells = Cells(tmp_path)
-    found = learning.runs_of(cells, ["clouds", "mq2008"], 1, (1.0,), kept=False)
+    found = learning.runs_of(cells, ["clouds", "mq2008"], 1, (1.0,))
     assert [one.condition for one in found] == [
         learning.Condition("MQ2008", relevant, 0) for relevant in (1, 2)
     ]
     assert list(learning.by_set(found)) == ["MQ2008, y ≥ 1", "MQ2008, y ≥ 2"]
-    assert learning.runs_of(cells, ["clouds"], 1, kept=False) == []
+    assert learning.runs_of(cells, ["clouds"], 1) == []
     for one in found:
         assert set(one.tried) == {*learning.ESTIMATORS, "full"}
         assert len(one.tried["IPS"]) == 2  # of every C

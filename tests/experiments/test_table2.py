@@ -151,9 +151,7 @@ def test_what_is_reached_at_each_penalty():
 
 def test_a_way_is_learned_once_for_all_its_readings():
     cells = Mock()
-    runs_of(
-        cells, [Condition(data, run) for run in range(5) for data in "ab"], READINGS, kept=False
-    )
+    runs_of(cells, [Condition(data, run) for run in range(5) for data in "ab"], READINGS)
     wanted = cells.within.return_value.all.call_args.args[2]
     assert len(wanted) == len(set(wanted))
     count = {reading.name: sum(way == reading.way for _, way in wanted) for reading in READINGS}
@@ -247,9 +245,9 @@ def test_nothing_is_made_of_what_is_not_there(clouds, tmp_path):
 @needs_data
 def test_the_tables_are_made_from_the_cells():
     """`make paper` with --kept writes the same again."""
-    cells = Cells(KEPT / "cells")
+    cells = Cells(KEPT / "cells", only_kept=True)
     sets = (*page.LABELLED, *page.RANKINGS)
-    made = table2.run(cells, sets, 10, readings=True, kept=True)
+    made = table2.run(cells, sets, 10, readings=True)
     assert made.files["table.md"] == (KEPT / "table2" / "table.md").read_text(encoding="utf-8")
-    drawn = figure4.run(cells, (figure4.DATA, *page.RANKINGS), 10, kept=True)
+    drawn = figure4.run(cells, (figure4.DATA, *page.RANKINGS), 10)
     assert drawn.files["table.md"] == (KEPT / "figure4" / "table.md").read_text(encoding="utf-8")

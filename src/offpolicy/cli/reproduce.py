@@ -92,7 +92,8 @@ def _experiment(
         if most and settings.pop("quick"):
             settings |= {key: min(settings[key], count) for key, count in most.items()}
         experiment = import_module(f"offpolicy.experiments.{module or name}")
-        report = experiment.run(Cells(Path(out) / "cells", jobs, counted), **settings)
+        cells = Cells(Path(out) / "cells", jobs, counted, settings.pop("kept", False))
+        report = experiment.run(cells, **settings)
         say(report.text)
         written = report.save(Path(out))
         say(f"Wrote {', '.join(map(str, written))}.", err=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,14 +22,6 @@ from offpolicy.logs import BanditLog
 
 BLOCK = 8192
 """Decisions drawn from one stream; another number would draw other logs."""
-
-
-class Rewards(Protocol):
-    """How rewards scatter around their mean."""
-
-    def draw(self, mean: Floats, rng: np.random.Generator) -> Floats: ...
-
-    def variance(self, mean: Floats) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -58,6 +50,10 @@ class Gaussian:
 
     def variance(self, mean: Floats) -> Floats:
         return np.full_like(mean, self.deviation**2)
+
+
+Rewards = TwoValued | Gaussian
+"""How rewards scatter around their mean."""
 
 
 class Synthetic(NamedTuple):

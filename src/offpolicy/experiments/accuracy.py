@@ -34,18 +34,15 @@ class Grid:
 
     def members(self, estimator: str) -> list[Estimator]:
         """The estimator at each value of its parameter."""
-        bare = parse(estimator)
-        if bare.parameter_name is None:
-            return [bare]
-        return [bare.at(value) for value in self.of(estimator).tolist()]
+        return members_at(estimator, self.M.tolist(), self.tau.tolist())
 
 
-def members_at(estimator: str, Ms: Sequence[float], taus: Sequence[float]) -> list[str]:
-    """The estimator at the values of its parameter that an experiment tries, by name."""
-    name = parse(estimator).parameter_name
-    if name is None:
-        return [estimator]
-    return [f"{estimator}({name}={value:g})" for value in (Ms if name == "M" else taus)]
+def members_at(estimator: str, Ms: Sequence[float], taus: Sequence[float]) -> list[Estimator]:
+    """The estimator at the values of its parameter that an experiment tries."""
+    bare = parse(estimator)
+    if bare.parameter_name is None:
+        return [bare]
+    return [bare.at(value) for value in (Ms if bare.parameter_name == "M" else taus)]
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ class Cells:
     folder: Path
     jobs: int = 1
     shown: Shown = lambda parts, total, what: parts
+    only_kept: bool = False
+    """Whether nothing is computed, and what is not kept is left out."""
 
     def within(self, part: str) -> Cells:
         """A folder in this one, of a kind of cells."""
@@ -46,8 +48,6 @@ class Cells:
         function: Callable[..., _T],
         cells: Sequence[tuple[Any, ...]],
         files: Mapping[str, Iterable[Path]] | None = None,
-        *,
-        kept: bool = False,
     ) -> list[_T]:
         """``function(*cell)`` of every cell: of the type that the function says it returns, made
         of dataclasses, lists, dictionaries, arrays and what JSON can hold.
@@ -55,13 +55,14 @@ class Cells:
         What is in the folder already, from the same arguments, is not computed again.
         If the ``files`` of a data set were others when the folder was filled, it is refused; of one
         that is not at hand there are none.
-        If only what is ``kept`` is asked for, nothing is computed, and the rest is left out.
         """
-        if kept:
+        if self.only_kept:
             there = [cell for cell in cells if _is_whole(self.path(function, cell))]
-            if not there:
+            if cells and not there:
                 raise ParameterError(f"{self.folder} holds none of these {what}.", column="kept")
             return self.kept(function, there)
+        if not cells:
+            return []
         self.folder.mkdir(parents=True, exist_ok=True)
         stamps = {name: " ".join(map(_stamp, paths)) for name, paths in (files or {}).items()}
         at_hand = {name: stamp for name, stamp in stamps.items() if stamp}

@@ -89,9 +89,6 @@ class Curves:
             return f"{size:g} sweep{'' if size == 1.0 else 's'}"
         return f"n = {size:,}"
 
-    def measured(self, claim: Claim, start: float) -> float:
-        return claim.measured(self.shown, self.size, start)
-
     def judged(self, claim: Claim, start: float) -> dict[str, Judged]:
         """By reading, over splits."""
         return {
@@ -193,7 +190,7 @@ def judged(found: Sequence[Curves], claims: Iterable[Claim]) -> list[Row]:
     """Every claim on every data set that has the estimators it is about."""
     return [
         Row(claim.text, claim.place, claim.number, claim.limit, start, one.data,
-            one.measured(claim, start), by_reading[one.closest], by_reading)
+            claim.measured(one.shown, one.size, start), by_reading[one.closest], by_reading)
         for start, claim, one in itertools.product(STARTS, claims, found)
         if all(name in one.shown[one.size].bias for name in claim.about)
         if (by_reading := one.judged(claim, start))

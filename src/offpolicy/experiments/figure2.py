@@ -136,17 +136,18 @@ def _chosen(cells: Cells, settings: curves.Settings) -> list[tuning.Outcome]:
 
 def best_table(found: Sequence[Curves]) -> str:
     """The least error of every estimator over its parameter, in hindsight."""
-    rows = []
-    for one in found:
-        for size, accuracy in sorted(one.shown.items()):
-            texts = []
-            for name in ESTIMATORS:
-                if name not in accuracy.bias:
-                    texts.append("–")
-                    continue
-                exact = "" if one.exact is None else f" ({1e4 * one.exact[size].best(name):.3g})"
-                texts.append(f"{1e4 * accuracy.best(name):.3g}{exact}")
-            rows.append([f"{one.data}, {one.named(size)}", *texts])
+
+    def text(one: Curves, size: float, name: str) -> str:
+        if name not in one.shown[size].bias:
+            return "–"
+        exact = "" if one.exact is None else f" ({1e4 * one.exact[size].best(name):.3g})"
+        return f"{1e4 * one.shown[size].best(name):.3g}{exact}"
+
+    rows = [
+        [f"{one.data}, {one.named(size)}", *(text(one, size, name) for name in ESTIMATORS)]
+        for one in found
+        for size in sorted(one.shown)
+    ]
     return markdown(["data", *map(paper_name, ESTIMATORS)], rows)
 
 

@@ -43,14 +43,12 @@ SECOND = "sweeps of "
 """How panels of rankings begin."""
 
 
-def run(
-    cells: Cells, sets: Sequence[str], runs: int, quick: bool = False, kept: bool = False
-) -> Report:
+def run(cells: Cells, sets: Sequence[str], runs: int, quick: bool = False) -> Report:
     """Figure 4 in the readings closest to the text; ``quick``: in the first, three values of each
     panel."""
     readings = CLOSEST[: 1 if quick else None]
-    found = runs_of(cells, conditions(runs, quick) if DATA in sets else [], readings, kept=kept)
-    ranked = rankers.runs_of(cells, sets, runs, SWEEPS[:: 2 if quick else 1], kept=kept)
+    found = runs_of(cells, conditions(runs, quick) if DATA in sets else [], readings)
+    ranked = rankers.runs_of(cells, sets, runs, SWEEPS[:: 2 if quick else 1])
     learned = [one for reading in readings for one in read_as(found, reading)]
     panels = panels_of(learned, ranked)
     rows = judged(panels)

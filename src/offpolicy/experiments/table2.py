@@ -291,19 +291,14 @@ def penalty_table(found: Sequence[Searched], data: str) -> str:
 
 
 def run(
-    cells: Cells,
-    sets: Sequence[str],
-    runs: int,
-    readings: bool = False,
-    quick: bool = False,
-    kept: bool = False,
+    cells: Cells, sets: Sequence[str], runs: int, readings: bool = False, quick: bool = False
 ) -> Report:
     """The paper's Table 2, in the closest readings or in all; ``quick``: one run of the first."""
     labelled, runs = [name for name in sets if not is_ranking(name)], 1 if quick else runs
     wanted = [Condition(data, run) for run, data in itertools.product(range(runs), labelled)]
     asked = READINGS if readings else CLOSEST[: 1 if quick else None]
-    found = search.runs_of(cells, wanted, asked, kept=kept)
-    return report_of(found, rankers.runs_of(cells, sets, runs, kept=kept))
+    found = search.runs_of(cells, wanted, asked)
+    return report_of(found, rankers.runs_of(cells, sets, runs))
 
 
 def report_of(found: Sequence[Searched], ranked: Sequence[Ranked] = ()) -> Report:

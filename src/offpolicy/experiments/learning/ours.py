@@ -12,20 +12,17 @@ from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.learning.search import Learned
 from offpolicy.experiments.learning.setup import Condition, Setup, set_up
 from offpolicy.experiments.saving import Report
-from offpolicy.experiments.table2 import SCHEMA, errors_of
-from offpolicy.experiments.tables import grouped, markdown, mean_text
+from offpolicy.experiments.table2 import SCHEMA, errors_by
+from offpolicy.experiments.tables import markdown, mean_text
 from offpolicy.learning import SoftmaxLearner
 from offpolicy.logs import BanditLog
 
 
-def run(cells: Cells, sets: Sequence[str], runs: int, kept: bool = False) -> Report:
+def run(cells: Cells, sets: Sequence[str], runs: int) -> Report:
     """Our own recipe on the data of Table 2."""
     wanted = [(Condition(data, run),) for run in range(runs) for data in sets]
-    learned = cells.within("learned").all("runs", run_one, wanted, files_of(sets), kept=kept)
-    by_set = {
-        data: errors_of(some)
-        for data, some in grouped(learned, lambda one: one.condition.data).items()
-    }
+    learned = cells.within("learned").all("runs", run_one, wanted, files_of(sets))
+    by_set = {data: errors for (_, data), errors in errors_by({"ours": learned}).items()}
     rows = [
         [name, *(mean_text(errors[name], 4) for errors in by_set.values())]
         for name in learned[0].errors

@@ -69,7 +69,7 @@ class Searched:
 
 def candidates() -> list[Candidate]:
     return [
-        Candidate(name, member, l2)
+        Candidate(name, str(member), l2)
         for name in ESTIMATORS
         for member in members_at(name, CLIPS, BLENDS)
         for l2 in PENALTIES
@@ -114,13 +114,12 @@ def _scores(setup: Setup, learner: SoftmaxLearner, baseline: float) -> Sequence[
 
 
 def runs_of(
-    cells: Cells, wanted: Sequence[Condition], readings: Sequence[Reading], *, kept: bool
+    cells: Cells, wanted: Sequence[Condition], readings: Sequence[Reading]
 ) -> list[Searched]:
     """These runs, by every way of the readings."""
     pairs = list(itertools.product(wanted, dict.fromkeys(reading.way for reading in readings)))
     files = files_of(dict.fromkeys(one.data for one in wanted))
-    cells = cells.within("learned")
-    return cells.all("runs", search, pairs, files, kept=kept) if pairs else []
+    return cells.within("learned").all("runs", search, pairs, files)
 
 
 @dataclass(frozen=True)

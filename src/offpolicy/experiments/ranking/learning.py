@@ -194,7 +194,7 @@ def learn(setup: Setup) -> tuple[dict[str, list[Tried]], dict[str, float]]:
     tried = {
         estimator: [
             ranker
-            for member in members_at(estimator, CLIPS, BLENDS)
+            for member in map(str, members_at(estimator, CLIPS, BLENDS))
             for ranker in _path(
                 setup, train.queries, member, train.weights(member, setup.prediction)
             )
@@ -244,7 +244,7 @@ def run_one(condition: Condition) -> Ranked:
 
 
 def runs_of(
-    cells: Cells, sets: Iterable[str], runs: int, sweeps: Sequence[float] = (TABLE,), *, kept: bool
+    cells: Cells, sets: Iterable[str], runs: int, sweeps: Sequence[float] = (TABLE,)
 ) -> list[Ranked]:
     """All runs on the ranking sets among these, by each reading of what is relevant."""
     entries = [known_as(name) for name in sets if is_ranking(name)]
@@ -254,8 +254,7 @@ def runs_of(
         for relevant, run, amount in itertools.product(thresholds(entry), range(runs), sweeps)
     ]
     files = {entry.name: ranking_files(entry) for entry in entries}
-    cells = cells.within("ranked")
-    return cells.all("rankers", run_one, wanted, files, kept=kept) if wanted else []
+    return cells.within("ranked").all("rankers", run_one, wanted, files)
 
 
 def by_set(runs: Sequence[Ranked]) -> dict[str, list[Ranked]]:

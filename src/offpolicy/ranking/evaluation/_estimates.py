@@ -8,22 +8,24 @@ import numpy as np
 
 from offpolicy import intervals
 from offpolicy.errors import SupportError
-from offpolicy.estimators import IPS, Estimator
+from offpolicy.estimators import IPS, Estimator, parse
 from offpolicy.evidence import Apart, by_clusters, disagreement
 from offpolicy.intervals import Interval
 from offpolicy.ranking.data._weights import blended, weights_at
 from offpolicy.ranking.evaluation._click_path import Question
 from offpolicy.ranking.evaluation._headline import NOISE, Known
 from offpolicy.ranking.evaluation._sums import Value, effective_clicks, value_of
-from offpolicy.results import Estimate, Finding
+from offpolicy.results import Estimate, Finding, Tuned
 
 OWN_MEAN = "the estimator's own mean: this log has no propensities to say more"
 
 
 def estimate(
-    asked: Question, member: Estimator, known: Known | None, reason: str | None = None
+    asked: Question, member: Estimator, choice: Tuned | None, known: Known | None
 ) -> Estimate:
-    """The row of an estimator; ``known`` is None where no headline can be had."""
+    """The row of an estimator, with its parameter by ``choice`` if it has none; ``known`` is None
+    where no headline can be had."""
+    member = member if choice is None else parse(choice.estimator)
     log, own = asked.log, _value(asked, member)
     p = np.ones(log.documents) if log.propensity is None else log.propensity
     weight, omega = weights_at(member, p).observed, np.abs(own.weight)
@@ -50,7 +52,7 @@ def estimate(
         plausible_bias=bias,
         bias_bound=bound,
         from_headline=None if known is None else float(apart(known, member).ratio[0]),
-        reason=reason,
+        reason=None if choice is None else choice.reason,
     )
 
 

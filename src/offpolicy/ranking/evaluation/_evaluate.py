@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from offpolicy import intervals
 from offpolicy.errors import EstimatorError, MissingColumnError
-from offpolicy.estimators import ICE, Estimator, parse
+from offpolicy.estimators import ICE, Estimator
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
 from offpolicy.ranking.data._ranks import ranks_of
@@ -80,12 +80,7 @@ def evaluate(
         None if known is None or member.resolved else tuned(known, member, log.prediction)
         for member in members
     ]
-    rows = [
-        estimate(question, member, known)
-        if choice is None
-        else estimate(question, parse(choice.estimator), known, choice.reason)
-        for member, choice in zip(members, choices, strict=True)
-    ]
+    rows = [estimate(question, *pair, known) for pair in zip(members, choices, strict=True)]
     headlines: tuple[Headline, ...] = ()
     found: list[Finding] = []
     if known is not None and log.click.any():
@@ -123,25 +118,22 @@ def true_value(
 def _members(
     log: RankingLog, asked: Sequence[str | Estimator] | None, metric: Metric
 ) -> list[Estimator]:
-    if isinstance(asked, (str, Estimator)):
-        asked = [asked]
     if asked is not None:
-        if not asked:
+        listed = [asked] if isinstance(asked, (str, Estimator)) else asked
+        if not listed:
             raise EstimatorError("estimators is empty: name at least one.", column="estimators")
-        members = [for_rankings(estimator) for estimator in asked]
+        members = [for_rankings(estimator) for estimator in listed]
         for member in members:
             if isinstance(member, ICE):
                 sentence = "An ICE has no name to be found by; use document_weights."
                 raise EstimatorError(sentence, column="estimators")
             blended(log, member if member.resolved else member.at(0.0), log.prediction)
         return members
-    members = [for_rankings(name) for name in DEFAULT_ESTIMATORS]
-    have = {name for name in ("propensity", "prediction") if getattr(log, name) is not None}
     usable = [
         member
-        for member in members
-        if (member.name == "DM" or "propensity" in have)
-        and (not member.uses_model or "prediction" in have)
+        for member in map(for_rankings, DEFAULT_ESTIMATORS)
+        if (member.name == "DM" or log.propensity is not None)
+        and (not member.uses_model or log.prediction is not None)
         # Without a click, a ratio by clicks alone is 0/0.
         and (member.uses_model or not metric.is_ratio or log.click.any())
     ]

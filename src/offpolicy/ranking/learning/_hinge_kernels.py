@@ -119,8 +119,7 @@ def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
     """
     m = _longest(offsets)
     room, (low, high) = np.empty((8, m + 1)), np.empty((2, m), np.int64)
-    hinge, huber, alphas, products, pairs = 0.0, 0.0, 0.0, 0.0, 0.0
-    with_features = X.shape[1] > 0
+    totals, with_features = np.zeros(5), X.shape[1] > 0
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
         m = stop - start
@@ -136,18 +135,15 @@ def pair_losses(X, w, offsets, c, eps, s, order, g, gradient):
         losses = _losses(
             key, weight, low, high, eps, room[3], room[4], room[5], room[6], room[7], slopes
         )
-        hinge += losses[0]
-        huber += losses[1]
-        alphas += losses[2]
-        products += losses[3]
-        pairs += losses[4]
+        for k in range(5):
+            totals[k] += losses[k]
         for k in range(m):
             g[start + places[k]] = slopes[k]
         if with_features:
             for row in range(start, stop):
                 if g[row] != 0.0:
                     _add(X[row], g[row], gradient)
-    return hinge, huber, alphas, products, pairs
+    return totals[0], totals[1], totals[2], totals[3], totals[4]
 
 
 @compiled(**COMMON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -127,21 +128,16 @@ def collapse(X: NDArray[Any], offsets: Ints, c: Floats) -> tuple[Ints, Floats]:
     The loss is linear in c, so impressions whose features are equal, row by row, are as good as
     one. Returns each such impression's first occurrence, and the weights of their documents.
     """
-    seen: dict[tuple[int, bytes], list[tuple[NDArray[Any], Floats]]] = {}
+    sums: dict[bytes, Floats] = {}
     first: list[int] = []
-    sums: list[Floats] = []
     for i, (start, stop) in enumerate(pairwise(offsets.tolist())):
-        block = X[start:stop]
-        alike = seen.setdefault((stop - start, block[0].tobytes()), [])
-        for other, total in alike:
-            if np.array_equal(other, block):
-                total += c[start:stop]
-                break
+        features = hashlib.blake2b(X[start:stop].tobytes()).digest()
+        if features in sums:
+            sums[features] += c[start:stop]
         else:
             first.append(i)
-            sums.append(c[start:stop].copy())
-            alike.append((block, sums[-1]))
-    return np.array(first, dtype=np.int64), np.concatenate(sums)
+            sums[features] = c[start:stop].copy()
+    return np.array(first, dtype=np.int64), np.concatenate([*sums.values()])
 
 
 def _centred(X: NDArray[Any], offsets: Ints, which: Ints) -> tuple[Floats, Ints]:
