@@ -14,6 +14,7 @@ import pytest
 
 import offpolicy as op
 from offpolicy.datasets._open_bandit import open_bandit_file
+from offpolicy.datasets.catalogue import ITEMS
 from offpolicy.errors import LogError
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.real import campaigns, open_bandit
@@ -238,7 +239,7 @@ def write_release(folder: Path, rows: int = 400) -> None:
     """A small data set in the layout of the full release."""
     rng = np.random.default_rng(0)
     for behaviour in ("random", "bts"):
-        for campaign, K in campaigns.ITEMS.items():
+        for campaign, K in ITEMS.items():
             share = np.full(K, 1 / K) if behaviour == "random" else rng.dirichlet(np.ones(K))
             item = rng.choice(K, rows, p=share)
             path = folder / behaviour / campaign / f"{campaign}.csv"
@@ -415,7 +416,7 @@ def test_frequencies_say_more_of_the_thompson_policy_than_its_published_prior():
         elif word:
             campaign = word[:-1]
     rng = np.random.default_rng(0)
-    for campaign, K in campaigns.ITEMS.items():
+    for campaign, K in ITEMS.items():
         log = obd.read(open_bandit_file("bts", campaign), items=K)
         shown = campaigns.survey(log, K).shown
         position, fold = campaigns.position_of(log), log.fold(5)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from offpolicy.errors import DatasetError, did_you_mean
 
 UCI = "https://archive.ics.uci.edu/static/public"
+ITEMS = {"all": 80, "men": 34, "women": 46}
+"""Campaigns of the Open Bandit Dataset, and how many items could be shown in each."""
 OBP = "https://raw.githubusercontent.com/st-tech/zr-obp/master/obd"
 
 
@@ -90,7 +92,7 @@ class OpenBandit:
 
     @property
     def items(self) -> int:
-        return {"all": 80, "men": 34, "women": 46}[self.campaign]
+        return ITEMS[self.campaign]
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ from offpolicy.experiments.curves import Curves
 from offpolicy.experiments.evaluation import tuning
 from offpolicy.experiments.evaluation.accuracy import ESTIMATORS
 from offpolicy.experiments.figure1 import quotient, rise
-from offpolicy.experiments.pictures import DEFAULT_STYLE, STYLES, finish, panels
+from offpolicy.experiments.pictures import DEFAULT_STYLE, STYLES, finish, line, panels
 from offpolicy.experiments.saving import Report
 from offpolicy.experiments.tables import markdown, paper_name
 
@@ -154,11 +154,12 @@ def best_table(found: Sequence[Curves]) -> str:
 def draw(found: Sequence[Curves], path: Path, headline: Mapping[str, float]) -> None:
     """A panel for each set (SB: τ from 0 to 1 on the same axis); ``headline`` is the MSE of the
     default, with M chosen from the log, by data set."""
-    figure, axes = panels(len(found), 2, margin=0.5)
+    figure, axes = panels(len(found), margin=0.5)
     for ax, one in zip(axes, found, strict=False):
         shown = one.shown[one.size]
         names = [name for name in STYLES if name in shown.bias]
-        one.axes.compare(ax, shown, names)
+        for name in names:
+            line(ax, name, np.broadcast_to(shown.mse(name), one.axes.M.shape))
         if one.data in headline:
             colour, style, width = DEFAULT_STYLE
             ax.axhline(headline[one.data], color=colour, linestyle=style, lw=width,

@@ -15,10 +15,11 @@ import numpy as np
 from offpolicy._core.types import Floats
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.claims import TENTH, Judged, counted, judge, log_ratios
+from offpolicy.experiments.curves import SWEEPS
 from offpolicy.experiments.learning.readings import CLOSEST
 from offpolicy.experiments.learning.search import Learned, read_as, runs_of
 from offpolicy.experiments.learning.setup import ESTIMATORS, Condition
-from offpolicy.experiments.pictures import finish, line, over_amounts, plain
+from offpolicy.experiments.pictures import finish, line, plain
 from offpolicy.experiments.pictures import panels as empty_panels
 from offpolicy.experiments.ranking import learning as rankers
 from offpolicy.experiments.ranking.learning import Ranked
@@ -33,8 +34,6 @@ PANELS: dict[str, tuple[str, Sequence[float]]] = {
     "share that trains the logger": ("logger_share", (0.01, 0.05, 0.1, 0.2, 0.5)),
 }
 """What is varied, and its values: panels 1, 3 and 4."""
-SWEEPS = (0.5, 1.0, 5.0)
-"""Of panel 2."""
 Panel = Mapping[float, Mapping[str, Floats]]
 """At each value, the test errors of each objective over runs; or average ranks."""
 Panels = Mapping[str, Mapping[str, Panel]]
@@ -315,7 +314,7 @@ def panel_table(name: str, reading: str, panel: Panel) -> str:
 def draw(panels: Mapping[str, tuple[str, Panel]], path: Path) -> None:
     """Two panels in a row, each with its reading; of rankings with what all judgements reach,
     dotted."""
-    figure, axes = empty_panels(len(panels), 2, margin=0.8)
+    figure, axes = empty_panels(len(panels), margin=0.8)
     for ax, (name, (reading, panel)) in zip(axes, panels.items(), strict=False):
         of_ranks, values = name.startswith(SECOND), list(panel)
         for each in rankers.ESTIMATORS if of_ranks else ESTIMATORS:
@@ -325,9 +324,10 @@ def draw(panels: Mapping[str, tuple[str, Panel]], path: Path) -> None:
             full = [ranks["full"].mean() for ranks in panel.values()]
             ax.plot(values, full, ":", color="#000000", lw=1.4, label="all judgements")
         data = name.removeprefix(SECOND) if of_ranks else DATA
-        over_amounts(
-            ax, values, (f"{value:,g}" for value in values), "sweeps" if of_ranks else name
-        )
+        ax.set_xscale("log")
+        ax.set_xticks(values, [f"{value:,g}" for value in values])
+        ax.minorticks_off()
+        ax.set_xlabel("sweeps" if of_ranks else name)
         ax.set_ylabel("average rank" if of_ranks else "expected test error")
         plain(ax, f"{data}: {reading}", lines="both")
     finish(figure, axes, path, "outside lower center", ncols=5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._core.types import Floats
-from offpolicy.experiments.accuracy import Accuracy
 from offpolicy.experiments.tables import paper_name
 from offpolicy.report.matplotlib import need_matplotlib, save_figure
 
@@ -43,13 +42,10 @@ def grid_of_axes(
     return figure, figure.subplots(rows, columns, squeeze=False, **kwargs).tolist()
 
 
-def panels(
-    count: int, columns: int | None = None, margin: float = 0.6
-) -> tuple[Figure, list[Axes]]:
-    """Axes for a figure of the paper, two in a row; ``columns`` is 2 for room beside one."""
-    rows, columns = (count + 1) // 2, columns or min(count, 2)
-    size = (1.5 + 4.5 * columns, 3.6 * rows + margin)
-    figure, axes = grid_of_axes(rows, columns, size)
+def panels(count: int, margin: float) -> tuple[Figure, list[Axes]]:
+    """Axes for a figure of the paper, two in a row."""
+    rows = (count + 1) // 2
+    figure, axes = grid_of_axes(rows, 2, (10.5, 3.6 * rows + margin))
     flat = [ax for row in axes for ax in row]
     for ax in flat[count:]:
         ax.set_visible(False)
@@ -80,14 +76,6 @@ def line(ax: Axes, name: str, y: Any, x: Any = None, **kwargs: Any) -> None:
     ax.plot(x, y, style, color=colour, lw=width, label=paper_name(name), **kwargs)
 
 
-def over_amounts(ax: Axes, amounts: Sequence[float], texts: Iterable[str], label: str) -> None:
-    """A logarithmic axis with the amounts that an experiment tried."""
-    ax.set_xscale("log")
-    ax.set_xticks(amounts, list(texts))
-    ax.minorticks_off()
-    ax.set_xlabel(label)
-
-
 @dataclass(frozen=True, eq=False)
 class OverM:
     """Axes over places on a grid, which are log M with 0 and ∞ at the ends."""
@@ -110,11 +98,6 @@ class OverM:
         if self.ylabel:
             ax.set_ylabel(self.ylabel)
         plain(ax, title)
-
-    def compare(self, ax: Axes, accuracy: Accuracy, names: Iterable[str]) -> None:
-        """Figure 2: the error of every estimator."""
-        for name in names:
-            line(ax, name, np.broadcast_to(accuracy.mse(name), self.M.shape))
 
 
 PARTS = ("#0072B2", "#D55E00", "#009E73")

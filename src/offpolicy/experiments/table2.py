@@ -339,7 +339,7 @@ def draw(by_reading: Mapping[str, Sequence[Learned]], ranked: Sequence[Ranked], 
         values.setdefault(data, {})[reading] = by_name
     for where, ranked_runs in rankers.by_set(ranked).items():
         values[where] = {CLOSEST[0].name: ranks_of(ranked_runs)}
-    figure, axes = panels(len(values), 2, margin=0.6)
+    figure, axes = panels(len(values), margin=0.6)
     colours = dict(zip((reading.name for reading in CLOSEST), PARTS, strict=True))
     for ax, (data, by) in zip(axes, values.items(), strict=False):
         names = [name for name in NAMES if name in next(iter(by.values()))]

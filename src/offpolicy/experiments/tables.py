@@ -53,9 +53,9 @@ def mean_text(values: Sequence[float] | Floats, digits: int) -> str:
     return f"{np.mean(values):.{digits}f} ± {spread:.{digits}f}"
 
 
-def named(values: Mapping[str, float], form: str = ".2f") -> str:
+def named(values: Mapping[str, float]) -> str:
     """What was measured of a claim of the paper: 'CAB 0.95, SB 1.02'."""
-    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
+    return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
 
 
 def short(value: float) -> str:

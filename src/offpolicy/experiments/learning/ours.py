@@ -49,13 +49,8 @@ def ours(setup: Setup) -> dict[str, float]:
 
 
 def _joined(*logs: BanditLog) -> BanditLog:
-    def column(name: str) -> Any:
-        return np.concatenate([getattr(log, name) for log in logs])
-
-    logging = column("logging").reshape(-1, len(logs[0].actions or ()))
-    return BanditLog.from_arrays(
-        action=column("chosen"),
-        reward=column("reward"),
-        logging=logging,
-        context=column("context"),
-    )
+    names = ("chosen", "reward", "logging", "context")
+    columns: Any = (np.concatenate([getattr(log, name) for log in logs]) for name in names)
+    action, reward, logging, X = columns
+    logging = logging.reshape(len(action), -1)
+    return BanditLog.from_arrays(action=action, reward=reward, logging=logging, context=X)

@@ -19,8 +19,6 @@ from offpolicy._core.validation import where
 from offpolicy.errors import LogError
 from offpolicy.logs import BanditLog, Derived, LogScan
 
-ITEMS = {"all": 80, "men": 34, "women": 46}
-"""Campaigns, and how many items could be shown in each."""
 POSITIONS = 3
 FOLDS = 5
 _SHRINK = 100.0

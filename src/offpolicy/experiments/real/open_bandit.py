@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from offpolicy.datasets import open_bandit_file
+from offpolicy.datasets.catalogue import ITEMS
 from offpolicy.estimators import NAMED, parse
 from offpolicy.evaluation import evaluate
 from offpolicy.experiments.cells import Cells
 from offpolicy.experiments.real import campaigns
-from offpolicy.experiments.real.campaigns import ITEMS, ByPosition, Completed, Survey, completed
+from offpolicy.experiments.real.campaigns import ByPosition, Completed, Survey, completed
 from offpolicy.experiments.tables import markdown
 from offpolicy.intervals import normal_quantile
 from offpolicy.logs import BanditLog, LogScan

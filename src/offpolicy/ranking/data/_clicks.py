@@ -26,7 +26,7 @@ from offpolicy._core.validation import need
 from offpolicy.errors import ParameterError
 from offpolicy.logs.formats.letor import Queries
 from offpolicy.ranking.data._log import SMALLEST_EXAMINATION, RankingLog
-from offpolicy.ranking.data._ranks import ranks_of
+from offpolicy.ranking.data._ranks import ranks_of, reached
 
 PerRank = float | Sequence[float]
 """One number, or one for each rank from 1 on; the last holds for all further ranks."""
@@ -100,23 +100,15 @@ class DependentClicks(ClickModel):
         _check_shares(goes_on=self.goes_on, relevant=self.relevant, irrelevant=self.irrelevant)
 
     def examined(self, rank: Ints, attraction: Floats, offsets: Ints) -> Floats:
-        order, first = _from_the_top(rank, offsets)
-        stop = np.where(rank > 0, attraction * (1.0 - at_rank(self.goes_on, rank)), 0.0)[order]
-        reached = np.zeros(len(rank))
-        reached[order] = _product_before(1.0 - stop, first)
-        return np.where(rank > 0, reached, 0.0)
+        stop = np.where(rank > 0, attraction * (1.0 - at_rank(self.goes_on, rank)), 0.0)
+        return np.where(rank > 0, reached(stop, rank, offsets), 0.0)
 
     def draw(
         self, rank: Ints, attraction: Floats, offsets: Ints, rng: np.random.Generator
     ) -> Floats:
-        order, first = _from_the_top(rank, offsets)
         liked = (rng.random(len(rank)) < attraction) & (rank > 0)
         stopped = liked & (rng.random(len(rank)) >= at_rank(self.goes_on, rank))
-        stops = stopped[order].astype(np.int64)
-        before = np.cumsum(stops) - stops
-        reached = np.empty(len(rank), dtype=bool)
-        reached[order] = before == before[first]
-        return (liked & reached).astype(np.float64)
+        return liked * reached(stopped.astype(np.float64), rank, offsets)
 
 
 def cascade(relevant: PerRank = 1.0, irrelevant: PerRank = 0.0) -> DependentClicks:
@@ -214,27 +206,6 @@ def _shown_queries(count: int, sweeps: float, rng: np.random.Generator) -> Ints:
         sentence = f"{sweeps:g} sweeps over {count:,} queries show not one of them."
         raise ParameterError(sentence, column="sweeps")
     return which
-
-
-def _from_the_top(rank: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-    """The documents of each impression by rank, those not shown last; and, for each place in
-    that order, where its impression begins."""
-    sizes = np.diff(offsets)
-    last = np.where(rank > 0, rank, np.iinfo(np.int64).max)
-    order = np.lexsort((last, np.repeat(np.arange(len(sizes)), sizes)))
-    return order, np.repeat(offsets[:-1], sizes)
-
-
-def _product_before(factors: Floats, first: Ints) -> Floats:
-    """Π of a click model's factors over the documents above, within each impression."""
-    product = np.ones(len(factors))
-    place = np.arange(len(factors)) - first
-    by_place = np.argsort(place, kind="stable")
-    ends = np.cumsum(np.bincount(place))
-    for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-        now = by_place[start:stop]
-        product[now] = product[now - 1] * factors[now - 1]
-    return product
 
 
 def _check_shares(**shares: PerRank) -> None:

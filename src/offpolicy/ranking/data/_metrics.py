@@ -24,9 +24,9 @@ from typing import final
 
 import numpy as np
 
-from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.errors import ParameterError, did_you_mean
+from offpolicy.ranking.data._ranks import reached
 
 Lambda = Callable[[int], float]
 """A function of the rank: what a relevant document is worth there."""
@@ -144,13 +144,7 @@ def _by_the_best_order(rank: Ints, offsets: Ints, relevance: Floats, k: int | No
 
 def _by_those_above(rank: Ints, offsets: Ints, relevance: Floats, k: int | None) -> Floats:
     """Of ERR: how likely a reader comes as far as each document."""
-    order = np.lexsort((rank, decision_of_candidate(offsets)))
-    goes_on = np.log1p(-0.5 * relevance[order])
-    before = np.cumsum(goes_on) - goes_on
-    before -= np.repeat(before[offsets[:-1]], np.diff(offsets))
-    reached = np.empty(len(rank))
-    reached[order] = np.exp(before)
-    return reached
+    return reached(0.5 * relevance, rank, offsets)
 
 
 _OF_OTHERS = {"ndcg": _by_the_best_order, "err": _by_those_above}

@@ -7,6 +7,7 @@ equal score stand in the order in which the impression lists them.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,3 +55,16 @@ def ranks(scores: Floats, offsets: Ints) -> Ints:
 def ranks_of(ranker: Any, log: RankingLog | Queries) -> Ints:
     """The ranks that a ranker gives the documents of a log, or of a set of queries."""
     return ranks(scores_of(ranker, log), log.offsets)
+
+
+def reached(stop: Floats, rank: Ints, offsets: Ints) -> Floats:
+    """How likely a reader comes as far as each document, who stops at those above with these
+    probabilities; documents that were not shown stand last."""
+    last = np.where(rank > 0, rank, np.iinfo(np.int64).max)
+    order = np.lexsort((last, decision_of_candidate(offsets)))
+    place, product = position_in_decision(offsets), np.ones(len(rank))
+    by_place = np.argsort(place, kind="stable")
+    for start, end in pairwise(np.cumsum(np.bincount(place)).tolist()):
+        now = by_place[start:end]
+        product[now] = product[now - 1] * (1.0 - stop[order[now - 1]])
+    return product[np.argsort(order)]

@@ -159,7 +159,7 @@ class RankerCV(Parameters):
     ) -> tuple[list[Floats], list[int]]:
         """What rankers that differ in C only say of documents they were not fitted on."""
         if validation is not None:
-            fit_in_turn(learners, log)
+            fit_in_turn(learners, *learners[0].arrays(log))
             scores = [scores_of(learner, validation) for learner in learners]
             return scores, [learner.n_iter_ for learner in learners]
         fold = log.fold(checked_folds(self.folds))
@@ -174,7 +174,7 @@ class RankerCV(Parameters):
         for k in np.unique(fold):
             held = (fold == k)[log.impression]
             copies = [learner.copy() for learner in learners]
-            fit_in_turn(copies, log.take(fold != k))
+            fit_in_turn(copies, *copies[0].arrays(log.take(fold != k)))
             for j, learner in enumerate(copies):
                 assert log.X is not None
                 scores[j][held] = learner.decision_function(log.X[held])

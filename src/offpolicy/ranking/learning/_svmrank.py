@@ -16,7 +16,7 @@ from offpolicy._core.types import Floats, Ints
 from offpolicy._core.validation import need
 from offpolicy.errors import LogError, ParameterError
 from offpolicy.estimators import Estimator
-from offpolicy.ranking.data._log import RankingLog, need_rankings
+from offpolicy.ranking.data._log import need_rankings
 from offpolicy.ranking.data._ranks import ranks
 from offpolicy.ranking.data._weights import document_weights
 from offpolicy.ranking.learning._problem import Problem, bounded_features, matching_offsets, prepare
@@ -93,7 +93,7 @@ class PropensitySVMRank(Parameters):
     def fit(self, log: Any) -> Self:
         """Learn from a `RankingLog` with features, weighing documents by ``estimator``."""
         self.check()
-        return self.fit_weights(*self._arrays(log))
+        return self.fit_weights(*self.arrays(log))
 
     def fit_weights(self, X: ArrayLike, offsets: ArrayLike, weights: ArrayLike) -> Self:
         """Learn from features (N, d) and a weight of 0 or more on each document (N,).
@@ -106,7 +106,7 @@ class PropensitySVMRank(Parameters):
 
     def path(self, log: Any, Cs: Iterable[float]) -> list[PropensitySVMRank]:
         """A fitted learner for every C, as `path_weights`, from a `RankingLog`."""
-        return self.path_weights(*self._arrays(log), Cs)
+        return self.path_weights(*self.arrays(log), Cs)
 
     def path_weights(
         self, X: ArrayLike, offsets: ArrayLike, weights: ArrayLike, Cs: Iterable[float]
@@ -116,7 +116,7 @@ class PropensitySVMRank(Parameters):
         learners = [self.copy(C=C) for C in Cs]
         if any(learner.C is None for learner in learners):
             raise ParameterError("Cs must hold numbers above 0.", column="Cs")
-        _fit_in_turn(learners, X, offsets, weights)
+        fit_in_turn(learners, X, offsets, weights)
         return learners
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -200,7 +200,8 @@ class PropensitySVMRank(Parameters):
         self.C_, self.objective_, self.gap_, self.passes_ = map(float, fitted[:4])
         self.n_iter_ = int(fitted[4])
 
-    def _arrays(self, log: Any) -> tuple[Any, Any, Floats]:
+    def arrays(self, log: Any) -> tuple[Any, Any, Floats]:
+        """What is learned from a log: features, offsets and weights."""
         need_rankings(log)
         if log.X is None:
             sentence = "The log has no features (X): there is nothing to score documents by."
@@ -218,15 +219,11 @@ class PropensitySVMRank(Parameters):
             need(fine, name, getattr(self, name), wanted)
 
 
-def fit_in_turn(learners: Sequence[PropensitySVMRank], log: RankingLog) -> None:
-    """Fit ranking SVMs that differ in C only, each search starting where that of the next smaller C
-    ended."""
-    _fit_in_turn(learners, *learners[0]._arrays(log))
-
-
-def _fit_in_turn(
+def fit_in_turn(
     learners: Sequence[PropensitySVMRank], X: ArrayLike, offsets: ArrayLike, weights: ArrayLike
 ) -> None:
+    """Fit ranking SVMs that differ in C only, each search starting where that of the next smaller C
+    ended."""
     for learner in learners:
         learner.check()
     if not learners:
