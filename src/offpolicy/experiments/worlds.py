@@ -22,15 +22,14 @@ import numpy as np
 
 from offpolicy._core.logistic import sigmoid
 from offpolicy._core.types import Floats, Ints
-from offpolicy.datasets import Examples, load, sample_actions, without_support
+from offpolicy.datasets import Examples, TwoValued, load, sample_actions, without_support
 from offpolicy.errors import ParameterError
 from offpolicy.logs import BanditLog
 
 CONTEXTS = 1000
 
 
-def binary(mean: Floats, rng: np.random.Generator) -> Floats:
-    return (rng.random(len(mean)) < mean).astype(np.float64)
+binary = TwoValued().draw
 
 
 def certain(mean: Floats, rng: np.random.Generator) -> Floats:

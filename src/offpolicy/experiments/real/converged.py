@@ -20,6 +20,7 @@ from offpolicy.datasets import load, sample_actions
 from offpolicy.evaluation import evaluate, sweep
 from offpolicy.experiments.accuracy import Grid
 from offpolicy.experiments.real.thompson import Posterior
+from offpolicy.experiments.worlds import binary
 from offpolicy.logs import BanditLog
 
 SYNTHETIC = "synthetic"
@@ -185,8 +186,7 @@ def value_of(sampler: Posterior, world: World, rng: np.random.Generator) -> tupl
 
 
 def _rewards(x: Contexts, action: Ints, rng: np.random.Generator) -> Floats:
-    chance = x.reward[np.arange(len(action)), action]
-    return (rng.random(len(action)) < chance).astype(np.float64)
+    return binary(x.reward[np.arange(len(action)), action], rng)
 
 
 # -- estimates ---------------------------------------------------------------------------------

@@ -187,31 +187,24 @@ def em_step(
 def maximised(rows: Rows, known: NDArray[np.bool_], ridge: float) -> EMFit:
     """EM on some shown documents, then scoring on all; ranks not ``known`` have no clicks."""
     if not known.all():
-        position = np.cumsum(known) - 1
-        part = rows.take(np.flatnonzero(known[rows.place]))
-        part = part._replace(place=position[part.place], top=int(known.sum()))
-        inner = maximised(part, known[known], ridge)
-        log_p = np.full(rows.top, np.nan)
-        covariance, degrees = np.full((rows.top, rows.top), np.nan), np.ones(rows.top)
-        log_p[known] = inner.log_p
-        covariance[np.ix_(known, known)] = inner.covariance
-        degrees[known] = inner.degrees
-        return inner._replace(log_p=log_p, covariance=covariance, degrees=degrees)
-    start, em_steps = _expectations(rows, ridge)
+        rows = rows.take(np.flatnonzero(known[rows.place]))
+    start, em_steps = _expectations(rows, known, ridge)
     if len(rows.place) > 4 * _START:
         # Nearly there already, from some of the same rows.
-        start = _scored(start, _drawn(rows, _START), ridge).theta
-    end = _scored(start, rows, ridge)
+        start = _scored(start, _drawn(rows, _START), known, ridge).theta
+    end = _scored(start, rows, known, ridge)
     bread = derivatives(end.theta, rows, ridge, expected=False).curvature[1:, 1:]
     covariance, degrees, clusters = _sandwich(end.theta, rows, bread)
     ended = Convergence(em_steps, end.steps, end.value, end.distance, end.distance < 10.0 * _NEAR)
-    return EMFit(end.theta[: rows.top], covariance, degrees, clusters, ended)
+    log_p = np.where(known, end.theta[: rows.top], np.nan)
+    covariance[~known] = covariance[:, ~known] = np.nan
+    return EMFit(log_p, covariance, np.where(known, degrees, 1.0), clusters, ended)
 
 
-def _expectations(rows: Rows, ridge: float) -> tuple[Floats, int]:
+def _expectations(rows: Rows, known: NDArray[np.bool_], ridge: float) -> tuple[Floats, int]:
     """EM from the click-through rates of the ranks, until it hardly climbs."""
     Z, place, click, _ = next(iter(_drawn(rows, _SAMPLE).blocks(_SAMPLE)))
-    shown = np.bincount(rows.place, minlength=rows.top)
+    shown = np.where(known, np.bincount(rows.place, minlength=rows.top), 1)
     rate = np.bincount(rows.place, rows.click, minlength=rows.top) / shown
     theta = np.zeros(rows.top + Z.shape[1])
     theta[1 : rows.top] = np.log(np.clip(rate[1:] / rate[0], 1e-3, 0.95))
@@ -232,7 +225,7 @@ def _drawn(rows: Rows, count: int) -> Rows:
     return rows.take(np.sort(np.random.default_rng(0).choice(len(rows.place), count, False)))
 
 
-def _scored(start: Floats, rows: Rows, ridge: float) -> Maximum:
+def _scored(start: Floats, rows: Rows, known: NDArray[np.bool_], ridge: float) -> Maximum:
     """Fisher scoring of examination and relevance, until the maximum is near."""
 
     def damped(theta: Floats) -> Derivatives:
@@ -240,7 +233,8 @@ def _scored(start: Floats, rows: Rows, ridge: float) -> Maximum:
         least = 1e-12 * np.trace(fisher.curvature[1:, 1:]) * np.eye(len(theta))
         return fisher._replace(curvature=fisher.curvature + least)
 
-    free = np.arange(len(start)) > 0
+    free = np.append(known, np.ones(len(start) - rows.top, bool))
+    free[0] = False
     return climb(start, free, damped, steps=_SCORING_STEPS, longest=2.0, near=_NEAR)
 
 
