@@ -67,14 +67,9 @@ class World:
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[BanditLog, Floats, Floats | None]:
         """A log of ``n`` decisions, the policy's probabilities on it, and the predictions."""
-        cluster: Ints | None = None
-        if self.cluster_size > 1:
-            # A cluster meets one context again and again.
-            cluster = np.arange(n) // self.cluster_size
-            rows = rng.integers(0, len(self.reward), int(cluster[-1]) + 1)[cluster]
-        else:
-            rows = rng.integers(0, len(self.reward), n)
-        each = np.arange(n)
+        # A cluster meets one context again and again.
+        cluster = np.arange(n) // self.cluster_size
+        rows = rng.integers(0, len(self.reward), int(cluster[-1]) + 1)[cluster]
         action = sample_actions(self.logging[rows], rng)
         reward = self.draw_reward(self.reward[rows, action], rng)
         policy = self.policy[rows]
@@ -85,13 +80,14 @@ class World:
             logging=self.logging[rows] if whole else None,
             propensity=None if whole else self.logging[rows, action],
             actions=None if self.reveals == "chosen" else self.logging.shape[1],
-            cluster=cluster,
+            cluster=cluster if self.cluster_size > 1 else None,
             context=None if self.context is None else self.context[rows],
         )
         if self.reveals == "none":
             log = _with_estimated_propensities(log, rows, action, self.logging)
         prediction = None if self.prediction is None else self.prediction[rows]
-        return log, policy[each, action] if self.reveals == "chosen" else policy, prediction
+        chosen = self.reveals == "chosen"
+        return log, policy[np.arange(n), action] if chosen else policy, prediction
 
 
 # -- finite worlds ---------------------------------------------------------------------------------

@@ -105,15 +105,12 @@ def rows_of(log: RankingLog, top: int) -> Rows:
         log.X, kept, log.rank[every] - 1, log.click[every], group, top, np.zeros(width),
         np.ones(width),
     )  # fmt: skip
-    total, square = np.zeros(width), np.zeros(width)
-    for Z, *_ in rows.blocks():
-        total += Z[:, 1:].sum(axis=0)
-    centre = total / len(rows.place)
-    for Z, *_ in rows._replace(centre=centre).blocks():
-        square += (Z[:, 1:] ** 2).sum(axis=0)
+    centre = sum(Z[:, 1:].sum(axis=0) for Z, *_ in rows.blocks()) / len(rows.place)
+    rows = rows._replace(centre=centre)
+    square = sum((Z[:, 1:] ** 2).sum(axis=0) for Z, *_ in rows.blocks())
     spread = np.sqrt(square / len(rows.place))
     floor = 1e-9 * np.maximum(np.abs(centre), 1.0)
-    return rows._replace(centre=centre, spread=np.where(spread > floor, spread, np.inf))
+    return rows._replace(spread=np.where(spread > floor, spread, np.inf))
 
 
 def derivatives(theta: Floats, rows: Rows, ridge: float, *, expected: bool = True) -> Derivatives:
