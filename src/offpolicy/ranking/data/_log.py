@@ -191,6 +191,11 @@ class RankingLog(Portable, Frames):
         return decision_of_candidate(self.offsets)
 
     @cached_property
+    def p(self) -> Floats:
+        """The propensities; without any, as DM needs none, 1 for all documents."""
+        return np.ones(self.documents) if self.propensity is None else self.propensity
+
+    @cached_property
     def shown(self) -> NDArray[np.bool_]:
         """For each document, whether it was shown."""
         return self.rank > 0

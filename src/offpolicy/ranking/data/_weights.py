@@ -81,8 +81,7 @@ def blended(log: RankingLog, member: Estimator, prediction: Floats | None) -> Fl
             f"examined, and the log has none. Estimate it, or give it.",
             column="propensity",
         )
-    p = np.ones(log.documents) if log.propensity is None else log.propensity
-    imputed, observed = weights_at(member, p)
+    imputed, observed = weights_at(member, log.p)
     if prediction is not None:
         return imputed * prediction + observed * log.click
     if np.any(imputed != 0.0) and member.uses_model:

@@ -48,9 +48,7 @@ class Question(NamedTuple):
 
     def observed(self, M: float) -> Floats:
         """The weight of a click on each document, min(1/p, M)."""
-        p = self.log.propensity
-        assert p is not None
-        return np.minimum(np.where(p > 0.0, p, np.inf) ** -1.0, M)
+        return np.minimum(np.where(self.log.p > 0.0, self.log.p, np.inf) ** -1.0, M)
 
     def cut(self, low: float, high: float, value: float | None = None) -> Interval:
         """An interval, cut to what the metric can be, but not below or above its own value."""
@@ -67,9 +65,8 @@ class DocumentBins(WeightBins):
 
     @classmethod
     def of(cls, log: RankingLog, g: Floats, d: Floats) -> DocumentBins:
-        assert log.propensity is not None
-        seen = log.propensity > 0.0
-        p, click, model, g_seen = log.propensity[seen], log.click[seen], d[seen], g[seen]
+        seen = log.p > 0.0
+        p, click, model, g_seen = log.p[seen], log.click[seen], d[seen], g[seen]
         c, omega, e = 1.0 / p, np.abs(g_seen), click - p * model
         place, squares = bin_of(c), omega * (click * (1.0 - 2.0 * model) + p * model * model)
         # Of few clicks these may be below 0, which no mean of squares is.
@@ -144,8 +141,7 @@ class _Sums:
     """What documents count, d + min(c, M) e: by query, at every M."""
 
     def __init__(self, asked: Question, d: Floats) -> None:
-        log, p = asked.log, asked.log.propensity
-        assert p is not None
+        log, p = asked.log, asked.log.p
         self.asked, self.d, self.chance = asked, d, p * d
         self.c, self.e = np.where(p > 0.0, p, np.inf) ** -1.0, log.click - self.chance
         group = log.cluster % GROUPS

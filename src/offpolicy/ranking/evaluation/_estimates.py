@@ -27,10 +27,9 @@ def estimate(
     where no headline can be had."""
     member = member if choice is None else parse(choice.estimator)
     log, own = asked.log, _value(asked, member)
-    p = np.ones(log.documents) if log.propensity is None else log.propensity
-    weight, omega = weights_at(member, p).observed, np.abs(own.weight)
+    weight, omega = weights_at(member, log.p).observed, np.abs(own.weight)
     counted, total = omega * weight * log.click, float(omega.sum())
-    left = float((omega * np.maximum(1.0 - weight * p, 0.0)).sum())
+    left = float((omega * np.maximum(1.0 - weight * log.p, 0.0)).sum())
     bias, bound, covers, degrees = 0.0, math.inf, OWN_MEAN, max(log.queries - 1, 1)
     if log.propensity is not None:
         bias = left / len(log) * _residual_size(asked, member, own)
@@ -70,8 +69,7 @@ def _value(asked: Question, member: Estimator) -> Value:
 
 def _residual_size(asked: Question, member: Estimator, own: Value) -> float:
     """Root mean square of relevance less what an estimator imputes, of documents examined."""
-    log, p = asked.log, asked.log.propensity
-    assert p is not None
+    log, p = asked.log, asked.log.p
     imputed = log.prediction if member.uses_model else None
     d = np.zeros_like(p) if imputed is None else imputed
     omega = np.abs(own.weight)
@@ -85,8 +83,7 @@ def apart(known: Known, member: Estimator) -> Apart:
     queries and, if more, of clicks by the model."""
     path, k = known.path, known.path.curve.at_value
     (asked, d, g, bins, moments, _), log = path, path.asked.log
-    own, p = _value(asked, member), log.propensity
-    assert p is not None
+    own, p = _value(asked, member), log.p
     assert moments.group_total is not None
     assert moments.group_weight is not None
     counts, groups = own.weight * blended(log, member, log.prediction), moments.group_weight

@@ -45,8 +45,7 @@ def what_is_known(asked: Question) -> Known:
 def _interval(path: ClickPath) -> Interval:
     """Around CAB at the M of least cautious error; allows for one more document examined, whose
     relevance is the worst that it can be."""
-    asked, curve, p = path.asked, path.curve, path.asked.log.propensity
-    assert p is not None
+    asked, curve, p = path.asked, path.curve, path.asked.log.p
     k = curve.at_interval
     if asked.log.queries == 1:
         return asked.cut(-math.inf, math.inf)

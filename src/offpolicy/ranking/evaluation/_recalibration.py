@@ -32,17 +32,16 @@ LARGEST = 400_000
 
 def recalibrated(log: RankingLog, target: Ints) -> Floats:
     """Relevance d of every document, recalibrated for a ranker that gives the ranks ``target``."""
-    assert log.propensity is not None
     start = np.full(log.documents, _UNKNOWN) if log.prediction is None else log.prediction
     share = np.clip(start, _LEAST, 1.0 - _LEAST)
     offset = np.log(share / (1.0 - share))
     columns = _columns(log, target, offset)
     fold = log.fold(FOLDS)[log.impression]
     step = -(-log.documents // LARGEST)
-    used = (log.propensity > 0.0) & (log.impression % step == 0)
+    used = (log.p > 0.0) & (log.impression % step == 0)
     beta = fit_without(
         columns[:, used], log.click[used], _PRIOR**-2.0, fold[used],
-        offset=offset[used], seen=log.propensity[used],
+        offset=offset[used], seen=log.p[used],
     )  # fmt: skip
     return sigmoid(offset + score_unseen(columns[1:], beta, fold))
 

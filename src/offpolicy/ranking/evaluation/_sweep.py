@@ -52,10 +52,8 @@ def sweep(
     lam = lam_of(log, asked, ranks_of(ranker, log))
 
     evaluated = partial(_evaluated, log, asked, lam, kind)
-    assert log.propensity is not None
     if kind.parameter_name == "M":
-        p = log.propensity[log.propensity > 0.0]
-        breakpoints = np.concatenate([[0.0], np.unique(1.0 / p), [np.inf]])
+        breakpoints = np.concatenate([[0.0], np.unique(1.0 / log.p[log.p > 0.0]), [np.inf]])
     elif math.isinf(kind.parameter_limit):
         breakpoints = np.sort(kind.grid)
     else:

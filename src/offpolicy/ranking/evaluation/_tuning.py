@@ -30,8 +30,7 @@ from offpolicy.results import Tuned
 
 def tuned(known: Known, member: Estimator, prediction: Floats | None) -> Tuned:
     """Choose ``member``'s parameter, ``prediction`` being its model."""
-    asked, p = known.path.asked, known.path.asked.log.propensity
-    assert p is not None
+    asked, p = known.path.asked, known.path.asked.log.p
     model = np.zeros_like(p) if prediction is None else prediction
     largest = 1.0 / float(p[p > 0.0].min(initial=1.0))
     rows = np.full((6, len(member.grid)), np.inf)
@@ -45,8 +44,7 @@ def tuned(known: Known, member: Estimator, prediction: Floats | None) -> Tuned:
 def by_theory(known: Known, member: Estimator, model: Floats) -> list[float]:
     """Value, standard error, bias and its uncertainty, variance and imputed mass."""
     asked, d, curve = known.path.asked, known.path.d, known.path.curve
-    log, p, single = asked.log, asked.log.propensity, asked.log.queries == 1
-    assert p is not None
+    log, p, single = asked.log, asked.log.p, asked.log.queries == 1
     weights = weights_at(member, p)
     seen = weights.observed * p
     found, mean, base = (
