@@ -11,7 +11,7 @@ from offpolicy.report.html.markup import Child, Markup, element, joined, name, p
 from offpolicy.report.html.numbers import counted, percent
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.sections.answer import answers, kicker, large_number, warnings_section
-from offpolicy.report.sections.curve import Swept, curve_over_M, curves_section, from_curve
+from offpolicy.report.sections.curve import curve_over_M, curves_section
 from offpolicy.report.sections.estimates import described, forest_chart, forest_of, left_out
 from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.charts import Row
@@ -177,7 +177,7 @@ def _forest(rows: Sequence[Estimate | Headline], metric: str, what: str) -> Mark
 
 def _curves(rankers: Rankers) -> Markup:
     drawn = [
-        curve_over_M(_swept(row, ranked.metric), _title_of(ranked, rankers), key=ranked.metric)
+        curve_over_M(row, _title_of(ranked, rankers), ranked.metric)
         for ranked in rankers.drawn
         for row in ranked.headlines
     ]
@@ -191,10 +191,3 @@ def _curves(rankers: Rankers) -> Markup:
     if not drawn:
         lead = "Without propensities and clicks there are no weights, and no curve."
     return curves_section(lead, *drawn, _left_out(rankers))
-
-
-def _swept(row: Headline, metric: str) -> Swept:
-    return Swept(
-        row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value, row.level,
-        from_curve(row), (row.interval_M, row.interval), measure=metric,
-    )  # fmt: skip

@@ -7,7 +7,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from offpolicy.intervals import normal_quantile
 from offpolicy.report.html.markup import Child, Markup, data_block, element, joined, name, section
@@ -19,44 +19,7 @@ from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import around, decades, with_room_for
 
 if TYPE_CHECKING:
-    from offpolicy.intervals import Interval
-    from offpolicy.results import Headline, Summary
-
-
-class Swept(NamedTuple):
-    """An answer for every M of a grid: 0, even steps on a logarithmic axis, and ∞."""
-
-    name: str
-    grid: Sequence[float]
-    values: Sequence[float]
-    stderrs: Sequence[float]
-    errors: Sequence[float]
-    """The estimated error at each M, bias included."""
-    M: float
-    """The one that was taken, and the answer with it."""
-    value: float
-    level: float
-    said: str
-    """How the answer comes from the curve."""
-    interval: tuple[float, Interval] | None = None
-    """The M that the answer's interval stands around, and the interval; None if not drawn."""
-    measure: str = "mean reward"
-    ran: float | None = None
-    """What ran, if that is known."""
-    largest: float = math.inf
-    """Weight in the log; beyond, nothing is clipped."""
-    imputed: Sequence[float] | None = None
-
-
-def _swept(row: Headline, summary: Summary | None, data: PageData) -> Swept:
-    weights = None if summary is None else summary.weights
-    return Swept(
-        row.policy, row.grid, row.values, row.stderrs, row.errors, row.M, row.value,
-        row.level, from_curve(row), (row.interval_M, row.interval),
-        ran=data.main.logged.value,
-        largest=math.inf if weights is None else weights.largest,
-        imputed=None if summary is None else summary.imputed,
-    )  # fmt: skip
+    from offpolicy.results import Headline
 
 
 def from_curve(row: Headline) -> str:
@@ -85,8 +48,12 @@ def curves(data: PageData) -> Markup:
         if row.model == "logger":
             text = "Every weight is 1: the answer is the mean reward of the log, whatever M."
             drawn.append(joined(title, element("p", text)))
-        else:
-            drawn.append(curve_over_M(_swept(row, summaries.get(row.policy), data), title))
+            continue
+        summary = summaries.get(row.policy)
+        largest = summary.weights.largest if summary and summary.weights else math.inf
+        imputed = summary.imputed if summary else None
+        ran = data.main.logged.value
+        drawn.append(curve_over_M(row, title, ran=ran, largest=largest, imputed=imputed))
     lead = (
         "What the answer's estimator, CAB-DR, says for every M. A decision that the policy takes c "
         "times as often as the logger counts c times, but no more than M times; the rest is left "
@@ -103,14 +70,15 @@ def curves_section(lead: str, *parts: Child) -> Markup:
     return section("curve", "How far to trust the weights", element("p", lead), *parts)
 
 
-def _stops(row: Swept) -> list[int]:
-    """Stops of the page's slider: the grid until nothing is clipped any more, and its end."""
-    last = len(row.grid) - 1
-    inner = [k for k in range(last) if k < 2 or row.grid[k - 1] < row.largest]
+def _stops(grid: Sequence[float], largest: float) -> list[int]:
+    """Stops of the page's slider: the grid, 0, even steps on a logarithmic axis, and ∞, until
+    nothing is clipped any more, and its end."""
+    last = len(grid) - 1
+    inner = [k for k in range(last) if k < 2 or grid[k - 1] < largest]
     return [*inner, last]
 
 
-def _x_axis(row: Swept, stops: list[int]) -> tuple[list[float], list[tuple[float, str]]]:
+def _x_axis(row: Headline, stops: list[int]) -> tuple[list[float], list[tuple[float, str]]]:
     """The chart's axis: the grid is even on a logarithmic one, so that its points can be counted; 0
     stands left of it and ∞ right of it."""
     x = [float(k) for k in range(len(stops))]
@@ -119,25 +87,33 @@ def _x_axis(row: Swept, stops: list[int]) -> tuple[list[float], list[tuple[float
     return x, [(0.0, "0"), (x[-1], "∞"), *inner]
 
 
-def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
-    """Chart of a curve with bands, slider and table; ``key`` tells curves of one name apart."""
-    stops = _stops(row)
+def curve_over_M(
+    row: Headline,
+    title: Markup | None,
+    metric: str = "",
+    *,
+    ran: float | None = None,
+    largest: float = math.inf,
+    imputed: Sequence[float] | None = None,
+) -> Markup:
+    """Chart of a curve with bands, slider and table; beside it what ran, if that is known, and what
+    is left to the model. Nothing is clipped beyond the ``largest`` weight of the log."""
+    stops = _stops(row.grid, largest)
     x, ticks = _x_axis(row, stops)
     z = normal_quantile(row.level)
     values = [row.values[k] for k in stops]
     noise = [row.stderrs[k] for k in stops]
     error = [row.errors[k] for k in stops]
-    imputed = None if row.imputed is None else [row.imputed[k] for k in stops]
+    left = None if imputed is None else [imputed[k] for k in stops]
     chosen = _nearest(row, stops, row.M)
     # One wild point must not flatten the rest: the axis shows the neighbourhood of the answer.
     taken, off = values[chosen], z * error[chosen]
-    ran = taken if row.ran is None else row.ran
-    reach = 6.0 * max(off, abs(taken - ran) / 3.0)
+    level = taken if ran is None else ran
+    reach = 6.0 * max(off, abs(taken - level) / 3.0)
     near = [v for v in values if abs(v - taken) <= reach]
-    ends = () if row.interval is None else row.interval[1]
-    limits = around([*near, taken - 1.6 * off, taken + 1.6 * off, row.value, *ends])
-    limits = with_room_for(limits, ran)
-    told = _told(row, stops, imputed)
+    limits = around([*near, taken - 1.6 * off, taken + 1.6 * off, row.value, *row.interval])
+    limits = with_room_for(limits, level)
+    told = _told(row, stops, left)
     alt = (
         f"Line chart: the estimate for every clipping constant M. At the chosen M = {short(row.M)} "
         f"it is {short(taken)}; at M = 0, by the model alone, {short(values[0])}; without "
@@ -156,19 +132,19 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
             Line(values, "line", "estimate"),
             *_answer(row, x, stops),
         ],
-        alt=alt, y_limits=limits, y_label=row.measure,
+        alt=alt, y_limits=limits, y_label=metric or "mean reward",
         marks=[Mark(x[chosen], f"taken: M = {short(row.M)}")],
-        levels=[] if row.ran is None else [Mark(ran, f"what ran: {short(ran)}")],
+        levels=[] if ran is None else [Mark(ran, f"what ran: {short(ran)}")],
     )  # fmt: skip
-    mass = None if imputed is None else partial(
+    mass = None if left is None else partial(
         draw,
-        [Line(imputed, "second")],
-        alt=f"Line chart: the share left to the model, {percent(imputed[0])} at M = 0 and "
-        f"{percent(imputed[-1])} without clipping.",
+        [Line(left, "second")],
+        alt=f"Line chart: the share left to the model, {percent(left[0])} at M = 0 and "
+        f"{percent(left[-1])} without clipping.",
         y_limits=(0.0, 1.0), y_label="share of the policy's probability left to the model",
         height=170.0, marks=[Mark(x[chosen], "")], percent=True, y_ticks=2,
     )  # fmt: skip
-    number = f"M-{zlib.crc32((row.name + key).encode('utf-8', 'replace'))}"  # the same in every run
+    number = f"M-{zlib.crc32((row.policy + metric).encode('utf-8', 'replace'))}"  # as in every run
     slider = element(
         "div",
         element("label", "Read off any M", for_=number),
@@ -183,7 +159,7 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
     body: list[list[Child]] = [
         [
             short(row.grid[k]), *(rounded(x, places) for x in numbers),
-            "–" if imputed is None else percent(imputed[j]),
+            "–" if left is None else percent(left[j]),
         ]
         for j, (k, *numbers) in enumerate(zip(stops, values, noise, error, strict=True))
     ]  # fmt: skip
@@ -195,7 +171,7 @@ def curve_over_M(row: Swept, title: Markup | None, key: str = "") -> Markup:
         element(
             "figcaption",
             f"Dark band: one standard error, noise alone. Light band: the estimated error, noise "
-            f"and bias. {row.said}",
+            f"and bias. {from_curve(row)}",
         ),
         slider,
         data_block(json.dumps(told, ensure_ascii=False)),
@@ -210,17 +186,15 @@ def _band(values: Sequence[float], halves: Sequence[float], class_: str) -> Line
     return Line([v + half for v, half in pairs], class_, low=[v - half for v, half in pairs])
 
 
-def _answer(row: Swept, x: list[float], stops: list[int]) -> list[Line]:
+def _answer(row: Headline, x: list[float], stops: list[int]) -> list[Line]:
     """The answer on its curve's chart: a dot, and its interval as an upright bar."""
-    if row.interval is None:
-        return []
-    (M, (low, high)), place = row.interval, x[_nearest(row, stops, row.M)]
-    middle, half = x[_nearest(row, stops, M)], 0.0025 * x[-1]
+    (low, high), place = row.interval, x[_nearest(row, stops, row.M)]
+    middle, half = x[_nearest(row, stops, row.interval_M)], 0.0025 * x[-1]
     bar = Line([high, high], "bar", low=[low, low], x=[middle - half, middle + half])
     return [bar, Line([row.value], "points", dots=True, x=[place])]
 
 
-def _told(row: Swept, stops: list[int], imputed: list[float] | None) -> list[str]:
+def _told(row: Headline, stops: list[int], imputed: list[float] | None) -> list[str]:
     said = []
     for j, k in enumerate(stops):
         places = decimals(row.stderrs[k]) + 1
@@ -234,7 +208,7 @@ def _told(row: Swept, stops: list[int], imputed: list[float] | None) -> list[str
     return said
 
 
-def _nearest(row: Swept, stops: list[int], M: float) -> int:
+def _nearest(row: Headline, stops: list[int], M: float) -> int:
     """The slider's stop at M."""
     return min(range(len(stops)), key=lambda k: abs(_log(row.grid[stops[k]]) - _log(M)))
 
