@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import glob
 import itertools
 import os
 import re
@@ -49,7 +50,7 @@ def replacing(path: Path) -> Iterator[Path]:
     device or a pipe is written to when all is there, and never replaced.
     """
     try:
-        if descriptor_of(path) is not None or _is_device(path):
+        if descriptor_of(path) is not None or is_device(path):
             with temporary_folder() as folder:
                 yield (part := folder / path.name)
                 _copy_into(part, path)
@@ -73,7 +74,7 @@ def _is_ours(problem: OSError) -> bool:
 def _beside(path: Path) -> Iterator[Path]:
     """A file of the same folder, which is then renamed."""
     before = path.stat() if path.exists() else None
-    _remove_stale(path.parent.glob(f".{_escaped(path.name)}.*.part"))
+    _remove_stale(path.parent.glob(f".{glob.escape(path.name)}.*.part"))
     part = path.with_name(f".{path.name}.{os.getpid()}-{next(_count)}.part")
     held = _hold(part, 0o666 if before is None else 0o600)
     try:
@@ -88,10 +89,6 @@ def _beside(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
         with suppress(OSError):
             os.close(held)
-
-
-def _escaped(name: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", name)
 
 
 def _take_over(part: Path, before: os.stat_result) -> None:
@@ -122,12 +119,9 @@ def descriptor_of(path: Path) -> int | None:
     return None
 
 
-def _is_device(path: Path) -> bool:
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+def is_device(path: Path) -> bool:
+    """Whether something is there, and neither a file nor a folder."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _copy_into(part: Path, path: Path) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpolicy._core.door import Door
-from offpolicy._core.validation import glimpse
 from offpolicy.errors import LogError, ParameterError, PropensityError
 from offpolicy.logs._encoded import Encoded
 
@@ -64,30 +64,15 @@ def listed(arms: Iterable[Hashable]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def check_arms(arms: Any) -> None:
-    """Raise unless these can be the arms of a log."""
-    if isinstance(arms, (str, bytes)) or not hasattr(arms, "__len__"):
-        raise ParameterError(
-            f"actions is {glimpse(arms)}; it must be a list with the names of all arms.",
-            column="actions",
-        )
-
-
-def as_held(arms: Iterable[Hashable], values: Any) -> list[Hashable]:
+def as_held(arms: Sequence[Hashable], values: NDArray[Any] | Encoded) -> list[Hashable]:
     """Arms as a log's column holds them: text that was typed as numbers, or the other way."""
-    if isinstance(values, Encoded):
-        return [arm if isinstance(arm, tuple) else str(arm) for arm in arms]
-    values = np.asarray(values)
-    kind = values.dtype.kind
-    if kind in "OU" and len(values) and isinstance(values[0], str):
+    kind = "text" if isinstance(values, Encoded) else values.dtype.kind
+    if isinstance(values, Encoded) or (kind in "OU" and isinstance(next(iter(values), 0), str)):
         return [arm if isinstance(arm, tuple) else str(arm) for arm in arms]
     if kind not in "iuf":
         return list(arms)
-    made: list[Hashable] = []
-    for arm in arms:
-        number = as_number(arm) if isinstance(arm, str) else arm
-        made.append(arm if number is None else number)
-    return made
+    numbers = [as_number(arm) if isinstance(arm, str) else arm for arm in arms]
+    return [arm if number is None else number for arm, number in zip(arms, numbers, strict=True)]
 
 
 def as_number(text: str) -> int | float | None:

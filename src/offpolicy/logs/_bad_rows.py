@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar, final
 import numpy as np
 
 from offpolicy._core.door import Door
-from offpolicy._core.late import pa
+from offpolicy._core.late import pa, pc
 from offpolicy._core.types import Ints
 from offpolicy._core.validation import RowsOfFiles, need
 from offpolicy.errors import LogError, OffpolicyError, SupportError
@@ -67,12 +67,12 @@ class Kept(NamedTuple, Generic[Made]):
 def keep_well_formed(
     table: pa.Table,
     make: Callable[[pa.Table], Made],
-    count: Callable[[pa.Table, Ints], int] | None = None,
+    decision: str | None = None,
 ) -> Kept[Made]:
     """What ``make`` makes of a log's table without the rows that it finds malformed.
 
-    An error that names no rows is not about single ones, and is raised. ``count`` says how many
-    decisions some rows are, if not as many.
+    An error that names no rows is not about single ones, and is raised. In the long format the
+    column ``decision`` says which rows count as one.
     """
     rows = np.arange(len(table))
     reasons: Counter[str] = Counter()
@@ -84,9 +84,11 @@ def keep_well_formed(
                 raise
             good = np.ones(len(rows), dtype=bool)
             good[problem.rows] = False
-            reasons[problem.column] += (
-                len(problem.rows) if count is None else count(table, problem.rows)
-            )
+            count = len(problem.rows)
+            if decision is not None:
+                ids = table.column(decision).take(problem.rows)
+                count = pc.count_distinct(ids, mode="only_valid").as_py() + ids.null_count
+            reasons[problem.column] += count
             table, rows = table.filter(pa.array(good)), rows[good]
     return Kept(None, rows, reasons)
 

@@ -8,11 +8,10 @@ case of equal lengths. All validation happens when a log is made, once.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from offpolicy._core import ragged
 from offpolicy._core import validation as check
+from offpolicy._core.checkpoint import digest
 from offpolicy._core.contexts import as_context, names_in
 from offpolicy._core.door import Door
-from offpolicy._core.late import pa, pc
+from offpolicy._core.late import pa
 from offpolicy._core.pickling import Portable
 from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
@@ -668,20 +668,9 @@ class BanditLog(Portable):
 
     def fingerprint(self) -> str:
         """A hash of everything the log holds."""
-        digest = hashlib.sha256()
-        for name in (
-            "offsets", "chosen", "reward", "propensity", "logging", "candidate", "cluster",
-            "time", "row_weight", "context", "candidate_features",
-        ):  # fmt: skip
-            values = getattr(self, name)
-            digest.update(name.encode())
-            if values is not None:
-                array = np.ascontiguousarray(values)
-                raw = array.astype(str) if array.dtype == object else array
-                digest.update(f"{raw.dtype.str}{raw.shape}".encode())
-                digest.update(raw.tobytes())
-        digest.update(repr((self.actions, self.candidates_known)).encode())
-        return digest.hexdigest()
+        held = [getattr(self, name) for name in ("offsets", *_PER_DECISION, *_PER_CANDIDATE)]
+        arrays = [x.astype(str) if x is not None and x.dtype == object else x for x in held]
+        return digest(*arrays, repr(self.actions), self.candidates_known)
 
 
 def need_log(log: object) -> None:
@@ -699,14 +688,8 @@ def _without_bad_rows(table: pa.Table, columns: Columns, source: str, most: floa
     reasons: Counter[str] = Counter()
     long = bool(columns.decision)
     if long:
-        id_of = columns.decision
-
-        def decisions(part: pa.Table, rows: Ints) -> int:
-            ids = part.column(id_of).take(rows)
-            return int(pc.count_distinct(ids, mode="only_valid").as_py()) + int(ids.null_count)
-
         wide = keep_well_formed(
-            table, lambda part: one_row_per_decision(part, columns, source), decisions
+            table, lambda part: one_row_per_decision(part, columns, source), columns.decision
         )
         reasons += wide.reasons
         if wide.made is None:
@@ -834,20 +817,13 @@ def _column_names(context: Any, names: Sequence[str] | None) -> tuple[str, ...] 
     return tuple(names)
 
 
-def _probabilities(values: Any, column: str) -> Floats:
-    return check.as_vector(values, column, PropensityError)
-
-
-def _names(values: Any, column: str) -> NDArray[Any]:
-    return np.asarray(labels.as_names(values, column))
-
-
+_probabilities = partial(check.as_vector, error=PropensityError)
 _MAKERS: dict[str, Callable[[Any, str], NDArray[Any]]] = {
     "reward": check.as_vector,
     "propensity": _probabilities,
     "logging": _probabilities,
-    "cluster": _names,
-    "time": _names,
+    "cluster": lambda values, name: np.asarray(labels.as_names(values, name)),
+    "time": lambda values, name: np.asarray(labels.as_names(values, name)),
     "row_weight": check.as_vector,
     "context": lambda values, _: as_context(values),
     "candidate_features": check.as_floats,

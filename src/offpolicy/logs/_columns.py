@@ -18,7 +18,7 @@ from offpolicy._core.door import Door
 from offpolicy._core.late import pa, pc
 from offpolicy._core.ragged import offsets_of
 from offpolicy._core.types import Ints
-from offpolicy._core.validation import MISSING, count_of, glimpse, malformed, refuse
+from offpolicy._core.validation import MISSING, count_of, glimpse, malformed, need, refuse
 from offpolicy.errors import (
     LogError,
     OffpolicyError,
@@ -27,7 +27,7 @@ from offpolicy.errors import (
     PropensityError,
     did_you_mean,
 )
-from offpolicy.logs._arms import FoundArms, check_arms, check_constant_propensity, is_number
+from offpolicy.logs._arms import FoundArms, check_constant_propensity, is_number
 from offpolicy.logs._arrow_types import (
     holds_lists,
     holds_numbers,
@@ -75,14 +75,19 @@ class Columns:
     def __post_init__(self) -> None:
         for role in (*ROLES, "decision", "chosen"):
             name = getattr(self, role)
-            if not (name is None or isinstance(name, str) or role in self.constants):
+            number = role == "propensity" and is_number(name)
+            if not (name is None or isinstance(name, str) or number):
                 raise ParameterError(
                     f"{role} is {glimpse(name)}; it must be the name of a column. Values of their "
                     f"own go to BanditLog.from_arrays.",
                     column=role,
                 )
         if self.actions is not None:
-            check_arms(self.actions)
+            several = not isinstance(self.actions, (str, bytes)) and hasattr(
+                self.actions, "__len__"
+            )
+            rule = "a list with the names of all arms"
+            need(several, "actions", glimpse(self.actions), rule)
             if not isinstance(self.actions, FoundArms):
                 object.__setattr__(self, "actions", as_action_names(self.actions))
         if self.constant_propensity is not None:
@@ -97,11 +102,6 @@ class Columns:
             if not isinstance(name, str):
                 sentence = f"context holds {glimpse(name)}; it must hold names of columns."
                 raise ParameterError(sentence, column="context")
-
-    @property
-    def constants(self) -> frozenset[str]:
-        """The roles that a number plays."""
-        return frozenset({"propensity"} if is_number(self.propensity) else ())
 
     @property
     def constant_propensity(self) -> float | None:
@@ -152,7 +152,7 @@ class Columns:
 
     def context_in(self, names: Sequence[str], source: str = "") -> list[str]:
         """The columns of the context among these; a pattern stands for those it matches."""
-        taken = {getattr(self, role) or role for role in ROLES if role not in self.constants}
+        taken = {getattr(self, role) or role for role in ROLES}
         for role in ("action", "reward"):
             name = getattr(self, role) or role
             if name in self.context and name in names:
@@ -166,10 +166,10 @@ class Columns:
 
     def of(self, role: str, names: Sequence[str], source: str) -> str | None:
         """Which of these columns plays a role, if there is one."""
-        if role in self.constants:
+        name = getattr(self, role)
+        if is_number(name):
             return None
-        needed = role in ("action", "reward")
-        return column_of(role, getattr(self, role), names, source, needed=needed)
+        return column_of(role, name, names, source, needed=role in ("action", "reward"))
 
 
 class ColumnNames(TypedDict, total=False):
@@ -275,10 +275,9 @@ def read_columns(frame: Any, columns: Columns, source: str) -> tuple[pa.Table, d
         names = columns.context_in(table.column_names, source)
         roles["context"] = _read_context(table, names, source)
         roles["context_names"] = tuple(names)
-    if isinstance(roles.get("candidate"), Encoded) and _is_whole(roles["action"]):
-        roles["action"] = roles["action"].astype(str)
-    elif isinstance(roles["action"], Encoded) and _is_whole(roles.get("candidate")):
-        roles["candidate"] = roles["candidate"].astype(str)
+    for one, other in (("candidate", "action"), ("action", "candidate")):
+        if isinstance(roles.get(one), Encoded) and _is_whole(roles.get(other)):
+            roles[other] = roles[other].astype(str)
     return table, roles
 
 
@@ -291,9 +290,8 @@ def with_rewards_filled(table: pa.Table, columns: Columns, source: str) -> pa.Ta
     column = table.column(name)
     if not column.null_count and not pa.types.is_floating(column.type):
         return table
-    if pa.types.is_null(column.type):
-        filled = pa.array(np.full(len(table), float(columns.fill_reward)))
-    elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+    t = pa.types
+    if t.is_null(column.type) or t.is_integer(column.type) or t.is_floating(column.type):
         missing = pc.is_null(column, nan_is_null=True)
         filled = pc.if_else(missing, float(columns.fill_reward), column.cast(pa.float64()))
     else:

@@ -182,18 +182,17 @@ def find_among(
 def refuse_twice(codes: Ints, offsets: Ints, names: tuple[Hashable, ...], source: str) -> None:
     """No decision of a log may list one candidate twice."""
     rows = decision_of_candidate(offsets)
-    if (np.diff(np.sort(rows * len(names) + codes)) > 0).all():
+    each = rows * len(names) + codes
+    if (np.diff(np.sort(each)) > 0).all():
         return
-    order = np.lexsort((codes, rows))
-    twice = (np.diff(codes[order]) == 0) & (np.diff(rows[order]) == 0)
-    if twice.any():
-        first = order[int(np.argmax(twice))]
-        raise LogError(
-            f"{names[codes[first]]!r} is listed twice. Merge the two entries and add up their "
-            f"probabilities.",
-            where(source, "candidate", rows[first]),
-            np.unique(rows[order[:-1][twice]]),
-        )
+    order = np.argsort(each, kind="stable")
+    twice = order[:-1][np.diff(each[order]) == 0]
+    raise LogError(
+        f"{names[codes[twice[0]]]!r} is listed twice. Merge the two entries and add up their "
+        f"probabilities.",
+        where(source, "candidate", rows[twice[0]]),
+        np.unique(rows[twice]),
+    )
 
 
 def refuse_missing(
@@ -227,8 +226,7 @@ def hash_groups(cluster: NDArray[Any], known: Sequence[Hashable] | None = None) 
     if known is None and len(unique) <= GROUPS:
         return codes
     if known:
-        place = {name: k for k, name in enumerate(known)}
-        return np.array([place[name] for name in unique], dtype=np.int64)[codes]
+        return places_among(unique, known)[codes]
     group = [
         hashlib.blake2b(str(name).encode(), digest_size=1, person=b"cluster").digest()[0]
         for name in unique

@@ -254,9 +254,6 @@ class _Checker:
 
     # -- one of several ----------------------------------------------------------------------
 
-    def or_null(self, node: Node) -> Typed:
-        return Typed("null", "nothing") if node.op == "null" else self.of(node)
-
     def joined(self, op: str, parts: Sequence[Typed], results: Sequence[Typed]) -> Typed:
         """Of the kind of its results, the last of its parts."""
         kind = next((part.kind for part in results if part.kind != "nothing"), "nothing")
@@ -265,7 +262,10 @@ class _Checker:
 
     def case(self, node: Node) -> Typed:
         conditions = [self.need(part, "truth") for part in node.parts[:-1:2]]
-        values = [self.or_null(part) for part in (*node.parts[1:-1:2], node.parts[-1])]
+        values = [
+            Typed("null", "nothing") if part.op == "null" else self.of(part)
+            for part in (*node.parts[1:-1:2], node.parts[-1])
+        ]
         results = self.alike(node, values)
         pairs = zip(conditions, results, strict=False)
         return self.joined("case", [p for pair in pairs for p in pair] + results[-1:], results)
@@ -294,11 +294,8 @@ def _moment(text: str, kind: str) -> Typed | None:
     """The date or time that a text says, as ISO 8601 without a zone; None if it says none."""
     try:
         if kind == "date":
-            return (
-                Typed("moment", kind, value=str(date.fromisoformat(text)))
-                if (_DATE.fullmatch(text))
-                else None
-            )
+            day = date.fromisoformat(text) if _DATE.fullmatch(text) else None
+            return None if day is None else Typed("moment", kind, value=str(day))
         match = _TIME.fullmatch(text)
         if match is None or (match[4] is not None and kind == "time"):
             return None

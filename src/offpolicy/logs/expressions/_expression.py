@@ -9,7 +9,7 @@ from typing import final
 from offpolicy.logs.expressions._checking import check
 from offpolicy.logs.expressions._kinds import WORDS, Dialect, Typed
 from offpolicy.logs.expressions._parsing import Node, Refusals, parse
-from offpolicy.logs.expressions._writing import write
+from offpolicy.logs.expressions._writing import Writer
 
 
 @final
@@ -73,5 +73,5 @@ class Checked:
 
     def sql(self, name: Callable[[str], str] | None = None) -> str:
         """SQL for it; ``name`` says how a column is called there, if not as in the log."""
-        refusals = self.expression.refusals
-        return write(self.typed, self.dialect, name or self.dialect.name, refusals)
+        writer = Writer(self.dialect, name or self.dialect.name, self.expression.refusals)
+        return writer.value(self.typed)

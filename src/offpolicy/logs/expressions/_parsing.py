@@ -299,7 +299,8 @@ class _Parser:
     def call(self, name: str, at: int) -> Node:
         if name == "cast":
             inner = self.expression()
-            self.word_as()
+            if self.next.kind != "word" or self.take().text.lower() != "as":
+                self.unexpected("as")
             target = self.target()
             self.need(")")
             return self.node("cast", at, inner, value=target)
@@ -313,10 +314,6 @@ class _Parser:
             takes = f"{least} to {most}" if least < most else str(least)
             self.refusals.refuse(f"{name} takes {takes}, not {len(parts)}, in brackets.", at)
         return self.node(name, at, *parts)
-
-    def word_as(self) -> None:
-        if self.next.kind != "word" or self.take().text.lower() != "as":
-            self.unexpected("as")
 
     def target(self) -> str:
         token = self.take()

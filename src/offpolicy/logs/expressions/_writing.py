@@ -19,12 +19,9 @@ _DATE = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _TIME = f"{_DATE}([ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{{1,6}})?)?"
 
 
-def write(typed: Typed, dialect: Dialect, name: Callable[[str], str], refusals: Refusals) -> str:
-    """SQL for an expression; ``name`` says how a column is called there."""
-    return _Writer(dialect, name, refusals).value(typed)
+class Writer:
+    """Writes SQL for expressions; ``name`` says how a column is called there."""
 
-
-class _Writer:
     def __init__(self, dialect: Dialect, name: Callable[[str], str], refusals: Refusals) -> None:
         self.dialect, self.name, self.refusals = dialect, name, refusals
 

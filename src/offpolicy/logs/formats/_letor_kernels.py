@@ -157,13 +157,7 @@ def _line(text, i, row, X, relevance, qid, late, count):
         if kind == NONE or not _ends(text, end):
             return -1, count
         if kind == LATE:
-            late[count, 0], late[count, 1], late[count, 2], late[count, 3] = (
-                row,
-                feature - 1,
-                i,
-                end,
-            )
-            count += 1
+            count = _leave(late, count, row, feature - 1, i, end)
         last, i = feature, _after_blanks(text, end)
     return i, count
 

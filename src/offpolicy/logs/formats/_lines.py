@@ -12,7 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from offpolicy._core.files import temporary_folder
+from offpolicy._core.files import is_device, temporary_folder
 from offpolicy._core.late import pa
 from offpolicy.errors import LogError, Place
 
@@ -40,7 +40,7 @@ def existing(path: str | Path) -> Path:
 
 def refuse_pipe(path: Path) -> None:
     """Raise if this is there, but is neither a file nor a folder: logs are read more than once."""
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if is_device(path):
         raise LogError(
             "this is a pipe or a device, which can be read only once. Write what comes from it to "
             "a file, and give that.",
