@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from offpolicy._core.late import pa
 from offpolicy.errors import MissingPackageError
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
 
 class Frames:
@@ -31,28 +32,21 @@ class Frames:
 
 def as_pandas(table: pa.Table) -> pd.DataFrame:
     """A table for ``to_frame``, or an error that says what else there is."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise _missing("pandas", "to_frame", "to_polars") from None
-    frame = table.to_pandas()
-    assert isinstance(frame, pd.DataFrame)
-    return frame
+    _need("pandas", "to_frame", "to_polars")
+    return table.to_pandas()
 
 
 def as_polars(table: pa.Table) -> pl.DataFrame:
     """A table for ``to_polars``, likewise."""
-    try:
-        import polars as pl
-    except ImportError:
-        raise _missing("polars", "to_polars", "to_frame") from None
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
+    frame: pl.DataFrame = _need("polars", "to_polars", "to_frame").from_arrow(table)
     return frame
 
 
-def _missing(package: str, method: str, other: str) -> MissingPackageError:
-    return MissingPackageError(
-        f"{method} needs {package}: pip install 'offpolicy[{package}]'. Without it there are "
-        f"to_arrow and {other}."
-    )
+def _need(package: str, method: str, other: str) -> Any:
+    try:
+        return import_module(package)
+    except ImportError:
+        raise MissingPackageError(
+            f"{method} needs {package}: pip install 'offpolicy[{package}]'. Without it there are "
+            f"to_arrow and {other}."
+        ) from None

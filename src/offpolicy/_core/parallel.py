@@ -27,14 +27,11 @@ def each_block(
             yield function(make())
         return
 
-    def run(make: Callable[[], Made]) -> Outcome:
-        return function(make())
-
     with ThreadPoolExecutor(workers) as pool:
         begun: deque[Future[Outcome]] = deque()
         try:
             for make in itertools.chain(first, remaining):
-                begun.append(pool.submit(run, make))
+                begun.append(pool.submit(lambda make: function(make()), make))
                 if len(begun) >= 2 * workers:
                     yield begun.popleft().result()
             while begun:

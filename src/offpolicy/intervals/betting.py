@@ -255,9 +255,8 @@ class _Game(NamedTuple):
 
 
 def _refuse_outside(values: Floats, name: str, bad: NDArray[np.bool_], what: str) -> None:
-    if bad.any():
-        sentence = f"{values[np.argmax(bad)]} ({check.count_of(bad)} are {what})."
-        raise check.malformed(bad, name, "", sentence, ParameterError)
+    sentence = f"{{value}} ({{count}} are {what})."
+    check.refuse(bad, sentence, name, "", ParameterError, value=values)
 
 
 def _outside(values: Floats, low: float, high: float) -> NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from offpolicy._core import validation as check
 from offpolicy._core.parallel import each_block
 from offpolicy._core.types import Floats, Ints
-from offpolicy.errors import ParameterError, Place, did_you_mean
+from offpolicy.errors import ParameterError, did_you_mean
 from offpolicy.intervals._closed_form import EVERYTHING, Interval, check_level, normal_quantile
 
 _TOGETHER = 128
@@ -166,13 +166,8 @@ def _rows(x: ArrayLike, row_weight: ArrayLike | None) -> tuple[Floats, Floats | 
             f"row_weight has {len(omega):,} values and x {len(values):,}: there must be one of "
             f"each for every row."
         )
-    if not (omega > 0.0).all():
-        row = int(np.argmax(~(omega > 0.0)))
-        raise ParameterError(
-            f"{omega[row]}. It says how many decisions the row stands for: leave rows of weight 0 "
-            f"out.",
-            Place(column="row_weight", row=row),
-        )
+    sentence = "{value}. It says how many decisions the row stands for: leave rows of weight 0 out."
+    check.refuse(omega <= 0.0, sentence, "row_weight", "", ParameterError, value=omega)
     return values, omega
 
 

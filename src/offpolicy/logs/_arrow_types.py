@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from offpolicy._core.late import pa
+from offpolicy._core.types import Ints
 from offpolicy._core.validation import glimpse, where
 from offpolicy.errors import LogError, OffpolicyError, Place
-
-if TYPE_CHECKING:
-    from offpolicy._core.types import Ints
 
 
 def settled(table: pa.Table) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, plain
@@ -14,10 +14,7 @@ from offpolicy.report.sections.estimates import differences, estimators, noteboo
 from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import WIDE, bare_table
-from offpolicy.results import FEW_EFFECTIVE, TOO_HEAVY
-
-if TYPE_CHECKING:
-    from offpolicy.results import ResultTable
+from offpolicy.results import FEW_EFFECTIVE, TOO_HEAVY, ResultTable
 
 
 def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from offpolicy.learning import LearnedPolicy
+from offpolicy.learning import LearnedPolicy, Trial
+from offpolicy.ranking.learning import LearnedRanker
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, plain, section
 from offpolicy.report.html.numbers import count, decimals, percent, rounded, short
@@ -20,10 +20,6 @@ from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import Mark, facts, figure, table
 from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import around
-
-if TYPE_CHECKING:
-    from offpolicy.learning import Trial
-    from offpolicy.ranking.learning import LearnedRanker
 
 _MOST_ROWS = 100
 

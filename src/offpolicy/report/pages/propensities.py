@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from offpolicy.ranking.propensities import Propensities
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, section
 from offpolicy.report.html.numbers import count, places_for, rounded, short
@@ -13,9 +13,6 @@ from offpolicy.report.sections.answer import answers, kicker, large_number, warn
 from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import figure, table
 from offpolicy.report.svg.lines import Line, line_chart
-
-if TYPE_CHECKING:
-    from offpolicy.ranking.propensities import Propensities
 
 _METHODS = {
     "pairs": "Clicks on the same document of the same query are compared where it was shown at "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from offpolicy.intervals import Interval
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, section
 from offpolicy.report.html.numbers import (
     count,
@@ -18,11 +19,7 @@ from offpolicy.report.html.numbers import (
 )
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.sections.page_data import PageData
-from offpolicy.results import IDENTICAL, NOT_DECIDED, Finding, Headline, shown_estimator
-
-if TYPE_CHECKING:
-    from offpolicy.intervals import Interval
-    from offpolicy.results import Estimate
+from offpolicy.results import IDENTICAL, NOT_DECIDED, Estimate, Finding, Headline, shown_estimator
 
 _SIGNS = {"problem": "▲ Problem", "warning": "● Warning", "note": "Note"}
 

@@ -7,7 +7,6 @@ import math
 import zlib
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from offpolicy.intervals import normal_quantile
 from offpolicy.report.html.markup import Child, Markup, data_block, element, joined, name, section
@@ -17,9 +16,7 @@ from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
 from offpolicy.report.svg.drawing import Mark, both_widths, table
 from offpolicy.report.svg.lines import Line, line_chart
 from offpolicy.report.svg.scales import around, decades, with_room_for
-
-if TYPE_CHECKING:
-    from offpolicy.results import Headline
+from offpolicy.results import Headline
 
 
 def from_curve(row: Headline) -> str:
