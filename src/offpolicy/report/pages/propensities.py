@@ -29,6 +29,12 @@ _METHODS = {
     "known": "The curve was given, not estimated: it is drawn as if there were no doubt of it.",
 }
 
+_ASSUMED = (
+    "It is assumed that a click is an examination, which depends on the rank, times a relevance, "
+    "which depends on query and document. Where people trust a result because it stands high, or "
+    "stop at the first good one, that is not so, and the curve takes in what it should leave out."
+)
+
 
 def examination_page(curve: Propensities, provenance: Provenance | None, twin: str) -> str:
     """The page about how ranks are examined, as one HTML file."""
@@ -163,23 +169,10 @@ def _meaning() -> Markup:
 def _method(curve: Propensities) -> Markup:
     parts: list[Child] = [element("p", _METHODS.get(curve.method, ""))]
     if curve.method != "known":
-        parts.append(
-            element(
-                "p",
-                "It is assumed that a click is an examination, which depends on the rank, times a "
-                "relevance, which depends on query and document. Where people trust a result "
-                "because it stands high, or stop at the first good one, that is not so, and the "
-                "curve takes in what it should leave out.",
-            )
-        )
-    end = curve.convergence
-    if end is not None:
-        parts.append(
-            element(
-                "p",
-                f"{'Converged' if end.converged else 'Not converged'} after {end.em_steps:,} steps "
-                f"of EM and {end.scoring_steps:,} of scoring, {short(end.distance)} standard "
-                f"errors from the maximum.",
-            )
-        )
+        parts.append(element("p", _ASSUMED))
+    if (end := curve.convergence) is not None:
+        ended = "Converged" if end.converged else "Not converged"
+        text = f"{ended} after {end.em_steps:,} steps of EM and {end.scoring_steps:,} of scoring, "
+        text += f"{short(end.distance)} standard errors from the maximum."
+        parts.append(element("p", text))
     return section("method", "How it was found", *parts)

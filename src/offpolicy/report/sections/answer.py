@@ -150,28 +150,26 @@ def warnings(data: PageData) -> Markup:
     findings = data.findings
     loud = [finding for finding in findings if finding.severity != "note"]
     quiet = [finding for finding in findings if finding.severity == "note"]
-    parts: list[Child] = []
-    if not loud:
-        parts.append(element("p", _nothing(data)))
-    if quiet:
-        parts.append(
-            element(
-                "details",
-                element("summary", f"{len(quiet)} thing{'s' * (len(quiet) > 1)} good to know"),
-                *(element("p", f"{finding.sentence} {finding.advice}") for finding in quiet),
-            )
+    return warnings_section(
+        loud,
+        None if loud else element("p", _nothing(data)),
+        element(
+            "details",
+            element("summary", f"{len(quiet)} thing{'s' * (len(quiet) > 1)} good to know"),
+            *(element("p", f"{finding.sentence} {finding.advice}") for finding in quiet),
         )
-    if data.checked is None:
-        parts.append(
-            element(
-                "p",
-                "This is what the evaluation itself came across. ",
-                element("code", "offpolicy check"),
-                " looks further: for duplicates, rounded propensities, rewards that are codes.",
-                class_="soft",
-            )
+        if quiet
+        else None,
+        element(
+            "p",
+            "This is what the evaluation itself came across. ",
+            element("code", "offpolicy check"),
+            " looks further: for duplicates, rounded propensities, rewards that are codes.",
+            class_="soft",
         )
-    return warnings_section(loud, *parts)
+        if data.checked is None
+        else None,
+    )
 
 
 def warnings_section(findings: Iterable[Finding], *after: Child) -> Markup:

@@ -13,64 +13,63 @@ MOST_FILES = 100
 """Files that are listed; more are counted."""
 
 
-def reproduction(provenance: Provenance | None, verb: str = "evaluate") -> Markup:
+def reproduction(provenance: Provenance | None, verb: str) -> Markup:
     """Section (10) of the page: command, versions, files, seed and time, and the same as JSON."""
-    parts: list[Child] = []
-    if provenance is None:
-        parts.append(
-            element(
-                "p",
-                "This page was made from a result in memory or in a file; which command made that, "
-                "and from which files, was not kept with it. A page by ",
-                element("code", f"offpolicy {verb} … --report"),
-                " says both.",
-            )
-        )
-    else:
-        command = " ".join(shlex.quote(plain(word, 300)) for word in provenance.command)
-        parts.append(element("pre", element("code", plain(command, 4000))))
-        versions = ", ".join(f"{what} {version}" for what, version in provenance.versions.items())
-        seed = (
-            "none: nothing is drawn at random; samples and folds follow from the rows' positions"
-            if provenance.seed is None
-            else str(provenance.seed)
-        )
-        lines = [
-            ("finished", f"{provenance.finished}, after {provenance.seconds:,.1f} s"),
-            ("versions", versions),
-            ("seed", seed),
-            ("engine", provenance.engine),
-        ]
-        parts.append(facts(lines))
-        if provenance.files:
-            parts.append(element("h3", "Files"))
-            parts.append(_files(provenance.files))
-        else:
-            parts.append(
-                element(
-                    "p",
-                    "The files were read where they lie, by Spark: their contents were not hashed, "
-                    "and their rows not counted one by one.",
-                )
-            )
-    parts.append(
+    return section(
+        "again",
+        "How to make this page again",
+        *(_not_kept(verb) if provenance is None else _kept(provenance)),
         element(
             "p",
             element("button", "Save as JSON", type="button", id="save", hidden=True,
                     data_name="offpolicy-result.json"),
             class_="no-print",
-        )
-    )  # fmt: skip
-    parts.append(
+        ),
         element(
             "p",
             "The JSON holds every number of this page; ",
             element("code", "offpolicy report FILE.json"),
             " makes the page from it again.",
             class_="soft",
-        )
+        ),
+    )  # fmt: skip
+
+
+def _not_kept(verb: str) -> list[Child]:
+    text = element(
+        "p",
+        "This page was made from a result in memory or in a file; which command made that, and "
+        "from which files, was not kept with it. A page by ",
+        element("code", f"offpolicy {verb} … --report"),
+        " says both.",
     )
-    return section("again", "How to make this page again", *parts)
+    return [text]
+
+
+def _kept(provenance: Provenance) -> list[Child]:
+    command = " ".join(shlex.quote(plain(word, 300)) for word in provenance.command)
+    versions = ", ".join(f"{what} {version}" for what, version in provenance.versions.items())
+    seed = (
+        "none: nothing is drawn at random; samples and folds follow from the rows' positions"
+        if provenance.seed is None
+        else str(provenance.seed)
+    )
+    lines = [
+        ("finished", f"{provenance.finished}, after {provenance.seconds:,.1f} s"),
+        ("versions", versions),
+        ("seed", seed),
+        ("engine", provenance.engine),
+    ]
+    unread = (
+        "The files were read where they lie, by Spark: their contents were not hashed, and their "
+        "rows not counted one by one."
+    )
+    files = [element("h3", "Files"), _files(provenance.files)]
+    return [
+        element("pre", element("code", plain(command, 4000))),
+        facts(lines),
+        *(files if provenance.files else [element("p", unread)]),
+    ]
 
 
 def _files(files: tuple[File, ...]) -> Markup:
