@@ -159,23 +159,20 @@ class Moments:
 
         ``grouped=False`` leaves the groups aside, as if all rows were independent.
         """
-        diagonal = self.second.ndim == 1
+        count, total = self.count, None
+        if grouped and self.group_weight is not None and self.group_total is not None:
+            total = self.group_total[self.group_weight > 0.0]
+            count = len(total)
+        if count == 1:  # one row, or one group, says nothing about the spread
+            return np.full_like(self.second, np.inf)
+        small_sample = count / (count - 1) if count else np.inf
         with np.errstate(over="ignore", invalid="ignore"):
-            if not grouped or self.group_weight is None or self.group_total is None:
-                small_sample = self.count / (self.count - 1) if self.count > 1 else np.inf
+            if total is None:
                 second = np.where(self.second == 0.0, 0.0, small_sample * self.second)
-                return self._unknown_if_single(self.count, second / self.weight / self.weight)
-            used = self.group_weight > 0.0
-            total = self.group_total[used]
-            count = int(used.sum())
-            small_sample = count / (count - 1) if count > 1 else np.inf
+                return second / self.weight / self.weight
+            diagonal = self.second.ndim == 1
             second = np.einsum("gi,gi->i", total, total) if diagonal else total.T @ total
-            return self._unknown_if_single(count, small_sample * second / self.weight**2)
-
-    @staticmethod
-    def _unknown_if_single(count: int, covariance: Floats) -> Floats:
-        """One row, or one group, says nothing about the spread: infinite, not zero."""
-        return np.full_like(covariance, np.inf) if count == 1 else covariance
+            return np.asarray(small_sample * second / self.weight**2)
 
     def variance_of(self, gradient: Floats) -> float:
         r"""Variance of :math:`f(\hat m)` with gradient ``gradient``, by the delta method."""

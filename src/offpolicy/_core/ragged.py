@@ -36,12 +36,10 @@ def candidates_of(offsets: Ints, rows: Ints) -> Ints:
 def softmax(scores: Floats, offsets: Ints, temperature: float = 1.0) -> Floats:
     """exp(s/T)/Σ exp(s/T) within each row of a ragged array; T = 0 is uniform among the best."""
     lengths = np.diff(offsets)
-    top = np.repeat(np.maximum.reduceat(scores, offsets[:-1]), lengths)
-    if temperature == 0.0:
-        mass = (scores == top).astype(np.float64)
-    else:
-        with np.errstate(over="ignore"):
-            mass = np.exp((scores - top) / temperature)
+    with np.errstate(over="ignore"):
+        below = scores - np.repeat(np.maximum.reduceat(scores, offsets[:-1]), lengths)
+        below = below / temperature if temperature else np.where(below == 0.0, 0.0, -np.inf)
+        mass = np.exp(below)
     return np.asarray(mass / np.repeat(row_sums(mass, offsets), lengths))
 
 

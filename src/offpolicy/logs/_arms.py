@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.door import Door
-from offpolicy.errors import LogError, ParameterError, PropensityError
+from offpolicy.errors import ParameterError, PropensityError
 from offpolicy.logs._encoded import Encoded
 
 MOST_ARMS = 100
@@ -93,13 +93,3 @@ def as_ratio(text: str) -> float | None:
     if None in numbers or (slash and not numbers[1]):
         return None
     return float(numbers[0] / numbers[1] if slash else numbers[0])  # type: ignore[operator,arg-type]
-
-
-def two_lists(source: str) -> LogError:
-    """The error for a log whose arms are named and whose rows list candidates."""
-    return LogError(
-        f"the log lists the candidates of every decision, and {Door.named('actions')} names arms "
-        f"as well: leave one out.",
-        source,
-        column="candidates",
-    )

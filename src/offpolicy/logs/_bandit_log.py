@@ -27,7 +27,7 @@ from offpolicy._core.pickling import Portable
 from offpolicy._core.types import Bools, Floats, Ints
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place, PropensityError
 from offpolicy.logs import labels
-from offpolicy.logs._arms import FoundArms, as_found, as_held, two_lists
+from offpolicy.logs._arms import FoundArms, as_found, as_held
 from offpolicy.logs._arrow_types import holds_lists
 from offpolicy.logs._bad_rows import (
     MAX_DROPPED,
@@ -373,7 +373,12 @@ class BanditLog(Portable):
         """Of decisions that could all choose among the same arms; ``logging`` is in their order."""
         assert columns.actions is not None
         if roles.pop("candidate", None) is not None:
-            raise two_lists(source)
+            raise LogError(
+                f"the log lists the candidates of every decision, and {Door.named('actions')} "
+                f"names arms as well: leave one out.",
+                source,
+                column="candidates",
+            )
         arms, n = as_held(columns.actions, roles["action"]), len(roles["reward"])
         if offsets is not None:
             lengths = np.diff(offsets)

@@ -311,7 +311,7 @@ def is_frame(source: Any) -> bool:
 
 
 def as_table(frame: Any) -> pa.Table:
-    """The frame of a log as an Arrow table."""
+    """The frame of a log as an Arrow table; what is lazy is computed."""
     table = frame
     if not isinstance(frame, pa.Table):
         if not is_frame(frame):
@@ -322,7 +322,10 @@ def as_table(frame: Any) -> pa.Table:
                 column="frame",
             )
         try:
-            table = _collected(frame)
+            if isinstance(frame, Mapping):
+                table = pa.table({str(name): _as_array(cells) for name, cells in frame.items()})
+            else:
+                table = pa.table(frame.collect() if hasattr(frame, "collect") else frame)
         except (pa.ArrowException, TypeError, ValueError) as problem:
             raise LogError(
                 f"This {type(frame).__name__} is not a dataframe that Arrow can read: {problem}.",
@@ -335,14 +338,8 @@ def as_table(frame: Any) -> pa.Table:
     return settled(table)
 
 
-def _collected(frame: Any) -> pa.Table:
-    """A log's frame as Arrow has it; what is lazy is computed, a column may be an (n, K) array."""
-    if isinstance(frame, Mapping):
-        return pa.table({str(name): _as_array(values) for name, values in frame.items()})
-    return pa.table(frame.collect() if hasattr(frame, "collect") else frame)
-
-
 def _as_array(values: Any) -> Any:
+    """A column of a log's frame, which may be an (n, K) array."""
     if hasattr(values, "__arrow_c_stream__"):
         return pa.chunked_array(values)
     if isinstance(values, np.ndarray) and values.ndim == 2:

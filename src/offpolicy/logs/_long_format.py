@@ -107,21 +107,14 @@ def _chosen_rows(
 
 
 def _flags(table: pa.Table, name: str, source: str, codes: Ints) -> NDArray[Any]:
-    column = table.column(name)
-    if column.null_count:
-        missing = column.is_null().to_numpy()
-        place = where(source, name, np.argmax(missing))
-        rows = _of_same_decisions(missing, codes)
-        raise LogError("the value is missing; write 0 or 1.", place, rows)
-    values = column.to_numpy()
-    odd = ~((values == 0) | (values == 1))
-    if odd.any():
-        row = int(np.argmax(odd))
-        sentence = f"{column[row].as_py()!r} is neither 0 nor 1."
-        raise LogError(sentence, where(source, name, row), _of_same_decisions(odd, codes))
+    column, values = table.column(name), table.column(name).to_numpy()
+    missing, odd = column.is_null().to_numpy(), ~((values == 0) | (values == 1))
+    for bad, sentence in (
+        (missing, "the value is missing; write 0 or 1."),
+        (odd, "{!r} is neither 0 nor 1."),
+    ):
+        if bad.any():
+            row, of_same_decisions = int(np.argmax(bad)), np.flatnonzero(np.isin(codes, codes[bad]))
+            sentence = sentence.format(column[row].as_py())
+            raise LogError(sentence, where(source, name, row), of_same_decisions)
     return np.asarray(values == 1)
-
-
-def _of_same_decisions(bad: NDArray[Any], codes: Ints) -> Ints:
-    """In a log in the long format, all rows of the decisions of which one row is bad."""
-    return np.flatnonzero(np.isin(codes, codes[bad]))

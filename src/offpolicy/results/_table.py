@@ -41,6 +41,7 @@ class ResultTable(Document, Frames, Generic[Row]):
     """The field that holds them."""
     row: ClassVar[type]
     """Their class."""
+    findings: tuple[Finding, ...]
 
     def __iter__(self) -> Iterator[Row]:
         return iter(getattr(self, self.rows))
@@ -58,8 +59,7 @@ class ResultTable(Document, Frames, Generic[Row]):
     @property
     def warnings(self) -> list[Finding]:
         """The findings that are more than good to know; of dropped rows the sentence speaks."""
-        findings: Sequence[Finding] = getattr(self, "findings")  # noqa: B009
-        return [one for one in findings if one.severity != "note" and one.code != "dropped"]
+        return [one for one in self.findings if one.severity != "note" and one.code != "dropped"]
 
     @property
     def problems(self) -> list[Finding]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from offpolicy._core.ragged import decision_of_candidate, row_sums
+from offpolicy._core.ragged import decision_of_candidate, row_sums, softmax
 from offpolicy._core.types import Floats, Ints, Singles
 
 _AT_ONCE = 65_536
@@ -95,11 +95,7 @@ class Ragged:
                 )
         if self.features is not None:
             scores += self.features @ w[self.split :]
-        lengths = np.diff(self.offsets)
-        scores -= np.repeat(np.maximum.reduceat(scores, self.offsets[:-1]), lengths)
-        np.exp(scores, out=scores)
-        scores /= np.repeat(row_sums(scores, self.offsets), lengths)
-        return scores
+        return softmax(scores, self.offsets)
 
     def back(self, pi: Floats, per_pi: Floats) -> Floats:
         per_pi -= np.repeat(row_sums(pi * per_pi, self.offsets), np.diff(self.offsets))
