@@ -6,7 +6,6 @@ import copy
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -23,14 +22,6 @@ from offpolicy.logs.labels import hash_rows
 
 _SALT = 1000
 """Samples are drawn by another hash than buckets."""
-
-
-class Kept(Protocol):
-    """Which decisions of a log are in a part of it."""
-
-    def of(self, log: BanditLog) -> Bools:
-        """Of each decision of any stretch of the log."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -103,7 +94,7 @@ def portion(
 class Part(Derived):
     """Some of the decisions of a log that is larger than memory."""
 
-    def __init__(self, base: LogScan, kept: Kept, counts: Ints) -> None:
+    def __init__(self, base: LogScan, kept: Buckets | First, counts: Ints) -> None:
         super().__init__(base)
         self.kept, self.progress, self.dropped = kept, base.progress, base.dropped
         self.condition = base.condition

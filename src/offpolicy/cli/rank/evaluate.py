@@ -49,7 +49,6 @@ def command(
     LOG is a table (Parquet, CSV, JSON lines) with a row for every document of every impression;
     or LETOR text, with --clicks.
     """
-
     from offpolicy.cli.pages import Run
     from offpolicy.ranking.data import as_metric
     from offpolicy.ranking.evaluation import evaluate

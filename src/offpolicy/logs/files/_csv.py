@@ -106,13 +106,13 @@ class CsvFile(TextFile):
                         break
                     line = records.line_num + 1
         except csv.Error as problem:
-            raise _broken(f"the header cannot be read ({problem})", self._line(line)) from None
+            raise _broken(f"the header cannot be read ({problem})", self.line(line)) from None
         finally:
             csv.field_size_limit(before)
         if not names:
             raise LogError("not a readable CSV file (it has no header). It is empty.", self.path)
         if any("\udc80" <= character <= "\udcff" for character in "".join(names)):
-            raise LogError(NOT_UTF_8, self._line(line))
+            raise LogError(NOT_UTF_8, self.line(line))
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise LogError(
@@ -143,7 +143,7 @@ class CsvFile(TextFile):
                 f"not a readable CSV file ({first_line(problem)}).", self.path
             )
         kind, message, position, column, text = rejected
-        place = self._line(_line_at(self.plain, position - 1))
+        place = self.line(_line_at(self.plain, position - 1))
         if kind in ("INVALID ENCODING", "UNQUOTED VALUE") and column and column <= len(self.names):
             place = place._replace(column=self.names[column - 1])
         if kind == "INVALID ENCODING":
@@ -175,9 +175,6 @@ class CsvFile(TextFile):
             except duckdb.Error:
                 return None
         return found
-
-    def _line(self, number: int) -> Place:
-        return Place(str(self.path), row=number, unit="line")
 
 
 def _broken(what: str, place: Place) -> LogError:

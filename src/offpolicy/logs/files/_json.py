@@ -71,7 +71,7 @@ class JsonFile(TextFile):
         other = self.first_of_others(cell, held)
         if other is not None:
             row, text = other
-            place = self._line(self._line_of(row))._replace(column=name)
+            place = self.line(self._line_of(row))._replace(column=name)
             raise _broken(f"{text[:60]} is of another kind than the values before it", place)
 
     @functools.cached_property
@@ -99,7 +99,7 @@ class JsonFile(TextFile):
             try:
                 texts.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             except UnicodeDecodeError:
-                return LogError(NOT_UTF_8, self._line(number))
+                return LogError(NOT_UTF_8, self.line(number))
         valid = self.connection.execute(
             "SELECT json_valid(x) FROM (SELECT unnest(CAST(? AS VARCHAR[])) AS x)", [texts]
         ).fetchall()
@@ -111,7 +111,7 @@ class JsonFile(TextFile):
                 what = "malformed"
             except duckdb.Error as problem:
                 what = first_line(problem).partition("of input: ")[2].partition(".  Input: ")[0]
-            return _broken(f"{what or 'malformed'}: {text.strip()[:60]}", self._line(number))
+            return _broken(f"{what or 'malformed'}: {text.strip()[:60]}", self.line(number))
         return None
 
     def _no_object(self) -> LogError:
@@ -121,7 +121,7 @@ class JsonFile(TextFile):
             "json_type(x) AS kind, json_keys(x) AS names, row_number() OVER () - 1 AS place"
         )
         ((kind, names, row),) = numbered_keys.filter(odd).limit(1).fetchall()
-        place = self._line(self._line_of(int(row)))
+        place = self.line(self._line_of(int(row)))
         if kind != "OBJECT":
             return _broken(f"this is no object but {kind.lower()}", place)
         ((name, _),) = Counter(names).most_common(1)
@@ -133,9 +133,6 @@ class JsonFile(TextFile):
 
     def _line_of(self, row: int) -> int:
         return next(itertools.islice(self._lines(), row, None))[0]
-
-    def _line(self, number: int) -> Place:
-        return Place(str(self.path), row=number, unit="line")
 
 
 def _broken(what: str, place: Place) -> LogError:

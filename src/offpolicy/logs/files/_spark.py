@@ -181,7 +181,6 @@ class SparkScan(Distributed):
         return RewardSummary(float(low), float(high), bool(binary))
 
     def find_reward_outside(self, low: float, high: float) -> tuple[Place, float]:
-
         reward = self._reward
         outside = self._frame.where(~reward.between(low, high)).select(_FILE, _ROW, reward).limit(1)
         for file, row, value in self._rows(outside):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpolicy._core.late import duckdb, pa
-from offpolicy.errors import LogError
+from offpolicy.errors import LogError, Place
 from offpolicy.logs.files._kinds import FAMILIES
 from offpolicy.logs.files._sql import interrupts_as_pythons
 
@@ -73,6 +73,9 @@ class TextFile(ABC):
             self.check(name, cell, held)
             values.append(self.value(cell, held, names=name in names))
         return self.cells.project(", ".join(values)).to_arrow_reader(BATCH)
+
+    def line(self, number: int) -> Place:
+        return Place(str(self.path), row=number, unit="line")
 
     def first(self, cell: str, wanted: int) -> list[tuple[int, str]]:
         """The first row whose cell is of one of these kinds, if there is one, and the cell."""

@@ -41,7 +41,7 @@ class Reader:
         if kind in _LISTS:
             head = self._byte()
             size = head >> 4 if head >> 4 < 15 else self._unsigned()
-            return self._values(head & 15, size, depth + 1)
+            return [self._value(head & 15, depth + 1) for _ in range(size)]
         if kind == _MAP:
             size = self._unsigned()
             kinds = self._byte() if size else 0
@@ -55,9 +55,6 @@ class Reader:
         if kind in (_DOUBLE, _UUID):
             return self._bytes(8 if kind == _DOUBLE else 16)
         raise ValueError(f"there is no type {kind}")
-
-    def _values(self, kind: int, size: int, depth: int) -> list[Any]:
-        return [self._value(kind, depth) for _ in range(size)]
 
     def _bytes(self, size: int) -> bytes:
         self.at += size

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from offpolicy._core.double_double_kernels import fma
 from offpolicy._core.kernels import COMMON, compiled
 
 EXACT, LATE, NONE = range(3)
@@ -18,7 +19,6 @@ EXACT, LATE, NONE = range(3)
 _POWERS = 10.0 ** np.arange(23)
 _SPACE, _TAB, _RETURN, _NEWLINE, _HASH, _COLON = 32, 9, 13, 10, 35, 58
 _SURE = 2.0**-45
-_SPLIT = 134217729.0
 
 
 @compiled(**COMMON)
@@ -33,15 +33,8 @@ def quotient(w, k):
     low = w & np.uint64(2047)
     upper = np.float64(w - low)
     q = upper / p
-    t = _SPLIT * q
-    q_high = t - (t - q)
-    q_low = q - q_high
-    t = _SPLIT * p
-    p_high = t - (t - p)
-    p_low = p - p_high
     product = q * p
-    error = ((q_high * p_high - product) + q_high * p_low + q_low * p_high) + q_low * p_low
-    rest = (((upper - product) - error) + np.float64(low)) / p
+    rest = (((upper - product) - fma(q, p, -product)) + np.float64(low)) / p
     slack = abs(rest) * _SURE
     value = q + (rest + slack)
     return value, value == q + (rest - slack)

@@ -7,7 +7,7 @@ may also depend on features of the candidate. Both turn ∂value/∂π into ∂v
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,21 +17,6 @@ from offpolicy._core.types import Floats, Ints, Singles
 _AT_ONCE = 65_536
 LOWEST = np.float32(-50.0)
 """Of scores less the best: below it single numbers are denormal, with which sums are very slow."""
-
-
-class Scores(Protocol):
-    """Weights to probabilities, and back."""
-
-    @property
-    def size(self) -> int:
-        """How many weights there are."""
-        ...
-
-    def probabilities(self, w: Floats) -> Any: ...
-
-    def back(self, pi: Any, per_pi: Any) -> Floats:
-        """∂value/∂w from ∂value/∂π, which is overwritten."""
-        ...
 
 
 class Dense:
@@ -44,6 +29,7 @@ class Dense:
 
     @property
     def size(self) -> int:
+        """How many weights there are."""
         return self.actions * int(self.phi.shape[1])
 
     def probabilities(self, w: Floats) -> Singles:
@@ -55,11 +41,12 @@ class Dense:
         scores *= np.float32(1.0) / scores.sum(axis=0)
         return scores
 
-    def back(self, pi: Singles, per_pi: Singles) -> Floats:
-        """Through the softmax, ∂/∂s = π(∂/∂π − Σπ ∂/∂π), then through the scores."""
+    def back(self, pi: Any, per_pi: Any) -> Floats:
+        """∂value/∂w from ∂value/∂π, which is overwritten: through the softmax, ∂/∂s = π(∂/∂π −
+        Σπ ∂/∂π), then through the scores."""
         per_pi -= np.einsum("kn,kn->n", pi, per_pi)
         per_pi *= pi
-        return (per_pi @ self.phi).astype(np.float64).reshape(-1)
+        return np.asarray(per_pi @ self.phi, dtype=np.float64).reshape(-1)
 
 
 class Ragged:
@@ -97,7 +84,8 @@ class Ragged:
             scores += self.features @ w[self.split :]
         return softmax(scores, self.offsets)
 
-    def back(self, pi: Floats, per_pi: Floats) -> Floats:
+    def back(self, pi: Any, per_pi: Any) -> Floats:
+        """∂value/∂w from ∂value/∂π, which is overwritten."""
         per_pi -= np.repeat(row_sums(pi * per_pi, self.offsets), np.diff(self.offsets))
         per_pi *= pi
         gradient = np.empty(self.size)
@@ -110,3 +98,6 @@ class Ragged:
         if self.features is not None:
             gradient[self.split :] = per_pi @ self.features
         return gradient
+
+
+Scores = Dense | Ragged
