@@ -35,15 +35,15 @@ def settled_type(kind: pa.DataType) -> pa.DataType:
         return pa.list_(settled_type(kind.value_type), kind.list_size)
     if t.is_list(kind):
         return pa.list_(settled_type(kind.value_type))
-    if t.is_large_list(kind) or _is(kind, "list_view") or _is(kind, "large_list_view"):
+    if t.is_large_list(kind) or t.is_list_view(kind) or t.is_large_list_view(kind):
         return pa.large_list(settled_type(kind.value_type))
     if t.is_run_end_encoded(kind):
         return settled_type(kind.value_type)
-    if _is(kind, "string_view"):
+    if t.is_string_view(kind):
         return pa.large_string()
-    if _is(kind, "binary_view"):
+    if t.is_binary_view(kind):
         return pa.large_binary()
-    if _is(kind, "decimal32") or _is(kind, "decimal64"):
+    if t.is_decimal(kind) and kind.bit_width < 128:
         return pa.decimal128(kind.precision, kind.scale)
     return pa.float32() if t.is_float16(kind) else kind
 
@@ -112,12 +112,6 @@ def refuse_no_number(
     )
 
 
-def _is(kind: pa.DataType, name: str) -> bool:
-    """Whether a type is one that older versions of pyarrow may not know."""
-    test = getattr(pa.types, f"is_{name}", None)
-    return test is not None and bool(test(kind))
-
-
 def _settled(array: Any) -> Any:
     """A log's array as `settled_type` says; what is settled already is not copied."""
     t, kind = pa.types, array.type
@@ -132,7 +126,7 @@ def _settled(array: Any) -> Any:
     if t.is_struct(kind):
         parts = [_settled(part) for part in array.flatten()]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=array.is_null())
-    if _is(kind, "list_view") or _is(kind, "large_list_view"):
+    if t.is_list_view(kind) or t.is_large_list_view(kind):
         # Not by a cast, which gives wrong offsets in some versions of pyarrow.
         missing = array.is_null()
         lengths = np.where(missing.to_numpy(zero_copy_only=False), 0, array.sizes.to_numpy())
