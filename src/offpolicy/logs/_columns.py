@@ -75,8 +75,7 @@ class Columns:
     def __post_init__(self) -> None:
         for role in (*ROLES, "decision", "chosen"):
             name = getattr(self, role)
-            number = role == "propensity" and is_number(name)
-            if not (name is None or isinstance(name, str) or number):
+            if not (name is None or isinstance(name, str) or role in self.constants):
                 raise ParameterError(
                     f"{role} is {glimpse(name)}; it must be the name of a column. Values of their "
                     f"own go to BanditLog.from_arrays.",
@@ -102,6 +101,11 @@ class Columns:
             if not isinstance(name, str):
                 sentence = f"context holds {glimpse(name)}; it must hold names of columns."
                 raise ParameterError(sentence, column="context")
+
+    @property
+    def constants(self) -> frozenset[str]:
+        """The roles that a number plays."""
+        return frozenset({"propensity"} if is_number(self.propensity) else ())
 
     @property
     def constant_propensity(self) -> float | None:
@@ -166,10 +170,10 @@ class Columns:
 
     def of(self, role: str, names: Sequence[str], source: str) -> str | None:
         """Which of these columns plays a role, if there is one."""
-        name = getattr(self, role)
-        if is_number(name):
+        if role in self.constants:
             return None
-        return column_of(role, name, names, source, needed=role in ("action", "reward"))
+        needed = role in ("action", "reward")
+        return column_of(role, getattr(self, role), names, source, needed=needed)
 
 
 class ColumnNames(TypedDict, total=False):
