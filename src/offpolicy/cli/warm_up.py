@@ -7,17 +7,12 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from offpolicy.cli.commands import Strict
 from offpolicy.cli.printing import say
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 _NOWHERE = (
     "Compiled loops cannot be kept: neither the library's own folder nor the user's cache can be "
@@ -83,7 +78,7 @@ def _everything(place: Path) -> None:
     _rankings(place / "letor.txt", X)
 
 
-def _rankings(file: Path, X: NDArray[np.float64]) -> None:
+def _rankings(file: Path, X: Any) -> None:
     """What there is for rankings, likewise."""
     import numpy as np
 
