@@ -151,7 +151,7 @@ def test_a_log_without_propensities_says_how_to_get_them(folder, capsys):
     told(capsys, "learn", "bare.parquet", "-o", "r.json")
     alone = run("evaluate", "bare.parquet", "--ranker", "new")
     assert "(propensities or eta)" in alone.stderr
-    assert [line.split()[0] for line in alone.stdout.splitlines()[-1:]] == ["DM"]
+    assert [line.split()[0] for line in alone.stdout.splitlines()[-2:-1]] == ["DM"]
 
 
 def test_eta_is_a_power_of_the_rank(folder):

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import offpolicy as op
 from offpolicy.cli import cli
 from offpolicy.errors import LogError, ParameterError, PolicyError
+from offpolicy.learning import SoftmaxLearner, learn
 from offpolicy.logs.files import _read
 from tests.support.commands import fails
 from tests.support.refusals import refuses
@@ -92,6 +93,30 @@ def test_another_outcome_may_be_read_if_it_is_not_the_reward():
     """What else came later nothing says; weights that do not average 1 give it away."""
     spec = "new=:rule(case when spend > 0 then 'a' else 'b' end)"
     assert "weight-mean" in run("--policy", spec)[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--policy", ":rule(case when age < 30 then no mail else b end)"],
+            "in single quotes: 'de'",
+        ),
+        (["--policy", ":rule(case when age < 30 then 'nomail' else 'b' end)"], '"no mail"'),
+        (["--policy", ":uniform", "--json"], "say --format json"),
+        (["--policy", ":uniform", "--treatment", "arm"], "say --action COLUMN"),
+        (["--policy", ":uniform", "--jsonn"], "No such option"),
+    ],
+)
+def test_words_of_other_tools_are_pointed_at(capsys, words, said):
+    code, text = fails([*ASKED, *words], capsys)
+    assert code == 2
+    assert said in text
+
+
+def test_one_reward_at_a_time(capsys):
+    words = ["visit,spend" if word == "visit" else word for word in ASKED]
+    assert "One reward" in fails([*words, "--policy", ":uniform"], capsys)[1]
 
 
 # -- rows --------------------------------------------------------------------------------------
@@ -181,6 +206,28 @@ def test_compare_says_what_model_it_trained():
     assert str(made.trained) in repr(made)
     plain = CliRunner().invoke(cli, [*words[:-2], "--format", "json"]).stdout
     assert json.loads(plain)["trained"] is None
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["memory", "files"])
+@pytest.mark.parametrize("holdout", [0.0, 0.5])
+def test_what_a_policy_is_learned_from_is_looked_at(monkeypatch, large, holdout):
+    if large:
+        monkeypatch.setattr(_read, "READ_WHOLE", 1)
+    names = {"action": "arm", "reward": "visit", "propensity": 1 / 3, "context": ["*"]}
+    learner = SoftmaxLearner(max_iter=2)
+    made = learn(learner, "log.parquet", holdout=holdout, where="visit < 9", **names)
+    assert [one.code for one in made.findings] == [
+        "reward-filter", "contexts-taken", "contexts-later",
+    ]  # fmt: skip
+    assert str(made).count("Warning (contexts-later)") == 1
+    assert type(made).from_json(made.to_json()) == made
+    words = ["learn", "log.parquet", *ASKED[2:], "--context", "*", "-o", "new.json"]
+    words += ["--holdout", str(holdout), "--max-iter", "2"]
+    told = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert "Note (contexts-taken): * took the contexts age, spend." in told.stderr
+    assert told.stdout.count("Warning (contexts-later)") == 1
+    told = CliRunner().invoke(cli, [*words, "--format", "json"], catch_exceptions=False)
+    assert "Warning (contexts-later)" in told.stderr
 
 
 # -- large logs ----------------------------------------------------------------------------------

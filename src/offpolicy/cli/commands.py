@@ -29,6 +29,15 @@ _GROUPS = {
 has what is left."""
 
 
+_MEANT = {
+    "--json": "--format json", "--tsv": "--format tsv", "--csv": "--format tsv",
+    "--html": "--report page.html", "--filter": "--where CONDITION",
+    "--treatment": "--action COLUMN", "--outcome": "--reward COLUMN", "--metric": "--reward COLUMN",
+    "--features": "--context COLUMN",
+}  # fmt: skip
+"""What people look for, where there is no such option."""
+
+
 class Strict(click.Command):
     """A command that refuses an option given twice, of which click would take the last, and whose
     --help has what everybody needs first."""
@@ -52,7 +61,13 @@ class Strict(click.Command):
         parse = parser.parse_args
 
         def parse_once(args: list[str]) -> Any:
-            values, rest, order = parse(args)
+            try:
+                values, rest, order = parse(args)
+            except click.NoSuchOption as problem:
+                if (meant := _MEANT.get(problem.option_name)) is None:
+                    raise
+                name = problem.option_name
+                raise click.UsageError(f"No such option '{name}': say {meant}.", ctx) from None
             for param in order:
                 single = isinstance(param, click.Option) and not (param.multiple or param.is_flag)
                 if single and order.count(param) > 1:

@@ -400,7 +400,10 @@ def show_learned(learned: Any, out: str, how: str, style: str) -> None:
     import shlex
 
     say(f"Wrote {out}.", err=True)
+    found = getattr(learned, "findings", ())
+    tell(found, *_TOLD)
     if style == "json":
+        tell(one for one in found if one.severity != "note")
         tell([] if learned.result is None else learned.result.warnings)
         say_json(learned.to_json())
     else:

@@ -14,6 +14,7 @@ from offpolicy._core.door import Door
 from offpolicy._core.types import Floats
 from offpolicy.evaluation import evaluate
 from offpolicy.evidence import with_arms
+from offpolicy.evidence.findings import Rows, about_contexts, about_filter
 from offpolicy.intervals import Interval
 from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, SoftmaxLearner
 from offpolicy.learning._split import split
@@ -25,7 +26,7 @@ from offpolicy.logs import (
     with_names,
 )
 from offpolicy.logs.files import Reading, as_log
-from offpolicy.results import Result
+from offpolicy.results import Finding, Result
 
 MOST_STEPS = 1000
 """Of a search that are kept: more could not be told apart in a picture."""
@@ -82,6 +83,8 @@ class LearnedPolicy(Document):
     constant
         What they say of always taking one action: the one that looks best where the policy was
         learned from. None where decisions do not all have the same candidates.
+    findings
+        What the log shows that it was learned from: of its contexts, and of how rows were picked.
     """
 
     schema: ClassVar[str] = "offpolicy.learned/1"
@@ -96,6 +99,7 @@ class LearnedPolicy(Document):
     course: tuple[Search, ...]
     result: Result | None
     constant: Constant | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def name(self) -> str:
@@ -126,6 +130,11 @@ class LearnedPolicy(Document):
             f"  {self.parameters['estimator']} was maximised: {self.report.value:.5g} on the "
             f"training data, less penalties. That is optimistic: the policy was chosen by it.",
             f"  {self.report.steps:,} steps, {self.begun}; {self.ended}.",
+        ]
+        told = () if self.result is None else self.result.warnings
+        known = {finding.code for finding in told}
+        lines += [
+            str(one) for one in self.findings if one.severity != "note" and one.code not in known
         ]
         if self.result is None:
             lines.append("Nothing was held out: evaluate the policy on other decisions.")
@@ -199,7 +208,17 @@ def learn(
         course,
         result,
         constant,
+        _found_in(log),
     )
+
+
+def _found_in(log: BanditLog | LogScan) -> tuple[Finding, ...]:
+    """What a log shows that a policy was learned from."""
+    seen = log
+    if isinstance(log, LogScan):
+        seen = log.read(sample_ranges(len(log), _SEEN), ())
+    assert isinstance(seen, BanditLog)
+    return (*about_filter(log), *about_contexts(seen, Rows.of(seen)))
 
 
 @dataclass(frozen=True)

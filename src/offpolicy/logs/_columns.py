@@ -536,6 +536,8 @@ def missing_column(there: Sequence[str], name: str, role: str, source: str) -> L
         each = [part.strip() for part in name.split(",")]
         several = " ".join(f"--context {part}" for part in each)
         hint = f" Name one at a time: {several}." if Door.options else f" Give a list: {each}."
+    elif role == "reward" and "," in name:
+        hint = " One reward is asked about at a time."
     elif role == "propensity" and re.fullmatch(r"[\d.,]+\s*%?", name):
         how = "--propensity 1/3" if Door.options else "propensity=1/3"
         hint = f" Give a number in its place as a decimal or a fraction: {how}."

@@ -245,10 +245,12 @@ def _of_places(
         place = np.zeros(len(log), dtype=np.int64)
         place[rows] = hits - log.offsets[rows]
     if absent.any():
+        wrong = name(int(np.argmax(absent)))
         sentence = (
-            f"the policy chooses {name(int(np.argmax(absent)))!r}, which is not among the "
+            f"the policy chooses {wrong!r}, which is not among the "
             f"{'candidates of the decision' if log.candidate is not None else 'arms'} "
-            f"({count_of(absent)} are like this).{_all_arms(log)}"
+            f"({count_of(absent)} are like this).{suggestion(wrong, log.actions or ())}"
+            f"{_all_arms(log)}"
         )
         raise malformed(absent, column, log.source, sentence, PolicyError)
     return _ones(log, place)
@@ -262,7 +264,7 @@ def _all_arms(log: BanditLog) -> str:
         return ""
     return (
         f" The arms were found in the log ({listed(log.actions)}); if there are more, name all: "
-        f"{Door.spelled('actions')}"
+        f"{Door.spelled('actions')}."
     )
 
 

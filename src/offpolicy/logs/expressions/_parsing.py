@@ -172,7 +172,8 @@ class _Parser:
 
     def unexpected(self, wanted: str) -> NoReturn:
         found = "it ends" if self.next.kind == "end" else "there is something else"
-        self.refusals.refuse(f"{wanted} should be here, but {found}. {_SAID}", self.next.at)
+        text = " Text is written in single quotes: 'de'." if self.next.kind == "word" else ""
+        self.refusals.refuse(f"{wanted} should be here, but {found}.{text} {_SAID}", self.next.at)
 
     def node(self, op: str, at: int, *parts: Node, value: Any = None) -> Node:
         depth = 1 + max((part.depth for part in parts), default=0)
