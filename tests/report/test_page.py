@@ -117,7 +117,7 @@ def test_a_far_value_does_not_squeeze_the_rest():
 
 
 def test_sections_are_in_their_order_and_each_chart_has_its_table():
-    page = Page(compared().to_html())
+    page = Page(Results((evaluated(policies=("new", "old")), compared())).to_html())
     assert [id_ for id_ in page.ids if id_ in SECTIONS] == SECTIONS
     assert page.tags.count("details") >= 10
     assert page.tags.count("h1") == 1
@@ -178,6 +178,50 @@ def test_with_a_comparison_its_simultaneous_differences_decide():
     one = compared(("new",))
     assert one["new", "logged"].interval == one.headlines[0].versus_logged
     assert "together" not in Page(one.to_html()).text.partition("How far to trust")[0]
+
+
+def test_a_comparison_begins_with_which_policy_is_better():
+    """The policies against each other come before what ran, in the sentence and in the sections."""
+    comparison = compared()
+    row = comparison["new", "old"]
+    by = figures.with_interval(row.value, row.interval)
+    page = Page(comparison.to_html())
+    assert row.decided
+    said = f"new is better than old by {by}."
+    assert page.text.index(said) < page.text.index("Better than what ran")
+    order = [id_ for id_ in page.ids if id_ in SECTIONS]
+    assert order[:4] == ["answer", "warnings", "differences", "estimators"]
+    assert sorted(order) == sorted(SECTIONS)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"verdict": "identical", "rows_needed": 0.0}, "new and old are identical on this log."),
+        ({"verdict": "not decided", "rows_needed": 9.0, "rows_needed_80": 20.0},
+         "Not decided whether new is better than"),
+        ({"verdict": "this log cannot tell", "rows_needed": 9.0, "reason": "No rows."},
+         "This log cannot tell whether new is better than old"),
+        ({"verdict": "old is better than new", "value": -0.1, "interval": Interval(-0.2, -0.05)},
+         "old is better than new by 0.10 [0.05, 0.20]."),
+    ],
+)  # fmt: skip
+def test_every_verdict_about_two_policies_is_told(change, said):
+    comparison = compared()
+    rows = [
+        replace(row, **change) if row.second == "old" else row for row in comparison.differences
+    ]
+    assert said in Page(replace(comparison, differences=tuple(rows)).to_html()).text
+
+
+def test_against_a_baseline_the_best_comes_first():
+    action, reward, running, new, guess = problem()
+    log = op.BanditLog.from_arrays(action=action, reward=reward, logging=running)
+    mixed = {"weak": (3 * running + new) / 4, "strong": new, "base": (9 * running + new) / 10}
+    comparison = op.compare(log, mixed, prediction=guess, baseline="base")
+    text = Page(comparison.to_html()).text.partition("Before you use it")[0]
+    strong, weak = (text.index(f"{name} is better than base") for name in ("strong", "weak"))
+    assert strong < weak
 
 
 def test_the_policy_that_wrote_the_log_is_identical_to_it():

@@ -254,7 +254,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "SoftmaxLearner": fitted,
     "LearnerCV": lambda: learning.LearnerCV(learner(), {"l2": [1e-5, 1e-3]}).fit(labelled()),
     "LearnedPolicy": lambda: learning.learn(learner(), labelled()),
-    "Constant": lambda: learning.Constant("tea", 0.5, intervals.Interval(0.1, 0.9)),
+    "Constant": lambda: learning.learn(learner(), labelled()).constant,
     "FitReport": lambda: fitted().report_,
     "Trial": lambda: learning.Trial({"l2": 1e-3}, 0.5, 20),
     "Objective": lambda: objective(log(), "new", estimator="CIPS(M=2)"),

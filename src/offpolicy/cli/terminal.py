@@ -15,6 +15,8 @@ _COLOURS = {"problem": "red", "warning": "yellow"}
 
 def rendered(result: Any) -> str:
     """A result for the terminal: with colours, the curve over M in a line, and warnings."""
+    from offpolicy.results import LEARNED_HERE
+
     if not hasattr(result, "headlines"):
         return _checked(result) if hasattr(result, "worst") else visible(str(result))
     head, _, rest = visible(str(result)).partition("\n\n")
@@ -22,6 +24,7 @@ def rendered(result: Any) -> str:
     refused = tuple(f"{visible(row.policy)}: " for row in result.headlines if not row.can_tell)
     names = getattr(result, "policies", ())
     first = tuple(f"{visible(name)}{end}" for name in names for end in (" ", ": "))
+    first += (LEARNED_HERE,)
     lines: list[str] = []
     for line in head.splitlines():
         if line in warnings:

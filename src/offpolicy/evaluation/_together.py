@@ -3,6 +3,7 @@ one model and one walk (and one more for differences of policies)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +57,16 @@ def evaluate_and_check(
     if len(evidence) > 1 and evidence[0].weighed:
         answers.append(compared(evidence, "none"))
     return _written(Together(tuple(answers), checked(evidence, question.reward_range)), page)
+
+
+def evaluate_and_compare(
+    log: BanditLog | LogScan, policy: dict[str, Any], others: dict[str, Any], **asked: Any
+) -> tuple[Result, Comparison]:
+    """What `evaluate` returns of one policy, and how it compares with others and what ran, each
+    difference by itself."""
+    evidence = gather(Question(log, policy | others, **asked))
+    comparison = replace(compared(evidence, "none"), summaries=())
+    return evaluated(evidence[:1]), comparison
 
 
 def compare_and_check(

@@ -12,7 +12,8 @@ import numpy as np
 from offpolicy._core.documents import Document
 from offpolicy._core.door import Door
 from offpolicy._core.types import Floats
-from offpolicy.evaluation import evaluate
+from offpolicy.errors import SupportError
+from offpolicy.evaluation import evaluate, evaluate_and_compare
 from offpolicy.evidence import with_arms
 from offpolicy.evidence.findings import Rows, about_contexts, about_filter
 from offpolicy.intervals import Interval
@@ -26,7 +27,7 @@ from offpolicy.logs import (
     with_names,
 )
 from offpolicy.logs.files import Reading, as_log
-from offpolicy.results import Finding, Result
+from offpolicy.results import IDENTICAL, NOT_DECIDED, Comparison, Difference, Finding, Result
 
 MOST_STEPS = 1000
 """Of a search that are kept: more could not be told apart in a picture."""
@@ -35,6 +36,10 @@ _SEEN = 200_000
 """Decisions of a file that say which single action is best."""
 _MOST_ARMS = 50
 """With more actions, the best of them is luck."""
+_SAME = 0.001
+"""A difference that is less than this of the interval's width is none in practice."""
+_PRIOR = 50.0
+"""An action's mean counts as if so many rows more had earned the mean of all."""
 
 Search = tuple[tuple[int, float], ...]
 """Step and value."""
@@ -43,16 +48,47 @@ Search = tuple[tuple[int, float], ...]
 @final
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Always the same action, as decisions held out say: its value and its interval."""
+    """Always the same action, as decisions held out say.
+
+    Attributes
+    ----------
+    action
+        The one that looked best where the policy was learned from.
+    value, interval
+        Of always taking it.
+    difference
+        The learned policy's value less that, from paired differences.
+    """
 
     action: str
     value: float
     interval: Interval
+    difference: Difference
+
+    @property
+    def verdict(self) -> str:
+        """In words: whether the learned policy is worth more than always the same action."""
+        gap = self.difference
+        learned, always = gap.first, gap.second
+        span = f"{gap.value:+.3g} [{gap.interval.low:.3g}, {gap.interval.high:.3g}]"
+        if gap.verdict == IDENTICAL or max(map(abs, gap.interval)) < _SAME * self.interval.width:
+            return f"{learned} is {always}, or nearly so: use that, which is simpler."
+        if gap.better == learned:
+            return f"{learned} is better than {always}: difference {span}."
+        if gap.better == always:
+            return f"{learned} is worse than {always}: difference {span}. Use {always} instead."
+        if gap.verdict == NOT_DECIDED:
+            return (
+                f"{learned} is not told apart from {always}: difference {span}. Keep {always}, "
+                f"which is simpler, until more decisions tell."
+            )
+        return f"{learned} and {always}: {gap.verdict} ({gap.reason}) Difference {span}."
 
     def __str__(self) -> str:
         low, high = self.interval
         return (
-            f"Always {self.action}, the best single action where the policy was learned from, "
+            f"{self.verdict}\n"
+            f"  Always {self.action}, the best single action where the policy was learned from, "
             f"would have earned {self.value:.5g} [{low:.5g}, {high:.5g}]."
         )
 
@@ -85,6 +121,8 @@ class LearnedPolicy(Document):
         learned from. None where decisions do not all have the same candidates.
     findings
         What the log shows that it was learned from: of its contexts, and of how rows were picked.
+    comparison
+        Paired differences of the policy, that one, and what ran; None without the constant.
     """
 
     schema: ClassVar[str] = "offpolicy.learned/1"
@@ -100,6 +138,7 @@ class LearnedPolicy(Document):
     result: Result | None
     constant: Constant | None = None
     findings: tuple[Finding, ...] = ()
+    comparison: Comparison | None = None
 
     @property
     def name(self) -> str:
@@ -186,13 +225,12 @@ def learn(
     held: BanditLog | LogScan | None = None
     if holdout:
         rest, held = split(log, holdout, seed=learner.seed)
-    course, result = _fit(learner, rest, prediction, progress), None
-    constant = None
+    course = _fit(learner, rest, prediction, progress)
+    result = constant = comparison = None
     if held is not None:
-        name = PurePath(policy).stem
-        asked = True if prediction is None else prediction
-        result = evaluate(held, {name: learner.policy_}, prediction=asked, level=level)
-        constant = _best_constant(rest, held, asked, level)
+        asked = {"prediction": True if prediction is None else prediction, "level": level}
+        named = {PurePath(policy).stem: learner.policy_}
+        result, constant, comparison = _held_out(held, named, _best_action(rest), asked)
     if refit:
         course = _fit(learner, log, prediction, progress)
     whole = (*learner.policy_.learned_from, identity(log))
@@ -209,6 +247,7 @@ def learn(
         result,
         constant,
         _found_in(log),
+        comparison,
     )
 
 
@@ -231,11 +270,24 @@ class _Always:
         return np.asarray(with_names(log).codes_among([self.action]) == 0, dtype=np.float64)
 
 
-def _best_constant(
-    rest: BanditLog | LogScan, held: BanditLog | LogScan, prediction: Any, level: float
-) -> Constant | None:
-    """The action whose rewards average most, weighted, in (a sample of) what was learned from, and
-    what the decisions held out say of always taking it."""
+def _held_out(
+    held: BanditLog | LogScan, learned: dict[str, Any], best: Hashable, asked: dict[str, Any]
+) -> tuple[Result, Constant | None, Comparison | None]:
+    """What decisions held out say of the learned policy, and of always taking the best action."""
+    always = {f"always {best}": _Always(best)}
+    if best is None or always.keys() & learned:
+        return evaluate(held, learned, **asked), None, None
+    try:
+        result, comparison = evaluate_and_compare(held, learned, always, **asked)
+    except SupportError:  # the action was never taken in what was held out
+        return evaluate(held, learned, **asked), None, None
+    head, gap = comparison.headlines[1], comparison.differences[0]
+    return result, Constant(str(best), head.value, head.interval, gap), comparison
+
+
+def _best_action(rest: BanditLog | LogScan) -> Hashable:
+    """The action whose rewards average most, weighted, in (a sample of) what was learned from;
+    None if decisions have different candidates, or they are too many."""
     seen = rest
     if isinstance(rest, LogScan):
         seen = rest.read(sample_ranges(len(rest), _SEEN), ())
@@ -246,14 +298,14 @@ def _best_constant(
     if actions is None or not arms or seen.propensity is None or len(actions) > _MOST_ARMS:
         return None
     weight, chosen = seen.weights / seen.propensity, seen.chosen_codes()
-    share, earned = (
-        np.bincount(chosen, mass, minlength=len(actions)) for mass in (weight, weight * seen.reward)
+    share, earned, squares = (
+        np.bincount(chosen, mass, minlength=len(actions))
+        for mass in (weight, weight * seen.reward, weight**2)
     )
-    mean = np.divide(earned, share, out=np.full(len(actions), -np.inf), where=share > 0.0)
-    best = actions[int(np.argmax(mean))]
-    asked = {"always": _Always(best)}
-    head = evaluate(held, asked, prediction=prediction, level=level).headlines[0]
-    return Constant(str(best), head.value, head.interval)
+    rows = np.divide(share**2, squares, out=np.zeros(len(actions)), where=squares > 0.0)
+    mean = np.divide(earned, share, out=np.zeros(len(actions)), where=share > 0.0)
+    overall = float(rows @ mean / rows.sum())
+    return actions[int(np.argmax((rows * mean + _PRIOR * overall) / (rows + _PRIOR)))]
 
 
 def _fit(

@@ -6,6 +6,7 @@ from offpolicy.results._check_report import Report
 from offpolicy.results._comparison import (
     CANNOT_TELL,
     IDENTICAL,
+    LEARNED_HERE,
     LOGGED,
     NOT_DECIDED,
     SMALLEST_P,
@@ -41,10 +42,10 @@ from offpolicy.results._summary import (
 from offpolicy.results._table import ResultTable, estimate_named
 
 __all__ = [
-    "CANNOT_TELL", "FEW_EFFECTIVE", "IDENTICAL", "IMPUTED", "LOGGED", "LONGEST_NAME", "NOT_DECIDED",
-    "ORDER", "SMALLEST_P", "TOO_HEAVY", "WORTH", "Action", "Calibration", "Comparison",
-    "Difference", "Estimate", "Finding", "Headline", "Logged", "OverLog", "ParameterCurve",
-    "Report", "Result", "ResultTable", "Severity", "Summary", "Support", "TrainedModel", "Tuned",
-    "Weights", "cells_of_estimates", "estimate_named", "finding", "notes_of_estimates",
-    "shown_estimator",
+    "CANNOT_TELL", "FEW_EFFECTIVE", "IDENTICAL", "IMPUTED", "LEARNED_HERE", "LOGGED",
+    "LONGEST_NAME", "NOT_DECIDED", "ORDER", "SMALLEST_P", "TOO_HEAVY", "WORTH", "Action",
+    "Calibration", "Comparison", "Difference", "Estimate", "Finding", "Headline", "Logged",
+    "OverLog", "ParameterCurve", "Report", "Result", "ResultTable", "Severity", "Summary",
+    "Support", "TrainedModel", "Tuned", "Weights", "cells_of_estimates", "estimate_named",
+    "finding", "notes_of_estimates", "shown_estimator",
 ]  # fmt: skip

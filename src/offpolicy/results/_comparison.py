@@ -21,6 +21,8 @@ SMALLEST_P = 2e-12
 """No p-value is found below this."""
 HELD_BY_HOLM = "*"
 """Marks a verdict beside an interval that holds 0."""
+LEARNED_HERE = "Measured on training data, which is optimistic: "
+"""Stands before a verdict about a policy that was learned from the rows asked about."""
 CANNOT_TELL = "this log cannot tell"
 IDENTICAL = "identical"
 
@@ -230,7 +232,10 @@ class Comparison(ResultTable[Difference]):
             rows = tuple(row if row.first == best else -row for row in rivals)
         codes = ", ".join(dict.fromkeys(one.code for one in self.problems))
         doubt = [f"There is a problem ({codes}), so these verdicts are not to be relied on."]
-        return "\n".join(doubt * bool(codes) + [row.sentence() for row in rows])
+        told = [
+            f"{LEARNED_HERE * self.flatters(row.first, row.second)}{row.sentence()}" for row in rows
+        ]
+        return "\n".join(doubt * bool(codes) + told)
 
     def _cells(self) -> list[list[str]]:
         level = f"{self.level:.4g}"

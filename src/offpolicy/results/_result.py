@@ -35,6 +35,8 @@ OUTSIDE_OF_INTERVAL = (
 IMPUTED = "share answered by a model, not by rewards"
 WORTH = "rows of equal weight that say as much"
 """What the columns "imputed" and "ess" (effective rows) hold, for those who do not know."""
+FLATTERED = "(measured on its training data, which is optimistic)"
+"""Stands before the verdict about a policy that was learned from the rows asked about."""
 FEWEST_EFFECTIVE = 100
 """Effective rows below which the standard errors of heavy weights are not to be trusted."""
 
@@ -400,6 +402,8 @@ class Result(ResultTable[Estimate]):
             low, high = row.compared
             gap = min(max(row.value - self.logged.value, low), high)
             seen += f"; difference {gap:+.5g} {_span(row.compared)}"
+        if self.flatters(row.policy):
+            first = f"{row.policy} {FLATTERED}{first.removeprefix(row.policy)}"
         level = f"{100.0 * row.level:.4g}%"
         return [
             first,

@@ -68,6 +68,11 @@ class ResultTable(Document, Frames, Generic[Row]):
         found = [one for one in self.warnings if one.severity == "problem"]
         return [one for one in found if one.code in UNTRUE]
 
+    def flatters(self, *policies: str) -> bool:
+        """Whether one of these policies was learned from the rows that it is asked about here."""
+        findings: Sequence[Finding] = getattr(self, "findings")  # noqa: B009
+        return any(one.code == "training-rows" and one.place in policies for one in findings)
+
     def sentence(self) -> str:
         """The answer in words."""
         raise NotImplementedError

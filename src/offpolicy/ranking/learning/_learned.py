@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Unpack, final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from offpolicy.errors import ParameterError, SupportError
 from offpolicy.learning import Trial
 from offpolicy.ranking.data._log import RankingLog
 from offpolicy.ranking.data._metrics import Lambda, Metric, as_metric
+from offpolicy.ranking.data._read import RankingNames, as_rankings
 from offpolicy.ranking.data._relevance import RelevanceModel
 from offpolicy.ranking.data._weights import for_rankings
 from offpolicy.ranking.evaluation._evaluate import evaluate
@@ -134,7 +135,7 @@ def needs_model(learner: PropensitySVMRank, log: RankingLog) -> bool:
 
 def learn_ranker(
     learner: PropensitySVMRank,
-    log: RankingLog,
+    log: Any,
     *,
     ranker: str = "ranker.json",
     rule: str = "cab90",
@@ -145,6 +146,7 @@ def learn_ranker(
     seed: int = 0,
     level: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
+    **columns: Unpack[RankingNames],
 ) -> tuple[PropensitySVMRank, LearnedRanker]:
     """A ranker fitted without a share of the queries, and how it does on these.
 
@@ -153,6 +155,7 @@ def learn_ranker(
 
     Parameters
     ----------
+    log : RankingLog, dataframe, mapping of names to columns, or path
     ranker : str
         The file that it is to be saved to; its name without .json is the ranker's.
     rule, metric, progress
@@ -163,7 +166,10 @@ def learn_ranker(
         The share of the queries to be learned without; 0: none.
     refit : bool
         Whether the ranker is then learned again, from all queries.
+    columns : names of columns, optional
+        As in `ranking.evaluate`.
     """
+    log, _ = as_rankings(log, columns, learn_ranker)
     modelled, asked = needs_model(learner, log), as_metric(metric)
 
     def fitted(part: RankingLog) -> tuple[PropensitySVMRank, list[Trial]]:

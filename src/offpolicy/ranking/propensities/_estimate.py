@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from offpolicy._core.types import Floats
 from offpolicy._core.validation import need
 from offpolicy.errors import MissingColumnError, ParameterError, SupportError, did_you_mean
 from offpolicy.ranking.data._log import RankingLog
+from offpolicy.ranking.data._read import RankingNames, as_rankings
 from offpolicy.ranking.propensities import _by_context as contextual
 from offpolicy.ranking.propensities import _em as regression_em
 from offpolicy.ranking.propensities import _pair_likelihood as pair_likelihood
@@ -37,7 +38,7 @@ _OWN = {
 
 
 def estimate_propensities(
-    log: RankingLog,
+    log: Any,
     method: Method = "pairs",
     *,
     top: int | None = None,
@@ -48,6 +49,7 @@ def estimate_propensities(
     swapped: ArrayLike | None = None,
     context: ArrayLike | None = None,
     ridge: float | None = None,
+    **columns: Unpack[RankingNames],
 ) -> Propensities:
     """Examination of every rank relative to the first, with intervals.
 
@@ -56,7 +58,7 @@ def estimate_propensities(
 
     Parameters
     ----------
-    log : RankingLog
+    log : RankingLog, dataframe, mapping of names to columns, or path
     method : "pairs", "em", "swaps" or "contextual"
         ``"pairs"`` compares clicks on the same document of the same query at different ranks
         (Agarwal et al. 2019); ``"em"`` fits a logistic regression of relevance on the features
@@ -84,6 +86,8 @@ def estimate_propensities(
         Of ``"contextual"``: features of every impression.
     ridge : float, optional
         Penalty on the slopes of standardised features; 1 without it.
+    columns : names of columns, optional
+        As in `ranking.evaluate`.
 
     Examples
     --------
@@ -95,6 +99,7 @@ def estimate_propensities(
     >>> estimate_propensities(log).propensity
     array([1. , 0.5])
     """
+    log, _ = as_rankings(log, columns, estimate_propensities)
     _one_of(method, "method", get_args(Method))
     _refuse_foreign(
         method, pairs=pairs, weighting=weighting, ranks=ranks, traffic=traffic, swapped=swapped,

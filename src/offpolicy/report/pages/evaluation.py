@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from offpolicy.report.html.frame import framed
 from offpolicy.report.html.markup import Child, Markup, element, joined, plain
 from offpolicy.report.html.style import FRAGMENT
-from offpolicy.report.sections.answer import answer, warnings
+from offpolicy.report.sections.answer import Said, answer, warnings
 from offpolicy.report.sections.curve import curves
 from offpolicy.report.sections.diagnostics import diagnostics
 from offpolicy.report.sections.estimates import differences, estimators, notebook_forest
@@ -17,16 +18,19 @@ from offpolicy.report.svg.drawing import WIDE, bare_table
 from offpolicy.results import FEW_EFFECTIVE, TOO_HEAVY, ResultTable
 
 
-def page(data: PageData, *further: Child, verb: str = "evaluate") -> str:
-    """The page of an evaluation, as one HTML file; ``further`` sections stand before the last."""
+def page(data: PageData, *further: Child, verb: str = "evaluate", also: Sequence[Said] = ()) -> str:
+    """The page of an evaluation, as one HTML file; ``further`` sections stand before the last, and
+    what is said ``also`` after the answer."""
     title = f"{plain(data.policies[0], 60)}: off-policy evaluation"
+    compares = data.result is None
     sections: list[Child] = [
-        answer(data),
+        answer(data, *also),
         warnings(data),
+        differences(data) if compares else None,
         estimators(data),
         curves(data),
         *diagnostics(data),
-        differences(data),
+        None if compares else differences(data),
         *further,
         reproduction(data.provenance, verb),
     ]

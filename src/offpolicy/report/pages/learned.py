@@ -14,7 +14,7 @@ from offpolicy.report.html.numbers import count, decimals, percent, rounded, sho
 from offpolicy.report.html.provenance import Provenance
 from offpolicy.report.pages.evaluation import page
 from offpolicy.report.pages.rankers import Rankers, ranking_page
-from offpolicy.report.sections.answer import answers, kicker
+from offpolicy.report.sections.answer import Said, answers, kicker
 from offpolicy.report.sections.page_data import PageData
 from offpolicy.report.sections.reproduction import reproduction
 from offpolicy.report.svg.drawing import Mark, facts, figure, table
@@ -33,7 +33,8 @@ def learned_page(
         how, verb, what = _search(learned), "learn", "policy"
         seen, held, others = f"{learned.decisions:,} decisions", "decision", "decisions"
         if learned.result is not None:
-            return page(PageData(learned.result, None, None, provenance, twin), how, verb=verb)
+            data = PageData(learned.result, learned.comparison, None, provenance, twin)
+            return page(data, how, verb=verb, also=_beside_constant(learned))
     else:
         how, verb, what = _fitted(learned), "rank learn", "ranker"
         seen, held, others = f"{learned.impressions:,} impressions", "query", "queries"
@@ -50,6 +51,14 @@ def learned_page(
     opening = answers(kicker(f"A learned {what} · {seen}", None), [(sentence, [lead])])
     sections: list[Child] = [opening, how, reproduction(provenance, verb)]
     return framed(f"{plain(learned.name, 60)}: learned {what}", sections, twin)
+
+
+def _beside_constant(learned: LearnedPolicy) -> list[Said]:
+    """How the policy does beside the best single action."""
+    if learned.constant is None:
+        return []
+    verdict, _, value = str(learned.constant).partition("\n")
+    return [(verdict, [element("p", value.strip(), class_="lead")])]
 
 
 def _search(learned: LearnedPolicy) -> Markup:

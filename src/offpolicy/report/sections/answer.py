@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from offpolicy.intervals import Interval
 from offpolicy.report.html.markup import Child, Markup, element, joined, name, section
@@ -18,20 +18,74 @@ from offpolicy.report.html.numbers import (
     with_interval,
 )
 from offpolicy.report.html.provenance import Provenance
-from offpolicy.report.sections.page_data import PageData
-from offpolicy.results import IDENTICAL, NOT_DECIDED, Estimate, Finding, Headline, shown_estimator
+from offpolicy.report.sections.page_data import MOST_POLICIES, PageData
+from offpolicy.results import (
+    IDENTICAL,
+    LEARNED_HERE,
+    LOGGED,
+    NOT_DECIDED,
+    Difference,
+    Estimate,
+    Finding,
+    Headline,
+    shown_estimator,
+)
 
 _SIGNS = {"problem": "▲ Problem", "warning": "● Warning", "note": "Note"}
 
 
-def answer(data: PageData) -> Markup:
-    """Section (1) of the page: a sentence for every policy, the first one large."""
+Said: TypeAlias = tuple[Child, Sequence[Child]]
+"""A sentence, and what explains it."""
+
+
+def answer(data: PageData, *also: Said) -> Markup:
+    """Section (1) of the page: a sentence for every policy, the first one large; before them, if
+    that was the question, which of the policies is better."""
     rows = data.main.headlines or data.rows[:1]
     top = f"Off-policy evaluation · {counted(data.main.logged.n, 'logged decision')}"
-    return answers(
-        kicker(top, data.provenance),
-        [(_sentence(row, data), _explained(row, data)) for row in rows],
-    )
+    told = [(_sentence(row, data), _explained(row, data)) for row in rows]
+    return answers(kicker(top, data.provenance), [*_contest(data), *told, *also])
+
+
+def _contest(data: PageData) -> list[Said]:
+    """The best of the policies against the next, then against the others; against the baseline, if
+    there is one. Nothing where they are compared with what ran alone."""
+    comparison = data.comparison
+    if data.result is not None or comparison is None:
+        return []
+    rows = [row for row in comparison.differences if LOGGED not in (row.first, row.second)]
+    if not rows:
+        return []
+    if comparison.baseline is None:
+        best = max(comparison.headlines, key=lambda row: (row.can_tell, row.value)).policy
+        rivals = [row for row in rows if best in (row.first, row.second)]
+        rows = [row if row.first == best else -row for row in rivals]
+    rows.sort(key=lambda row: row.value, reverse=comparison.baseline is not None)
+    lines = [_besides(rows[0]), *(row.sentence() for row in rows[1:MOST_POLICIES])]
+    return [(_which(rows[0], data), [element("p", line, class_="lead") for line in lines if line])]
+
+
+def _which(row: Difference, data: PageData) -> Markup:
+    """Which of two policies is better, and by how much, large."""
+    first, second = name(row.first), name(row.second)
+    by = large_number(row.value, row.interval)
+    here = LEARNED_HERE * data.main.flatters(row.first, row.second)
+    if row.verdict == IDENTICAL:
+        return joined(first, " and ", second, " are identical on this log.")
+    if any(one.place in (None, row.first, row.second) for one in data.main.problems):
+        return joined(first, " − ", second, ": ", by, ", not to be relied on: there is a problem.")
+    if row.decided:
+        shown = -row if row.better == row.second else row
+        by = large_number(shown.value, shown.interval)
+        better, worse = name(shown.first), name(shown.second)
+        return joined(here, better, " is better than ", worse, " by ", by, ".")
+    whether = "Not decided" if row.can_tell else "This log cannot tell"
+    return joined(here, f"{whether} whether ", first, " is better than ", second, ": ", by, ".")
+
+
+def _besides(row: Difference) -> str:
+    """What the sentence about two policies says besides: why it cannot tell; how many rows can."""
+    return row.sentence().partition("]. ")[2]
 
 
 def answers(
@@ -105,6 +159,8 @@ def _sentence(row: Headline | Estimate, data: PageData) -> Markup:
     versus = _versus(row, data)
     if versus.verdict == IDENTICAL:
         return joined(*told, ", identical to what ran.")
+    if data.main.flatters(row.policy):
+        told.append(", measured on its training data, which is optimistic")
     if versus.verdict == "better":
         by = large_number(versus.value, versus.interval)
         return joined(*told, ". Better than what ran by ", by, ".")
