@@ -63,8 +63,12 @@ coverage: $(READY)
 bounds: $(READY)
 	$(BIN)/offpolicy reproduce bounds --jobs 2 --out out/bounds
 
+# Of labelled sets from the cells in the repository on. Data sets: as for `paper`.
 tuning: $(READY)
-	$(BIN)/offpolicy reproduce tuning --jobs 2 --out out/tuning
+	$(BIN)/offpolicy reproduce tuning --jobs 2 --out measured/tuning \
+		--datasets letter,optdigits,satimage,pendigits
+	$(BIN)/python scripts/tuning_page.py
+	$(BIN)/offpolicy reproduce tuning --jobs 2 --out out/tuning --datasets MQ2007,MQ2008
 
 # What docs/ holds of pictures and of the API reference; both are in the repository.
 pictures: $(READY)

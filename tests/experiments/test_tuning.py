@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+import tuning_page
 from click.testing import CliRunner
 
 import offpolicy as op
@@ -180,3 +182,28 @@ def test_labelled_sets_or_rankings_alone(clouds, letor, tmp_path, monkeypatch):
     assert one == "of labelled sets\n\n"
     other = CliRunner().invoke(cli, [*command, "MQ2008"], catch_exceptions=False).stdout
     assert other.startswith("# Rankings")
+
+
+# -- what is kept ------------------------------------------------------------------------------
+
+KEPT = Path(__file__).parents[2] / "measured" / "tuning"
+
+
+def test_the_kept_table_is_of_the_kept_cells(data, monkeypatch):
+    """Nothing is computed, and no data set is needed."""
+    monkeypatch.delenv("OFFPOLICY_DATA")
+    monkeypatch.setattr("offpolicy.experiments.cells._run", None)
+    stamp = (KEPT / "cells" / "made_from.txt").read_text(encoding="utf-8")
+    found = both.run(Cells(KEPT / "cells"), tuning_page.SETS, 100, 2)
+    assert found.files["table.md"] == (KEPT / "table.md").read_text(encoding="utf-8")
+    assert (KEPT / "cells" / "made_from.txt").read_text(encoding="utf-8") == stamp
+
+
+def test_the_page_shows_the_kept_table():
+    text = tuning_page.PAGE.read_text(encoding="utf-8")
+    table = (KEPT / "table.md").read_text(encoding="utf-8")
+    assert tuning_page.page(text, table) == text, "python scripts/tuning_page.py"
+
+
+def test_what_is_kept_is_small():
+    assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) < 1_000_000
