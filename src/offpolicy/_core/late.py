@@ -24,5 +24,5 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 else:
-    packages = ("duckdb", "pyarrow", "pyarrow.compute", "pyarrow.parquet")
-    duckdb, pa, pc, pq = map(_Late, packages)
+    duckdb, pa = _Late("duckdb"), _Late("pyarrow")
+    pc, pq = _Late("pyarrow.compute"), _Late("pyarrow.parquet")

@@ -107,7 +107,7 @@ def betting(
     check_level(level)
     game = _Game.of(c, reward, reward_range, largest_weight, unanswered)
     gain, loss = game.limits(lower_limit, (1.0 - level) / 2.0)
-    return _interval(float(gain), float(loss), reward_range)
+    return Interval(*map(float, _ends(gain, loss, reward_range)))
 
 
 def betting_bounded(x: ArrayLike, low: float, high: float, level: float) -> Interval:
@@ -121,7 +121,7 @@ def betting_bounded(x: ArrayLike, low: float, high: float, level: float) -> Inte
     above, below = _bounded_sides(x, low, high)
     tail = (1.0 - level) / 2.0
     ends = lower_limit(above, tail), lower_limit(below, tail)
-    return _interval(*ends, (low, high))
+    return Interval(*map(float, _ends(*ends, (low, high))))
 
 
 def confidence_sequence(
@@ -271,10 +271,6 @@ def _check_times(times: ArrayLike | None, n: int) -> Ints:
     if not whole or after.min() < 1 or after.max() > n:
         raise ParameterError(f"times must be whole numbers from 1 to {n:,}, the number of rows.")
     return after.astype(np.int64)
-
-
-def _interval(gain: float, loss: float, bounds: tuple[float, float]) -> Interval:
-    return Interval(*map(float, _ends(gain, loss, bounds)))
 
 
 def _ends(gain: Any, loss: Any, bounds: tuple[float, float]) -> tuple[Any, Any]:

@@ -31,6 +31,7 @@ class Buckets:
     buckets: tuple[int, ...]
 
     def of(self, log: BanditLog) -> Bools:
+        """Of each decision of any stretch of the log."""
         return np.isin(log.bucket, self.buckets)
 
 

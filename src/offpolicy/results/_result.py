@@ -354,9 +354,7 @@ class Result(ResultTable[Estimate]):
 
     def sentence(self) -> str:
         """The answer about every policy, a line each, and what its interval covers."""
-        lines = []
-        for row in self.headlines:
-            lines += self._answer(row)
+        lines = [line for row in self.headlines for line in self._answer(row)]
         if sum(row.can_tell for row in self.headlines) > 1:
             lines.append("Each paired difference stands for itself; compare holds them together.")
         if not self.headlines:
@@ -424,20 +422,15 @@ def cells_of_estimates(estimates: Sequence[Estimate]) -> list[list[str]]:
     several = len({row.policy for row in estimates}) > 1
     level = f"{estimates[0].level:.4g}"
     ends = [] if _same_interval(estimates) else [f"low {level}", f"high {level}"]
-    head = ["policy"] if several else []
-    head += ["estimator", "value", "stderr", *ends]
-    head += ["from headline", "imputed", "ess", "max weight"]
-    cells = [head]
+    head = ["policy"] * several + ["estimator", "value", "stderr", *ends]
+    cells = [[*head, "from headline", "imputed", "ess", "max weight"]]
     for row in estimates:
         ess = "–" if row.ess is None else f"{row.ess:,.1f}{TOO_HEAVY * row.too_heavy}"
         far = "–" if row.from_headline is None else f"{row.from_headline:+z.1f} se"
+        value = f"{_short(row.value)}{OUTSIDE * row.is_outside}"
         cells.append(
-            ([row.policy] if several else [])
-            + [
-                shown_estimator(row.estimator),
-                f"{_short(row.value)}{OUTSIDE * row.is_outside}",
-                _short(row.stderr),
-            ]
+            [row.policy] * several
+            + [shown_estimator(row.estimator), value, _short(row.stderr)]
             + [_short(end) for end in row.interval if ends]
             + [far, f"{row.imputed_mass:.1%}", ess, f"{row.largest_weight:.4g}"]
         )
