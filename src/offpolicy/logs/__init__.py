@@ -24,7 +24,6 @@ from offpolicy.logs._columns import (
 from offpolicy.logs._encoded import Encoded
 from offpolicy.logs._naming import all_action_names, with_names, with_names_of
 from offpolicy.logs._part import Buckets, Part
-from offpolicy.logs._rewards import RewardSummary
 from offpolicy.logs._scan import (
     BLOCK,
     Derived,
@@ -44,7 +43,7 @@ from offpolicy.logs._validation import (
 
 __all__ = [
     "BLOCK", "SMALLEST_PROPENSITY", "BanditLog", "Buckets", "Columns", "Derived", "Distributed",
-    "Dropped", "Encoded", "FoundArms", "LogScan", "Part", "RewardSummary", "Sums",
+    "Dropped", "Encoded", "FoundArms", "LogScan", "Part", "Sums",
     "all_action_names", "as_number", "as_ratio", "as_table", "check_chosen_probabilities",
     "check_probabilities", "column_of", "files", "formats", "holds_lists", "identity",
     "keep_well_formed", "labels", "likely_columns", "listed", "listed_reasons", "matching_columns",
