@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ Panel = Mapping[float, Mapping[str, Floats]]
 """At each value, the test errors of each objective over runs; or average ranks."""
 Panels = Mapping[str, Mapping[str, Panel]]
 """By what is varied, in the paper's order; then by reading, the nearest to the text first."""
+_Run = TypeVar("_Run", Learned, Ranked)
 SECOND = "sweeps of "
 """How panels of rankings begin."""
 
@@ -103,13 +104,12 @@ def panels_of(learned: Sequence[Learned], ranked: Sequence[Ranked]) -> Panels:
 def _over_sweeps(runs: Sequence[Ranked]) -> Panel:
     """Average ranks at each amount, and what was lost by choosing: only of runs that are there at
     every amount, so that they are paired."""
-    by_amount = rankers.by_sweeps(runs)
-    whole = set.intersection(*({one.condition.run for one in some} for some in by_amount.values()))
+    by_amount = rankers.by_sweeps(runs).items()
+    paired = _paired({n: {one.condition.run: one for one in some} for n, some in by_amount})
     return {
-        amount: ranks_of(paired)
-        | {f"lost, {name}": rankers.regret(paired, name) for name in rankers.ESTIMATORS}
-        for amount, some in by_amount.items()
-        if (paired := [one for one in some if one.condition.run in whole])
+        amount: ranks_of(some)
+        | {f"lost, {name}": rankers.regret(some, name) for name in rankers.ESTIMATORS}
+        for amount, some in paired.items()
     }
 
 
@@ -124,8 +124,13 @@ def panel_of(learned: Sequence[Learned], panel: str) -> Panel:
             by_value.setdefault(value, {})[one.condition.run] = one
     if len(by_value) < 2:
         return {}
+    return {value: errors_of(runs) for value, runs in _paired(by_value).items()}
+
+
+def _paired(by_value: Mapping[float, Mapping[int, _Run]]) -> dict[float, list[_Run]]:
+    """Of each value the runs that all values have."""
     whole = sorted(set.intersection(*map(set, by_value.values())))
-    return {value: errors_of(runs[k] for k in whole) for value, runs in by_value.items() if whole}
+    return {value: [runs[k] for k in whole] for value, runs in by_value.items() if whole}
 
 
 # -- claims ----------------------------------------------------------------------------------------

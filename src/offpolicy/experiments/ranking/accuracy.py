@@ -161,10 +161,6 @@ def held_out(errors: Floats) -> float:
 # -- over splits ---------------------------------------------------------------------------------
 
 
-def where(data: str, logger: float) -> str:
-    return f"{data}, logger of {logger:.0%}"
-
-
 def by_case(cases: Sequence[Measured]) -> dict[tuple[str, float], dict[float, list[Measured]]]:
     """The experiment's cases by data set and logger, then by sweeps: the splits."""
     groups = grouped(cases, lambda measured: (measured.case.data, measured.case.logger))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,16 +32,6 @@ _Splits = Mapping[float, Sequence[accuracy.Measured]]
 """By sweeps."""
 
 
-class Ratio(NamedTuple):
-    """A geometric mean, and the factor by which it is uncertain, one standard error."""
-
-    mean: float
-    spread: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2f} (×÷ {self.spread:.2f})"
-
-
 def log_ratios(by_sweeps: _Splits, kind: str, metric: str, name: str, other: str) -> Floats:
     """Of the experiment's splits: the logarithm of an estimator's MSE over another's, M and τ
     chosen by ``kind``, the mean over sweeps."""
@@ -51,11 +40,12 @@ def log_ratios(by_sweeps: _Splits, kind: str, metric: str, name: str, other: str
     return np.asarray(np.mean(logs, axis=0))
 
 
-def ratio(by_sweeps: _Splits, kind: str, metric: str, name: str, other: str) -> Ratio:
-    """The geometric mean over splits."""
+def ratio(by_sweeps: _Splits, kind: str, metric: str, name: str, other: str) -> str:
+    """The geometric mean over splits, and the factor by which it is uncertain, one standard
+    error."""
     logs = log_ratios(by_sweeps, kind, metric, name, other)
     spread = float(logs.std(ddof=1)) / np.sqrt(len(logs)) if len(logs) > 1 else np.inf
-    return Ratio(float(np.exp(logs.mean())), float(np.exp(spread)))
+    return f"{np.exp(logs.mean()):.2f} (×÷ {np.exp(spread):.2f})"
 
 
 # -- claims --------------------------------------------------------------------------------------
@@ -78,7 +68,7 @@ def judged(cases: Sequence[accuracy.Measured], metric: str = METRICS[0]) -> list
     least."""
     rows = []
     for (data, logger), by_sweeps in accuracy.by_case(cases).items():
-        where = accuracy.where(data, logger)
+        where = f"{data}, logger of {logger:.0%}"
         for kind, how in WAYS.items():
             if not all(getattr(one, kind)[metric] for part in by_sweeps.values() for one in part):
                 continue
@@ -176,7 +166,7 @@ def _ratio_table(
 ) -> str:
     rows = [
         [f"{data}, {logger:.0%}"]
-        + [str(ratio(by_sweeps, kind, metric, *pair)) for pair in pairs.values()]
+        + [ratio(by_sweeps, kind, metric, *pair) for pair in pairs.values()]
         for (data, logger), by_sweeps in accuracy.by_case(cases).items()
     ]
     return markdown(["set, logger", *pairs], rows)

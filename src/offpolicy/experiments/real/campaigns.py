@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.types import Bools, Floats, Ints
-from offpolicy._core.validation import where
-from offpolicy.errors import LogError
+from offpolicy._core.types import Floats, Ints
+from offpolicy._core.validation import refuse
 from offpolicy.logs import BanditLog, Derived, LogScan
 
 POSITIONS = 3
@@ -35,15 +34,9 @@ def position_of(log: BanditLog) -> Ints:
     """For the experiment on Open Bandit logs: where each item was shown, 0, 1 or 2."""
     position = np.asarray(log.named_column("position")).astype(np.int64)
     outside = (position < 1) | (position > POSITIONS)
-    _refuse(outside, log, "position", position, f"it must be 1 to {POSITIONS}")
+    sentence = f"{{value}}; it must be 1 to {POSITIONS}."
+    refuse(outside, sentence, "position", log.source, value=position)
     return position - 1
-
-
-def _refuse(wrong: Bools, log: BanditLog, column: str, values: Floats | Ints, why: str) -> None:
-    """Raise if any row of a log in the Open Bandit experiment is wrong, and name the first."""
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise LogError(f"{values[row]}; {why}.", where(log.source, column, row))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +68,14 @@ class Completed:
     def __call__(self, log: BanditLog) -> BanditLog:
         n, item = len(log), np.asarray(log.named_column("action")).astype(np.int64)
         outside = (item < 0) | (item >= self.items)
-        _refuse(outside, log, "item_id", item, f"this campaign has items 0 to {self.items - 1}")
+        sentence = f"{{value}}; this campaign has items 0 to {self.items - 1}."
+        refuse(outside, sentence, "item_id", log.source, value=item)
         logging = None if self.logging is None else self.logging.probabilities(log)
         if self.uniform:
             assert log.propensity is not None
             other = np.abs(log.propensity * self.items - 1.0) > 1e-6
-            why = f"in the random policy's log it must be 1/{self.items}"
-            _refuse(other, log, "propensity_score", log.propensity, why)
+            sentence = f"{{value}}; in the random policy's log it must be 1/{self.items}."
+            refuse(other, sentence, "propensity_score", log.source, value=log.propensity)
             logging = np.full(n * self.items, 1.0 / self.items)
         return log.replace(
             offsets=np.arange(n + 1, dtype=np.int64) * self.items,
