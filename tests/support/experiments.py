@@ -66,7 +66,7 @@ def made_curves(*splits: Accuracy, data: str = "a", **others: Sequence[Accuracy]
     readings = {PAPER: splits} | others
     return Curves(
         data, {name: list(map(sized, some)) for name, some in readings.items()}, PAPER,
-        sized(splits[0]), sized(splits[0]), 2000, OverM(GRID.M, (1.0, 100.0)), "n",
+        sized(splits[0]), sized(splits[0]), 2000, OverM(GRID.M, (1.0, 100.0)),
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def ranked_curves(*splits: Accuracy, data: str = "ranks") -> Curves:
     by_sweeps = [dict.fromkeys(curves.SWEEPS, one[2000]) for one in made.readings[PAPER]]
     readings = {"average rank, logger of 1%": by_sweeps, "sum of ranks, logger of 1%": by_sweeps}
     return replace(made, readings=readings, closest="average rank, logger of 1%",
-                   shown=by_sweeps[0], exact=None, size=0.5, unit="sweeps")  # fmt: skip
+                   shown=by_sweeps[0], exact=None, size=0.5, is_ranking=True)  # fmt: skip
 
 
 def verdict(claims: Sequence[Claim], text: str, *splits: Accuracy, start: float = 0.0) -> str:

@@ -77,11 +77,7 @@ class Curves:
     size: float
     """That of Figure 2, which claims are about unless they are about every size."""
     axes: OverM
-    unit: str
-
-    @property
-    def is_ranking(self) -> bool:
-        return self.unit == "sweeps"
+    is_ranking: bool = False
 
     def named(self, size: float) -> str:
         """A size in words: "n = 2,000", "0.5 sweeps"."""
@@ -122,7 +118,7 @@ def _of_labelled(cells: Cells, settings: Settings) -> Iterator[Curves]:
         yield Curves(
             data, readings, settings.reading, {one.n: one.repeated for one in mine},
             {one.n: one.exact for one in mine}, max(settings.sizes),
-            OverM(labelled.GRID.M, (1.0, 10.0, 100.0, 1000.0)), "n",
+            OverM(labelled.GRID.M, (1.0, 10.0, 100.0, 1000.0)),
         )  # fmt: skip
 
 
@@ -143,7 +139,7 @@ def _of_rankings(cells: Cells, settings: Settings) -> Iterator[Curves]:
         shown = {
             size: rankings.averaged([split[size] for split in readings[closest]]) for size in SWEEPS
         }
-        yield Curves(data, readings, closest, shown, None, min(SWEEPS), axes, "sweeps")
+        yield Curves(data, readings, closest, shown, None, min(SWEEPS), axes, True)
 
 
 def of_logs(
@@ -247,13 +243,11 @@ def readings_table(rows: Sequence[Row], sets: Iterable[str]) -> str:
 
 def _flat(row: Row) -> dict[str, Any]:
     """A claim as a row of numbers and words, for CSV."""
-    return {
-        "claim": row.claim, "place": row.place, "number": row.number, "margin": row.margin,
-        "M_from": row.M_from, "data": row.data, "measured": row.measured,
-        "mean": row.judged.mean, "low": row.judged.low, "high": row.judged.high,
-        "splits": row.judged.runs, "verdict": row.judged.verdict,
-        "readings": counted(row.readings.values()),
-    }  # fmt: skip
+    own = ("claim", "place", "number", "margin", "M_from", "data", "measured")
+    flat = {name: getattr(row, name) for name in own}
+    flat |= {name: getattr(row.judged, name) for name in ("mean", "low", "high")}
+    counts = counted(row.readings.values())
+    return flat | {"splits": row.judged.runs, "verdict": row.judged.verdict, "readings": counts}
 
 
 def accuracy_rows(found: Sequence[Curves]) -> Iterator[dict[str, Any]]:

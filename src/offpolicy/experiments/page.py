@@ -91,16 +91,13 @@ def make_all(out: Path, cells: Cells, quick: bool, say: Callable[[str], None]) -
 
 def _why_missing(name: str) -> str:
     """What the loader says, if a data set is not at hand."""
-    from offpolicy.datasets import files_of, load, ranking_files
+    from offpolicy.datasets import load
     from offpolicy.experiments.ranking.setup import is_ranking, known_as
 
-    if name == "synthetic":
-        return ""
     try:
         if is_ranking(name):
-            ranking_files(known_as(name))
-        else:
-            files_of([name])
+            known_as(name)
+        elif name != "synthetic":
             load(name)
     except DatasetError as problem:
         return str(problem)
