@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -117,12 +117,10 @@ def run(
         missing = f"## Open Bandit logs\n\nNo Open Bandit logs: {problem}\n"
     seeds = range(seed * 1_000_000, seed * 1_000_000 + repeats)
     setups = [(Setup(problem, k, steps),) for problem in sets for k in seeds]
-    pairs = zip(
-        setups, cells.within("samplers").all("pairs of runs", run_cell, setups, files), strict=True
-    )
-    by_problem = grouped(pairs, lambda pair: pair[0][0].problem)
-    runs = {problem: [cell for _, cell in part] for problem, part in by_problem.items()}
-    return Figure3(steps, runs, logs, missing).report()
+    found = cells.within("samplers").all("pairs of runs", run_cell, setups, files)
+    starts = range(0, len(found), repeats)
+    runs = {name: found[k : k + repeats] for name, k in zip(sets, starts, strict=True)}
+    return report_of(steps, runs, missing or open_bandit.to_markdown(logs), logs)
 
 
 # -- claims ------------------------------------------------------------------------------------
@@ -220,80 +218,61 @@ def errors_markdown(panel: Panel) -> str:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Figure3:
-    """What was found on every problem, and on the Open Bandit logs."""
+def means(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Over the pairs of runs on a problem of Figure 3."""
+    names = [name for name in runs[0] if name != "estimates"]
+    return {name: float(np.mean([run[name] for run in runs])) for name in names}
 
-    steps: int
-    runs: dict[str, list[dict[str, Any]]]
-    logs: list[dict[str, Any]]
-    missing: str
-    """Why there are no logs."""
 
-    @cached_property
-    def panels(self) -> list[Panel]:
-        return [panel for problem, runs in self.runs.items() for panel in panels(problem, runs)]
+def about(problem: str, steps: int, runs: Sequence[dict[str, Any]]) -> str:
+    """The runs on a problem of Figure 3, in words."""
+    facts = means(runs)
+    return (
+        f"{problem}: {len(runs)} pairs of runs of {steps:,} steps. On average the logger gave "
+        f"{facts['supported']:.1%} of the actions a probability above 0 "
+        f"({facts['supported_last']:.1%} at the end), and {facts['unsupported_policy']:.1%} of the "
+        f"target's probability lay on the others. The logger earned {facts['logged']:.4f}, the "
+        f"target {facts['truth']:.4f} (± {facts['truth_stderr']:.4f} in each pair).\n"
+    )
 
-    @cached_property
-    def claims(self) -> list[Row]:
-        return [row for panel in self.panels for row in claims_of(panel)]
 
-    def facts(self, problem: str) -> dict[str, float]:
-        """Means over the pairs of runs."""
-        runs = self.runs[problem]
-        names = [name for name in runs[0] if name != "estimates"]
-        return {name: float(np.mean([run[name] for run in runs])) for name in names}
+def claims_markdown(claims: Sequence[Row], problems: Iterable[str]) -> str:
+    """Every claim by problem, in the reading nearest to the text and in all."""
+    rows = []
+    for (claim, number, margin), some in grouped(
+        claims, lambda row: (row.claim, row.number, row.margin)
+    ).items():
+        cells = []
+        for by_reading in grouped(some, lambda row: row.problem).values():
+            first = by_reading[0].judged
+            counts = counted(row.judged for row in by_reading)
+            cells.append(f"{first.verdict} {first.numbers}; {counts}")
+        rows.append([f"{claim}. {PLACE}: {number}, at most {margin:.2g}", *cells])
+    return markdown(["claim", *problems], rows) + "\n"
 
-    def about(self, problem: str) -> str:
-        """The runs on a problem, in words."""
-        facts = self.facts(problem)
-        return (
-            f"{problem}: {len(self.runs[problem])} pairs of runs of {self.steps:,} steps. On "
-            f"average the logger gave {facts['supported']:.1%} of the actions a probability above "
-            f"0 ({facts['supported_last']:.1%} at the end), and {facts['unsupported_policy']:.1%} "
-            f"of the target's probability lay on the others. The logger earned "
-            f"{facts['logged']:.4f}, the target {facts['truth']:.4f} (± "
-            f"{facts['truth_stderr']:.4f} in each pair)."
-        )
 
-    def to_markdown(self) -> str:
-        """All tables but that of the claims."""
-        parts = []
-        for problem, by_reading in grouped(self.panels, lambda panel: panel.problem).items():
-            parts += [self.about(problem) + "\n", *map(errors_markdown, by_reading)]
-        of_logs = self.missing or open_bandit.to_markdown(self.logs)
-        return "\n".join(["## Errors\n", *parts, of_logs])
-
-    def claims_markdown(self) -> str:
-        """Every claim by problem, in the reading nearest to the text and in all."""
-        rows = []
-        for (claim, number, margin), some in grouped(
-            self.claims, lambda row: (row.claim, row.number, row.margin)
-        ).items():
-            cells = []
-            for by_reading in grouped(some, lambda row: row.problem).values():
-                first = by_reading[0].judged
-                counts = counted(row.judged for row in by_reading)
-                cells.append(f"{first.verdict} {first.numbers}; {counts}")
-            rows.append([f"{claim}. {PLACE}: {number}, at most {margin:.2g}", *cells])
-        return markdown(["claim", *self.runs], rows) + "\n"
-
-    def report(self) -> Report:
-        body = {
-            "schema": "offpolicy.figure/1",
-            "steps": self.steps,
-            "problems": {
-                problem: {"runs": runs, "mean": self.facts(problem)}
-                for problem, runs in self.runs.items()
-            },
-            "M": GRID.M,
-            "claims": self.claims,
-            "open_bandit": [log | {"verdict": open_bandit.verdict(log)} for log in self.logs],
-        }
-        parts = ["## Claims", self.claims_markdown(), self.to_markdown()]
-        accuracy = to_csv(row for panel in self.panels for row in panel.rows())
-        pictures = {"figure3.png": partial(draw, self.panels)}
-        return Report.of(parts, body, "figure3", pictures, accuracy=accuracy)
+def report_of(
+    steps: int, runs: Mapping[str, list[dict[str, Any]]], told: str, logs: list[dict[str, Any]]
+) -> Report:
+    """What was found on every problem, and, as it is ``told``, on the Open Bandit logs."""
+    found = {problem: panels(problem, some) for problem, some in runs.items()}
+    every = [panel for some in found.values() for panel in some]
+    claims = [row for panel in every for row in claims_of(panel)]
+    errors = ["## Errors\n"]
+    for problem, some in found.items():
+        errors += [about(problem, steps, runs[problem]), *map(errors_markdown, some)]
+    body = {
+        "schema": "offpolicy.figure/1",
+        "steps": steps,
+        "problems": {name: {"runs": some, "mean": means(some)} for name, some in runs.items()},
+        "M": GRID.M,
+        "claims": claims,
+        "open_bandit": [log | {"verdict": open_bandit.verdict(log)} for log in logs],
+    }
+    parts = ["## Claims", claims_markdown(claims, runs), "\n".join([*errors, told])]
+    accuracy = to_csv(row for panel in every for row in panel.rows())
+    pictures = {"figure3.png": partial(draw, every)}
+    return Report.of(parts, body, "figure3", pictures, accuracy=accuracy)
 
 
 # -- picture -----------------------------------------------------------------------------------
