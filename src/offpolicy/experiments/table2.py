@@ -65,11 +65,6 @@ class Statement:
     """Those it is about, among the paper's."""
     of_ranks: bool = False
 
-    def judged(self, errors: Errors) -> Judged:
-        return judge(
-            self.parts(errors), self.margin, strict=self.strict, logarithms=not self.of_ranks
-        )
-
     def of_the_paper(self, data: str) -> bool | None:
         """Whether the paper's own figures are so; they come without errors, and its ranks without
         the logger's, so that only who is ahead can be told."""
@@ -79,9 +74,6 @@ class Statement:
         parts = self.parts({name: np.array([value]) for name, value in own.items()})
         worst = max(float(values[0]) for values in parts.values())
         return worst < self.margin if self.strict else worst <= self.margin
-
-    def is_about(self, data: str, of_ranks: bool) -> bool:
-        return self.of_ranks == of_ranks and (of_ranks or data in self.sets or data not in PAPER)
 
 
 def ranks_behind(errors: Errors, name: str, others: Iterable[str]) -> dict[str, Floats]:
@@ -141,11 +133,12 @@ def judged(by_reading: Mapping[str, Sequence[Learned]], ranked: Sequence[Ranked]
     errors += [(where, CLOSEST[0].name, ranks_of(runs), True)
                for where, runs in rankers.by_set(ranked).items()]  # fmt: skip
     return [
-        Row(statement.text, statement.place, data, reading, statement.judged(values),
-            statement.of_the_paper(data))
-        for statement in STATEMENTS
+        Row(one.text, one.place, data, reading,
+            judge(one.parts(values), one.margin, strict=one.strict, logarithms=not of_ranks),
+            one.of_the_paper(data))
+        for one in STATEMENTS
         for data, reading, values, of_ranks in errors
-        if statement.is_about(data, of_ranks)
+        if one.of_ranks == of_ranks and (of_ranks or data in one.sets or data not in PAPER)
     ]  # fmt: skip
 
 

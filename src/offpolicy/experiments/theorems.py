@@ -35,6 +35,10 @@ class Row:
     simulated_deviation: float
 
 
+_HEAD = ("problem", "member", "bias", "simulated", "z", "deviation", "simulated")
+_FORMS = ("s", "s", ".5f", ".5f", ".2f", ".4f", ".4f")
+
+
 def problems(seed: int) -> dict[str, Problem]:
     """For the experiment on theorems: propensities logged, wrong, and without full support."""
     streams = np.random.SeedSequence(seed).spawn(3)
@@ -51,8 +55,12 @@ def problems(seed: int) -> dict[str, Problem]:
 def run(cells: Cells, n: int, seed: int) -> Report:
     """The experiment on theorems, at once: there is nothing to keep on the way."""
     rows = compare_with_simulation(n, seed)
-    text = to_text(rows)
-    files = {"results.json": rows, "table.md": to_markdown(rows)}
+    texts = [list(map(format, astuple(row), _FORMS)) for row in rows]
+    largest = max(abs(row.bias_z) for row in rows)
+    worst = f"Largest |z| of the bias over {len(rows)} rows: {largest:.2f}."
+    table = f"## Theorems\n\n{worst}\n\n{markdown(_HEAD, texts)}\n"
+    text = f"{aligned([list(_HEAD), *texts], left=(0, 1), ruled=False)}\n{worst}"
+    files = {"results.json": rows, "table.md": table}
     return Report(text, files, {"theorems.png": partial(draw, rows)}, "theorems")
 
 
@@ -73,27 +81,6 @@ def compare_with_simulation(n: int, seed: int) -> list[Row]:
                     deviation, row.stderr * n**0.5)
             )  # fmt: skip
     return rows
-
-
-HEAD = ("problem", "member", "bias", "simulated", "z", "deviation", "simulated")
-_FORMS = ("s", "s", ".5f", ".5f", ".2f", ".4f", ".4f")
-
-
-def _texts(rows: list[Row]) -> list[list[str]]:
-    return [list(map(format, astuple(row), _FORMS)) for row in rows]
-
-
-def _worst(rows: list[Row]) -> str:
-    worst = max(abs(row.bias_z) for row in rows)
-    return f"Largest |z| of the bias over {len(rows)} rows: {worst:.2f}."
-
-
-def to_text(rows: list[Row]) -> str:
-    return f"{aligned([list(HEAD), *_texts(rows)], left=(0, 1), ruled=False)}\n{_worst(rows)}"
-
-
-def to_markdown(rows: list[Row]) -> str:
-    return f"## Theorems\n\n{_worst(rows)}\n\n{markdown(HEAD, _texts(rows))}\n"
 
 
 def draw(rows: list[Row], path: Path) -> None:
