@@ -36,9 +36,7 @@ def cab90(log: RankingLog, ranker: Any, metric: Metric) -> float:
     All candidates are judged by the same weights, so that what these are off by is much the same
     for all, and so is the noise. Without a model it is `cips90`.
     """
-    M = _M90(log)
-    member = CIPS(M) if log.prediction is None else CAB(M)
-    return _value(log, ranker, metric, blended(log, member, log.prediction))
+    return _clipped(log, ranker, metric, CIPS if log.prediction is None else CAB)
 
 
 def cips90(log: RankingLog, ranker: Any, metric: Metric) -> float:
@@ -46,7 +44,7 @@ def cips90(log: RankingLog, ranker: Any, metric: Metric) -> float:
 
     Sum and average of ranks put candidates in the same order, since all have the same weights.
     """
-    return _value(log, ranker, metric, blended(log, CIPS(_M90(log)), None))
+    return _clipped(log, ranker, metric, CIPS)
 
 
 def headline(log: RankingLog, ranker: Any, metric: Metric) -> float:
@@ -62,12 +60,10 @@ RULES: dict[str, Callable[[RankingLog, Any, Metric], float]] = {
 }
 
 
-def _value(log: RankingLog, ranker: Any, metric: Metric, c: Floats) -> float:
+def _clipped(log: RankingLog, ranker: Any, metric: Metric, kind: type[CAB] | type[CIPS]) -> float:
+    """By a member with M the 90% quantile of 1/p over clicks."""
+    c = blended(log, kind(float(np.quantile(1.0 / _clicked(log), 0.9))), log.prediction)
     return value_of(log, metric, lam_of(log, metric, ranks_of(ranker, log)), c).value
-
-
-def _M90(log: RankingLog) -> float:
-    return float(np.quantile(1.0 / _clicked(log), 0.9))
 
 
 def _clicked(log: RankingLog) -> Floats:

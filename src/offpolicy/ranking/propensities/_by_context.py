@@ -52,12 +52,6 @@ class ContextPairs(NamedTuple):
     below: Floats
 
 
-class ContextFit(NamedTuple):
-    model: ContextModel
-    degrees: Floats
-    clusters: int
-
-
 def context_pairs(log: RankingLog, context: Floats, top: int, overlap: bool) -> ContextPairs:
     """Clicks at pairs of ranks in every context: strata are of one query, document and context."""
     centre, spread = context.mean(axis=0), context.std(axis=0)
@@ -120,8 +114,9 @@ def value_and_derivatives(flat: Floats, data: ContextPairs, ridge: float) -> Der
     return Derivatives(value, slope.ravel(), curvature + np.diag(np.tile(penalty, top)))
 
 
-def maximised(data: ContextPairs, ridge: float) -> ContextFit:
-    """Examination by context, by Newton's method; ranks that are not linked to rank 1 are NaN."""
+def maximised(data: ContextPairs, ridge: float) -> tuple[ContextModel, Floats, int]:
+    """Examination by context, by Newton's method; ranks that are not linked to rank 1 are NaN. With
+    its degrees of freedom, and how many clusters there were."""
     top, width = data.top, data.design.shape[1]
     known = estimable(data.total)
     used = known[data.first] & known[data.second]
@@ -143,9 +138,8 @@ def maximised(data: ContextPairs, ridge: float) -> ContextFit:
     theta[~known] = np.nan
     model = ContextModel(theta, covariance, data.centre, data.spread)
     intercepts = moved[::width]
-    return ContextFit(
-        model, effective_degrees((intercepts**2).sum(axis=1), (intercepts**4).sum(axis=1)), clusters
-    )
+    degrees = effective_degrees((intercepts**2).sum(axis=1), (intercepts**4).sum(axis=1))
+    return model, degrees, clusters
 
 
 _ROWS = ("segment", "first", "second", "above", "below")

@@ -175,13 +175,11 @@ def _by_context(
     data = contextual.context_pairs(log, features, len(shown), overlap)
     harvesting.refuse_no_variation(data.total, within_context=True)
     findings = _unknown_ranks(data.total, shown)
-    fit = contextual.maximised(data, ridge)
+    model, degrees, clusters = contextual.maximised(data, ridge)
     middle = np.eye(1 + features.shape[1])[0]
-    findings += _one_query(fit.model.covariance, fit.clusters, len(middle))
-    p, spread = np.exp(fit.model.coefficients[:, 0]), fit.model.log_covariance(middle)
-    return Propensities(
-        "contextual", p, spread, fit.degrees, shown, clicks, findings, context=fit.model
-    )
+    findings += _one_query(model.covariance, clusters, len(middle))
+    p, spread = np.exp(model.coefficients[:, 0]), model.log_covariance(middle)
+    return Propensities("contextual", p, spread, degrees, shown, clicks, findings, context=model)
 
 
 # -- what the log can tell -----------------------------------------------------------------

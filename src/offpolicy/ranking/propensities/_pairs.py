@@ -33,14 +33,6 @@ _CELLS = 2**18
 """Pairs of ranks, over all clusters, that are looked at together."""
 
 
-class Scored(NamedTuple):
-    """Over clusters, of how far each moves log p: Σ e eᵀ, Σ e⁴, and how many had a share."""
-
-    squares: Floats
-    fourths: Floats
-    clusters: int
-
-
 class Strata(NamedTuple):
     """Rows that are alike but for the rank."""
 
@@ -72,8 +64,9 @@ class Strata(NamedTuple):
         parts = [(clicks.sum(axis=0), shown.sum(axis=0)) for _, clicks, shown in self.blocks()]
         return PairCounts(*np.sum(parts, axis=0))
 
-    def scored(self, fitted: Fitted) -> Scored:
-        """With s the sums of ±factor·(clicks − shown·mean) of a cluster, e is inverse·s."""
+    def scored(self, fitted: Fitted) -> tuple[Floats, Floats, int]:
+        """Over clusters, of how far each moves log p: Σ e eᵀ, Σ e⁴, and how many had a share. With
+        s the sums of ±factor·(clicks − shown·mean) of a cluster, e is inverse·s."""
         squares, fourths, clusters = np.zeros((self.top, self.top)), np.zeros(self.top), 0
         for owner, clicks, shown in self.blocks():
             where = np.nonzero(shown)
@@ -85,7 +78,7 @@ class Strata(NamedTuple):
             squares += moved.T @ moved
             fourths += (moved**4).sum(axis=0)
             clusters += len(np.unique(cluster))
-        return Scored(squares, fourths, clusters)
+        return squares, fourths, clusters
 
 
 def observed(log: RankingLog, top: int, overlap: bool) -> Strata:
