@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -29,29 +30,23 @@ _LINE = 20
 """Most slopes that are looked at along a line: none needs the features."""
 
 
-class Solution(NamedTuple):
-    """The best w that was seen, and how far from the optimum it can be."""
+@dataclass(eq=False)
+class Best:
+    """The best w so far, and how far from the optimum it can be: the least objective and the
+    greatest bound may come from different points."""
 
-    w: Floats
-    objective: float
-    bound: float
+    tolerance: float
+    w: Floats = field(default_factory=lambda: np.empty(0))
+    objective: float = math.inf
+    bound: float = 0.0
     """No w has a smaller objective."""
-    passes: float
-    steps: int
+    passes: float = 0.0
+    steps: int = 0
 
     @property
     def gap(self) -> float:
         """(objective − bound)/objective: the optimum is at most this share below."""
         return max(0.0, 1.0 - self.bound / self.objective) if self.objective > 0.0 else 0.0
-
-
-class Best:
-    """The least objective and the greatest bound so far; they may come from different points."""
-
-    def __init__(self, tolerance: float) -> None:
-        self.tolerance = tolerance
-        self.w: Floats = np.empty(0)
-        self.objective, self.bound = np.inf, 0.0
 
     def see(self, w: Floats, here: Evaluation) -> bool:
         """Whether the gap is small enough."""
@@ -72,7 +67,7 @@ def solve(
     start: Floats | None = None,
     most_steps: int = 500,
     direction: Direction | None = None,
-) -> Solution:
+) -> Best:
     """The ranking SVM, from ``start`` (0 without one) to a relative gap of at most ``tolerance``.
 
     After ``most_steps`` steps of Newton's it ends with the gap it has.
@@ -86,10 +81,11 @@ def solve(
     # One thread adds in one order, so that the result does not depend on how many there are; and
     # matrices this small are multiplied no faster by more.
     with threadpool_limits(1, user_api="blas"):
-        steps, certain = _descend(objective, best, np.zeros(d) if start is None else start)
+        best.steps, certain = _descend(objective, best, np.zeros(d) if start is None else start)
         if not certain:
-            steps += _certify(objective, best, most_steps, direction)
-    return Solution(best.w, best.objective, best.bound, objective.passes - before, steps)
+            best.steps += _certify(objective, best, most_steps, direction)
+    best.passes = objective.passes - before
+    return best
 
 
 def _descend(objective: Objective, best: Best, start: Floats) -> tuple[int, bool]:
