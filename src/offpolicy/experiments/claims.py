@@ -158,7 +158,3 @@ class Claim:
         """At ``size``, or at the worst if it is about every size; M from ``start`` on."""
         sizes = curves.values() if self.every_size else [curves[size]]
         return max(self.measure(accuracy.above(start)) for accuracy in sizes)
-
-    def judged(self, over_splits: Sequence[float]) -> Judged:
-        """By the number on each of several splits."""
-        return judge_one(self.number, over_splits, self.limit, of_ratio=self.of_ratio)

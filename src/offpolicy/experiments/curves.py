@@ -17,7 +17,7 @@ from typing import Any
 from offpolicy.datasets import files_of, ranking_files
 from offpolicy.experiments.accuracy import Accuracy, Grid
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.claims import Claim, Judged, counted
+from offpolicy.experiments.claims import Claim, Judged, counted, judge_one
 from offpolicy.experiments.evaluation import accuracy as labelled
 from offpolicy.experiments.pictures import OverM
 from offpolicy.experiments.ranking import accuracy as rankings
@@ -87,10 +87,11 @@ class Curves:
 
     def judged(self, claim: Claim, start: float) -> dict[str, Judged]:
         """By reading, over splits."""
-        return {
-            reading: claim.judged([claim.measured(split, self.size, start) for split in splits])
-            for reading, splits in self.readings.items()
-        }
+        found: dict[str, Judged] = {}
+        for reading, splits in self.readings.items():
+            values = [claim.measured(split, self.size, start) for split in splits]
+            found[reading] = judge_one(claim.number, values, claim.limit, of_ratio=claim.of_ratio)
+        return found
 
 
 def of_every_set(cells: Cells, settings: Settings) -> list[Curves]:
