@@ -21,7 +21,7 @@ OWN_MEAN = "the estimator's own mean: this log has no propensities to say more"
 
 
 def estimate(
-    asked: Question, member: Estimator, choice: Tuned | None, known: Known | None
+    asked: Question, member: Estimator, known: Known | None, choice: Tuned | None = None
 ) -> Estimate:
     """The row of an estimator, with its parameter by ``choice`` if it has none; ``known`` is None
     where no headline can be had."""

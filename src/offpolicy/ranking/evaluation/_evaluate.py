@@ -80,7 +80,8 @@ def evaluate(
         None if known is None or member.resolved else tuned(known, member, log.prediction)
         for member in members
     ]
-    rows = [estimate(question, *pair, known) for pair in zip(members, choices, strict=True)]
+    pairs = zip(members, choices, strict=True)
+    rows = [estimate(question, member, known, choice) for member, choice in pairs]
     headlines: tuple[Headline, ...] = ()
     found: list[Finding] = []
     if known is not None and log.click.any():
