@@ -31,8 +31,8 @@ PACKAGES = (
     "policies.learned", "ranking", "results", "testing",
 )  # fmt: skip
 ABSTRACT = {
-    "ClickModel", "Distributed", "Estimator", "LogScan", "ParameterCurve", "Part",
-    "Policy", "ResultTable", "Scores",
+    "ClickModel", "Derived", "Distributed", "Estimator", "LogScan", "ParameterCurve", "Part",
+    "Policy", "ResultTable",
 }  # fmt: skip
 """What nothing is an object of by itself, protocols and bases; and parts of logs in files."""
 N = 400
@@ -204,7 +204,6 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "FoundArms": lambda: op.logs.FoundArms(("a", "b")),
     "Encoded": lambda: op.logs.Encoded(("a", "b"), np.array([0, 1, 1])),
     "Dropped": lambda: op.BanditLog.from_frame(table(), on_bad_row="drop").dropped,
-    "RewardSummary": lambda: log().rewards,
     "RankingLog": clicked,
     "RankingColumns": lambda: ranking.RankingColumns(click="clicked"),
     "Queries": lambda: datasets.Queries(np.eye(2), np.ones(2), np.array([0, 2]), np.arange(1), 0),
