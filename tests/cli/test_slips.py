@@ -89,6 +89,16 @@ def test_a_policy_that_reads_what_came_later_is_refused(monkeypatch, spec, colum
         op.check("log.parquet", spec, **names)
 
 
+def test_the_rewards_themselves_are_no_policy(data):
+    """By values, whatever the column is called; few rows may be alike by accident."""
+    names = {"action": "arm", "reward": "visit", "propensity": 1 / 3}
+    copied = data.assign(seen=data.visit)
+    for policy in (data.visit.to_numpy(float), "seen", ":probability(seen)"):
+        with refuses(PolicyError):
+            op.evaluate(copied, policy, **names)
+    assert not op.evaluate(copied[:20], "seen", **names).can_tell
+
+
 def test_another_outcome_may_be_read_if_it_is_not_the_reward():
     """What else came later nothing says; weights that do not average 1 give it away."""
     spec = "new=:rule(case when spend > 0 then 'a' else 'b' end)"
@@ -172,6 +182,20 @@ def test_a_star_that_the_shell_expanded_is_pointed_at(capsys, files):
     code, text = fails([*ASKED, "--policy", ":always(a)", "--context", first, *others], capsys)
     assert code == 2
     assert "Quote it: --context '*'" in text
+
+
+def test_a_sweep_says_what_it_took_too():
+    words = ["sweep", *ASKED[1:], "--policy", ":always(a)", "--context", "*", "-e", "CAB-DR"]
+    told = CliRunner().invoke(cli, words, catch_exceptions=False).stderr
+    assert "Note (contexts-taken): * took the contexts age, spend." in told
+    assert "Warning (contexts-later)" in told
+
+
+def test_a_report_is_of_a_result(capsys):
+    for file in ("log.csv", "log.parquet"):
+        code, text = fails(["report", file], capsys)
+        assert code == 2
+        assert "offpolicy evaluate LOG … --report page.html" in text
 
 
 def test_contexts_are_left_out_by_a_minus():

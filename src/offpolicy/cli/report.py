@@ -10,6 +10,8 @@ from offpolicy.cli import options as opt
 from offpolicy.cli.commands import Strict
 from offpolicy.cli.printing import say
 
+_OF_LOGS = "For a page about a log: offpolicy evaluate LOG … --report page.html."
+
 
 @click.command("report", cls=Strict)
 @click.argument("result", type=opt.FILE)
@@ -34,11 +36,11 @@ def command(result: str, out: str | None) -> None:
     try:
         document = Results.opened(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        raise ResultError("this is not text, and no result.", path) from None
+        raise ResultError(f"this is not text, and no result. {_OF_LOGS}", path) from None
     except FileNotFoundError:
         raise ResultError("there is no such file.", path) from None
     except ResultError as problem:
-        raise ResultError(f"{problem}", path) from None
+        raise ResultError(f"{problem} {_OF_LOGS}", path) from None
     with damage_named("result", place=path):  # parts may not fit together
         text = document.to_html()
     write_whole(page, text)

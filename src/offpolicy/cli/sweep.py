@@ -42,14 +42,17 @@ def command(
 
     from offpolicy.estimators import as_estimator
     from offpolicy.evaluation import sweep
+    from offpolicy.evidence import first_look
 
     opt.warn_of_contexts(options)
     named = opt.policies_of((policy,), options["allow_code"])
     settings = _SETTINGS.said(options)
     if grid:
         settings["grid"] = np.sort(getattr(as_estimator(options["estimator"]), "grid", []))
-    curve = sweep(opt.read(log, options), named, **settings)
+    source = opt.read(log, options)
+    curve = sweep(source, named, **settings)
     opt.tell_dropped(curve)
+    opt.tell(first_look(source))
     if plot:
         from offpolicy.report.matplotlib import save_curve
 

@@ -136,7 +136,15 @@ from offpolicy.evidence._agreement import Apart, disagreement, guarded
 from offpolicy.evidence._blocks import Block, blocks, contributions, refuse_no_overlap, whole_block
 from offpolicy.evidence._differences import Gap, gap_of, gap_to_logged, pair
 from offpolicy.evidence._estimates import estimates
-from offpolicy.evidence._gather import Evidence, Prepared, Question, gather, make_plans, prepare
+from offpolicy.evidence._gather import (
+    Evidence,
+    Prepared,
+    Question,
+    first_look,
+    gather,
+    make_plans,
+    prepare,
+)
 from offpolicy.evidence._headline import (
     Known,
     around,
@@ -166,8 +174,8 @@ __all__ = [
     "Known", "Plan", "Prepared", "Question", "RewardRange", "RiskCurve", "Source", "Table",
     "WeightBins", "around", "bin_of", "blocks", "by_clusters", "choice", "chosen_by", "clipped",
     "contributions", "declared_range", "degrees_of", "disagreement", "error_covered", "estimates",
-    "find_prediction", "gap_of", "gap_to_logged", "gather", "guarded", "make_headline",
-    "make_plans", "make_summary", "notice", "of_curve", "pair", "prepare", "refuse_no_overlap",
-    "sample_size", "satterthwaite", "table_of_rows", "what_is_known", "whole_block", "with_arms",
-    "without_bad_rows", "without_repeats",
+    "find_prediction", "first_look", "gap_of", "gap_to_logged", "gather", "guarded",
+    "make_headline", "make_plans", "make_summary", "notice", "of_curve", "pair", "prepare",
+    "refuse_no_overlap", "sample_size", "satterthwaite", "table_of_rows", "what_is_known",
+    "whole_block", "with_arms", "without_bad_rows", "without_repeats",
 ]  # fmt: skip

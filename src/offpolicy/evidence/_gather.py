@@ -31,6 +31,7 @@ from offpolicy.evidence._sources import (
     like_predictions,
     source_of,
     thinned,
+    with_arms,
 )
 from offpolicy.evidence._tuning import check_rule
 from offpolicy.evidence._walk import RowValues, Scanned, scan
@@ -39,6 +40,7 @@ from offpolicy.evidence.findings import (
     about_calibration,
     about_contexts,
     about_drift,
+    about_filter,
     about_rounding,
 )
 from offpolicy.evidence.findings._policy import (
@@ -48,10 +50,12 @@ from offpolicy.evidence.findings._policy import (
     about_weight_mean,
 )
 from offpolicy.evidence.findings._propensities import about_estimated
-from offpolicy.logs import BanditLog, LogScan, likely_columns
+from offpolicy.logs import BanditLog, LogScan, likely_columns, sample_ranges
 from offpolicy.policies import Target
 from offpolicy.results import Finding, Logged
 
+LOOKED_AT = 200_000
+"""Decisions of a file that a first look reads."""
 ROWS_OF_CHECK = 500
 """Of the sample, so many are enough for the model of the walk that `check` takes."""
 
@@ -187,6 +191,15 @@ def _noticed(question: Question, prepared: Prepared) -> list[list[Finding]]:
     for found, (name, policy) in zip(told, question.policies.items(), strict=False):
         found += about_unknown_categories(first.log, name, policy)
     return told
+
+
+def first_look(log: BanditLog | LogScan) -> list[Finding]:
+    """What a log shows before anything is asked of it: of its contexts, and of how rows were
+    picked."""
+    seen = with_arms(log)
+    if isinstance(seen, LogScan):
+        seen = seen.read(sample_ranges(len(seen), LOOKED_AT), ())
+    return about_filter(log) + about_contexts(seen, Rows.of(seen))
 
 
 def _members(question: Question, columns: frozenset[str]) -> Sequence[Estimator]:

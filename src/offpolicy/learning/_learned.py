@@ -14,8 +14,7 @@ from offpolicy._core.door import Door
 from offpolicy._core.types import Floats
 from offpolicy.errors import SupportError
 from offpolicy.evaluation import evaluate, evaluate_and_compare
-from offpolicy.evidence import with_arms
-from offpolicy.evidence.findings import Rows, about_contexts, about_filter
+from offpolicy.evidence import first_look, with_arms
 from offpolicy.intervals import Interval
 from offpolicy.learning._softmax_learner import STARTS, FitReport, Progress, SoftmaxLearner
 from offpolicy.learning._split import split
@@ -246,18 +245,9 @@ def learn(
         course,
         result,
         constant,
-        _found_in(log),
+        tuple(first_look(log)),
         comparison,
     )
-
-
-def _found_in(log: BanditLog | LogScan) -> tuple[Finding, ...]:
-    """What a log shows that a policy was learned from."""
-    seen = log
-    if isinstance(log, LogScan):
-        seen = log.read(sample_ranges(len(log), _SEEN), ())
-    assert isinstance(seen, BanditLog)
-    return (*about_filter(log), *about_contexts(seen, Rows.of(seen)))
 
 
 @dataclass(frozen=True)

@@ -61,12 +61,12 @@ def portion(
     """The first rows of a log, or a sample of them: a share, or about so many."""
     n = len(log)
     if limit is not None:
-        need(limit >= 1, "limit", limit, "at least 1")
+        need(limit >= 1, Door.named("limit"), limit, "at least 1")
         n = min(n, limit)
     share = 1.0
     if sample is not None:
         fine = sample > 0.0 and sample != 1.0
-        need(fine, "sample", sample, "a share below 1, or a number of rows above 1")
+        need(fine, Door.named("sample"), sample, "a share below 1, or a number of rows above 1")
         share = sample if sample < 1.0 else sample / n
     if isinstance(log, Distributed):
         name = "limit" if sample is None else "sample"

@@ -19,6 +19,8 @@ from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files import expression_values
 from offpolicy.logs.labels import as_names, encode, suggestion
 
+_NO_ACCIDENT = 50
+"""So many probabilities are not equal to rewards by accident."""
 _FEW = 101
 """Different values of a column that are looked at to see what it holds."""
 
@@ -84,6 +86,18 @@ def refuse_foresight(log: BanditLog | LogScan, reads: Iterable[str], called: str
     for name in reads:
         if name in known_later:
             raise PolicyError(f'{called} reads "{name}", {known_later[name]}.', column=name)
+
+
+def refuse_rewards(log: BanditLog, probabilities: Floats, called: str) -> None:
+    """Raise if these are the rewards themselves, which a policy cannot know."""
+    if len(log) < _NO_ACCIDENT or not np.array_equal(probabilities, log.reward):
+        return
+    if log.reward.min() < log.reward.max():
+        raise PolicyError(
+            f"{called} holds the reward of every row, which is known only after the action was "
+            f"chosen: it is no policy's probability.",
+            column=called,
+        )
 
 
 def two_readings(column: str, values: Iterable[str], called: str) -> PolicyError:

@@ -36,6 +36,7 @@ from offpolicy.policies._from_columns import (
     Probability,
     of_items,
     refuse_foresight,
+    refuse_rewards,
 )
 
 
@@ -393,6 +394,7 @@ def resolve(log: BanditLog, policy: Any, name: str = "policy") -> Target:
     )
     if chosen_only:
         check_chosen_probabilities(array, name, log.source, PolicyError, positive=False)
+        refuse_rewards(log, array, name)
         return Target(name, None, array)
     if values is policy:
         log.refuse_unordered(f"the values of {name}", PolicyError)
