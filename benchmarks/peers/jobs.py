@@ -328,6 +328,7 @@ def contexts_by_numpy(folder: Path) -> Callable[[], Values]:
 # -- learning ------------------------------------------------------------------------------------
 
 
+@job("learn-files", "in memory")
 @job("learn", "ours", "0.1")
 def learn(folder: Path) -> Callable[[], Values]:
     import offpolicy as op

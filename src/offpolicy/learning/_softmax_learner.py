@@ -126,7 +126,7 @@ class SoftmaxLearner(Learned, Parameters):
     starts: int = 1
     folds: int = 3
     max_iter: int = 300
-    tol: float = 1e-8
+    tol: float = 5e-7
     seed: int = 0
     passes: int = 3
 

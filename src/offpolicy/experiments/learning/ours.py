@@ -9,7 +9,7 @@ import numpy as np
 
 from offpolicy.datasets import files_of
 from offpolicy.experiments.cells import Cells
-from offpolicy.experiments.learning.search import Learned
+from offpolicy.experiments.learning.search import TOLERANCE, Learned
 from offpolicy.experiments.learning.setup import Condition, Setup, set_up
 from offpolicy.experiments.saving import Report
 from offpolicy.experiments.table2 import SCHEMA, errors_by
@@ -43,7 +43,8 @@ def ours(setup: Setup) -> dict[str, float]:
     errors = {}
     for name, log in (("", setup.train), (", refitted", both)):
         for features in ("linear", "kernel"):
-            learner = SoftmaxLearner(features=features).fit(log, known=setup.known)
+            learner = SoftmaxLearner(features=features, tol=TOLERANCE)
+            learner.fit(log, known=setup.known)
             errors[f"{features}{name}"] = setup.error(learner)
     return errors
 

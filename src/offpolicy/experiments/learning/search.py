@@ -22,6 +22,8 @@ BLENDS = (0.1, 0.5, 0.9)
 PENALTIES = (1e-8, 1e-6, 1e-4)
 RANDOM_STARTS = 3
 STEPS = 1000
+TOLERANCE = 1e-8
+"""Of the search: less than the learner's own, so that a table is not about when it ended."""
 
 
 class Candidate(NamedTuple):
@@ -88,7 +90,7 @@ def search(condition: Condition, way: Way) -> Searched:
         SoftmaxLearner(
             one.member, l2=one.l2, features="linear" if way.features == "standardised" else "raw",
             start=way.start, starts=RANDOM_STARTS, baseline=baseline, max_iter=STEPS,
-            seed=condition.run,
+            tol=TOLERANCE, seed=condition.run,
         )
         for one in candidates()
     ]  # fmt: skip
