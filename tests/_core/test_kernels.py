@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import offpolicy as op
+from offpolicy._core.bucket_kernels import add_by_action
+from offpolicy._core.buckets import sums_by_bucket
 from offpolicy._core.compiling import everything_compiled
 from tests.support.containers import FULL, READ_ONLY, bare_package, run_in, run_process
 
@@ -183,6 +185,22 @@ def test_compiled_loops_and_numpy_say_the_same(log):
     with everything_compiled():
         fast = numbers()
     np.testing.assert_allclose(fast, plain, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [3, 12])
+def test_sums_by_bucket_and_by_action(columns):
+    rng = np.random.default_rng(columns)
+    place, values = rng.integers(0, 5, 1_000), rng.normal(size=(4, 1_000))
+    plain, fast = (sums_by_bucket(place, values, 7, compiled=how) for how in (False, True))
+    np.testing.assert_allclose(fast, plain, rtol=1e-12)
+    assert not fast[5:].any()
+    pi, pi0 = rng.random((2, 700, 3))
+    pi0[rng.random(pi0.shape) < 0.2] = 0.0
+    sums = np.zeros((4, columns))
+    add_by_action(pi.reshape(-1), pi0.reshape(-1), sums)
+    expected = pi, pi0, np.where(pi0 == 0.0, pi, 0.0), pi0 * (1.0 - pi0)
+    found = sums.reshape(4, -1, 3).sum(axis=1)
+    np.testing.assert_allclose(found, [each.sum(axis=0) for each in expected], rtol=1e-12)
 
 
 def test_loops_of_this_process_are_kept():

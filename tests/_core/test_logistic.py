@@ -60,6 +60,26 @@ def test_a_clean_cut_ends_where_the_penalty_says():
     assert (error * x).sum() + 1e-3 * slope == pytest.approx(0.0, abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["plain", "alike", "separable", "one fold"])
+def test_fits_without_a_fold_of_many_rows_are_those_of_each(kind):
+    rng, n, ridge = np.random.default_rng(5), 11_000, np.array([1e-6, 1.0, 1.0, 1.0])
+    X = np.vstack([np.ones(n), rng.normal(size=(3, n))])
+    if kind == "alike":
+        X[2] = X[1] + 0.05 * X[2]
+    chance = logistic.sigmoid(X[1] + 0.5 * X[3] - 2.0)
+    y = (chance > 0.1 if kind == "separable" else rng.random(n) < chance).astype(float)
+    weight, fold = rng.random(n) + 0.1, rng.integers(0, logistic.FOLDS, n)
+    if kind == "one fold":
+        fold[:] = 1
+    found = logistic.fit_without(X, y, ridge, fold, weight=weight)
+    for k, beta in enumerate(found):
+        rest = fold != k
+        off = (y - logistic.sigmoid(beta @ X)) * weight * rest
+        curvature = (X * (weight * rest * chance * (1.0 - chance))) @ X.T + np.diag(ridge)
+        left = np.linalg.solve(curvature, X @ off - ridge * beta) if rest.any() else beta
+        assert np.abs(left).max() < (1e-3 if kind == "separable" else 1e-8)
+
+
 def test_sigmoid():
     score = np.array([-1e6, -40.0, -1.0, 0.0, 3.0, 1e6])
     found = logistic.sigmoid(score)

@@ -91,6 +91,7 @@ def sums_of(slow: Scanned, fast: Scanned) -> list[tuple[np.ndarray, np.ndarray]]
     pairs = [(slow.paired, fast.paired)]
     for name in ("of_rows", "of_candidates", "unsupported"):
         pairs.append((getattr(slow.path.bins, name), getattr(fast.path.bins, name)))
+    pairs.append((slow.tally.actions.sums, fast.tally.actions.sums))
     return [*pairs, (slow.tally.by_class, fast.tally.by_class)]
 
 

@@ -2,6 +2,7 @@ r"""The logistic curve, and the one regression with it: ridge-penalised, by Fish
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,8 @@ _STEPS = 100
 _TOLERANCE = 1e-9
 _MANY = 10_000
 """Rows from which a regression starts from one on some of them."""
+_STEPS_APART, _SETTLED = 6, 1e-17
+"""Steps that each of several regressions may take by itself, and what the last gains, a row."""
 
 
 def sigmoid(score: Floats) -> Floats:
@@ -49,24 +52,11 @@ def fit(
         likely *= weight
         return float(0.5 * (ridge * beta**2).sum() - likely.sum()), delta, mean
 
-    def derivatives(delta: Floats, mean: Floats) -> tuple[Floats, Floats]:
-        """Minus the gradient, and the Hessian, of the loss without its prior."""
-        # Where all is seen the slope is 1; with δ = 1 besides, there is nothing to learn.
-        left = 1.0 - delta
-        bounded = not all_seen or left.min(initial=1.0) < 1e-12
-        slope = weight * (left / np.maximum(1.0 - mean, 1e-12)) if bounded else weight
-        bent = X * (mean * left * slope)
-        hessian = np.zeros((len(X), len(X)))
-        for i in range(len(X)):
-            hessian[i, : i + 1] = np.einsum("r,jr->j", bent[i], X[: i + 1], optimize=False)
-        hessian += np.tril(hessian, -1).T
-        return np.einsum("r,cr->c", (y - mean) * slope, X, optimize=False), hessian
-
     X, all_seen = np.ascontiguousarray(X), np.ndim(seen) == 0 and seen == 1.0
     beta = np.zeros(len(X)) if start is None else start
     now, *chances = at(beta)
     for _ in range(steps):
-        gradient, hessian = derivatives(*chances)
+        gradient, hessian = _derivatives(X, y, weight, *chances, all_seen=all_seen)
         step = np.linalg.solve(hessian + np.diag(ridge), gradient - ridge * beta)
         before, (now, *chances) = now, at(beta + step)
         while now > before and np.abs(step).max() > 1e-12:
@@ -78,6 +68,22 @@ def fit(
         if before - now < _TOLERANCE * (1.0 + abs(now)):
             break
     return beta
+
+
+def _derivatives(
+    X: Floats, y: Floats, weight: Floats | float, delta: Floats, mean: Floats, *, all_seen: bool
+) -> tuple[Floats, Floats]:
+    """Minus the gradient, and the Hessian, of a fit's loss without its prior."""
+    # Where all is seen the slope is 1; with δ = 1 besides, there is nothing to learn.
+    left = 1.0 - delta
+    bounded = not all_seen or left.min(initial=1.0) < 1e-12
+    slope = weight * (left / np.maximum(1.0 - mean, 1e-12)) if bounded else weight
+    bent = X * (mean * left * slope)
+    hessian = np.zeros((len(X), len(X)))
+    for i in range(len(X)):
+        hessian[i, : i + 1] = np.einsum("r,jr->j", bent[i], X[: i + 1], optimize=False)
+    hessian += np.tril(hessian, -1).T
+    return np.einsum("r,cr->c", (y - mean) * slope, X, optimize=False), hessian
 
 
 def fit_without(
@@ -99,6 +105,10 @@ def fit_without(
     """
     if left_out is None:
         left_out = np.arange(FOLDS, dtype=np.int64)[:, None]
+        if len(y) > _MANY and offset is None and np.ndim(seen) == 0 and seen == 1.0:
+            found = _fit_together(X, y, ridge, fold, np.broadcast_to(weight, y.shape))
+            if found is not None:
+                return found
     of_rows: list[Any] = [np.broadcast_to(weight, y.shape), 0.0 if offset is None else offset, seen]
     found = np.zeros((len(left_out), len(X)))
     for beta, folds in zip(found, left_out, strict=True):
@@ -119,6 +129,44 @@ def fit_without(
                 columns, share, ridge, weight=count, offset=known, seen=chance, start=start
             )
     return found
+
+
+def _fit_together(X: Floats, y: Floats, ridge: Floats, fold: Ints, weight: Floats) -> Floats | None:
+    """`fit` on the rows of all folds but each, where they are many; None if steps do not settle.
+
+    Two steps are from a common place, where all derivatives follow from those of each fold; then
+    each has its own gradient, but keeps its curvature.
+    """
+    order, some = np.argsort(fold, kind="stable"), slice(None, None, len(y) // (_MANY // 2))
+    common = fit(X[:, some], y[some], ridge, weight=weight[some])
+    X, y, weight = X.take(order, axis=1), y[order], weight[order]
+    ends = np.searchsorted(fold[order], np.arange(FOLDS + 1))
+    parts, own = [slice(a, b) for a, b in itertools.pairwise(ends)], np.zeros((FOLDS, len(X)))
+    others = ~np.eye(FOLDS, dtype=np.bool_)
+    for _ in range(2):
+        delta, sums = sigmoid(np.einsum("c,cr->r", common, X, optimize=False)), []
+        for part in parts:
+            given = X[:, part], y[part], weight[part], delta[part], delta[part]
+            sums.append(_derivatives(*given, all_seen=True))
+        gradients, hessians = map(np.array, zip(*sums, strict=True))
+        curvature = np.array([hessians[rest].sum(axis=0) for rest in others]) + np.diag(ridge)
+        gradient = np.array([gradients[rest].sum(axis=0) for rest in others]) - ridge * common
+        own = common + np.linalg.solve(curvature, gradient[..., None])[..., 0]
+        common = own.mean(axis=0)
+    for k, part in enumerate(parts):
+        for _ in range(_STEPS_APART):
+            off = y - sigmoid(np.einsum("c,cr->r", own[k], X, optimize=False))
+            off *= weight
+            off[part] = 0.0
+            gradient = np.einsum("r,cr->c", off, X, optimize=False) - ridge * own[k]
+            step = np.linalg.solve(curvature[k], gradient)
+            own[k] += step
+            gain = float(step @ gradient)
+            if gain < _SETTLED * len(y):
+                break
+        else:
+            return None
+    return own
 
 
 def score_unseen(columns: Iterable[Floats], coefficients: Floats, fold: Ints) -> Floats:

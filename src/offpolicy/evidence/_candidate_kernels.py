@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from offpolicy._core import fastmath as elementary
 from offpolicy._core.fastmath import float_bits
 from offpolicy._core.kernels import SUMS, compiled
+
+_TILE = 2048
+"""Candidates that are looked at together: few enough for the nearest cache."""
 
 
 @compiled(**SUMS)
@@ -94,6 +98,27 @@ def grid_moments(values, row_weight, mean, cross, second, low, high):
         cross[m] -= shift * weight2
 
 
+@njit(**SUMS)
+def _bend(x, a, b, slope, bent):
+    """log((x + a)/(b − slope·x))."""
+    for k in range(len(x)):
+        bent[k] = elementary.log((x[k] + a) / (b - slope * x[k]))
+
+
+@njit(**SUMS)
+def _add_scores(offsets, begin, end, values, share, bent, fold, beta, at, score):
+    """To the scores of some decisions' candidates, what is from the three columns ``at``."""
+    for i in range(begin, end):
+        first = np.uint64(offsets[i] - offsets[begin])
+        last = np.uint64(offsets[i + 1] - offsets[begin])
+        b1, b2, b3 = beta[fold[i], at], beta[fold[i], at + 1], beta[fold[i], at + 2]
+        best = values[first]
+        for k in range(first, last):
+            best = best if best > values[k] else values[k]
+        for k in range(first, last):
+            score[k] += b1 * share[k] + b2 * bent[k] + (b3 if values[k] == best else 0.0)
+
+
 @compiled(**SUMS)
 def recalibrated_sums(
     offsets, chosen, pi, pi0, delta_hat, row_weight, fold, beta, kept, limits, edges, table,
@@ -103,62 +128,73 @@ def recalibrated_sums(
 
     ``beta`` holds, per fold, the intercept and the coefficients of share, bent and top, of δ̂ and
     then of π; ``limits`` are the least and the highest reward and prediction, and the trace.
-    ``pi0`` and ``delta_hat`` may be empty. Fills Σ πd and d of the chosen candidate of every
-    decision, and d of every candidate unless ``flat`` is empty; adds to ``sums``, per bin of the
-    weight, Σωπ, Σωπ₀, Σωπ²/π₀, and to ``unsupported`` Σωπ and Σωπd where π₀ = 0. NumPy twin:
-    `Recalibration.predict`, `_weight_bins.sums_of_candidates`.
+    ``pi0`` and ``delta_hat`` may be empty; the last of ``edges`` is NaN. Fills Σ πd and d of the
+    chosen candidate of every decision, and d of every candidate unless ``flat`` is empty; adds to
+    ``sums``, per bin of the weight, Σωπ, Σωπ₀, Σωπ²/π₀, and to ``unsupported`` Σωπ and Σωπd where
+    π₀ = 0. NumPy twin: `Recalibration.predict`, `_weight_bins.sums_of_candidates`.
 
-    Logarithms and exponentials have loops of their own, without branches, so that they vectorise.
+    Decisions are taken together, up to `_TILE` candidates: logarithms and exponentials have loops
+    of their own over these, without branches, so that they vectorise however few a decision has.
+    Neighbours go to copies of the sums of their own, so that no sum waits for the one before it.
     """
     low, high, d_low, d_high, trace = limits
-    n, scale, longest = len(offsets) - 1, 1.0 / (d_high - d_low), 0
+    n, scale, size = len(offsets) - 1, 1.0 / (d_high - d_low), _TILE
     with_model, with_logging, weighted = len(delta_hat) > 0, len(pi0) > 0, len(row_weight) > 0
     for i in range(n):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    d = np.empty(longest)
-    for i in range(n):
-        first, last = np.uint64(offsets[i]), np.uint64(offsets[i + 1])
-        b0, b1, b2, b3, b4, b5, b6 = beta[fold[i]]
-        best = pi[first]
-        for k in range(first, last):
-            best = best if best > pi[k] else pi[k]
-        for k in range(first, last):
-            p = pi[k]
-            top = b6 if p == best else 0.0
-            d[k - first] = b0 + b4 * p + b5 * elementary.log(p + trace) + top
+        size = max(size, offsets[i + 1] - offsets[i])
+    bent, d, share = np.empty(size), np.empty(size), np.empty(size)
+    copies = np.zeros((4, len(sums), 3))
+    begin = end = 0
+    while begin < n:
+        start = offsets[begin]
+        while end < n and offsets[end + 1] - start <= size:
+            end += 1
+        m = offsets[end] - start
+        p, given = pi[start : start + m], delta_hat[start : start + m]
+        q = pi0[start : start + m] if with_logging else p
+        for i in range(begin, end):
+            b0 = beta[fold[i], 0]
+            for k in range(np.uint64(offsets[i] - start), np.uint64(offsets[i + 1] - start)):
+                d[k] = b0
+        _bend(p, trace, 1.0, 0.0, bent)
+        _add_scores(offsets, begin, end, p, p, bent, fold, beta, 4, d)
         if with_model:
-            best = delta_hat[first]
-            for k in range(first, last):
-                best = best if best > delta_hat[k] else delta_hat[k]
-            for k in range(first, last):
-                x = (delta_hat[k] - d_low) * scale
+            for k in range(m):
+                x = (given[k] - d_low) * scale
                 x = x if x > 0.0 else 0.0
-                x = x if x < 1.0 else 1.0
-                top = b3 if delta_hat[k] == best else 0.0
-                d[k - first] += b1 * x + b2 * elementary.log((x + 0.01) / (1.01 - x)) + top
-        for k in range(last - first):
+                share[k] = x if x < 1.0 else 1.0
+            _bend(share[:m], 0.01, 1.01, 1.0, bent)
+            _add_scores(offsets, begin, end, given, share, bent, fold, beta, 1, d)
+        for k in range(m):
             x = d[k] if d[k] > -40.0 else -40.0
             x = x if x < 40.0 else 40.0
             d[k] = low + (high - low) / (1.0 + elementary.exp(-x))
-        omega, share = row_weight[i] if weighted else 1.0, kept[fold[i]]
-        total = 0.0
-        for k in range(first, last):
-            p, q = pi[k], pi0[k] if with_logging else 1.0
+        for i in range(begin, end):
+            first, last = np.uint64(offsets[i] - start), np.uint64(offsets[i + 1] - start)
+            omega, own, total = row_weight[i] if weighted else 1.0, kept[fold[i]], 0.0
             if with_model:
-                given = min(max(delta_hat[k], low), high)
-                d[k - first] += (share if q > 0.0 else 1.0) * (given - d[k - first])
-            total += p * d[k - first]
-            if with_logging and q > 0.0:
-                c = p / q
-                place = table[(float_bits(c) >> 48) & 0x7FFF]
-                while edges[place] <= c < np.inf:
-                    place += 1
-                sums[place, 0] += omega * p
-                sums[place, 1] += omega * q
-                sums[place, 2] += omega * p * c
-            elif with_logging:
-                unsupported[0] += omega * p
-                unsupported[1] += omega * p * d[k - first]
-        modelled[i], at_chosen[i] = total, d[chosen[i]]
+                for k in range(first, last):
+                    x = given[k] if given[k] > low else low
+                    x = x if x < high else high
+                    d[k] += (own if q[k] > 0.0 or not with_logging else 1.0) * (x - d[k])
+            for k in range(first, last):
+                total += p[k] * d[k]
+            modelled[i], at_chosen[i] = total, d[np.int64(first) + chosen[i]]
+            if with_logging:
+                for k in range(first, last):
+                    a = omega * p[k]
+                    if q[k] > 0.0:
+                        c = p[k] / q[k]
+                        place = table[(float_bits(c) >> 48) & 0x7FFF]
+                        place += 1 if edges[place] <= c else 0
+                        copies[k & 3, place, 0] += a
+                        copies[k & 3, place, 1] += omega * q[k]
+                        copies[k & 3, place, 2] += a * c
+                    else:
+                        unsupported[0] += a
+                        unsupported[1] += a * d[k]
         if len(flat) > 0:
-            flat[first:last] = d[: last - first]
+            flat[start : start + m] = d[:m]
+        begin = end
+    for part in range(len(copies)):
+        sums += copies[part]

@@ -90,7 +90,7 @@ def apply_model(
             log, block.target.flat, block.c, prediction.flat
         )
     m, e = prediction.modelled - centre, log.reward - prediction.chosen
-    of_rows = sums_of_rows(log, block.c, e, m, usual, stretches)
+    of_rows = sums_of_rows(log, block.c, e, m, usual, stretches, compiled=block.compiled)
     bins = WeightBins(of_rows, of_candidates, unsupported)
     return Modelled(block, prediction, ClipPath(bins, centre, _clusters(block, m, e)))
 
@@ -163,7 +163,7 @@ def _predict_compiled(
         model.raw_coefficients(),
         model.kept,
         np.array([model.low, model.high, features.low, features.high, features.trace]),
-        np.append(EDGES, np.inf),
+        np.append(EDGES, np.nan),
         BIN_TABLE,
         modelled,
         at_chosen,

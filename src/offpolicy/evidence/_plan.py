@@ -235,7 +235,7 @@ def _modelled(sample: Block, model: Recalibration) -> Modelled:
     centre = float(sample.log.reward.mean())
     if int(sample.log.offsets[-1]) < LARGE_SAMPLE:
         return apply_model(sample, model, centre)
-    made = blocks(sample.log, sample.target, sample.delta_hat)
+    made = blocks(sample.log, sample.target, sample.delta_hat, trusted=True)
     parts = list(each_block(lambda block: apply_model(block, model, centre), made))
     modelled, chosen = (
         np.concatenate([getattr(part.prediction, name) for part in parts])

@@ -191,8 +191,7 @@ def regression(sample: Block, reward_range: tuple[float, float]) -> Recalibratio
             score = np.einsum("kc,cr->kr", coefficients, X, optimize=False)
         unseen = sigmoid(score)
         for k in range(FOLDS):
-            rest = fold != k
-            kept[k] = _kept(unseen[k, rest], given[rest], share[rest], count[rest])
+            kept[k] = _kept(unseen[k], given, share, np.where(fold != k, count, 0.0))
     coefficients[:, 1:] /= spread
     coefficients[:, 0] -= coefficients[:, 1:] @ centre
     return Recalibration(low, high, features, coefficients, kept)

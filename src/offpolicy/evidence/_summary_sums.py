@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offpolicy._core.buckets import sums_by_bucket
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Sums
 from offpolicy._core.ragged import decision_of_candidate
@@ -26,6 +27,8 @@ CLASSES = 20
 """Of predictions, each with about as many rows of the sample."""
 MOST_ACTIONS = 1000
 """Actions that are kept apart; the least of more are added up."""
+_TOGETHER = 512
+"""Sums of actions that are worked on together: copies, where actions are few."""
 
 GIVEN, RECALIBRATED, OBSERVED, OBSERVED_2, OFF_2 = range(2, 7)
 """Of a class, after Σω and Σω²: Σωδ̂, Σωd, Σωr, Σωr², Σω(r − δ̂)²."""
@@ -129,11 +132,11 @@ def _model_sums(block: Block, cuts: Floats, recalibrated: Floats) -> Floats:
     for cut in cuts:  # few: faster than a search
         place += given >= cut
     with np.errstate(over="ignore", invalid="ignore"):
-        columns = [
+        columns = np.array([
             omega, omega * omega, omega * given, omega * recalibrated, omega * log.reward,
             omega * log.reward**2, omega * (log.reward - given) ** 2,
-        ]  # fmt: skip
-    return np.stack([np.bincount(place, values, len(cuts) + 1) for values in columns], axis=1)
+        ])  # fmt: skip
+        return sums_by_bucket(place, columns, len(cuts) + 1, compiled=block.compiled)
 
 
 # -- actions -----------------------------------------------------------------------------------
@@ -153,7 +156,7 @@ def _actions(block: Block) -> Actions:
     sums[:, EARNED] = np.bincount(chosen, omega * log.reward, len(names))
     pi, pi0 = block.target.flat, log.logging
     if pi is not None and pi0 is not None:
-        _candidate_sums(log, codes, pi, pi0, sums)
+        sums[:, POLICY:] = _candidate_sums(block, codes, pi, pi0, len(names))
     else:
         if pi is not None:
             every = log.candidate_codes() if codes is None else codes
@@ -168,19 +171,27 @@ def _actions(block: Block) -> Actions:
 
 
 def _candidate_sums(
-    log: BanditLog, codes: Ints | None, pi: Floats, pi0: Floats, sums: Floats
-) -> None:
+    block: Block, codes: Ints | None, pi: Floats, pi0: Floats, actions: int
+) -> Floats:
+    """`POLICY` to `SPREAD` of every action."""
+    log = block.log
+    whole = codes is None and len(pi) == len(log) * actions  # all decisions have all actions
+    if whole and block.compiled and log.row_weight is None:
+        from offpolicy._core.bucket_kernels import add_by_action
+        from offpolicy._core.kernels import read_only
+
+        together = np.zeros((4, max(_TOGETHER // actions, 1), actions))
+        add_by_action(*read_only(pi, pi0), together.reshape(4, -1))
+        return np.asarray(together.sum(axis=1).T)
     lost, spread = np.where(pi0 == 0.0, pi, 0.0), pi0 * (1.0 - pi0)
     if log.row_weight is not None:
         each = _each(log.row_weight, log)
         pi, pi0, lost, spread = each * pi, each * pi0, each * lost, each * each * spread
-    whole = codes is None and len(pi) == len(log) * len(sums)  # all decisions have all actions
-    every = None if whole else log.candidate_codes() if codes is None else codes
-    for column, values in ((POLICY, pi), (LOGGING, pi0), (UNSUPPORTED, lost), (SPREAD, spread)):
-        if every is None:
-            sums[:, column] = np.einsum("nk->k", values.reshape(-1, len(sums)))
-        else:
-            sums[:, column] = np.bincount(every, values, len(sums))
+    columns = np.array([pi, pi0, lost, spread])
+    if whole:
+        return np.asarray(np.einsum("cnk->kc", columns.reshape(4, len(log), actions)))
+    every = log.candidate_codes() if codes is None else codes
+    return sums_by_bucket(every, columns, actions, compiled=block.compiled)
 
 
 def _each(omega: Floats, log: BanditLog) -> Floats:

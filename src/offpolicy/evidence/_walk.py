@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offpolicy._core.buckets import sums_by_bucket
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments, Sums
 from offpolicy._core.types import Floats
@@ -183,18 +184,21 @@ def _pair(modelled: Modelled, columns: Sequence[Floats], centre: float) -> Float
     """`Scanned.paired` of a block, for the contributions of every estimator."""
     block, prediction = modelled.block, modelled.prediction
     residual, m = block.log.reward - prediction.chosen, prediction.modelled - centre
-    place, omega = bin_of(block.c), block.log.row_weight
-    sums = np.empty((len(columns), BINS + 1, 2))
+    omega = block.log.row_weight
+    products, last = np.empty((2, len(columns), len(m))), np.empty((len(columns), 2))
     with np.errstate(over="ignore", invalid="ignore"):
         weighted = residual * block.c
         for j, column in enumerate(columns):
             z = column - centre
             if omega is not None:
                 z *= omega * omega
-            sums[j, :-1, 0] = np.bincount(place, z * weighted, BINS)
-            sums[j, :-1, 1] = np.bincount(place, z * residual, BINS)
-            sums[j, -1] = (z * m).sum(), z.sum()
-    return sums
+            np.multiply(z, weighted, out=products[0, j])
+            np.multiply(z, residual, out=products[1, j])
+            last[j] = (z * m).sum(), z.sum()
+        flat, compiled = products.reshape(-1, len(m)), block.compiled
+        sums = sums_by_bucket(bin_of(block.c), flat, BINS, compiled=compiled)
+    by_bin = sums.reshape(BINS, 2, -1).transpose(2, 0, 1)
+    return np.concatenate([by_bin, last[:, None]], axis=1)
 
 
 def _about_ratio(block: Block, member: Estimator, centre: Centre, modelled: Floats) -> Floats:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.buckets import bucket_table
+from offpolicy._core.buckets import bucket_table, sums_by_bucket
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments, Sums
 from offpolicy._core.ragged import decision_of_candidate
@@ -255,6 +255,17 @@ def bin_of(c: Floats) -> Ints:
     return place
 
 
+@functools.cache
+def _products(weighted: bool) -> tuple[tuple[str, ...], Ints]:
+    """The products that are summed over rows, each after what it is one factor more than; and which
+    of them each of `OF_ROWS` is, and "rows"."""
+    omega = "ω" if weighted else ""
+    words = [f"{omega}{name}".replace("1", "").replace("ω", omega) for name in OF_ROWS]
+    every = {word[:length] for word in words for length in range(len(word) + 1)}
+    ordered = tuple(sorted(every, key=lambda word: (len(word), word)))
+    return ordered, np.array([ordered.index(word) for word in (*words, "")])
+
+
 def sums_of_rows(
     log: BanditLog,
     c: Floats,
@@ -262,6 +273,8 @@ def sums_of_rows(
     modelled: Floats,
     usual: float | None = None,
     stretches: Stretches | None = None,
+    *,
+    compiled: bool = False,
 ) -> Floats:
     """`WeightBins.of_rows` of a log's rows; ``modelled`` is m, ``usual`` the reward of most."""
     parts, place = 1, bin_of(c)
@@ -270,24 +283,16 @@ def sums_of_rows(
     factors = {"c": c, "e": residual, "m": modelled, "r": log.reward}
     if log.row_weight is not None:
         factors["ω"] = log.row_weight
-
-    @functools.cache
-    def summed(letters: str) -> Floats:
-        values = [factors[letter] for letter in letters]
-        product = functools.reduce(np.multiply, values) if values else None
-        return np.bincount(place, product, parts * BINS).astype(np.float64)
-
-    sums = np.empty((parts * BINS, len(_PLACE)))
+    words, which = _products(log.row_weight is not None)
+    columns = np.empty((len(words) + 1, len(log)))
+    made = dict(zip(words, columns[:-1], strict=True))
+    made[""][:] = 1.0
     with np.errstate(over="ignore", invalid="ignore"):
-        for name in OF_ROWS:
-            letters = f"ω{name}".replace("1", "")
-            if log.row_weight is None:
-                letters = letters.replace("ω", "")
-            sums[:, _PLACE[name]] = summed(letters)
-    sums[:, _PLACE["rows"]] = summed("")
-    rewarded = log.reward != (np.nan if usual is None else usual)
-    sums[:, _PLACE["rewarded"]] = np.bincount(place, rewarded, parts * BINS)
-    return sums.reshape(parts, BINS, -1)
+        for word in words[1:]:
+            np.multiply(made[word[:-1]], factors[word[-1]], out=made[word])
+        columns[-1] = log.reward != (np.nan if usual is None else usual)
+        sums = sums_by_bucket(place, columns, parts * BINS, compiled=compiled)
+    return sums[:, [*which, -1]].reshape(parts, BINS, -1)
 
 
 def table_of_rows(place: Ints, columns: Mapping[str, Floats]) -> Floats:
