@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offpolicy._core.logistic import FOLDS, fit_without, score_unseen, sigmoid
 from offpolicy._core.ragged import row_sums
@@ -202,7 +201,10 @@ def constant(sample: Block, reward_range: tuple[float, float]) -> Recalibration:
     min(c, 5)."""
     low, high = reward_range
     count, share, fold = _counts(sample), _shares(sample, low, high), sample.log.fold(FOLDS)
-    mean = np.array([_mean(share, count, fold != k) for k in range(FOLDS)])
+    counted, total = (np.bincount(fold, x, FOLDS) for x in (count, count * share))
+    rest = [np.arange(FOLDS) != k for k in range(FOLDS)]
+    mean = np.array([total[k].sum() / counted[k].sum() if counted[k].any() else share.mean()
+                     for k in rest])  # fmt: skip
     mean = np.clip(mean, 1e-12, 1.0 - 1e-12)
     nothing, coefficients = Features(False, False), np.log(mean / (1.0 - mean))[:, None]
     return Recalibration(low, high, nothing, coefficients, np.zeros(FOLDS))
@@ -231,13 +233,6 @@ def _counts(sample: Block) -> Floats:
     if sample.log.propensity is None:
         return omega
     return np.asarray(omega * np.minimum(sample.c, _LARGEST_WEIGHT))
-
-
-def _mean(values: Floats, count: Floats, rest: NDArray[np.bool_]) -> float:
-    total = float(count[rest].sum())
-    if total > 0.0:
-        return float((count[rest] * values[rest]).sum()) / total
-    return float(values.mean())
 
 
 def _kept(refitted: Floats, given: Floats, share: Floats, count: Floats) -> float:

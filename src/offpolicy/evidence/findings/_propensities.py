@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ COARSE, FEWEST_ON_GRID = 0.1, 10
 Fewer than 10 different values may well be meant as they are."""
 EDGES = (1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99)
 """Limits of the classes of probability whose frequencies are compared."""
+_AT_ONCE = 32_768
+"""Candidates that are looked at together, so that what is made of them stays in the cache."""
 
 
 def about_propensities(log: BanditLog) -> list[Finding]:
@@ -104,21 +107,28 @@ def about_frequencies(log: BanditLog, rows: Rows) -> list[Finding]:
     if log.logging is None:
         return _inverse_propensities(log, rows, log.propensity)
     n, K, B = len(log), log.number_of_actions, len(EDGES) + 1
-    decision, at = decision_of_candidate(log.offsets), log.chosen_index
-    # Without the rounding that sums of probabilities are allowed.
-    p = log.logging / row_sums(log.logging, log.offsets)[decision]
-    codes, classes = log.candidate_codes(), _class_of(p)
-    omega, each = rows.omega, rows.omega[decision]
-    shares = np.bincount(decision * B + classes, p, n * B).reshape(n, B)
-    spreads = shares * np.maximum(1.0 - shares, 0.0)
-    counts = Counts(
-        np.append(np.bincount(codes[at], omega, K), np.bincount(classes[at], omega, B)),
-        np.append(np.bincount(codes, each * p, K), omega @ shares),
-        np.append(np.bincount(codes, each * each * p * (1.0 - p), K), omega**2 @ spreads),
-    )
+    codes, at, sums = log.candidate_codes(), log.chosen_index, np.zeros((3, K + B))
+    step = max(1, max(_AT_ONCE, 4 * K) * n // len(codes))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        first, last = int(log.offsets[start]), int(log.offsets[part.stop])
+        decision, p, classes = _looked_at(log, part)
+        omega, kinds, chosen = rows.omega[part], codes[first:last], at[part]
+        each = omega[decision] * p
+        shares = np.bincount(decision * B + classes, p, len(omega) * B).reshape(-1, B)
+        spreads = shares * np.maximum(1.0 - shares, 0.0)
+        sums[0, :K] += np.bincount(codes[chosen], omega, K)
+        sums[0, K:] += np.bincount(classes[chosen - first], omega, B)
+        sums[1, :K] += np.bincount(kinds, each, K)
+        sums[1, K:] += omega @ shares
+        sums[2, :K] += np.bincount(kinds, omega[decision] * each * (1.0 - p), K)
+        sums[2, K:] += omega**2 @ spreads
+    counts, omega = Counts(*sums), rows.omega
+    whole = functools.cache(lambda: _looked_at(log, slice(0, n)))
 
     def deviation(k: int) -> Floats:
         """Was one of kind ``k`` chosen, less its probability."""
+        _, p, classes = whole()
         member = codes == k if k < K else classes == k - K
         return np.asarray(member[at] - row_sums(np.where(member, p, 0.0), log.offsets))
 
@@ -135,6 +145,16 @@ def about_frequencies(log: BanditLog, rows: Rows) -> list[Finding]:
         return action_name(log, k) if k < K else f"candidates with {_bin(k - K)}"
 
     return counts.least_likely(chance, spread, what)
+
+
+def _looked_at(log: BanditLog, rows: slice) -> tuple[Ints, Floats, Ints]:
+    """Of some rows' candidates: the decision, π₀ without the rounding that sums of probabilities
+    are allowed, and its class."""
+    offsets, logging = log.offsets[rows.start : rows.stop + 1], log.logging
+    assert logging is not None
+    decision, p = decision_of_candidate(offsets), logging[offsets[0] : offsets[-1]]
+    p = p / row_sums(p, offsets - offsets[0])[decision]
+    return decision, p, _class_of(p)
 
 
 def _class_of(p: Floats) -> Ints:
