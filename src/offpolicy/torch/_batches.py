@@ -154,9 +154,8 @@ class Batch:
         """
         check.need(size >= 1, "size", size, "at least one decision")
         n, device = len(self), self.chosen.device
-        if generator is None:
-            order = torch.arange(n, device=device)
-        else:
+        order = torch.arange(n, device=device)
+        if generator is not None:
             order = torch.randperm(n, generator=generator, device=generator.device).to(device)
         for rows in order.split(size):
             yield rows, self[rows]

@@ -374,12 +374,9 @@ def _known_queries(queries: Queries, qid: NDArray[Any], bounds: Ints, rows: _Row
     wanted = check.as_integers(qid, rows.name("query"), rows.source)
     place = {known: k for k, known in enumerate(queries.qid.tolist())}
     which = np.array([place.get(label, -1) for label in wanted.tolist()])
-    if (which < 0).any():
-        i = int(np.argmax(which < 0))
-        raise LogError(
-            f"there is no query {wanted[i]} in the LETOR text.",
-            check.where(rows.source, rows.name("query"), bounds[i]),
-        )
+    of_row = decision_of_candidate(bounds)
+    sentence = "there is no query {query} in the LETOR text."
+    rows.refuse("query", which[of_row] < 0, sentence, query=wanted[of_row])
     return which
 
 

@@ -61,10 +61,7 @@ class Rows(NamedTuple):
         for start in range(0, len(self.place), size):
             part = slice(start, start + size)
             X = self.X[part] if self.kept is None else self.X[self.kept[part]]
-            Z = np.empty((len(X), X.shape[1] + 1))
-            Z[:, 0] = 1.0
-            np.subtract(X, self.centre, out=Z[:, 1:])
-            Z[:, 1:] /= self.spread
+            Z = np.insert((X - self.centre) / self.spread, 0, 1.0, axis=1)
             yield Z, self.place[part], self.click[part], self.group[part]
 
     def take(self, which: Ints) -> Rows:

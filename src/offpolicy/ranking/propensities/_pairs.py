@@ -121,11 +121,9 @@ def known_rankers(
             f"other rankers, or add their ranks.",
             log.place(row, "rank"),
         )
-    rows = np.flatnonzero(kept)
-    cluster = log.cluster[log.impression[rows]]
-    order = np.argsort(cluster, kind="stable")
-    rows = rows[order]
-    arrays = (cluster[order], log.rank[rows], log.click[rows], table[rows], share)
+    cluster, rows = log.cluster[log.impression], np.flatnonzero(kept)
+    rows = rows[np.argsort(cluster[rows], kind="stable")]
+    arrays = (cluster[rows], log.rank[rows], log.click[rows], table[rows], share)
     return Strata(top, "rankers", (*arrays, top, overlap))
 
 
