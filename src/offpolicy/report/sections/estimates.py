@@ -154,7 +154,7 @@ def forest_of(
         body.append([name(line.label), *numbers, *rest])
     heavy = any(_too_heavy(row) for row in rows)
     caption = f"{TOO_HEAVY} {FEW_EFFECTIVE} " if heavy else ""
-    caption += f"In the numbers, imputed is {IMPUTED}; effective rows are {WORTH}."
+    caption += f"In the numbers, imputed: {IMPUTED}; effective rows: {WORTH}."
     return figure(draw(lines), caption, table(head, body, "The numbers"))
 
 
