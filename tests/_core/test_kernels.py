@@ -12,8 +12,8 @@ import pytest
 
 import offpolicy as op
 from offpolicy._core.bucket_kernels import add_by_action
-from offpolicy._core.buckets import sums_by_bucket
 from offpolicy._core.compiling import everything_compiled
+from offpolicy.evidence._weight_bins import sums_by_bucket
 from tests.support.containers import FULL, READ_ONLY, bare_package, run_in, run_process
 
 EVALUATE = """

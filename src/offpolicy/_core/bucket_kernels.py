@@ -1,4 +1,4 @@
-"""The numba loops of sums by bucket; NumPy twins: `buckets.sums_by_bucket`, and plain sums."""
+"""The numba loops of sums by bucket; NumPy twins: `np.bincount`, and plain sums."""
 
 from __future__ import annotations
 

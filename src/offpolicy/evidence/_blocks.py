@@ -238,7 +238,7 @@ def _model_sums(block: Block) -> Floats:
     pi, delta_hat, offsets = block.target.flat, block.delta_hat, block.log.offsets
     if pi is None or delta_hat is None:
         return np.zeros(len(block.log))
-    if block.log.has_equal_lengths:
+    if block.compiled and block.log.has_equal_lengths:
         dense = pi.reshape(len(block.log), -1), delta_hat.reshape(len(block.log), -1)
         return np.asarray(np.einsum("nk,nk->n", *dense))
     with np.errstate(over="ignore", invalid="ignore"):

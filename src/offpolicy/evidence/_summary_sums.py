@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offpolicy._core.buckets import sums_by_bucket
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Sums
 from offpolicy._core.ragged import decision_of_candidate
 from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._blocks import Block
 from offpolicy.evidence._stretches import Stretches
+from offpolicy.evidence._weight_bins import sums_by_bucket
 from offpolicy.logs import BanditLog
 from offpolicy.results import LONGEST_NAME
 
@@ -189,7 +189,7 @@ def _candidate_sums(
         pi, pi0, lost, spread = each * pi, each * pi0, each * lost, each * each * spread
     columns = np.array([pi, pi0, lost, spread])
     if whole:
-        return np.asarray(np.einsum("cnk->kc", columns.reshape(4, len(log), actions)))
+        return np.asarray(np.einsum("cnk->kc", columns.reshape(4, -1, actions)))
     every = log.candidate_codes() if codes is None else codes
     return sums_by_bucket(every, columns, actions, compiled=block.compiled)
 

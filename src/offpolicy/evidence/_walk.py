@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.buckets import sums_by_bucket
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments, Sums
 from offpolicy._core.types import Floats
@@ -19,7 +18,7 @@ from offpolicy.evidence._clip_path import ClipPath, Modelled, apply_model
 from offpolicy.evidence._plan import Centre, Plan
 from offpolicy.evidence._sources import Source
 from offpolicy.evidence._summary_sums import OFF_2, Tally
-from offpolicy.evidence._weight_bins import BINS, bin_of
+from offpolicy.evidence._weight_bins import BINS, bin_of, sums_by_bucket
 from offpolicy.logs.labels import GROUPS
 
 

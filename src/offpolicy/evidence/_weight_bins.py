@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpolicy._core.buckets import bucket_table, sums_by_bucket
+from offpolicy._core.buckets import bucket_table
 from offpolicy._core.checkpoint import storable
 from offpolicy._core.moments import Moments, Sums
 from offpolicy._core.ragged import decision_of_candidate
@@ -255,6 +255,19 @@ def bin_of(c: Floats) -> Ints:
     return place
 
 
+def sums_by_bucket(place: Ints, columns: Floats, count: int, *, compiled: bool = False) -> Floats:
+    """Of every column, the sums over the rows that are in each bucket: (buckets, columns)."""
+    sums = np.zeros((count, len(columns)))
+    if compiled:
+        from offpolicy._core.bucket_kernels import add_by_bucket
+
+        add_by_bucket(place, columns, sums)
+        return sums
+    for j, column in enumerate(columns):
+        sums[:, j] = np.bincount(place, column, count)
+    return sums
+
+
 @functools.cache
 def _products(weighted: bool) -> tuple[tuple[str, ...], Ints]:
     """The products that are summed over rows, each after what it is one factor more than; and which
@@ -284,7 +297,7 @@ def sums_of_rows(
     if log.row_weight is not None:
         factors["ω"] = log.row_weight
     words, which = _products(log.row_weight is not None)
-    columns = np.empty((len(words) + 1, len(log)))
+    columns = np.empty((len(words) + 1, len(c)))
     made = dict(zip(words, columns[:-1], strict=True))
     made[""][:] = 1.0
     with np.errstate(over="ignore", invalid="ignore"):
