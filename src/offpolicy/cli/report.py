@@ -10,8 +10,6 @@ from offpolicy.cli import options as opt
 from offpolicy.cli.commands import Strict
 from offpolicy.cli.printing import say
 
-_OF_LOGS = "For a page about a log: offpolicy evaluate LOG … --report page.html."
-
 
 @click.command("report", cls=Strict)
 @click.argument("result", type=opt.FILE)
@@ -27,20 +25,24 @@ def command(result: str, out: str | None) -> None:
     else.
     """
     from offpolicy._core.documents import damage_named
+    from offpolicy._core.door import Door
     from offpolicy._core.files import write_whole
     from offpolicy.errors import ResultError
     from offpolicy.report.document import Results
 
-    path = Path(result)
+    path, of_logs = Path(result), ""
+    if path.suffix != ".json":
+        how = Door.given("report", "page.html")
+        of_logs = f" For a page about a log: offpolicy evaluate LOG … {how}."
     page = Path(out) if out is not None else path.with_suffix(".html")
     try:
         document = Results.opened(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        raise ResultError(f"this is not text, and no result. {_OF_LOGS}", path) from None
+        raise ResultError(f"this is not text, and no result.{of_logs}", path) from None
     except FileNotFoundError:
         raise ResultError("there is no such file.", path) from None
     except ResultError as problem:
-        raise ResultError(f"{problem} {_OF_LOGS}", path) from None
+        raise ResultError(f"{problem}{of_logs}", path) from None
     with damage_named("result", place=path):  # parts may not fit together
         text = document.to_html()
     write_whole(page, text)
