@@ -182,8 +182,9 @@ def works(root: Path, scale: float) -> Iterator[Work]:
     log = data.made(root, "parquet", data.parquet, large, 10)
     yield Work(
         "spark", f"evaluate by Spark, local[2], {large:,} × 10, without its start", log,
-        jobs("spark", log, "ours", "local[1]", "embedded"), goals=(Goal("embedded", 2),),
-        agree=("local[1]", "embedded"), rounds=1,
+        jobs("spark", log, "ours", "local[1]", "a DataFrame", "embedded"),
+        goals=(Goal("embedded", 2),), agree=("local[1]", "a DataFrame", "embedded"),
+        rounds=1,
     )  # fmt: skip
     if "OFFPOLICY_DATA" not in os.environ:
         print("MQ2007 is not in OFFPOLICY_DATA: nothing is ranked.")

@@ -466,7 +466,7 @@ def svm_rank_by_lightgbm(folder: Path) -> Callable[[], Values]:
 # -- Spark ---------------------------------------------------------------------------------------
 
 
-@job("spark", "ours", "local[1]")
+@job("spark", "ours", "local[1]", "a DataFrame")
 def spark(folder: Path) -> Callable[[], Values]:
     """By Spark, which has started before the clock does."""
     import os
@@ -476,14 +476,17 @@ def spark(folder: Path) -> Callable[[], Values]:
     import offpolicy as op
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    master = sys.argv[2] if sys.argv[2] != "ours" else "local[2]"
+    master = "local[1]" if sys.argv[2] == "local[1]" else "local[2]"
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     session = builder.config("spark.driver.memory", "4g").getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     file = str(folder / "log.parquet")
 
     def run() -> Values:
-        log = op.read_log(session.read.parquet(file))
+        if sys.argv[2] == "a DataFrame":
+            log = op.read_log(session.read.parquet(file))
+        else:
+            log = op.read_log(file, engine="spark")
         return values_of(op.evaluate(log, "new", prediction="q", estimators=NINE), NINE)
 
     return run

@@ -82,6 +82,18 @@ def test_spark_gives_what_files_give(spark, tmp_path, kind, where):
     same(embedded, op.evaluate(scan, "new", prediction="q"))
 
 
+def test_executors_read_files_in_one_job(spark, tmp_path):
+    log_files(tmp_path)
+    scan = op.read_log(tmp_path, engine="spark")
+    status = spark.sparkContext._jsc.sc().statusStore()
+    before = status.jobsList(None).size()
+    op.evaluate(scan, "new", prediction="q")
+    assert status.jobsList(None).size() == before + 1
+    stage = status.lastStageAttempt(status.jobsList(None).apply(0).stageIds().apply(0))
+    assert stage.numTasks() > 1
+    assert stage.shuffleWriteBytes() == 0
+
+
 def test_a_frame_of_files_is_in_their_order(spark, tmp_path):
     files = log_files(tmp_path)
     frame = spark.read.parquet(str(tmp_path)).where("shop <> 1")

@@ -32,11 +32,10 @@ from offpolicy._core.types import Ints
 from offpolicy._core.validation import EMPTY, RowsOfFiles
 from offpolicy.errors import LogError, OffpolicyError, ParameterError, Place
 from offpolicy.logs import labels
-from offpolicy.logs._arrow_types import refuse_unreadable
 from offpolicy.logs._bandit_log import BanditLog
 from offpolicy.logs._columns import Columns
 from offpolicy.logs._rewards import RewardSummary
-from offpolicy.logs._scan import BLOCK, Distributed, Sums
+from offpolicy.logs._scan import BLOCK, Distributed, LogScan, Sums
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.expressions._kinds import SPARK
 from offpolicy.logs.files._filter import as_expression, none_meets
@@ -92,14 +91,11 @@ class SparkScan(Distributed):
         where: str | Expression | None = None,
         order: Sequence[str] | None = None,
         source: str = "",
-        schema: pa.Schema | None = None,
     ) -> None:
         from pyspark.errors import PySparkException
 
         self.columns, self.where = columns or Columns(), as_expression(where)
         self.condition = self.where
-        # Of what files declare, Spark knows less: a duration is a number to it.
-        self._declared = {} if schema is None else {field.name: field.type for field in schema}
         self.source = source or "a Spark DataFrame"
         self._roles = Roles(self.columns, frame.columns, self.source)
         try:
@@ -163,7 +159,7 @@ class SparkScan(Distributed):
         if kind.startswith(("array", "map", "struct")):
             sentence = f"it holds {kind}, but reward must be a single value in every row."
             raise LogError(sentence, Place(self.source, name))
-        reward = f.col(self._column(name)).cast("double")
+        reward = f.col(_quoted(name)).cast("double")
         if fill is None:
             return reward
         return f.when(reward.isNull() | f.isnan(reward), float(fill)).otherwise(reward)
@@ -205,12 +201,10 @@ class SparkScan(Distributed):
         from pyspark.sql.pandas.types import to_arrow_type
 
         (name,) = self._roles.known([column])
-        if name in self._declared:
-            return self._declared[name]
         return to_arrow_type(self._frame.schema[name].dataType)
 
     def distinct(self, column: str, most: int) -> NDArray[Any]:
-        named = self._frame.select(self._column(column))
+        named = self._frame.select(_quoted(column))
         some = self._run(named.dropna().distinct().limit(most))
         return np.asarray(some.column(0).to_numpy())
 
@@ -275,14 +269,8 @@ class SparkScan(Distributed):
         return table.take(sort).drop_columns([_FILE, _ROW])
 
     def _selected(self, extra: Sequence[str]) -> DataFrame:
-        columns = [*map(self._column, self._roles.with_extra(extra)), _FILE, _ROW]
+        columns = [*map(_quoted, self._roles.with_extra(extra)), _FILE, _ROW]
         return self._frame.select(*columns)
-
-    def _column(self, name: str) -> str:
-        """A column in Spark's SQL; one that is not read there as elsewhere is an error."""
-        if name in self._declared:
-            refuse_unreadable(self._declared[name], name, self.source)
-        return _quoted(name)
 
     def reduce(
         self,
@@ -291,25 +279,12 @@ class SparkScan(Distributed):
         extra: Sequence[str],
     ) -> Sums:
         task = _Task(function, add, self._places, self.columns, self._clusters, self.source)
-        partials = self._run(self._selected(extra).mapInArrow(task, _PARTIAL)).to_pylist()
-        for row in partials:
-            if row["error"] is not None:
-                raise _raised(row["error"], json.loads(row["text"]))
-        if sum(row["rows"] for row in partials) != len(self):
-            raise _unsteady(self.source)
-        partials.sort(key=lambda row: row["start"])
-        sums: Iterator[Sums] = (decode(row["sums"]) for row in partials)
-        return functools.reduce(add, sums)
+        return added_up(self._selected(extra).mapInArrow(task, PARTIAL), add, self)
 
     # -- running ---------------------------------------------------------------------------
 
     def _run(self, frame: DataFrame) -> pa.Table:
-        from pyspark.errors import PySparkException
-
-        try:
-            return frame.toArrow()
-        except PySparkException as problem:
-            raise LogError(first_line(problem), self.source) from None
+        return run(frame, self.source)
 
     def _rows(self, frame: DataFrame) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in self._run(frame).to_pylist()]
@@ -344,21 +319,13 @@ class _Task:
     source: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        start, rows, sums = -1, 0, None
-        try:
-            for table, file, position in self._blocks(batches):
-                name, row = self.places.label(file, position)
-                source = RowsOfFiles.of([(0, row, name)])
-                log = log_of(table, self.columns, source, position, self.clusters)
-                part = self.function(log)
-                start, sums = (position, part) if rows == 0 else (start, self.add(sums, part))
-                rows += len(table)
-        except OffpolicyError as problem:
-            told = json.dumps([str(problem), *problem.place])
-            yield _batch(_PARTIAL, [{"rows": 0, "error": type(problem).__name__, "text": told}])
-            return
-        if rows:
-            yield _batch(_PARTIAL, [{"start": start, "rows": rows, "sums": encode(sums)}])
+        yield from partial(self._logs(batches), self.function, self.add)
+
+    def _logs(self, batches: Iterator[pa.RecordBatch]) -> Iterator[BanditLog]:
+        for table, file, position in self._blocks(batches):
+            name, row = self.places.label(file, position)
+            source = RowsOfFiles.of([(0, row, name)])
+            yield log_of(table, self.columns, source, position, self.clusters)
 
     def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Table, str, int]]:
         """Tables of neighbouring rows, at most `BLOCK` of them, with their file and position."""
@@ -384,6 +351,47 @@ class _Task:
         if start is None:
             raise _unsteady(self.source)
         return start + offset
+
+
+def partial(
+    logs: Iterator[BanditLog], function: Callable[[BanditLog], Any], add: Callable[[Any, Any], Any]
+) -> Iterator[pa.RecordBatch]:
+    """What an executor sends back of neighbouring pieces of a log: their sums, or an error."""
+    start, rows, sums = -1, 0, None
+    try:
+        for log in logs:
+            part = function(log)
+            start, sums = (log.first_row, part) if rows == 0 else (start, add(sums, part))
+            rows += len(log)
+    except OffpolicyError as problem:
+        told = json.dumps([str(problem), *problem.place])
+        yield _batch(PARTIAL, [{"rows": 0, "error": type(problem).__name__, "text": told}])
+        return
+    if rows:
+        yield _batch(PARTIAL, [{"start": start, "rows": rows, "sums": encode(sums)}])
+
+
+def added_up(frame: DataFrame, add: Callable[[Sums, Sums], Sums], log: LogScan) -> Sums:
+    """The sums of all rows of a Spark log, from what executors send back."""
+    partials = run(frame, log.source).to_pylist()
+    for row in partials:
+        if row["error"] is not None:
+            raise _raised(row["error"], json.loads(row["text"]))
+    if sum(row["rows"] for row in partials) != len(log):
+        raise _unsteady(log.source)
+    partials.sort(key=lambda row: row["start"])
+    sums: Iterator[Sums] = (decode(row["sums"]) for row in partials)
+    return functools.reduce(add, sums)
+
+
+def run(frame: DataFrame, source: str) -> pa.Table:
+    """A Spark log's frame as an Arrow table; Spark's errors as ours."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return frame.toArrow()
+    except PySparkException as problem:
+        raise LogError(first_line(problem), source) from None
 
 
 def _numbered(frame: DataFrame) -> DataFrame:
@@ -446,7 +454,7 @@ def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 _PIECE = "file string, first long, last long, rows long"
-_PARTIAL = "start long, rows long, sums binary, error string, text string"
+PARTIAL = "start long, rows long, sums binary, error string, text string"
 
 
 def _batch(columns: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:

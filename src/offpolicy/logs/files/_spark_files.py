@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from offpolicy._core.late import pa
 from offpolicy.errors import LogError, Place
 from offpolicy.logs._columns import Columns
+from offpolicy.logs._scan import Distributed
 from offpolicy.logs.expressions import Expression
 from offpolicy.logs.files._folders import Folders, roles_asked_for
 from offpolicy.logs.files._footer import Footer, read_footer
+from offpolicy.logs.files._shared_files import SharedFiles
 from offpolicy.logs.files._spark import SparkScan, file_paths, spark_session
 from offpolicy.logs.files._sql import first_line
 from offpolicy.logs.files._text import kind_of
@@ -34,46 +34,41 @@ def read_parquet(
     *,
     where: str | Expression | None = None,
     master: str | None = None,
-) -> SparkScan:
+) -> Distributed:
     """A log in Parquet files, globs or folders, wherever Spark finds them; of those that are here,
     the files and their order are what they are for every engine."""
     from offpolicy.logs.files._read import files_of
 
     spark = spark_session(master)
     columns = columns or Columns()
-    scan: Callable[..., SparkScan] = SparkScan
     if _are_here(spark, sources):
         order = list(map(str, files_of(sources)))
         footers = _footers(order)
         folders = Folders.of(order)
         folders.without_own(order, footers)
-        own = footers[0].schema
         base = _above_folders(order) if folders else None
         with _folders_as_text(spark):
             frame = _frame(spark, order, sources, base)
         _refuse_unseen(order, file_paths(frame))
-        texts = [name for name in folders if name in own.names and _is_text(own.field(name).type)]
-        columns = roles_asked_for(columns, order, own.names)
-        scan = functools.partial(SparkScan, schema=own)
-    else:
-        with _folders_as_text(spark):
-            frame = _frame(spark, sources, sources)
-            order = file_paths(frame)
-            alone = _frame(spark, sources, sources, nested=True)
-        folders, texts = Folders.of(order), []
-        for name in folders:
-            if name in frame.columns and name in alone.columns:
-                raise LogError(
-                    f'the files have a column of this name, and are in folders "{name}=…". Which '
-                    f"of them holds? Rename one of them.",
-                    Place(order[0], name),
-                )
-        columns = roles_asked_for(columns, order, alone.columns)
+        columns = roles_asked_for(columns, order, footers[0].schema.names)
+        return SharedFiles(list(map(Path, order)), columns, where=where)
+    with _folders_as_text(spark):
+        frame = _frame(spark, sources, sources)
+        order = file_paths(frame)
+        alone = _frame(spark, sources, sources, nested=True)
+    folders = Folders.of(order)
     for name in folders:
-        if name in frame.columns and name not in texts:
+        if name in frame.columns and name in alone.columns:
+            raise LogError(
+                f'the files have a column of this name, and are in folders "{name}=…". Which of '
+                f"them holds? Rename one of them.",
+                Place(order[0], name),
+            )
+        if name in frame.columns:
             frame = frame.withColumn(name, frame[name].cast(_TYPES[folders.kind(name)]))
+    columns = roles_asked_for(columns, order, alone.columns)
     source = order[0] if len(order) == 1 else f"{len(order)} files"
-    return scan(frame, columns, where=where, order=order, source=source)
+    return SparkScan(frame, columns, where=where, order=order, source=source)
 
 
 _TYPES = {"BIGINT": "bigint", "DATE": "date", "VARCHAR": "string"}
@@ -167,7 +162,3 @@ def _refuse_unseen(files: Sequence[str], seen: Sequence[str]) -> None:
             "underscore: rename it.",
             unseen[0],
         )
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
