@@ -176,7 +176,7 @@ def works(root: Path, scale: float) -> Iterator[Work]:
         jobs("learn", log, *ours, "scikit-learn"), goals=(Goal("", 10),), rounds=1,
     )  # fmt: skip
     yield Work(
-        "learn-files", "the same, from Parquet", log, jobs("learn-files", log, *ours, "in memory"),
+        "learn-files", "the same, from Parquet", log, jobs("learn-files", log, "ours", "in memory"),
         goals=(Goal("in memory", 2),), rounds=1,
     )  # fmt: skip
     log = data.made(root, "parquet", data.parquet, large, 10)

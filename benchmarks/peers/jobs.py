@@ -346,7 +346,7 @@ def learn(folder: Path) -> Callable[[], Values]:
     return run
 
 
-@job("learn-files", "ours", "0.1")
+@job("learn-files", "ours")
 def learn_from_files(folder: Path) -> Callable[[], Values]:
     import offpolicy as op
 
