@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,16 @@ def test_a_policy_is_learned_and_evaluated_on_what_it_was_not_learned_from(folde
     assert sentence in outcome.stdout
     assert lines[-1] == "  offpolicy evaluate OTHER --context 'x*' --policy policy.json"
     assert outcome.stderr == "Wrote policy.json.\n"
+
+
+def test_the_next_command_names_the_columns_too(folder):
+    table = pq.read_table("log.parquet")
+    names = [{"reward": "the click"}.get(name, name) for name in table.column_names]
+    pq.write_table(table.rename_columns(names), "renamed.parquet")
+    outcome = run("learn", "renamed.parquet", *QUICK, "--reward", "the click")
+    command = outcome.stdout.splitlines()[-1].replace("OTHER", "renamed.parquet")
+    assert "--reward 'the click'" in command
+    run(*shlex.split(command)[1:])
 
 
 def test_as_json(folder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
@@ -72,8 +71,7 @@ def command(log: tuple[str, ...], out: str, **options: Any) -> None:
     with told_in_a_line("step {:,}: {:.5g}") as told:
         learned = learn(learner, whole, policy=out, progress=told, **_HOW.said(options))
     learner.save(out)
-    roles = "".join(f" --context {shlex.quote(name)}" for name in options["context"])
-    how = f"decisions:\n  offpolicy evaluate OTHER{roles} --policy"
+    how = f"decisions:\n  offpolicy evaluate OTHER{opt.columns_again(options)} --policy"
     opt.show_learned(learned, out, how, options["style"])
     if run.page is not None:
         run.write_of_log(whole, len(whole), learned, seed=learner.seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,15 @@ class Options:
     def said(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The values that were given or have a default here; the object has its own of others."""
         return {name: options[name] for name in self.table if options[name] not in (None, ())}
+
+    def again(self, options: Mapping[str, Any]) -> str:
+        """The values that were given, as they are written for another command."""
+        parts = []
+        for name, value in self.said(options).items():
+            flag = f"--{name.replace('_', '-')}"
+            for one in value if isinstance(value, tuple) else [value]:
+                parts += [flag, shlex.quote(str(one))]
+        return "".join(f" {part}" for part in parts)
 
 
 def columns_of(roles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -155,6 +165,11 @@ _ESTIMATE = Options(
         "estimate the propensities from the context: none were logged", default=False
     )
 )
+
+
+def columns_again(options: Mapping[str, Any]) -> str:
+    """What a command was told of a log's columns, for one about another log."""
+    return Options(columns={}).again(options) + _COLUMNS.again(options)
 
 
 def log_options(command: Command) -> Command:
@@ -397,8 +412,6 @@ def tell(findings: Iterable[Finding], *codes: str) -> None:
 
 def show_learned(learned: Any, out: str, how: str, style: str) -> None:
     """Print by --format what a command learned and wrote, and how to evaluate it."""
-    import shlex
-
     say(f"Wrote {out}.", err=True)
     found = getattr(learned, "findings", ())
     tell(found, *_TOLD)

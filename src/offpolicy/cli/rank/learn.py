@@ -84,6 +84,6 @@ def command(log: str, out: str, **options: Any) -> None:
             **_HOW.said(options),
         )  # fmt: skip
     ranker.save(out)
-    how = "queries:\n  offpolicy rank evaluate OTHER --ranker"
+    how = f"queries:\n  offpolicy rank evaluate OTHER{rankings.columns_again(options)} --ranker"
     opt.show_learned(learned, out, how, options["style"])
     run.write_of_rankings(whole.documents, learned, seed=options["seed"])

@@ -50,6 +50,7 @@ _FILES = Options(
         "of LETOR text: from which judgement on a document is relevant", "GRADE", default=1.0
     ),
 )
+columns_again = _COLUMNS.again
 propensity_options = Options(
     propensities=option(
         "what rank propensities wrote, or a CSV with the columns rank and propensity", "FILE",
