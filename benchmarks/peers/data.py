@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -150,10 +151,15 @@ def made(root: Path, name: str, make: Callable[..., None], *size: int) -> Path:
 
 
 def ready(folder: Path) -> None:
-    """Write a log if it is not there."""
+    """Write a log if it is not there: in a process of its own, as the peak of this one's memory is
+    where those that it starts begin to count."""
     if not (folder / "done").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        _DUE[folder]()
+        writer = multiprocessing.get_context("spawn").Process(target=_DUE[folder])
+        writer.start()
+        writer.join()
+        if writer.exitcode:
+            raise SystemExit(f"{folder} could not be written.")
         (folder / "done").touch()
 
 

@@ -19,16 +19,26 @@ def offsets_of(lengths: Ints) -> Ints:
 
 def decision_of_candidate(offsets: Ints) -> Ints:
     """For each entry of a ragged array, a candidate, the decision it belongs to."""
-    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return np.repeat(np.arange(len(offsets) - 1), width_of(offsets) or np.diff(offsets))
 
 
 def position_in_decision(offsets: Ints) -> Ints:
     """For each entry of a ragged array, a candidate, its position in its decision."""
+    if width := width_of(offsets):
+        return np.tile(np.arange(width), len(offsets) - 1)
     return np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], np.diff(offsets))
+
+
+def width_of(offsets: Ints) -> int:
+    """How many candidates each decision has, if all of them have as many; else 0."""
+    n, total = len(offsets) - 1, int(offsets[-1])
+    return total // n if n and np.array_equal(offsets, np.arange(n + 1) * (total // n)) else 0
 
 
 def candidates_of(offsets: Ints, rows: Ints) -> Ints:
     """Indices, in flat ragged arrays, of all candidates of these decisions, one after the other."""
+    if width := width_of(offsets):
+        return (width * rows[:, None] + np.arange(width)).reshape(-1)
     bounds = offsets_of(np.diff(offsets)[rows])
     return np.repeat(offsets[rows] - bounds[:-1], np.diff(bounds)) + np.arange(bounds[-1])
 

@@ -11,13 +11,14 @@ has mean 0, but for outcomes that the action moved. The score is the value's ran
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from offpolicy._core.contexts import as_numbers, cell_bits, kind_of
 from offpolicy._core.door import Door
-from offpolicy._core.ragged import row_sums
-from offpolicy._core.types import Floats
+from offpolicy._core.types import Floats, Ints
 from offpolicy.evidence._limits import FALSE_ALARM
 from offpolicy.evidence.findings._chance import RECHECKED, Rows
 from offpolicy.logs import BanditLog, likely_columns
@@ -83,15 +84,14 @@ def _later(log: BanditLog, context: NDArray[np.generic], rows: Rows) -> list[Fin
     """The finding of contexts that depend on what was drawn."""
     if log.logging is None or log.estimated_by is not None:
         return []
-    codes, chosen = log.candidate_codes(), log.chosen_codes()
-    often = np.argsort(-np.bincount(chosen), kind="stable")[:RECHECKED]
-    p = np.array([row_sums(np.where(codes == a, log.logging, 0.0), log.offsets) for a in often])
-    d, (arms, n) = context.shape[1], p.shape
+    often = np.argsort(-np.bincount(log.chosen_codes()), kind="stable")[:RECHECKED]
+    (n, d), arms = context.shape, len(often)
     size = max(_CELLS // (d * arms), _FEWEST)
     if n > size:
         at = np.linspace(0, n - 1, size).astype(np.int64)
-        context, chosen, p = context[at], chosen[at], p[:, at]
-        rows = Rows.of(log.replace(table=None, trusted=True).take(at))
+        context, log = context[at], log.replace(table=None, trusted=True).take(at)
+        rows = Rows.of(log)
+    chosen, p = log.chosen_codes(), _chances_of(often, log)
     surprise, spread = (chosen == often[:, None]) - p, p * (1.0 - p)
     depends = []
     for j in range(d):
@@ -108,6 +108,20 @@ def _later(log: BanditLog, context: NDArray[np.generic], rows: Rows) -> list[Fin
         f"actions by more than the logged probabilities explain."
     )
     return finding("contexts-later", "warning", sentence, contexts=", ".join(depends))
+
+
+def _chances_of(actions: Ints, log: BanditLog) -> Floats:
+    """(actions, rows): the logged probability of each of these actions in every decision."""
+    assert log.logging is not None
+    place = np.full(log.number_of_actions, -1, dtype=np.int8)
+    place[actions] = np.arange(len(actions))
+    which = place[log.candidate_codes()]
+    flat = np.flatnonzero(which >= 0)
+    decision = np.searchsorted(log.offsets, flat, side="right") - 1
+    shape = len(actions), len(log)
+    cell = np.ravel_multi_index((which[flat], decision), shape)
+    sums: Floats = np.bincount(cell, log.logging[flat], math.prod(shape)).astype(np.float64)
+    return sums.reshape(shape)
 
 
 def _ranks(cells: NDArray[np.generic]) -> Floats:
