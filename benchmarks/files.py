@@ -62,9 +62,7 @@ def write(path: Path, rows: int, K: int) -> None:
 
 def measure(what: str, path: str) -> dict[str, float]:
     """Seconds and peak megabytes of one job, in this process."""
-    from offpolicy.estimators._named import as_estimator
-    from offpolicy.evidence._plan import make_plan, range_of_rewards, sample_of
-    from offpolicy.evidence._sources import Streamed
+    from offpolicy.evidence import Question, make_plans, prepare
     from offpolicy.logs.files._parquet import ParquetScan
 
     scan = ParquetScan([Path(path)], memory=MEMORY)
@@ -80,10 +78,8 @@ def measure(what: str, path: str) -> dict[str, float]:
         for _ in reader.to_arrow_reader(16_384):
             pass
     elif what == "sample":
-        source = Streamed(scan, {"new": "new"}, "q")
-        (sample,) = sample_of(source)
-        members = [as_estimator(name) for name in ALL]
-        make_plan(sample, source.n, range_of_rewards(source), members)
+        question = Question(scan, {"new": "new"}, prediction="q", estimators=ALL)
+        make_plans(question, prepare(question))
     else:
         import offpolicy as op
 
