@@ -46,9 +46,11 @@ bench-learning: $(READY)
 bench-ranking: $(READY)
 	$(BIN)/python benchmarks/ranking.py --out out/benchmarks-ranking.json
 
-# Ours beside version 0.1 and what else a user could run, in one run; takes about 40 GB of disk.
+# Ours beside version 0.1 and what else a user could run, in one run, into the docs: a quarter of an
+# hour, and 15 GB of disk.
 bench-peers: spark boost $(PEERS)
 	$(BIN)/python benchmarks/peers --out out/peers
+	$(BIN)/python scripts/peers_page.py
 
 # Goes on from the cells in the repository. Needs data sets: offpolicy datasets fetch, or OFFPOLICY_DATA.
 paper: $(READY)
