@@ -114,12 +114,10 @@ METHODS = {
 }  # fmt: skip
 """As they are shown, and in `errors` or, of the library's own model, in `of_sets`."""
 SIZES = (500, 2000)
-OWN_LOGS = 25
-"""The first of a setting's logs, on which a model is trained for each."""
 
 
 def of_sets(cells: Cells, sets: Sequence[str], repeats: int, splits: int) -> list[Outcome]:
-    """The experiment on tuning, in all combinations; and on some of the same logs with contexts
+    """The experiment on tuning, in all combinations; and on the same logs with contexts
     instead of the paper's model, so that the library trains its own."""
     every = itertools.product(sets, range(splits), READINGS, MODELS, SIZES)
     wanted = [Setting(data, reading, split, n, model) for data, split, reading, model, n in every]
@@ -133,7 +131,7 @@ def of_sets(cells: Cells, sets: Sequence[str], repeats: int, splits: int) -> lis
 
     given = found("settings", wanted, repeats)
     contexts = [replace(setting, model=OWN) for setting in wanted]
-    own = found("settings, own model", contexts, min(repeats, OWN_LOGS))
+    own = found("settings, own model", contexts, repeats)
     return [
         replace(one, mse=one.mse | {name: other.mse[bare] for bare, name in _OWN.items()})
         for one, other in zip(given, own, strict=True)
@@ -156,8 +154,8 @@ def to_markdown(outcomes: Sequence[Outcome], repeats: int) -> str:
         for o in outcomes
     ]
     parts = [
-        f"MSE relative to CAB with the best M in hindsight; {repeats} logs a setting (own model: "
-        f"{min(repeats, OWN_LOGS)}), {len(outcomes)} settings; geometric means.",
+        f"MSE relative to CAB with the best M in hindsight; {repeats} logs a setting, "
+        f"{len(outcomes)} settings; geometric means.",
         markdown(["method", *by_reading, "all", "worst"], means),
         "Where each was worst:",
         "\n".join(worst),
