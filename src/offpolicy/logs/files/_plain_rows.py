@@ -45,10 +45,15 @@ def stretches(
                 beyond = begin + len(found)
                 for start, stop in ((max(a, begin), min(b, beyond)) for a, b in wanted):
                     if start < stop:
-                        yield pa.concat_batches([found.slice(start - begin, stop - start)])
+                        yield _copied(found.slice(start - begin, stop - start))
                 begin = beyond
                 if begin >= wanted[-1][1]:
                     break
+
+
+def _copied(part: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [pa.concat_arrays([column]) for column in part.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=part.schema)
 
 
 def _opened(file: str) -> AbstractContextManager[Any]:
